@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::mutants::Share;
+use crate::mutants::MutantShare;
 use crate::{attack, environment, mutants, output, pictures, process, table, testing};
 
 /// The docs are for those who work on the project: private items are in them, so links may lead there.
@@ -18,14 +18,14 @@ const PARTS_OF_MUTANTS: usize = 8;
 /// Runs the steps; the first failure ends it.
 pub fn run(arguments: &[String]) -> Result<()> {
     crate::no_arguments("ci", arguments)?;
-    let mut record = Record::default();
+    let mut record = CiStepLog::default();
     let outcome = steps(&mut record);
     output::heading("steps");
     output::line(&record.table());
     outcome
 }
 
-fn steps(record: &mut Record) -> Result<()> {
+fn steps(record: &mut CiStepLog) -> Result<()> {
     record.step("fmt", || {
         process::run(&mut cargo(&["fmt", "--all", "--check"]))
     })?;
@@ -49,7 +49,7 @@ fn steps(record: &mut Record) -> Result<()> {
     record.step("attack", || attack::run(&[]))?;
     record.step("pictures", || pictures::run(&["--check".to_owned()]))?;
     record.step("mutants", || {
-        let share = Share::in_turn(commits()?, PARTS_OF_MUTANTS);
+        let share = MutantShare::for_commit(commits()?, PARTS_OF_MUTANTS);
         mutants::run(&[share.to_string()])
     })
 }
@@ -71,11 +71,11 @@ fn cargo(arguments: &[&str]) -> Command {
 
 /// The steps done so far.
 #[derive(Debug, Default)]
-struct Record {
+struct CiStepLog {
     rows: Vec<Vec<String>>,
 }
 
-impl Record {
+impl CiStepLog {
     fn step(&mut self, name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
         output::heading(name);
         let begun = Instant::now();
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_failed_step_is_recorded_and_passed_on() {
-        let mut record = Record::default();
+        let mut record = CiStepLog::default();
         record.step("one", || Ok(())).unwrap();
         assert!(record.step("two", || anyhow::bail!("no")).is_err());
         let words: Vec<&str> = record.rows.iter().map(|row| row[1].as_str()).collect();

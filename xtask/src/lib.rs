@@ -30,9 +30,9 @@ cargo xtask <command>
   ci                      fmt, clippy, tidy, docs, test, attack, pictures, mutants; stops at the first failure
   tidy                    the dependency table, size limits and house rules
   mutants [NAME…] [--list]  take each guard away and show that its test goes red
-  stress [--rounds N]     the proof crate's tests at full trial counts
+  stress [--rounds N]     race and kill tests at full trial counts
   attack [FAMILY…] [--full]  attack the program from outside; `cargo xtask attack --help` says more
-  bench [NAME…]           startup, build, or a bench-NAME program of the proof crate (default: startup appends)
+  bench [NAME…]           startup, build, or a bench-NAME program (default: startup appends)
   pictures [--check]      take the pictures of the documents from the program, or compare them
   help                    this text";
 

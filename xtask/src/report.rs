@@ -12,7 +12,7 @@ const CONTRACT: &str = "contract";
 
 /// How one test ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TestOutcome {
     Passed,
     Failed,
     Ignored,
@@ -20,15 +20,15 @@ pub enum Outcome {
 
 /// One `test path ... outcome` line and the binary it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Test {
+pub struct TestLine {
     pub binary: String,
     pub path: String,
-    pub outcome: Outcome,
+    pub outcome: TestOutcome,
 }
 
 /// How many tests ended each way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct TestCounts {
     pub passed: usize,
     pub failed: usize,
     pub ignored: usize,
@@ -36,20 +36,20 @@ pub struct Counts {
 
 /// Everything read so far.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct TestReport {
     binary: String,
-    tests: Vec<Test>,
+    tests: Vec<TestLine>,
     /// One for each `running N tests`; the harness's own sum replaces what we counted from its lines.
-    batches: Vec<Counts>,
+    batches: Vec<TestCounts>,
 }
 
 /// Passed tests of one area, by store.
-type Cells = BTreeMap<&'static str, usize>;
+type StoreCounts = BTreeMap<&'static str, usize>;
 
-impl Report {
+impl TestReport {
     /// Reads a whole output.
-    pub fn parse(text: &str) -> Report {
-        let mut report = Report::default();
+    pub fn parse(text: &str) -> TestReport {
+        let mut report = TestReport::default();
         text.lines().for_each(|line| report.read_line(line));
         report
     }
@@ -61,7 +61,7 @@ impl Report {
         if let Some(binary) = running_binary(line) {
             self.binary = binary;
         } else if is_batch_start(line) {
-            self.batches.push(Counts::default());
+            self.batches.push(TestCounts::default());
         } else if let Some(counts) = batch_result(line) {
             self.batches.pop();
             self.batches.push(counts);
@@ -70,19 +70,19 @@ impl Report {
         }
     }
 
-    fn add(&mut self, path: String, outcome: Outcome) {
+    fn add(&mut self, path: String, outcome: TestOutcome) {
         if self.batches.is_empty() {
-            self.batches.push(Counts::default());
+            self.batches.push(TestCounts::default());
         }
         if let Some(counts) = self.batches.last_mut() {
             match outcome {
-                Outcome::Passed => counts.passed += 1,
-                Outcome::Failed => counts.failed += 1,
-                Outcome::Ignored => counts.ignored += 1,
+                TestOutcome::Passed => counts.passed += 1,
+                TestOutcome::Failed => counts.failed += 1,
+                TestOutcome::Ignored => counts.ignored += 1,
             }
         }
         let binary = self.binary.clone();
-        self.tests.push(Test {
+        self.tests.push(TestLine {
             binary,
             path,
             outcome,
@@ -90,10 +90,10 @@ impl Report {
     }
 
     /// The sums over all binaries.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> TestCounts {
         self.batches
             .iter()
-            .fold(Counts::default(), |sum, batch| Counts {
+            .fold(TestCounts::default(), |sum, batch| TestCounts {
                 passed: sum.passed + batch.passed,
                 failed: sum.failed + batch.failed,
                 ignored: sum.ignored + batch.ignored,
@@ -101,7 +101,7 @@ impl Report {
     }
 
     /// The names of the tests that ended so.
-    pub fn paths(&self, outcome: Outcome) -> impl Iterator<Item = &str> {
+    pub fn paths(&self, outcome: TestOutcome) -> impl Iterator<Item = &str> {
         self.tests
             .iter()
             .filter(move |test| test.outcome == outcome)
@@ -110,8 +110,8 @@ impl Report {
 
     /// The table store × area, contract first.
     pub fn store_table(&self) -> String {
-        let contract = rows(&self.areas(Kind::Contract));
-        let others = rows(&self.areas(Kind::Other));
+        let contract = rows(&self.areas(AreaKind::Contract));
+        let others = rows(&self.areas(AreaKind::Other));
         let heads = ["area", STORES[0], STORES[1], STORES[2]];
         let mut text = table::render(&heads, &contract);
         if !others.is_empty() {
@@ -123,7 +123,7 @@ impl Report {
 
     /// What is wrong with the table: no contract test at all, or an area that skipped a store.
     pub fn gaps(&self) -> Vec<String> {
-        let areas = self.areas(Kind::Contract);
+        let areas = self.areas(AreaKind::Contract);
         if areas.is_empty() {
             return vec![format!(
                 "the test binary `{CONTRACT}` ran no test on any store: name contract tests \
@@ -144,19 +144,19 @@ impl Report {
     }
 
     /// Areas are known from tests of any outcome, so a wholly red area still has its row.
-    fn areas(&self, kind: Kind) -> BTreeMap<String, Cells> {
-        let mut areas: BTreeMap<String, Cells> = BTreeMap::new();
-        let wanted = |test: &&Test| (test.binary == CONTRACT) == (kind == Kind::Contract);
+    fn areas(&self, kind: AreaKind) -> BTreeMap<String, StoreCounts> {
+        let mut areas: BTreeMap<String, StoreCounts> = BTreeMap::new();
+        let wanted = |test: &&TestLine| (test.binary == CONTRACT) == (kind == AreaKind::Contract);
         for test in self.tests.iter().filter(wanted) {
-            let Some((area, store)) = place(&test.path) else {
+            let Some((area, store)) = area_and_store(&test.path) else {
                 continue;
             };
             let area = match (kind, area.is_empty()) {
                 (_, true) => test.binary.clone(),
-                (Kind::Contract, false) => area,
-                (Kind::Other, false) => format!("{}::{area}", test.binary),
+                (AreaKind::Contract, false) => area,
+                (AreaKind::Other, false) => format!("{}::{area}", test.binary),
             };
-            let passed = usize::from(test.outcome == Outcome::Passed);
+            let passed = usize::from(test.outcome == TestOutcome::Passed);
             *areas.entry(area).or_default().entry(store).or_default() += passed;
         }
         areas
@@ -164,12 +164,12 @@ impl Report {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum AreaKind {
     Contract,
     Other,
 }
 
-fn rows(areas: &BTreeMap<String, Cells>) -> Vec<Vec<String>> {
+fn rows(areas: &BTreeMap<String, StoreCounts>) -> Vec<Vec<String>> {
     areas
         .iter()
         .map(|(area, cells)| {
@@ -182,7 +182,7 @@ fn rows(areas: &BTreeMap<String, Cells>) -> Vec<Vec<String>> {
 }
 
 /// The area before the first component that names a store, and that store.
-fn place(path: &str) -> Option<(String, &'static str)> {
+fn area_and_store(path: &str) -> Option<(String, &'static str)> {
     let components: Vec<&str> = path.split("::").collect();
     components
         .iter()
@@ -211,12 +211,12 @@ fn is_batch_start(line: &str) -> bool {
 }
 
 /// `test journal::sqlite::append_is_gap_free ... ok`; a reason may follow `ignored`.
-fn test_line(line: &str) -> Option<(String, Outcome)> {
+fn test_line(line: &str) -> Option<(String, TestOutcome)> {
     let (path, outcome) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
     let outcome = match outcome.split([' ', ',', '<']).next()? {
-        "ok" => Outcome::Passed,
-        "FAILED" => Outcome::Failed,
-        "ignored" => Outcome::Ignored,
+        "ok" => TestOutcome::Passed,
+        "FAILED" => TestOutcome::Failed,
+        "ignored" => TestOutcome::Ignored,
         _ => return None,
     };
     let path = path.strip_suffix(" - should panic").unwrap_or(path);
@@ -224,9 +224,9 @@ fn test_line(line: &str) -> Option<(String, Outcome)> {
 }
 
 /// `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
-fn batch_result(line: &str) -> Option<Counts> {
+fn batch_result(line: &str) -> Option<TestCounts> {
     let (_, sums) = line.strip_prefix("test result: ")?.split_once(". ")?;
-    let mut counts = Counts::default();
+    let mut counts = TestCounts::default();
     for part in sums.split(';') {
         let mut words = part.split_whitespace();
         let (Some(number), Some(what)) = (words.next(), words.next()) else {
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     const RUN: &str = "\
-   Compiling cleveragents-proof v0.1.0
+   Compiling cleveragents-integration-tests v0.1.0
      Running unittests src/lib.rs (target/debug/deps/cleveragents_store-0a1b)
 
 running 2 tests
@@ -291,12 +291,12 @@ test result: ok. 0 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
 
     #[test]
     fn sums_are_over_all_binaries() {
-        let expected = Counts {
+        let expected = TestCounts {
             passed: 6,
             failed: 1,
             ignored: 1,
         };
-        assert_eq!(Report::parse(RUN).counts(), expected);
+        assert_eq!(TestReport::parse(RUN).counts(), expected);
     }
 
     #[test]
@@ -311,7 +311,7 @@ outside the contract suite
 area                memory  sqlite  postgres
 ------------------  ------  ------  --------
 cleveragents_store  -       1       -";
-        assert_eq!(Report::parse(RUN).store_table(), expected);
+        assert_eq!(TestReport::parse(RUN).store_table(), expected);
     }
 
     #[test]
@@ -320,20 +320,20 @@ cleveragents_store  -       1       -";
             "contract area `plans` has no passed test on sqlite",
             "contract area `plans` has no passed test on postgres",
         ];
-        assert_eq!(Report::parse(RUN).gaps(), expected);
+        assert_eq!(TestReport::parse(RUN).gaps(), expected);
     }
 
     #[test]
     fn a_run_without_contract_tests_is_a_gap() {
-        let gaps = Report::parse("running 1 test\ntest sqlite::x ... ok").gaps();
+        let gaps = TestReport::parse("running 1 test\ntest sqlite::x ... ok").gaps();
         assert_eq!(gaps.len(), 1);
         assert!(gaps[0].contains("ran no test"), "{gaps:?}");
     }
 
     #[test]
-    fn a_crashed_binary_still_counts_what_it_said() {
+    fn a_crashed_binary_keeps_its_counts() {
         let text = "Running tests/kill.rs (target/debug/deps/kill-1)\nrunning 2 tests\n\
                     test sqlite::a ... ok\nerror: test failed";
-        assert_eq!(Report::parse(text).counts().passed, 1);
+        assert_eq!(TestReport::parse(text).counts().passed, 1);
     }
 }

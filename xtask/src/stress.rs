@@ -2,33 +2,38 @@
 
 use anyhow::{Context, Result, bail};
 
-use crate::cluster::Cluster;
+use crate::cluster::PostgresCluster;
 use crate::local_model::{self, LocalModel};
 use crate::output;
-use crate::testing::{self, Coverage, Run};
+use crate::testing::{self, TestCoverage, TestRun};
 
 /// What is tested unless something else is asked for: the packages, or one binary of a package,
 /// whose tests kill and race.
-const PARTS: [(&[&str], Coverage); 2] = [
+const PARTS: [(&[&str], TestCoverage); 2] = [
     (
-        &["-p", "cleveragents-proof", "-p", "cleveragents-sandbox"],
-        Coverage::Whole,
+        &[
+            "-p",
+            "cleveragents-integration-tests",
+            "-p",
+            "cleveragents-sandbox",
+        ],
+        TestCoverage::Whole,
     ),
     (
         &["-p", "cleveragents-cli", "--test", "work"],
-        Coverage::Part,
+        TestCoverage::Part,
     ),
 ];
 
 /// Runs the rounds one after the other; the first red one ends it.
 pub fn run(arguments: &[String]) -> Result<()> {
-    let Asked { rounds, narrowing } = asked(arguments)?;
+    let StressOptions { rounds, narrowing } = parse_options(arguments)?;
     let narrowing: Vec<&str> = narrowing.iter().map(String::as_str).collect();
-    let cluster = Cluster::start()?;
+    let cluster = PostgresCluster::start()?;
     for round in 1..=rounds {
         output::heading(&format!("round {round} of {rounds}"));
         if !narrowing.is_empty() {
-            stress(&cluster, &narrowing, Coverage::Part)?;
+            stress(&cluster, &narrowing, TestCoverage::Part)?;
             continue;
         }
         for (selection, coverage) in PARTS {
@@ -38,16 +43,16 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn stress(cluster: &Cluster, selection: &[&str], coverage: Coverage) -> Result<()> {
+fn stress(cluster: &PostgresCluster, selection: &[&str], coverage: TestCoverage) -> Result<()> {
     let selection = ["--profile", "quick"].iter().chain(selection);
     let selection: Vec<String> = selection.map(|part| (*part).to_owned()).collect();
     let model = match local_model::is_needed(&selection) {
         true => Some(LocalModel::start()?),
         false => None,
     };
-    testing::test(
+    testing::run_tests(
         cluster,
-        &Run {
+        &TestRun {
             selection,
             model: model.as_ref(),
             trials: "100",
@@ -58,13 +63,13 @@ fn stress(cluster: &Cluster, selection: &[&str], coverage: Coverage) -> Result<(
 
 /// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct StressOptions {
     rounds: u32,
     /// Arguments of `cargo test` in place of ours.
     narrowing: Vec<String>,
 }
 
-fn asked(arguments: &[String]) -> Result<Asked> {
+fn parse_options(arguments: &[String]) -> Result<StressOptions> {
     let end = arguments.iter().position(|part| part == "--");
     let (own, narrowing) = match end {
         Some(end) => (&arguments[..end], &arguments[end + 1..]),
@@ -80,7 +85,7 @@ fn asked(arguments: &[String]) -> Result<Asked> {
             .with_context(|| format!("--rounds takes a number from 1, got `{number}`"))?,
         _ => bail!("usage: cargo xtask stress [--rounds N] [-- CARGO TEST ARGUMENTS]"),
     };
-    Ok(Asked {
+    Ok(StressOptions {
         rounds,
         narrowing: narrowing.to_vec(),
     })
@@ -88,27 +93,27 @@ fn asked(arguments: &[String]) -> Result<Asked> {
 
 #[cfg(test)]
 mod tests {
-    use super::asked;
+    use super::parse_options;
 
-    fn asks(words: &str) -> Option<(u32, Vec<String>)> {
+    fn parse_words(words: &str) -> Option<(u32, Vec<String>)> {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-        let asked = asked(&words).ok()?;
+        let asked = parse_options(&words).ok()?;
         Some((asked.rounds, asked.narrowing))
     }
 
     #[test]
-    fn rounds_is_one_unless_told() {
-        assert_eq!(asks(""), Some((1, Vec::new())));
-        assert_eq!(asks("--rounds 7"), Some((7, Vec::new())));
-        assert_eq!(asks("--rounds 0"), None);
-        assert_eq!(asks("7"), None);
+    fn rounds_defaults_to_one() {
+        assert_eq!(parse_words(""), Some((1, Vec::new())));
+        assert_eq!(parse_words("--rounds 7"), Some((7, Vec::new())));
+        assert_eq!(parse_words("--rounds 0"), None);
+        assert_eq!(parse_words("7"), None);
     }
 
     #[test]
-    fn what_is_tested_can_be_narrowed() {
+    fn the_tests_can_be_narrowed() {
         let narrowed = vec!["-p".to_owned(), "x".to_owned()];
-        assert_eq!(asks("-- -p x"), Some((1, narrowed.clone())));
-        assert_eq!(asks("--rounds 2 -- -p x"), Some((2, narrowed)));
-        assert_eq!(asks("--rounds -- -p x"), None);
+        assert_eq!(parse_words("-- -p x"), Some((1, narrowed.clone())));
+        assert_eq!(parse_words("--rounds 2 -- -p x"), Some((2, narrowed)));
+        assert_eq!(parse_words("--rounds -- -p x"), None);
     }
 }

@@ -2,9 +2,9 @@
 
 use anyhow::{Result, bail};
 
-use crate::cluster::Cluster;
+use crate::cluster::PostgresCluster;
 use crate::local_model::{self, LocalModel};
-use crate::report::Report;
+use crate::report::TestReport;
 use crate::{environment, output, process};
 
 /// The part of the trials an everyday run makes.
@@ -20,7 +20,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         }
     };
     let trials = environment::variable(environment::TRIALS);
-    let cluster = Cluster::start()?;
+    let cluster = PostgresCluster::start()?;
     let mut selection = vec!["--workspace".to_owned()];
     selection.extend_from_slice(narrowing);
     if narrowing.iter().any(|part| names_packages(part)) {
@@ -30,15 +30,15 @@ pub fn run(arguments: &[String]) -> Result<()> {
         true => Some(LocalModel::start()?),
         false => None,
     };
-    test(
+    run_tests(
         &cluster,
-        &Run {
+        &TestRun {
             selection,
             model: model.as_ref(),
             trials: trials.as_deref().unwrap_or(EVERYDAY_TRIALS),
             coverage: match narrowing.is_empty() {
-                true => Coverage::Whole,
-                false => Coverage::Part,
+                true => TestCoverage::Whole,
+                false => TestCoverage::Part,
             },
         },
     )
@@ -50,24 +50,24 @@ fn names_packages(argument: &str) -> bool {
 
 /// Whether a run is meant to fill the whole table of stores and areas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coverage {
+pub enum TestCoverage {
     Whole,
     Part,
 }
 
 /// What to test, and how thoroughly.
 #[derive(Debug)]
-pub struct Run<'a> {
+pub struct TestRun<'a> {
     /// Arguments of `cargo test`.
     pub selection: Vec<String>,
     /// For tests that ask one.
     pub model: Option<&'a LocalModel>,
     pub trials: &'a str,
-    pub coverage: Coverage,
+    pub coverage: TestCoverage,
 }
 
 /// Runs the tests against the cluster and ends with the table and the plain sum.
-pub fn test(cluster: &Cluster, run: &Run<'_>) -> Result<()> {
+pub fn run_tests(cluster: &PostgresCluster, run: &TestRun<'_>) -> Result<()> {
     let colour = match environment::is_terminal() {
         true => "always",
         false => "never",
@@ -80,7 +80,7 @@ pub fn test(cluster: &Cluster, run: &Run<'_>) -> Result<()> {
         .env(environment::TRIALS, run.trials)
         .envs(cluster.variables())
         .envs(run.model.into_iter().flat_map(LocalModel::variables));
-    let mut report = Report::default();
+    let mut report = TestReport::default();
     let status = process::stream(&mut command, |line| {
         output::line(line);
         report.read_line(line);
@@ -89,14 +89,14 @@ pub fn test(cluster: &Cluster, run: &Run<'_>) -> Result<()> {
     output::heading("passed tests by area and store");
     output::line(&report.store_table());
     let mut faults = Vec::new();
-    if run.coverage == Coverage::Whole {
+    if run.coverage == TestCoverage::Whole {
         faults = report.gaps();
     }
     let counts = report.counts();
     if !status.success() && counts.failed == 0 {
         faults.push(format!(
             "`{}` did not succeed ({status}) though no test says it failed: see its output above",
-            process::shown(&command)
+            process::command_line(&command)
         ));
     }
     for fault in &faults {

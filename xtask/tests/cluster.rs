@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use xtask::cluster::Cluster;
+use xtask::cluster::PostgresCluster;
 use xtask::process;
 
-fn ask(cluster: &Cluster, sql: &str) -> Result<String> {
+fn query(cluster: &PostgresCluster, sql: &str) -> Result<String> {
     let ca = cluster.ca();
     process::capture(
         process::command("psql")
@@ -19,7 +19,7 @@ fn ask(cluster: &Cluster, sql: &str) -> Result<String> {
     )
 }
 
-fn control(cluster: &Cluster, verb: &str) -> Result<String> {
+fn control(cluster: &PostgresCluster, verb: &str) -> Result<String> {
     process::capture(process::command(cluster.control()).arg(verb))
 }
 
@@ -34,25 +34,25 @@ fn servers_in(folder: &Path) -> Result<usize> {
 
 #[test]
 fn a_cluster_obeys_its_script_and_leaves_nothing() -> Result<()> {
-    let cluster = Cluster::start()?;
+    let cluster = PostgresCluster::start()?;
     let folder = cluster.folder().to_path_buf();
     let encrypted = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
-    assert_eq!(ask(&cluster, encrypted)?, "t\n");
-    assert_eq!(ask(&cluster, "show fsync")?, "on\n");
-    ask(&cluster, "create table kept as select 1 as one")?;
+    assert_eq!(query(&cluster, encrypted)?, "t\n");
+    assert_eq!(query(&cluster, "show fsync")?, "on\n");
+    query(&cluster, "create table kept as select 1 as one")?;
 
     control(&cluster, "stop")?;
-    assert!(ask(&cluster, "select 1").is_err());
+    assert!(query(&cluster, "select 1").is_err());
     control(&cluster, "stop")?;
     control(&cluster, "start")?;
-    assert_eq!(ask(&cluster, "select one from kept")?, "1\n");
+    assert_eq!(query(&cluster, "select one from kept")?, "1\n");
     control(&cluster, "restart")?;
-    assert_eq!(ask(&cluster, "select one from kept")?, "1\n");
+    assert_eq!(query(&cluster, "select one from kept")?, "1\n");
     for _ in 0..3 {
         control(&cluster, "kill")?;
-        assert!(ask(&cluster, "select 1").is_err());
+        assert!(query(&cluster, "select 1").is_err());
         control(&cluster, "start")?;
-        assert_eq!(ask(&cluster, "select one from kept")?, "1\n");
+        assert_eq!(query(&cluster, "select one from kept")?, "1\n");
     }
 
     drop(cluster);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use xtask::files;
-use xtask::mutants::{Verdict, Workshop, definition};
+use xtask::mutants::{MutantRunner, MutantVerdict, definition};
 use xtask::process;
 
 const LIBRARY: &str = "\
@@ -73,8 +73,8 @@ fn repository(root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn workshop(root: &Path) -> Workshop {
-    Workshop {
+fn mutant_runner(root: &Path) -> MutantRunner {
+    MutantRunner {
         source: root.to_path_buf(),
         tree: root.join("target/mutants/tree"),
         target: root.join("target/mutants/target"),
@@ -84,7 +84,7 @@ fn workshop(root: &Path) -> Workshop {
 }
 
 #[test]
-fn every_verdict_is_told_apart() -> Result<()> {
+fn every_verdict_is_distinguished() -> Result<()> {
     let place = tempfile::tempdir()?;
     let root = place.path();
     repository(root)?;
@@ -105,21 +105,24 @@ fn every_verdict_is_told_apart() -> Result<()> {
     }
 
     let mutants = definition::read_all(&root.join("mutants"))?;
-    let verdicts = workshop(root).judge_all(&mutants)?;
+    let verdicts = mutant_runner(root).run_all(&mutants)?;
 
     assert_eq!(verdicts.len(), 6);
-    assert_eq!(verdicts[0], Verdict::Caught, "{verdicts:#?}");
-    assert!(matches!(verdicts[1], Verdict::Survived(_)), "{verdicts:#?}");
+    assert_eq!(verdicts[0], MutantVerdict::Caught, "{verdicts:#?}");
     assert!(
-        matches!(verdicts[2], Verdict::DoesNotApply(_)),
+        matches!(verdicts[1], MutantVerdict::Survived(_)),
         "{verdicts:#?}"
     );
     assert!(
-        matches!(verdicts[3], Verdict::DoesNotBuild(_)),
+        matches!(verdicts[2], MutantVerdict::DoesNotApply(_)),
         "{verdicts:#?}"
     );
-    assert_eq!(verdicts[4], Verdict::Caught, "{verdicts:#?}");
-    assert_eq!(verdicts[5], Verdict::Caught, "{verdicts:#?}");
+    assert!(
+        matches!(verdicts[3], MutantVerdict::DoesNotBuild(_)),
+        "{verdicts:#?}"
+    );
+    assert_eq!(verdicts[4], MutantVerdict::Caught, "{verdicts:#?}");
+    assert_eq!(verdicts[5], MutantVerdict::Caught, "{verdicts:#?}");
     assert_eq!(files::read(&root.join("src/lib.rs"))?, LIBRARY);
     Ok(())
 }
@@ -132,7 +135,7 @@ fn an_expected_test_must_exist_and_be_green_first() -> Result<()> {
     let path = root.join("mutants/a.toml");
     files::write(&path, &mutant("no_such_test", "number > 9", "false"))?;
     let mutants = definition::read_all(&root.join("mutants"))?;
-    let error = workshop(root).judge_all(&mutants).unwrap_err();
+    let error = mutant_runner(root).run_all(&mutants).unwrap_err();
     assert!(error.to_string().contains("no_such_test"), "{error:#}");
     Ok(())
 }

@@ -28,7 +28,7 @@ Exit codes:
   0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 a human must decide,
   6 budget or limit reached, 7 definition of done not met, 75 try later, 130 interrupted"
 )]
-pub struct Arguments {
+pub struct CliArguments {
     #[command(flatten)]
     pub global: GlobalArguments,
     #[command(subcommand)]
@@ -91,7 +91,7 @@ pub enum Format {
 
 impl Format {
     /// The format of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::from_str(name, false).ok()
     }
 

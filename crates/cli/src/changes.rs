@@ -2,10 +2,10 @@
 
 use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat};
 
-use crate::output::{Cell, Tone};
+use crate::output::{Tone, ViewCell};
 
 /// What became of a file, in one word.
-pub(crate) fn word(file: &DiffStat) -> &'static str {
+pub(crate) fn change_name(file: &DiffStat) -> &'static str {
     match file.change {
         DiffChange::Added => "added",
         DiffChange::Deleted => "deleted",
@@ -16,7 +16,7 @@ pub(crate) fn word(file: &DiffStat) -> &'static str {
 }
 
 /// `+8 -2`
-pub(crate) fn lines(lines: DiffLines) -> String {
+pub(crate) fn format_line_counts(lines: DiffLines) -> String {
     match lines {
         DiffLines::Text { inserted, deleted } => format!("+{inserted} -{deleted}"),
         DiffLines::Binary => "binary".to_owned(),
@@ -24,7 +24,7 @@ pub(crate) fn lines(lines: DiffLines) -> String {
 }
 
 /// Lines that are new and lines that are gone, in all; binary files have none.
-pub(crate) fn sum<'a>(files: impl IntoIterator<Item = &'a DiffStat>) -> (u64, u64) {
+pub(crate) fn sum_lines<'a>(files: impl IntoIterator<Item = &'a DiffStat>) -> (u64, u64) {
     files
         .into_iter()
         .fold((0, 0), |(new, gone), file| match file.lines {
@@ -34,7 +34,7 @@ pub(crate) fn sum<'a>(files: impl IntoIterator<Item = &'a DiffStat>) -> (u64, u6
 }
 
 /// Path, change and lines of a file.
-pub(crate) fn row(file: &DiffStat) -> Vec<Cell> {
+pub(crate) fn row(file: &DiffStat) -> Vec<ViewCell> {
     let tone = match file.change {
         DiffChange::Added => Tone::Good,
         DiffChange::Deleted => Tone::Bad,
@@ -45,8 +45,8 @@ pub(crate) fn row(file: &DiffStat) -> Vec<Cell> {
         None => file.path.to_string(),
     };
     vec![
-        Cell::new(path, Tone::Strong),
-        Cell::new(word(file), tone),
-        lines(file.lines).into(),
+        ViewCell::new(path, Tone::Strong),
+        ViewCell::new(change_name(file), tone),
+        format_line_counts(file.lines).into(),
     ]
 }

@@ -35,21 +35,21 @@ use std::sync::Arc;
 use clap::Subcommand;
 
 use crate::arguments::{Format, GlobalArguments};
+use crate::bootstrap::{Bootstrap, Watcher};
 use crate::environment::Environment;
-use crate::failure::Failure;
-use crate::output::{Answer, Lines};
-use crate::reserve::{self, Released};
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, OutputLines};
+use crate::reserve::{self, ReleasedReserve};
 use crate::settings::{Locations, Settings};
-use crate::wiring::{Watcher, Wiring};
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    Run(run::Run),
-    Demo(demo::Demo),
-    Init(init::Init),
-    Info(info::Info),
-    Diagnostics(diagnostics::Diagnostics),
+    Run(run::RunArgs),
+    Demo(demo::DemoArgs),
+    Init(init::InitArgs),
+    Info(info::InfoArgs),
+    Diagnostics(diagnostics::DiagnosticsArgs),
     #[command(subcommand)]
     Action(action::ActionCommand),
     #[command(subcommand)]
@@ -72,29 +72,29 @@ pub enum Command {
     Sandbox(sandbox::SandboxCommand),
     #[command(subcommand)]
     Tool(tool::ToolCommand),
-    Backup(backup::Backup),
-    Restore(restore::Restore),
-    Gc(gc::Gc),
-    Version(version::Version),
-    Completions(completions::Completions),
-    Man(man::Man),
+    Backup(backup::BackupArgs),
+    Restore(restore::RestoreArgs),
+    Gc(gc::GcArgs),
+    Version(version::VersionArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 /// What has to be there before a command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
+pub enum CommandRequirements {
     /// No file is read and nothing is created.
     Nothing,
     /// The settings are read.
     Settings,
     /// The settings are read, and the command may open the database through
-    /// [`Context::wiring`].
+    /// [`CommandContext::bootstrap`].
     Store,
 }
 
 /// What a command writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
+pub enum OutputMode {
     /// One answer in the chosen format.
     Answer,
     /// Events as lines of JSON while it works, and the envelope as the last line.
@@ -103,7 +103,7 @@ pub enum Output {
 
 /// What commands work with.
 #[derive(Debug)]
-pub struct Context<'a> {
+pub struct CommandContext<'a> {
     /// What this process tells others that it is: `agents backup`.
     pub command: String,
     pub environment: &'a Environment,
@@ -112,33 +112,33 @@ pub struct Context<'a> {
     pub arguments: &'a GlobalArguments,
     /// A failure to read them stops only the commands that ask for them, so that
     /// `config set` and `config unset` can mend what is broken.
-    pub settings: Result<Settings, Failure>,
+    pub settings: Result<Settings, CommandFailure>,
     /// For commands that write while they work.
-    pub lines: Lines,
+    pub lines: OutputLines,
     /// How the answer will be shown.
     pub format: Format,
 }
 
-impl Context<'_> {
-    pub fn settings(&self) -> Result<&Settings, Failure> {
+impl CommandContext<'_> {
+    pub fn settings(&self) -> Result<&Settings, CommandFailure> {
         self.settings.as_ref().map_err(Clone::clone)
     }
 
-    pub fn locations(&self) -> Result<Locations, Failure> {
+    pub fn locations(&self) -> Result<Locations, CommandFailure> {
         Locations::find(self.arguments, self.environment)
     }
 
     /// The data directory with this process in it; the database is opened from there. Given back
     /// by dropping it, which a command does before it answers.
-    pub fn wiring(&self) -> Result<Wiring, Failure> {
-        let wiring = Wiring::announce(self.settings()?, self.environment, &self.command)?;
-        Ok(wiring.watched_by(&self.watcher))
+    pub fn bootstrap(&self) -> Result<Bootstrap, CommandFailure> {
+        let bootstrap = Bootstrap::announce(self.settings()?, self.environment, &self.command)?;
+        Ok(bootstrap.with_watcher(&self.watcher))
     }
 
     /// The same for what frees space: on a full disk it works with the reserve.
-    pub fn collecting(&self) -> Result<(Released, Wiring), Failure> {
+    pub fn bootstrap_for_gc(&self) -> Result<(ReleasedReserve, Bootstrap), CommandFailure> {
         let released = reserve::release(&self.settings()?.locations.data_directory);
-        Ok((released, self.wiring()?))
+        Ok((released, self.bootstrap()?))
     }
 
     /// A path as seen from the working directory.
@@ -151,7 +151,7 @@ impl Context<'_> {
 }
 
 impl Command {
-    pub fn needs(&self) -> Needs {
+    pub fn requirements(&self) -> CommandRequirements {
         match self {
             Self::Run(_)
             | Self::Init(_)
@@ -166,24 +166,24 @@ impl Command {
             | Self::Gc(_)
             | Self::AutomationProfile(_)
             | Self::Validation(_)
-            | Self::Invariant(_) => Needs::Store,
-            Self::Action(command) => command.needs(),
-            Self::Tool(command) => command.needs(),
-            Self::Actor(command) => command.needs(),
-            Self::Config(_) | Self::Demo(_) => Needs::Settings,
-            Self::Version(_) | Self::Completions(_) | Self::Man(_) => Needs::Nothing,
+            | Self::Invariant(_) => CommandRequirements::Store,
+            Self::Action(command) => command.requirements(),
+            Self::Tool(command) => command.requirements(),
+            Self::Actor(command) => command.requirements(),
+            Self::Config(_) | Self::Demo(_) => CommandRequirements::Settings,
+            Self::Version(_) | Self::Completions(_) | Self::Man(_) => CommandRequirements::Nothing,
         }
     }
 
-    pub fn output(&self, format: Format) -> Output {
+    pub fn output_mode(&self, format: Format) -> OutputMode {
         match self {
-            Self::Run(command) => command.output(format),
-            Self::Plan(command) => command.output(format),
-            _ => Output::Answer,
+            Self::Run(command) => command.output_mode(format),
+            Self::Plan(command) => command.output_mode(format),
+            _ => OutputMode::Answer,
         }
     }
 
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         match self {
             Self::Run(command) => command.run(context),
             Self::Demo(command) => command.run(context),

@@ -15,17 +15,17 @@ use cleveragents_engine::trust::{RepositoryAction, content_hash, effects};
 use rustix::fs::OFlags;
 use serde_json::json;
 
-use crate::ask::{Reply, confirm};
+use crate::bootstrap::AppContext;
+use crate::confirmation::{Confirmation, confirm};
 use crate::environment::Environment;
-use crate::failure::{ExitCode, Failure, shown_path};
-use crate::wiring::Wired;
+use crate::failure::{CommandFailure, ExitCode, display_path};
 
 /// No `.worktreeinclude` that a person wrote is longer, in bytes.
 const INCLUDE_MAXIMUM: u64 = 1 << 20;
 
 /// The user's word on files of a repository.
 #[derive(Debug, Args)]
-pub struct Trust {
+pub struct TrustArgs {
     /// Consent to the repository's own files that this uses, as they are now
     ///
     /// The action in .agents/actions, and credential files that .worktreeinclude brings along.
@@ -34,60 +34,66 @@ pub struct Trust {
     trust: bool,
 }
 
-impl Trust {
+impl TrustArgs {
     /// Fails, with exit code 5, unless the user consents to the file of `action` or did before.
     pub fn require(
         &self,
         action: &RepositoryAction,
-        wired: &Wired<'_>,
+        app: &AppContext<'_>,
         environment: &Environment,
-    ) -> Result<(), Failure> {
-        let state = wired.wait(wired.trust().state_of(action.file.clone()))?;
+    ) -> Result<(), CommandFailure> {
+        let state = app.block_on(app.trust().state_of(action.file.clone()))?;
         if state == TrustState::Trusted {
             return Ok(());
         }
         if !self.trust {
             match confirm(&question(action, state), environment) {
-                Reply::Yes => {}
-                Reply::No => return Err(not_trusted(&action.file, state).because("you declined")),
-                Reply::Nobody => return Err(not_trusted(&action.file, state)),
+                Confirmation::Yes => {}
+                Confirmation::No => {
+                    return Err(not_trusted_failure(&action.file, state).because("you declined"));
+                }
+                Confirmation::NoTerminal => return Err(not_trusted_failure(&action.file, state)),
             }
         }
-        self.record(action.file.clone(), wired)
+        self.record(action.file.clone(), app)
     }
 
     /// With `--trust`, records consent to the resources' `.worktreeinclude` as it is now.
-    pub fn includes(&self, resources: &[Resource], wired: &Wired<'_>) -> Result<(), Failure> {
+    pub fn trust_includes(
+        &self,
+        resources: &[Resource],
+        app: &AppContext<'_>,
+    ) -> Result<(), CommandFailure> {
         if !self.trust {
             return Ok(());
         }
         for resource in resources {
             let root = PathBuf::from(OsString::from_vec(resource.path.as_bytes().to_vec()));
-            let Some(content) = include_of(&root)? else {
+            let Some(content) = read_include(&root)? else {
                 continue;
             };
             let path = ResourcePath::from_bytes(WORKTREE_INCLUDE);
-            let path = path.map_err(|error| unreadable(&root).caused_by(&error))?;
+            let path = path.map_err(|error| unreadable_failure(&root).caused_by(&error))?;
             let file = RepositoryFile {
                 repository: resource.path.clone(),
                 path,
                 hash: content_hash(&content),
             };
-            self.record(file, wired)?;
+            self.record(file, app)?;
         }
         Ok(())
     }
 
-    fn record(&self, file: RepositoryFile, wired: &Wired<'_>) -> Result<(), Failure> {
-        wired.wait(wired.trust().record(file, wired.actor()))?;
+    fn record(&self, file: RepositoryFile, app: &AppContext<'_>) -> Result<(), CommandFailure> {
+        app.block_on(app.trust().record(file, app.actor()))?;
         Ok(())
     }
 }
 
 /// Returns a warning if the plan's profile is not the one that the repository's action asks for.
-pub fn tightened(plan: &Plan, wanted: Option<&ProfileName>) -> Option<String> {
+pub fn tightened_profile_warning(plan: &Plan, requested: Option<&ProfileName>) -> Option<String> {
     let holds = &plan.brief.automation_profile.name;
-    let wanted = wanted.filter(|wanted| *wanted != holds)?;
+    let wanted = requested.filter(|wanted| *wanted != holds)?;
     Some(format!(
         "the repository's action asks for the profile {wanted}, and {holds} holds: only your own \
          --automation-profile can loosen it"
@@ -110,12 +116,12 @@ fn question(action: &RepositoryAction, state: TrustState) -> String {
 }
 
 /// The failure of a command that needs a file which is not trusted.
-pub fn not_trusted(file: &RepositoryFile, state: TrustState) -> Failure {
+pub fn not_trusted_failure(file: &RepositoryFile, state: TrustState) -> CommandFailure {
     let (what, kind) = match state {
         TrustState::Changed => ("has changed since you trusted it", "changed"),
         TrustState::FirstUse | TrustState::Trusted => ("is not trusted yet", "first_use"),
     };
-    Failure::new(
+    CommandFailure::new(
         ExitCode::Decision,
         format!("{} of {} {what}", file.path, file.repository),
     )
@@ -129,32 +135,32 @@ pub fn not_trusted(file: &RepositoryFile, state: TrustState) -> Failure {
 }
 
 /// The content of a resource's `.worktreeinclude`, if it has one.
-fn include_of(root: &Path) -> Result<Option<Vec<u8>>, Failure> {
+fn read_include(root: &Path) -> Result<Option<Vec<u8>>, CommandFailure> {
     let path = root.join(WORKTREE_INCLUDE);
     let flags = OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
         .open(&path);
-    let failed = |error: std::io::Error| unreadable(&path).caused_by(&error);
+    let failed = |error: std::io::Error| unreadable_failure(&path).caused_by(&error);
     let file = match file {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
     if !file.metadata().map_err(failed)?.is_file() {
-        return Err(unreadable(&path).because("it is not a regular file"));
+        return Err(unreadable_failure(&path).because("it is not a regular file"));
     }
     let mut content = Vec::new();
     file.take(INCLUDE_MAXIMUM + 1)
         .read_to_end(&mut content)
         .map_err(failed)?;
     if content.len() as u64 > INCLUDE_MAXIMUM {
-        return Err(unreadable(&path).because("it is larger than a mebibyte"));
+        return Err(unreadable_failure(&path).because("it is larger than a mebibyte"));
     }
     Ok(Some(content))
 }
 
-fn unreadable(path: &Path) -> Failure {
-    Failure::usage(format!("cannot read {}", shown_path(path))).kind("unreadable")
+fn unreadable_failure(path: &Path) -> CommandFailure {
+    CommandFailure::usage(format!("cannot read {}", display_path(path))).kind("unreadable")
 }

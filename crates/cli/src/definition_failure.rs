@@ -6,13 +6,13 @@ use cleveragents_engine::StoreError;
 use cleveragents_engine::actors::ActorRegistryError;
 use cleveragents_engine::validations::ValidationRegistryError;
 
-use crate::failure::{ExitCode, Failure};
+use crate::failure::{CommandFailure, ExitCode};
 use crate::nearest::nearest;
 
 /// How many of something are named to people; all are named to programs.
 const NAMED_MAXIMUM: usize = 10;
 
-impl From<ActorRegistryError> for Failure {
+impl From<ActorRegistryError> for CommandFailure {
     fn from(error: ActorRegistryError) -> Self {
         let shown = error.to_string();
         match error {
@@ -24,7 +24,7 @@ impl From<ActorRegistryError> for Failure {
                 .kind("built_in")
                 .because("it is a part of the program")
                 .hint("agents actor list"),
-            ActorRegistryError::OfModel { .. } => Self::new(ExitCode::Conflict, shown)
+            ActorRegistryError::ReservedForModel { .. } => Self::new(ExitCode::Conflict, shown)
                 .kind("built_in")
                 .because("names of models that are configured cannot be taken")
                 .hint("give the actor another name, such as one in `local/`"),
@@ -32,7 +32,7 @@ impl From<ActorRegistryError> for Failure {
                 let names: Vec<String> = actions.iter().map(ToString::to_string).collect();
                 Self::new(ExitCode::Conflict, format!("the actor {name} is in use"))
                     .kind("in_use")
-                    .because(format!("named by {}", few(&names)))
+                    .because(format!("named by {}", join_few(&names)))
                     .because("their plans could not start without it")
                     .hint(format!("agents action archive {}", names[0]))
                     .hint(format!("agents actor remove {name} --force"))
@@ -42,7 +42,7 @@ impl From<ActorRegistryError> for Failure {
     }
 }
 
-impl From<ValidationRegistryError> for Failure {
+impl From<ValidationRegistryError> for CommandFailure {
     fn from(error: ValidationRegistryError) -> Self {
         let shown = error.to_string();
         match error {
@@ -56,11 +56,11 @@ impl From<ValidationRegistryError> for Failure {
                 .hint("agents validation attach RESOURCE VALIDATION NAME=VALUE"),
             ValidationRegistryError::Attached { name, attachments } => {
                 let what = format!("the validation {name} is attached");
-                let shorts: Vec<String> = attachments.iter().map(|id| short(id)).collect();
+                let shorts: Vec<String> = attachments.iter().map(|id| short_id(id)).collect();
                 let detach = |id: &String| format!("agents validation detach {id}");
                 let mut failure = Self::new(ExitCode::Conflict, what)
                     .kind("attached")
-                    .because(format!("as {}", few(&shorts)));
+                    .because(format!("as {}", join_few(&shorts)));
                 let hints = shorts.iter().take(NAMED_MAXIMUM).map(detach);
                 failure.hints.extend(hints);
                 failure.with("attachments", attachments.into())
@@ -76,7 +76,10 @@ impl From<ValidationRegistryError> for Failure {
                         "in one scope it is attached to a resource once for the same arguments",
                     )
                     .hint("agents validation list")
-                    .hint(format!("agents validation detach {}", short(&attachment)))
+                    .hint(format!(
+                        "agents validation detach {}",
+                        short_id(&attachment)
+                    ))
                     .with("attachment_id", attachment.into())
             }
         }
@@ -84,12 +87,12 @@ impl From<ValidationRegistryError> for Failure {
 }
 
 /// An id as people see it.
-fn short(id: &str) -> String {
+fn short_id(id: &str) -> String {
     id.parse::<AttachmentId>()
         .map_or_else(|_| id.to_owned(), |id| id.short())
 }
 
-fn few(names: &[String]) -> String {
+fn join_few(names: &[String]) -> String {
     match names.len().saturating_sub(NAMED_MAXIMUM) {
         0 => names.join(", "),
         more => format!("{} and {more} more", names[..NAMED_MAXIMUM].join(", ")),
@@ -97,37 +100,41 @@ fn few(names: &[String]) -> String {
 }
 
 /// A failure because there is a `what` of that name already, added at `since`.
-pub fn taken(what: &str, name: &str, since: Option<Timestamp>) -> Failure {
-    let failure = Failure::new(
+pub fn name_taken_failure(what: &str, name: &str, since: Option<Timestamp>) -> CommandFailure {
+    let failure = CommandFailure::new(
         ExitCode::Conflict,
         format!("the {what} {name} is there already"),
     );
-    let since = since.map(|since| minute_of(&since));
-    let told = match &since {
+    let since = since.map(|since| format_minute(&since));
+    let cause = match &since {
         Some(minute) => format!("it was added on {minute}"),
         None => "somebody added it before".to_owned(),
     };
     failure
         .kind("taken")
-        .because(told)
+        .because(cause)
         .because("what is there is replaced only when that is asked for")
         .with("since", since.into())
 }
 
 /// As `2026-01-31 12:00`: who added something knows it by that.
-fn minute_of(time: &Timestamp) -> String {
+fn format_minute(time: &Timestamp) -> String {
     let text: String = time.to_string().chars().take(16).collect();
     text.replace('T', " ")
 }
 
 /// A failure because there is no `what` of that name, with the names most like it.
-pub fn unknown(what: &'static str, name: &NamespacedName, known: &[NamespacedName]) -> Failure {
+pub fn unknown_name_failure(
+    what: &'static str,
+    name: &NamespacedName,
+    known: &[NamespacedName],
+) -> CommandFailure {
     let missing = StoreError::NotFound {
         what,
         id: name.to_string(),
     };
     let mut failure =
-        Failure::from(missing).because("it was never added under this name, or was removed");
+        CommandFailure::from(missing).because("it was never added under this name, or was removed");
     for near in nearest(name, known) {
         failure = failure.hint(format!("agents {what} show {near}"));
     }

@@ -5,14 +5,15 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use cleveragents_engine::definitions::{
-    ActionDraft, DefinitionErrors, SOURCE_MAXIMUM, Source, Variables, read_action,
+    ActionDraft, DefinitionErrors, DefinitionSource, DefinitionVariables, SOURCE_MAXIMUM,
+    read_action,
 };
 
 use cleveragents_engine::trust::content_hash;
 
-use crate::commands::Context;
+use crate::commands::CommandContext;
 use crate::environment::Environment;
-use crate::failure::{Failure, shown_path};
+use crate::failure::{CommandFailure, display_path};
 
 /// What a definition read from standard input is called in messages.
 const STANDARD_INPUT: &str = "standard input";
@@ -37,34 +38,35 @@ enum FileOwner {
 
 impl DefinitionFile {
     /// Reads the file someone named; `-` is standard input.
-    pub fn read(path: &Path, context: &Context<'_>) -> Result<Self, Failure> {
+    pub fn read(path: &Path, context: &CommandContext<'_>) -> Result<Self, CommandFailure> {
         if path.as_os_str() == "-" {
-            let read = Self::from(STANDARD_INPUT.to_owned(), io::stdin().lock())?;
+            let read = Self::from_reader(STANDARD_INPUT.to_owned(), io::stdin().lock())?;
             return Ok(Self {
                 folder: context.environment.working_directory.clone(),
                 ..read
             });
         }
         let absolute = context.absolute(path);
-        let file = File::open(&absolute).map_err(|error| unreadable(path).caused_by(&error))?;
+        let file =
+            File::open(&absolute).map_err(|error| unreadable_failure(path).caused_by(&error))?;
         Ok(Self {
             folder: absolute.parent().map(Path::to_owned),
             owner: owner_of(&absolute),
-            ..Self::from(shown_path(path), file)?
+            ..Self::from_reader(display_path(path), file)?
         })
     }
 
     /// Reads a file that comes with a repository.
-    pub fn of_repository(name: String, input: impl Read) -> Result<Self, Failure> {
+    pub fn from_repository(name: String, input: impl Read) -> Result<Self, CommandFailure> {
         Ok(Self {
             owner: FileOwner::Repository,
-            ..Self::from(name, input)?
+            ..Self::from_reader(name, input)?
         })
     }
 
     /// Reads `input` up to a byte more than a definition may have: whoever reads the definition
     /// says then that it is too large.
-    pub fn from(name: String, input: impl Read) -> Result<Self, Failure> {
+    pub fn from_reader(name: String, input: impl Read) -> Result<Self, CommandFailure> {
         let mut bytes = Vec::new();
         let limit = SOURCE_MAXIMUM as u64 + 1;
         match input.take(limit).read_to_end(&mut bytes) {
@@ -74,7 +76,7 @@ impl DefinitionFile {
                 folder: None,
                 owner: FileOwner::User,
             }),
-            Err(error) => Err(unreadable(Path::new(&name)).caused_by(&error)),
+            Err(error) => Err(unreadable_failure(Path::new(&name)).caused_by(&error)),
         }
     }
 
@@ -85,33 +87,33 @@ impl DefinitionFile {
 
     /// The action that a repository's file defines.
     pub fn repository_action(&self) -> Result<ActionDraft, DefinitionErrors> {
-        let source = Source::new(&self.name, &self.bytes).of_repository();
+        let source = DefinitionSource::new(&self.name, &self.bytes).from_repository();
         read_action(&source, &|_| None)
     }
 
     /// The action the file defines; `${VAR}` comes from the process's environment.
     pub fn action(&self, environment: &Environment) -> Result<ActionDraft, DefinitionErrors> {
-        self.with(environment, read_action)
+        self.parse_with(environment, read_action)
     }
 
     /// Reads the file as `reader` does.
-    pub fn with<T>(
+    pub fn parse_with<T>(
         &self,
         environment: &Environment,
-        reader: impl Fn(&Source<'_>, Variables<'_>) -> Result<T, DefinitionErrors>,
+        reader: impl Fn(&DefinitionSource<'_>, DefinitionVariables<'_>) -> Result<T, DefinitionErrors>,
     ) -> Result<T, DefinitionErrors> {
         let variables = |name: &str| {
             let value = environment.variables.get(name)?;
             value.to_str().map(str::to_owned)
         };
-        let source = Source::new(&self.name, &self.bytes);
+        let source = DefinitionSource::new(&self.name, &self.bytes);
         let source = match &self.folder {
             Some(folder) => source.in_folder(folder),
             None => source,
         };
         let source = match self.owner {
             FileOwner::User => source,
-            FileOwner::Repository => source.of_repository(),
+            FileOwner::Repository => source.from_repository(),
         };
         reader(&source, &variables)
     }
@@ -129,8 +131,8 @@ fn owner_of(path: &Path) -> FileOwner {
     }
 }
 
-fn unreadable(path: &Path) -> Failure {
-    Failure::usage(format!("cannot read {}", shown_path(path)))
+fn unreadable_failure(path: &Path) -> CommandFailure {
+    CommandFailure::usage(format!("cannot read {}", display_path(path)))
         .kind("unreadable")
         .hint("give a file that can be read, or `-` for standard input")
 }
@@ -140,8 +142,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_read_than_shows_that_it_is_too_much() {
-        let file = DefinitionFile::from("x".to_owned(), io::repeat(b'a')).unwrap();
+    fn reading_stops_after_the_size_limit() {
+        let file = DefinitionFile::from_reader("x".to_owned(), io::repeat(b'a')).unwrap();
         assert_eq!(file.bytes.len(), SOURCE_MAXIMUM + 1);
         assert_eq!(file.name, "x");
     }

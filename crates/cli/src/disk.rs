@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 /// The bytes of a file, or of all files below a folder; nothing there is nothing.
-pub fn used(path: &Path) -> u64 {
+pub fn disk_usage(path: &Path) -> u64 {
     let Ok(facts) = path.symlink_metadata() else {
         return 0;
     };
@@ -12,31 +12,31 @@ pub fn used(path: &Path) -> u64 {
         return facts.len();
     }
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    entries.map(|entry| used(&entry.path())).sum()
+    entries.map(|entry| disk_usage(&entry.path())).sum()
 }
 
 /// The bytes a user may still write to the file system that holds `path`.
-pub fn free(path: &Path) -> io::Result<u64> {
+pub fn free_space(path: &Path) -> io::Result<u64> {
     let facts = rustix::fs::statvfs(path)?;
     Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
 }
 
 /// `512 B`, `1.5 KiB`, `20 GiB`.
-pub fn shown(bytes: u64) -> String {
+pub fn format_size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
     }
     // Tenths of the unit, in whole numbers: nothing is rounded up to a unit it does not fill.
     let mut tenths = u128::from(bytes) * 10 / 1024;
-    let mut unit = 0;
-    while tenths >= 10 * 1024 && unit + 1 < UNITS.len() {
+    let mut tx = 0;
+    while tenths >= 10 * 1024 && tx + 1 < UNITS.len() {
         tenths /= 1024;
-        unit += 1;
+        tx += 1;
     }
     match tenths < 100 {
-        true => format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit]),
-        false => format!("{} {}", tenths / 10, UNITS[unit]),
+        true => format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[tx]),
+        false => format!("{} {}", tenths / 10, UNITS[tx]),
     }
 }
 
@@ -56,7 +56,7 @@ mod tests {
             (5 << 30, "5.0 GiB"),
             (u64::MAX, "16383 PiB"),
         ] {
-            assert_eq!(shown(bytes), text);
+            assert_eq!(format_size(bytes), text);
         }
     }
 
@@ -68,8 +68,8 @@ mod tests {
             let path = folder.path().join(name);
             crate::files::replace(&path, b"12345", crate::files::Privacy::Private).unwrap();
         }
-        assert_eq!(used(folder.path()), 10);
-        assert_eq!(used(&folder.path().join("none")), 0);
-        assert!(free(folder.path()).unwrap() > 0);
+        assert_eq!(disk_usage(folder.path()), 10);
+        assert_eq!(disk_usage(&folder.path().join("none")), 0);
+        assert!(free_space(folder.path()).unwrap() > 0);
     }
 }

@@ -11,19 +11,19 @@ use cleveragents_engine::ports::Holder;
 use cleveragents_engine::ports::models::ModelError;
 use serde_json::json;
 
-use crate::consent::not_trusted;
-use crate::failure::{ExitCode, Failure};
+use crate::consent::not_trusted_failure;
+use crate::failure::{CommandFailure, ExitCode};
 
-impl From<LifecycleError> for Failure {
+impl From<LifecycleError> for CommandFailure {
     fn from(error: LifecycleError) -> Self {
         let shown = error.to_string();
-        let usage = |kind| Failure::usage(shown.clone()).kind(kind);
+        let usage = |kind| CommandFailure::usage(shown.clone()).kind(kind);
         match error {
             LifecycleError::Store(error) => error.into(),
             LifecycleError::NoProject => {
                 usage("no_project").hint("agents project create NAME --path DIR")
             }
-            LifecycleError::ProjectTwice { .. } => usage("project_twice"),
+            LifecycleError::DuplicateProject { .. } => usage("project_twice"),
             LifecycleError::Argument(_) => usage("argument"),
             LifecycleError::Secret { .. } => {
                 usage("secret").hint("agents diagnostics, which lists the names of secrets")
@@ -31,53 +31,61 @@ impl From<LifecycleError> for Failure {
             LifecycleError::Template(_) => usage("template").hint("agents action validate FILE"),
             LifecycleError::RevertTarget { .. } => usage("revert_target"),
             LifecycleError::Invalid { .. } => usage("invalid"),
-            LifecycleError::UnknownProfile { .. } => Failure::new(ExitCode::NotFound, shown)
+            LifecycleError::UnknownProfile { .. } => CommandFailure::new(ExitCode::NotFound, shown)
                 .kind("unknown_profile")
                 .hint("agents automation-profile list"),
-            LifecycleError::NotTrusted { file, state } => not_trusted(&file, state),
-            LifecycleError::Preflight { failures } => preflight(&failures),
-            LifecycleError::Illegal { plan, illegal } => illegal_move(plan, &illegal, shown),
-            LifecycleError::Owned { holder } => running(holder, shown),
-            LifecycleError::NotFinished { plan } => standing(&plan, "not_finished", shown)
+            LifecycleError::NotTrusted { file, state } => not_trusted_failure(&file, state),
+            LifecycleError::Preflight { failures } => preflight_failure(&failures),
+            LifecycleError::Illegal { plan, illegal } => {
+                illegal_move_failure(plan, &illegal, shown)
+            }
+            LifecycleError::Owned { holder } => running_failure(holder, shown),
+            LifecycleError::NotFinished { plan } => plan_conflict(&plan, "not_finished", shown)
                 .because("only a plan that is applied or cancelled can be deleted")
                 .hint(format!("agents plan cancel {}", plan.identity.plan_id)),
-            LifecycleError::Final { plan } => standing(&plan, "final", shown)
+            LifecycleError::Final { plan } => plan_conflict(&plan, "final", shown)
                 .hint(format!("agents plan status {}", plan.identity.plan_id)),
-            LifecycleError::KeySpent { plan } => Failure::new(ExitCode::Conflict, shown)
+            LifecycleError::KeySpent { plan } => CommandFailure::new(ExitCode::Conflict, shown)
                 .kind("key_spent")
                 .hint("choose another key to make a new plan")
                 .with("plan_id", json!(plan.identity.plan_id)),
-            LifecycleError::KeyReused { plan } => standing(&plan, "key_reused", shown)
+            LifecycleError::KeyReused { plan } => plan_conflict(&plan, "key_reused", shown)
                 .hint("choose another key, or repeat the first request as it was"),
         }
     }
 }
 
-impl From<DecisionFailure> for Failure {
+impl From<DecisionFailure> for CommandFailure {
     fn from(error: DecisionFailure) -> Self {
         let shown = error.to_string();
-        let conflict = |kind| Failure::new(ExitCode::Conflict, shown.clone()).kind(kind);
+        let conflict = |kind| CommandFailure::new(ExitCode::Conflict, shown.clone()).kind(kind);
         match error {
             DecisionFailure::Lifecycle(error) => error.into(),
-            DecisionFailure::Misplaced(_) => Failure::usage(shown).kind("misplaced_decision"),
-            DecisionFailure::OwnInfluence { .. } => Failure::usage(shown).kind("own_influence"),
+            DecisionFailure::Misplaced(_) => {
+                CommandFailure::usage(shown).kind("misplaced_decision")
+            }
+            DecisionFailure::SelfInfluence { .. } => {
+                CommandFailure::usage(shown).kind("own_influence")
+            }
             DecisionFailure::Superseded { decision } => conflict("superseded")
                 .because("a decision that was given up is not corrected again")
                 .hint(format!("agents plan explain {decision}"))
                 .with("decision_id", decision.to_string().into()),
-            DecisionFailure::NotWorkedOn { plan, .. } => conflict("not_worked_on")
+            DecisionFailure::NotProcessing { plan, .. } => conflict("not_worked_on")
                 .hint(format!("agents plan status {plan}"))
                 .with("plan_id", plan.to_string().into()),
-            DecisionFailure::NoGuidance => Failure::usage(shown)
+            DecisionFailure::NoGuidance => CommandFailure::usage(shown)
                 .kind("no_guidance")
                 .because("the guidance is empty")
                 .hint("agents plan correct --mode revert --guidance TEXT DECISION"),
-            DecisionFailure::GuidanceTooLong { .. } => Failure::usage("the guidance is too long")
-                .kind("too_long")
-                .because(shown)
-                .hint("put the details into a file of the project and name it"),
+            DecisionFailure::GuidanceTooLong { .. } => {
+                CommandFailure::usage("the guidance is too long")
+                    .kind("too_long")
+                    .because(shown)
+                    .hint("put the details into a file of the project and name it")
+            }
             DecisionFailure::ContextDamaged { decision, .. } => {
-                Failure::new(ExitCode::Error, shown)
+                CommandFailure::new(ExitCode::Error, shown)
                     .kind("context_damaged")
                     .because("what was stored is not what the actor read")
                     .hint("agents diagnostics")
@@ -88,17 +96,17 @@ impl From<DecisionFailure> for Failure {
 }
 
 /// A conflict with how the plan stands, which is told.
-fn standing(plan: &Plan, kind: &'static str, what: String) -> Failure {
-    Failure::new(ExitCode::Conflict, what)
+fn plan_conflict(plan: &Plan, kind: &'static str, what: String) -> CommandFailure {
+    CommandFailure::new(ExitCode::Conflict, what)
         .kind(kind)
         .with("plan_id", json!(plan.identity.plan_id))
         .with("phase", json!(plan.position.phase()))
         .with("state", json!(plan.position.state()))
 }
 
-fn illegal_move(plan: PlanId, illegal: &IllegalMove, what: String) -> Failure {
-    let spent = illegal.obstacle == Some(Obstacle::ReversionsSpent);
-    let failure = Failure::new(ExitCode::Conflict, what)
+fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> CommandFailure {
+    let spent = illegal.obstacle == Some(Obstacle::ReversionsExhausted);
+    let failure = CommandFailure::new(ExitCode::Conflict, what)
         .kind("illegal_move")
         .with("plan_id", json!(plan))
         .with("phase", json!(illegal.at.phase()))
@@ -111,8 +119,8 @@ fn illegal_move(plan: PlanId, illegal: &IllegalMove, what: String) -> Failure {
     }
 }
 
-fn running(holder: Holder, what: String) -> Failure {
-    Failure::new(ExitCode::Conflict, what)
+fn running_failure(holder: Holder, what: String) -> CommandFailure {
+    CommandFailure::new(ExitCode::Conflict, what)
         .kind("running")
         .hint(format!("agents plan log {} --follow", holder.plan))
         .hint(format!("agents plan cancel {}", holder.plan))
@@ -129,8 +137,8 @@ const MODEL_HINTS: [&str; 3] = [
 ];
 
 /// A model is needed and there is none.
-pub(crate) fn no_model(error: &ModelError) -> Failure {
-    let failure = Failure::usage("a model is needed for a task in words")
+pub(crate) fn no_model_failure(error: &ModelError) -> CommandFailure {
+    let failure = CommandFailure::usage("a model is needed for a task in words")
         .kind("no_model")
         .because(error.to_string());
     with_model_hints(failure)
@@ -138,19 +146,19 @@ pub(crate) fn no_model(error: &ModelError) -> Failure {
         .hint("agents run … --strategy-actor ACTOR --execution-actor ACTOR")
 }
 
-fn with_model_hints(failure: Failure) -> Failure {
-    let hint = |failure: Failure, command: &&str| failure.hint(*command);
+fn with_model_hints(failure: CommandFailure) -> CommandFailure {
+    let hint = |failure: CommandFailure, command: &&str| failure.hint(*command);
     MODEL_HINTS.iter().fold(failure, hint)
 }
 
-fn preflight(failures: &[PreflightFailure]) -> Failure {
+fn preflight_failure(failures: &[PreflightFailure]) -> CommandFailure {
     // A model that is missing is for the user to set up, as in a command that says too little.
     let no_model = failures.iter().all(|it| it.check == "models");
     let code = match no_model {
         true => ExitCode::Usage,
         false => ExitCode::Error,
     };
-    let mut failure = Failure::new(code, "the plan cannot start").kind("preflight");
+    let mut failure = CommandFailure::new(code, "the plan cannot start").kind("preflight");
     for found in failures {
         failure = failure.because(found.to_string());
     }
@@ -162,11 +170,11 @@ fn preflight(failures: &[PreflightFailure]) -> Failure {
         .with("preflight", json!(failures))
 }
 
-impl From<RuleError> for Failure {
+impl From<RuleError> for CommandFailure {
     fn from(error: RuleError) -> Self {
         match error {
             RuleError::Store(error) => error.into(),
-            RuleError::Invalid(error) => Failure::usage(error.to_string())
+            RuleError::Invalid(error) => CommandFailure::usage(error.to_string())
                 .kind("invalid")
                 .because("the rule cannot be added like this")
                 .hint("agents invariant add --help"),
@@ -175,7 +183,7 @@ impl From<RuleError> for Failure {
 }
 
 /// A file that does not say what it should: every problem with its place.
-impl From<DefinitionErrors> for Failure {
+impl From<DefinitionErrors> for CommandFailure {
     fn from(errors: DefinitionErrors) -> Self {
         let found = errors.as_slice();
         let source = found.first().map_or("", |one| one.source.as_str());
@@ -191,17 +199,17 @@ impl From<DefinitionErrors> for Failure {
                     "line": one.line,
                     "column": one.column,
                     "path": one.path,
-                    "message": one.what,
+                    "message": one.message,
                     "hint": one.hint,
                 })
             })
             .collect();
         // Told as far as people read; JSON has them all.
         let shown = errors.to_string();
-        let failure = Failure::usage(what).kind("definition");
+        let failure = CommandFailure::usage(what).kind("definition");
         shown
             .lines()
-            .fold(failure, Failure::because)
+            .fold(failure, CommandFailure::because)
             .with("problems", problems.into())
     }
 }

@@ -50,7 +50,7 @@ impl Environment {
         clippy::disallowed_methods,
         reason = "this is the one home of the process environment and of the command's start time"
     )]
-    pub fn of_this_process() -> Self {
+    pub fn from_process() -> Self {
         let started_instant = Instant::now();
         let started = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -64,7 +64,7 @@ impl Environment {
         let stdin = Terminal::of(std::io::stdin().is_terminal(), dumb);
         let stdout = Terminal::of(std::io::stdout().is_terminal(), dumb);
         let stderr = Terminal::of(std::io::stderr().is_terminal(), dumb);
-        let width = columns(variables.get("COLUMNS")).or_else(terminal_width);
+        let width = parse_columns(variables.get("COLUMNS")).or_else(terminal_width);
         Self {
             arguments: std::env::args_os().collect(),
             executable: std::env::current_exe().ok(),
@@ -113,7 +113,7 @@ impl Terminal {
 }
 
 /// `COLUMNS`, when someone set it to a number.
-fn columns(value: Option<&OsString>) -> Option<u16> {
+fn parse_columns(value: Option<&OsString>) -> Option<u16> {
     value?.to_str()?.parse().ok().filter(|columns| *columns > 0)
 }
 

@@ -1,6 +1,6 @@
 //! The error at the edge: what happened, why, what to run next, and the exit code.
 //!
-//! Every other error becomes a [`Failure`] in the command that meets it; nothing below this crate
+//! Every other error becomes a [`CommandFailure`] in the command that meets it; nothing below this crate
 //! knows of exit codes.
 
 use std::error::Error;
@@ -52,11 +52,11 @@ impl ExitCode {
 
 /// Why a command could not do what it was asked.
 #[derive(Debug, Clone)]
-pub struct Failure {
+pub struct CommandFailure {
     /// A stable, machine-readable name; the exit code's own unless something is more exact.
     pub kind: &'static str,
     /// What happened, in one sentence.
-    pub what: String,
+    pub message: String,
     /// Why, the nearest cause first.
     pub causes: Vec<String>,
     /// What to run or do next.
@@ -66,11 +66,11 @@ pub struct Failure {
     pub data: Map<String, Value>,
 }
 
-impl Failure {
+impl CommandFailure {
     pub fn new(exit: ExitCode, what: impl Into<String>) -> Self {
         Self {
             kind: exit.kind(),
-            what: what.into(),
+            message: what.into(),
             causes: Vec::new(),
             hints: Vec::new(),
             exit,
@@ -128,7 +128,7 @@ impl Failure {
             "error".to_owned(),
             json!({
                 "kind": self.kind,
-                "message": self.what,
+                "message": self.message,
                 "causes": self.causes,
                 "hints": self.hints,
             }),
@@ -137,9 +137,9 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
+        f.write_str(&self.message)?;
         for cause in &self.causes {
             write!(f, ": {cause}")?;
         }
@@ -148,18 +148,18 @@ impl fmt::Display for Failure {
 }
 
 /// A path for people; one of absurd length is cut.
-pub fn shown_path(path: &Path) -> String {
+pub fn display_path(path: &Path) -> String {
     const MAXIMUM: usize = 500;
-    shortened(&path.display().to_string(), MAXIMUM)
+    shorten(&path.display().to_string(), MAXIMUM)
 }
 
 /// Shortens text a user typed so that an error message stays readable.
 pub fn excerpt(text: &str) -> String {
     const MAXIMUM: usize = 60;
-    shortened(text, MAXIMUM)
+    shorten(text, MAXIMUM)
 }
 
-fn shortened(text: &str, maximum: usize) -> String {
+fn shorten(text: &str, maximum: usize) -> String {
     match text.char_indices().nth(maximum) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn the_cause_chain_is_kept_in_order() {
         let inner = std::io::Error::other("disk on fire");
-        let failure = Failure::new(ExitCode::Error, "cannot save").caused_by(&inner);
+        let failure = CommandFailure::new(ExitCode::Error, "cannot save").caused_by(&inner);
         assert_eq!(failure.to_string(), "cannot save: disk on fire");
         assert_eq!(failure.to_data()["error"]["kind"], "error");
     }

@@ -9,8 +9,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How long to wait for another process that holds a lock.
-const LOCK_PATIENCE: Duration = Duration::from_secs(30);
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Who may read what we create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +39,11 @@ impl Privacy {
 
 /// An exclusive OS lock, given back when dropped or when the process dies.
 #[derive(Debug)]
-pub struct Lock {
+pub struct FileLock {
     _file: File,
 }
 
-impl Lock {
+impl FileLock {
     /// Locks a file, made when missing. The lock file stays: removing it would let two
     /// processes lock two different files of one name.
     pub fn of_file(path: &Path) -> io::Result<Self> {
@@ -54,21 +54,21 @@ impl Lock {
             .mode(Privacy::Private.file_mode())
             .custom_flags(no_follow())
             .open(path)?;
-        Self::take(file)
+        Self::acquire(file)
     }
 
     /// Locks a directory itself, where a lock file would be in the way.
     pub fn of_directory(path: &Path) -> io::Result<Self> {
-        Self::take(File::open(path)?)
+        Self::acquire(File::open(path)?)
     }
 
-    fn take(file: File) -> io::Result<Self> {
+    fn acquire(file: File) -> io::Result<Self> {
         let started = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { _file: file }),
-                Err(TryLockError::WouldBlock) if started.elapsed() < LOCK_PATIENCE => {
-                    sleep(LOCK_PAUSE);
+                Err(TryLockError::WouldBlock) if started.elapsed() < LOCK_TIMEOUT => {
+                    sleep(LOCK_POLL_INTERVAL);
                 }
                 Err(TryLockError::WouldBlock) => {
                     return Err(io::Error::new(
@@ -91,7 +91,7 @@ pub fn create_directory(path: &Path, privacy: Privacy) -> io::Result<()> {
 }
 
 /// Replaces a file whole: a reader sees the old content or the new, also after a power cut.
-/// Callers that share the file hold a [`Lock`].
+/// Callers that share the file hold a [`FileLock`].
 pub fn replace(path: &Path, content: &[u8], privacy: Privacy) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -164,18 +164,18 @@ mod tests {
         symlink(&victim, folder.path().join("lock")).unwrap();
         replace(&folder.path().join("file"), b"new", Privacy::Private).unwrap();
         assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
-        assert!(Lock::of_file(&folder.path().join("lock")).is_err());
+        assert!(FileLock::of_file(&folder.path().join("lock")).is_err());
     }
 
     #[test]
     fn a_lock_is_exclusive_until_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let lock = Lock::of_file(&path).unwrap();
+        let lock = FileLock::of_file(&path).unwrap();
         let other = File::open(&path).unwrap();
         assert!(matches!(other.try_lock(), Err(TryLockError::WouldBlock)));
         drop(lock);
         assert!(other.try_lock().is_ok());
-        assert!(Lock::of_directory(folder.path()).is_ok());
+        assert!(FileLock::of_directory(folder.path()).is_ok());
     }
 }

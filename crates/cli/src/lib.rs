@@ -4,10 +4,12 @@
 //! of settings, environment variables or terminals. Start reading at [`run`], then `commands` for
 //! what each command does and `output` for how its answer is shown.
 
+pub mod argument_types;
 pub mod arguments;
-pub mod ask;
+pub mod bootstrap;
 mod changes;
 pub mod commands;
+pub mod confirmation;
 pub mod consent;
 pub mod definition_failure;
 pub mod definition_file;
@@ -17,30 +19,28 @@ pub mod environment;
 pub mod execution_failure;
 pub mod failure;
 pub mod files;
-pub mod left_behind;
 pub mod local_actions;
 pub mod logging;
 pub mod name_pattern;
 pub mod names;
 pub mod nearest;
 pub mod output;
-pub mod places;
 pub mod process;
 pub mod progress;
 pub mod project_failure;
-pub mod records;
 pub mod redact;
 pub mod reserve;
+pub mod resource_directory;
 mod session;
 pub mod settings;
 pub mod signals;
 pub mod store_failure;
-pub mod typed;
-pub mod wiring;
+pub mod system_journal;
+pub mod uncommitted;
 
-pub use session::{run, run_watched};
+pub use session::{run, run_with_watcher};
 
 /// The whole command tree, for documentation, completions and tests that walk it.
 pub fn command() -> clap::Command {
-    <arguments::Arguments as clap::CommandFactory>::command()
+    <arguments::CliArguments as clap::CommandFactory>::command()
 }

@@ -3,7 +3,7 @@
 //! They travel with the repository and are never registered by being used. A registered action
 //! wins over a file that defines the same name: what somebody registered on this machine was
 //! chosen by its user, while a file may have come with the last `git pull`. Whoever uses the
-//! registered one says that the file is shadowed ([`Chosen::Registered`]).
+//! registered one says that the file is shadowed ([`ActionSource::Registered`]).
 //!
 //! A repository is not trusted: links that lead out of the folder are not followed, no variable is
 //! filled in, and how many files are read and how large they may be is bounded. Files are read when
@@ -23,7 +23,7 @@ use rustix::fs::OFlags;
 
 use crate::definition_file::DefinitionFile;
 use crate::environment::Environment;
-use crate::failure::{Failure, shown_path};
+use crate::failure::{CommandFailure, display_path};
 
 /// Where a project keeps its actions.
 const FOLDER: &str = ".agents/actions";
@@ -51,25 +51,25 @@ impl LocalAction {
 
 /// What was found in the folders.
 #[derive(Debug, Default)]
-pub struct Survey {
+pub struct LocalActionScan {
     /// By file, in the order of the folders.
     pub actions: Vec<LocalAction>,
     /// Files and folders that could not be read, or do not say what they should.
-    pub faults: Vec<Failure>,
+    pub failures: Vec<CommandFailure>,
 }
 
-impl Survey {
-    fn add(&mut self, file: &Candidate) {
+impl LocalActionScan {
+    fn add(&mut self, file: &ActionFile) {
         match file.read() {
             Ok(action) => self.actions.push(action),
-            Err(failure) => self.faults.push(failure),
+            Err(failure) => self.failures.push(failure),
         }
     }
 }
 
 /// Where an action of a name comes from.
 #[derive(Debug)]
-pub enum Chosen<T> {
+pub enum ActionSource<T> {
     /// A registered one; a file that defines the same name is shadowed by it.
     Registered {
         action: T,
@@ -79,39 +79,39 @@ pub enum Chosen<T> {
 }
 
 /// The nearest folder at or above `from` that has actions of its own.
-pub fn enclosing(from: &Path) -> Option<PathBuf> {
+pub fn enclosing_folder(from: &Path) -> Option<PathBuf> {
     from.ancestors()
         .find(|folder| folder.join(FOLDER).is_dir())
         .map(Path::to_owned)
 }
 
 /// The folders to look in when nobody named a project: the one around the working directory.
-pub fn around_here(environment: &Environment) -> Vec<PathBuf> {
+pub fn default_folders(environment: &Environment) -> Vec<PathBuf> {
     let here = environment.working_directory.as_deref();
-    here.and_then(enclosing).into_iter().collect()
+    here.and_then(enclosing_folder).into_iter().collect()
 }
 
 /// Reads every action of the `folders`, each the root of a project. Nothing in them stops it.
-pub fn survey(folders: &[PathBuf]) -> Survey {
-    let mut survey = Survey::default();
+pub fn scan(folders: &[PathBuf]) -> LocalActionScan {
+    let mut survey = LocalActionScan::default();
     let mut seen = Vec::new();
     for root in folders {
-        let files = match files_of(root) {
+        let files = match list_files(root) {
             Ok(files) => files,
             Err(failure) => {
-                survey.faults.push(failure);
+                survey.failures.push(failure);
                 continue;
             }
         };
         for file in files {
             match file {
                 // Two resources may lie in one folder, and a link may lead to its neighbour.
-                Ok(file) if seen.contains(&file.real) => {}
+                Ok(file) if seen.contains(&file.real_path) => {}
                 Ok(file) => {
                     survey.add(&file);
-                    seen.push(file.real);
+                    seen.push(file.real_path);
                 }
-                Err(failure) => survey.faults.push(failure),
+                Err(failure) => survey.failures.push(failure),
             }
         }
     }
@@ -120,16 +120,22 @@ pub fn survey(folders: &[PathBuf]) -> Survey {
 
 /// The action `name` of the files in `folders`. Two files that define it are refused by name; a
 /// file that cannot be read is, if no other defines the name, because it might be the one.
-pub fn find(name: &NamespacedName, folders: &[PathBuf]) -> Result<Option<LocalAction>, Failure> {
-    let survey = survey(folders);
-    if let Some(failure) = twice(&survey.actions, Some(name)).into_iter().next() {
+pub fn find(
+    name: &NamespacedName,
+    folders: &[PathBuf],
+) -> Result<Option<LocalAction>, CommandFailure> {
+    let survey = scan(folders);
+    if let Some(failure) = find_duplicates(&survey.actions, Some(name))
+        .into_iter()
+        .next()
+    {
         return Err(failure);
     }
     let found = survey
         .actions
         .into_iter()
         .find(|local| local.draft.name == *name);
-    match (found, survey.faults.into_iter().next()) {
+    match (found, survey.failures.into_iter().next()) {
         (None, Some(failure)) => Err(failure),
         (found, _) => Ok(found),
     }
@@ -141,12 +147,12 @@ pub fn find(name: &NamespacedName, folders: &[PathBuf]) -> Result<Option<LocalAc
 pub fn choose<T>(
     name: &NamespacedName,
     folders: &[PathBuf],
-    registered: impl FnOnce() -> Result<Option<T>, Failure>,
-) -> Result<Option<Chosen<T>>, Failure> {
+    registered: impl FnOnce() -> Result<Option<T>, CommandFailure>,
+) -> Result<Option<ActionSource<T>>, CommandFailure> {
     match registered()? {
-        Some(action) => Ok(Some(Chosen::Registered {
+        Some(action) => Ok(Some(ActionSource::Registered {
             action,
-            shadowed: survey(folders)
+            shadowed: scan(folders)
                 .actions
                 .into_iter()
                 .find(|local| local.draft.name == *name)
@@ -154,25 +160,28 @@ pub fn choose<T>(
         })),
         None => {
             let found = find(name, folders)?;
-            Ok(found.map(|local| Chosen::File(Box::new(local))))
+            Ok(found.map(|local| ActionSource::File(Box::new(local))))
         }
     }
 }
 
 /// What to say of a file whose action is registered too.
-pub fn shadowed(name: &NamespacedName, file: &Path) -> String {
+pub fn shadowed_warning(name: &NamespacedName, file: &Path) -> String {
     format!(
         "{} defines {name} too; the registered action is used",
-        shown_path(file)
+        display_path(file)
     )
 }
 
 /// A failure for each name (or only for `wanted`) that more than one file defines.
-pub fn twice(actions: &[LocalAction], wanted: Option<&NamespacedName>) -> Vec<Failure> {
+pub fn find_duplicates(
+    actions: &[LocalAction],
+    requested: Option<&NamespacedName>,
+) -> Vec<CommandFailure> {
     let mut files: BTreeMap<&NamespacedName, Vec<&Path>> = BTreeMap::new();
     for local in actions {
         let name = &local.draft.name;
-        if wanted.is_none_or(|wanted| wanted == name) {
+        if requested.is_none_or(|wanted| wanted == name) {
             files.entry(name).or_default().push(&local.file);
         }
     }
@@ -180,8 +189,8 @@ pub fn twice(actions: &[LocalAction], wanted: Option<&NamespacedName>) -> Vec<Fa
         .into_iter()
         .filter(|(_, files)| files.len() > 1)
         .map(|(name, files)| {
-            let files: Vec<String> = files.into_iter().map(shown_path).collect();
-            Failure::usage(format!("the action {name} is defined more than once"))
+            let files: Vec<String> = files.into_iter().map(display_path).collect();
+            CommandFailure::usage(format!("the action {name} is defined more than once"))
                 .kind("defined_twice")
                 .because(format!("by {}", files.join(" and ")))
                 .hint("give one of them another name")
@@ -191,35 +200,40 @@ pub fn twice(actions: &[LocalAction], wanted: Option<&NamespacedName>) -> Vec<Fa
 }
 
 /// A file to read: by the path people know it by, and by its own.
-struct Candidate {
-    shown: PathBuf,
-    real: PathBuf,
+struct ActionFile {
+    display_path: PathBuf,
+    real_path: PathBuf,
     /// The top of its repository.
     root: PathBuf,
 }
 
-impl Candidate {
-    fn read(&self) -> Result<LocalAction, Failure> {
-        let file = open(&self.real).map_err(|error| unreadable(&self.shown).caused_by(&error))?;
-        let definition = DefinitionFile::of_repository(shown_path(&self.shown), file)?;
+impl ActionFile {
+    fn read(&self) -> Result<LocalAction, CommandFailure> {
+        let file = open(&self.real_path)
+            .map_err(|error| unreadable_failure(&self.display_path).caused_by(&error))?;
+        let definition = DefinitionFile::from_repository(display_path(&self.display_path), file)?;
         let draft = definition.repository_action().map_err(|errors| {
-            let file = shown_path(&self.shown);
-            Failure::from(errors).hint(format!("agents action validate {file}"))
+            let file = display_path(&self.display_path);
+            CommandFailure::from(errors).hint(format!("agents action validate {file}"))
         })?;
         Ok(LocalAction {
             draft,
-            file: self.shown.clone(),
+            file: self.display_path.clone(),
             identity: self.identity(definition.hash())?,
         })
     }
 
-    fn identity(&self, hash: String) -> Result<RepositoryFile, Failure> {
-        let path = self.real.strip_prefix(&self.root).unwrap_or(&self.real);
+    fn identity(&self, hash: String) -> Result<RepositoryFile, CommandFailure> {
+        let path = self
+            .real_path
+            .strip_prefix(&self.root)
+            .unwrap_or(&self.real_path);
         let root = AbsolutePath::from_bytes(self.root.as_os_str().as_bytes());
         let path = ResourcePath::from_bytes(path.as_os_str().as_bytes());
         Ok(RepositoryFile {
-            repository: root.map_err(|error| unreadable(&self.shown).caused_by(&error))?,
-            path: path.map_err(|error| unreadable(&self.shown).caused_by(&error))?,
+            repository: root
+                .map_err(|error| unreadable_failure(&self.display_path).caused_by(&error))?,
+            path: path.map_err(|error| unreadable_failure(&self.display_path).caused_by(&error))?,
             hash,
         })
     }
@@ -239,9 +253,9 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// The files of the project at `root` that define actions, by name; each may be out of reach.
-fn files_of(root: &Path) -> Result<Vec<Result<Candidate, Failure>>, Failure> {
+fn list_files(root: &Path) -> Result<Vec<Result<ActionFile, CommandFailure>>, CommandFailure> {
     let folder = root.join(FOLDER);
-    let failed = |error: io::Error| unreadable(&folder).caused_by(&error);
+    let failed = |error: io::Error| unreadable_failure(&folder).caused_by(&error);
     let inside = match folder.canonicalize() {
         Ok(inside) => inside,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -249,7 +263,9 @@ fn files_of(root: &Path) -> Result<Vec<Result<Candidate, Failure>>, Failure> {
     };
     let root = root.canonicalize().map_err(failed)?;
     if !inside.starts_with(&root) {
-        return Err(unreadable(&folder).because("it is a link that leads out of the project"));
+        return Err(
+            unreadable_failure(&folder).because("it is a link that leads out of the project")
+        );
     }
     let mut names = Vec::new();
     for entry in fs::read_dir(&inside).map_err(failed)? {
@@ -261,38 +277,40 @@ fn files_of(root: &Path) -> Result<Vec<Result<Candidate, Failure>>, Failure> {
         names.push(name);
         if names.len() > FILES_MAXIMUM {
             let reason = format!("it has more than {FILES_MAXIMUM} files");
-            return Err(unreadable(&folder).because(reason));
+            return Err(unreadable_failure(&folder).because(reason));
         }
     }
     names.sort();
     let names = names.iter();
-    let within = |name| within(&folder, (&root, &inside), name);
+    let within = |name| resolve_file(&folder, (&root, &inside), name);
     Ok(names.map(|name: &PathBuf| within(name)).collect())
 }
 
 /// The file `name` of the folder, whose real path is `inside`, of the repository at `root`.
-fn within(
+fn resolve_file(
     folder: &Path,
     (root, inside): (&Path, &Path),
     name: &Path,
-) -> Result<Candidate, Failure> {
+) -> Result<ActionFile, CommandFailure> {
     let shown = folder.join(name);
     let real = inside
         .join(name)
         .canonicalize()
-        .map_err(|error| unreadable(&shown).caused_by(&error))?;
+        .map_err(|error| unreadable_failure(&shown).caused_by(&error))?;
     match real.starts_with(inside) {
-        true => Ok(Candidate {
-            shown,
-            real,
+        true => Ok(ActionFile {
+            display_path: shown,
+            real_path: real,
             root: root.to_owned(),
         }),
-        false => Err(unreadable(&shown).because("it is a link that leads out of the folder")),
+        false => {
+            Err(unreadable_failure(&shown).because("it is a link that leads out of the folder"))
+        }
     }
 }
 
-fn unreadable(path: &Path) -> Failure {
-    Failure::usage(format!("cannot read {}", shown_path(path)))
+fn unreadable_failure(path: &Path) -> CommandFailure {
+    CommandFailure::usage(format!("cannot read {}", display_path(path)))
         .kind("unreadable")
         .hint("agents action validate FILE")
 }

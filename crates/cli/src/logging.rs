@@ -27,7 +27,7 @@ pub fn start(
 }
 
 /// Makes panics readable and free of secrets.
-pub fn tell_panics(redactor: Redactor) {
+pub fn report_panics(redactor: Redactor) {
     std::panic::set_hook(Box::new(move |panic| {
         let text = format!("error: a bug in agents, please report it: {panic}\n");
         let _ = io::stderr().write_all(redactor.redact(&text).as_bytes());

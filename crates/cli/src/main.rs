@@ -5,5 +5,5 @@ use std::process::ExitCode;
 use cleveragents_cli::environment::Environment;
 
 fn main() -> ExitCode {
-    ExitCode::from(cleveragents_cli::run(&Environment::of_this_process()))
+    ExitCode::from(cleveragents_cli::run(&Environment::from_process()))
 }

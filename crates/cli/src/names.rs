@@ -3,26 +3,26 @@
 
 use std::str::FromStr;
 
-use cleveragents_domain::words::UnknownWord;
+use cleveragents_domain::text_enum::UnknownValue;
 use cleveragents_domain::{NamespacedName, ProfileName, ResourceType};
 
-use crate::failure::{Failure, excerpt};
+use crate::failure::{CommandFailure, excerpt};
 use crate::name_pattern::NamePattern;
 
 /// The name of a `what`.
-pub fn name(what: &str, text: &str) -> Result<NamespacedName, Failure> {
-    read(what, text)
+pub fn parse_name(what: &str, text: &str) -> Result<NamespacedName, CommandFailure> {
+    parse(what, text)
 }
 
-pub fn profile(text: &str) -> Result<ProfileName, Failure> {
-    let name = read("automation profile", text);
+pub fn parse_profile(text: &str) -> Result<ProfileName, CommandFailure> {
+    let name = parse("automation profile", text);
     name.map_err(|failure| failure.hint("agents automation-profile list"))
 }
 
-pub fn resource_type(text: &str) -> Result<ResourceType, Failure> {
-    text.parse().map_err(|error: UnknownWord| {
+pub fn parse_resource_type(text: &str) -> Result<ResourceType, CommandFailure> {
+    text.parse().map_err(|error: UnknownValue| {
         let what = format!("`{}` is no type of resource", excerpt(text));
-        Failure::usage(what)
+        CommandFailure::usage(what)
             .kind("unknown_type")
             .because(error.to_string())
             .hint("agents resource add --help")
@@ -30,17 +30,17 @@ pub fn resource_type(text: &str) -> Result<ResourceType, Failure> {
 }
 
 /// A regular expression to look for in names.
-pub fn pattern(text: &str) -> Result<NamePattern, Failure> {
+pub fn parse_pattern(text: &str) -> Result<NamePattern, CommandFailure> {
     text.parse().map_err(|error: String| {
         let what = format!("`{}` cannot be looked for", excerpt(text));
-        Failure::usage(what)
+        CommandFailure::usage(what)
             .kind("pattern")
             .because(error)
             .hint("escape what is meant as it stands: `\\.` for a dot")
     })
 }
 
-fn read<T>(what: &str, text: &str) -> Result<T, Failure>
+fn parse<T>(what: &str, text: &str) -> Result<T, CommandFailure>
 where
     T: FromStr,
     T::Err: std::error::Error,
@@ -50,7 +50,7 @@ where
             true => format!("`{}` cannot be the name of an {what}", excerpt(text)),
             false => format!("`{}` cannot be the name of a {what}", excerpt(text)),
         };
-        let failure = Failure::usage(what).kind("name").caused_by(&error);
+        let failure = CommandFailure::usage(what).kind("name").caused_by(&error);
         failure.hint("write it as NAME or NAMESPACE/NAME, such as local/shop")
     })
 }

@@ -3,9 +3,9 @@
 use cleveragents_domain::{NamespacedName, ResourcePath};
 
 /// How alike two names must be for one to be taken as a slip of the other.
-const ALIKE: f64 = 0.8;
+const SIMILARITY_MINIMUM: f64 = 0.8;
 /// How many are offered.
-const OFFERED: usize = 3;
+const SUGGESTIONS_MAXIMUM: usize = 3;
 
 /// The names most like `name`, the likest first; none if nothing is alike. Who left out or
 /// mistook the namespace is understood by the last part.
@@ -15,13 +15,13 @@ pub fn nearest<'a>(
 ) -> Vec<&'a NamespacedName> {
     let mut alike: Vec<(f64, &NamespacedName)> = known
         .into_iter()
-        .map(|other| (likeness(name, other), other))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .map(|other| (similarity(name, other), other))
+        .filter(|(likeness, _)| *likeness >= SIMILARITY_MINIMUM)
         .collect();
     alike.sort_by(|(one, first), (other, second)| {
         other.total_cmp(one).then_with(|| first.cmp(second))
     });
-    alike.truncate(OFFERED);
+    alike.truncate(SUGGESTIONS_MAXIMUM);
     alike.into_iter().map(|(_, other)| other).collect()
 }
 
@@ -38,16 +38,16 @@ pub fn nearest_paths(typed: &str, known: &[ResourcePath]) -> Vec<String> {
             let last = strsim::jaro_winkler(&wanted, &name(&path)) * 0.95;
             (whole.max(last), path)
         })
-        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .filter(|(likeness, _)| *likeness >= SIMILARITY_MINIMUM)
         .collect();
     alike.sort_by(|(one, first), (other, second)| {
         other.total_cmp(one).then_with(|| first.cmp(second))
     });
-    alike.truncate(OFFERED);
+    alike.truncate(SUGGESTIONS_MAXIMUM);
     alike.into_iter().map(|(_, path)| path).collect()
 }
 
-fn likeness(one: &NamespacedName, other: &NamespacedName) -> f64 {
+fn similarity(one: &NamespacedName, other: &NamespacedName) -> f64 {
     let last = strsim::jaro_winkler(one.name(), other.name());
     match one.namespace() == other.namespace() {
         true => last,
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_found_by_what_they_look_like_or_by_their_last_part() {
+    fn paths_are_found_by_similarity_or_last_part() {
         let known = ["src/cart.rs", "src/main.rs", "docs/shop.md"];
         let known = known.map(|path| path.parse().unwrap());
         assert_eq!(nearest_paths("src/crat.rs", &known)[0], "src/cart.rs");
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_found_the_likest_first_and_nonsense_is_not() {
+    fn typos_are_matched_most_similar_first() {
         let known: Vec<NamespacedName> = ["team/lint", "local/lint", "local/link", "local/deploy"]
             .iter()
             .map(|text| text.parse().unwrap())

@@ -1,10 +1,9 @@
 //! How answers reach people and programs.
 //!
-//! A command returns an [`Answer`] and never prints. This module masks its secrets, picks the
-//! format (`choice`), renders it (one file per format) and writes it: data to stdout, everything
+//! A command returns a [`CommandAnswer`] and never prints. This module masks its secrets, picks the
+//! format (`render_options`), renders it (one file per format) and writes it: data to stdout, everything
 //! said to people to stderr.
 
-mod choice;
 mod color;
 mod json;
 mod layout;
@@ -13,6 +12,7 @@ mod model;
 mod notes;
 mod patch;
 mod plain;
+mod render_options;
 mod rich;
 mod table;
 mod text;
@@ -26,30 +26,33 @@ use cleveragents_domain::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use choice::{Choice, Colour, Shape};
-pub use lines::{Lines, Reader};
-pub use model::{Answer, Block, Cell, Level, Message, Status, Tone, Twig, View};
-pub use text::counted;
+pub use lines::{OutputLines, ReaderState};
+pub use model::{
+    AnswerStatus, CommandAnswer, Message, MessageLevel, OutputView, Tone, TreeRow, ViewBlock,
+    ViewCell,
+};
+pub use render_options::{ColourMode, EnvelopeShape, RenderOptions};
+pub use text::format_count;
 
 use crate::arguments::Format;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::redact::Redactor;
 
-const HOLDS_SECRETS: &str = "the patch holds what looks like a secret, and is written as it is: masked it could not be applied";
+const SECRET_PATCH_WARNING: &str = "the patch holds what looks like a secret, and is written as it is: masked it could not be applied";
 
 /// The answer of a command and what its envelope says about it.
 #[derive(Debug)]
-pub struct Report {
+pub struct CommandReport {
     /// The words of the command: `config get`.
     pub command: String,
     pub started: Timestamp,
     pub duration: Duration,
-    pub outcome: Result<Answer, Failure>,
+    pub outcome: Result<CommandAnswer, CommandFailure>,
 }
 
 /// What is written where.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Rendered {
+pub struct RenderedOutput {
     pub stdout: Vec<u8>,
     pub stderr: String,
 }
@@ -58,7 +61,7 @@ pub struct Rendered {
 #[derive(Debug, Serialize)]
 struct Envelope<'a> {
     command: &'a str,
-    status: Status,
+    status: AnswerStatus,
     exit_code: u8,
     data: Value,
     timing: Timing,
@@ -71,7 +74,7 @@ struct Timing {
     duration_ms: u64,
 }
 
-impl Report {
+impl CommandReport {
     pub fn exit_code(&self) -> u8 {
         match &self.outcome {
             Ok(answer) => answer.exit.code(),
@@ -81,43 +84,43 @@ impl Report {
 
     /// Renders without secrets. Masking comes before rendering, because a wrapped or escaped
     /// secret would no longer be recognised.
-    pub fn render(&self, choice: &Choice, redactor: &Redactor) -> Rendered {
-        if choice.format.is_envelope() {
-            return self.render_envelope(choice, redactor);
+    pub fn render(&self, options: &RenderOptions, redactor: &Redactor) -> RenderedOutput {
+        if options.format.is_envelope() {
+            return self.render_envelope(options, redactor);
         }
         match &self.outcome {
             Ok(answer) => {
                 let shown = answer.redacted(redactor);
-                match exact_patch(&answer.view, choice) {
-                    None => Rendered {
-                        stdout: render_view(&shown.view, choice).into_bytes(),
-                        stderr: notes::messages(&shown, choice),
+                match exact_patch(&answer.view, options) {
+                    None => RenderedOutput {
+                        stdout: render_view(&shown.view, options).into_bytes(),
+                        stderr: notes::render_messages(&shown, options),
                     },
                     Some(patch) => {
                         let shown = match shown.view == answer.view {
                             true => shown,
-                            false => shown.say(Level::Warn, HOLDS_SECRETS),
+                            false => shown.with_message(MessageLevel::Warn, SECRET_PATCH_WARNING),
                         };
-                        Rendered {
+                        RenderedOutput {
                             stdout: patch.to_vec(),
-                            stderr: notes::messages(&shown, choice),
+                            stderr: notes::render_messages(&shown, options),
                         }
                     }
                 }
             }
-            Err(failure) => Rendered {
+            Err(failure) => RenderedOutput {
                 stdout: Vec::new(),
-                stderr: notes::failure(failure, choice, redactor),
+                stderr: notes::render_failure(failure, options, redactor),
             },
         }
     }
 
-    fn render_envelope(&self, choice: &Choice, redactor: &Redactor) -> Rendered {
+    fn render_envelope(&self, options: &RenderOptions, redactor: &Redactor) -> RenderedOutput {
         let (status, mut data, mut messages) = match &self.outcome {
             Ok(answer) => (answer.status, answer.data.clone(), answer.messages.clone()),
             Err(failure) => {
-                let message = Message::new(Level::Error, failure.to_string());
-                (Status::Error, failure.to_data(), vec![message])
+                let message = Message::new(MessageLevel::Error, failure.to_string());
+                (AnswerStatus::Error, failure.to_data(), vec![message])
             }
         };
         redactor.redact_value(&mut data);
@@ -135,12 +138,12 @@ impl Report {
             },
             messages,
         };
-        let stdout = match (choice.shape, choice.format) {
-            (Shape::LastLine, _) => json::render_line(&envelope),
-            (Shape::Whole, Format::Yaml) => yaml::render(&envelope),
-            (Shape::Whole, _) => json::render(&envelope),
+        let stdout = match (options.shape, options.format) {
+            (EnvelopeShape::LastLine, _) => json::render_line(&envelope),
+            (EnvelopeShape::Whole, Format::Yaml) => yaml::render(&envelope),
+            (EnvelopeShape::Whole, _) => json::render(&envelope),
         };
-        Rendered {
+        RenderedOutput {
             stdout: stdout.into_bytes(),
             stderr: String::new(),
         }
@@ -149,24 +152,24 @@ impl Report {
 
 /// A patch that is the whole answer and goes to a program. Masked it could not be applied: it is
 /// what is in the user's own files, and that it holds something secret is said beside it.
-fn exact_patch<'a>(view: &'a View, choice: &Choice) -> Option<&'a [u8]> {
+fn exact_patch<'a>(view: &'a OutputView, options: &RenderOptions) -> Option<&'a [u8]> {
     match view.blocks.as_slice() {
-        [Block::Patch(bytes)] if choice.piped => Some(bytes),
+        [ViewBlock::Patch(bytes)] if options.piped => Some(bytes),
         _ => None,
     }
 }
 
-fn render_view(view: &View, choice: &Choice) -> String {
-    match choice.format {
-        Format::Rich => rich::render(view, choice),
-        Format::Color => color::render(view, choice),
-        Format::Table => table::render(view, choice),
-        Format::Plain | Format::Json | Format::Yaml => plain::render(view, choice),
+fn render_view(view: &OutputView, options: &RenderOptions) -> String {
+    match options.format {
+        Format::Rich => rich::render(view, options),
+        Format::Color => color::render(view, options),
+        Format::Table => table::render(view, options),
+        Format::Plain | Format::Json | Format::Yaml => plain::render(view, options),
     }
 }
 
 /// Writes what was rendered. A reader who went away (`agents … | head -1`) is no error.
-pub fn write(rendered: &Rendered) -> io::Result<()> {
+pub fn write(rendered: &RenderedOutput) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     let written = stdout
         .write_all(&rendered.stdout)

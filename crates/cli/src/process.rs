@@ -11,30 +11,30 @@ use std::time::{Duration, Instant};
 
 use crate::environment::Environment;
 
-const PATIENCE: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(2);
+const TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// More output than this is not read.
 const OUTPUT_MAXIMUM: u64 = 64 * 1024;
 /// What a program may know of our environment.
-const VARIABLES: [&str; 4] = ["PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR"];
+const INHERITED_VARIABLES: [&str; 4] = ["PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR"];
 
 /// What a program said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct ProgramOutput {
     pub succeeded: bool,
     /// Its stdout, without the line end.
     pub output: String,
     /// The last line of its stderr.
-    pub complaint: String,
+    pub last_error_line: String,
 }
 
 /// Why a program said nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum Silence {
+pub enum ProgramError {
     #[error("it cannot be started")]
     NotStarted(#[source] std::io::Error),
-    #[error("it did not end within {} seconds", PATIENCE.as_secs())]
-    TooSlow,
+    #[error("it did not end within {} seconds", TIMEOUT.as_secs())]
+    TimedOut,
 }
 
 /// The program of that name on PATH. Relative folders are passed over: what lies in the working
@@ -57,13 +57,17 @@ fn is_executable(path: &Path) -> bool {
     clippy::disallowed_methods,
     reason = "this module is where processes are started and reaped"
 )]
-pub fn ask(program: &Path, words: &[&str], environment: &Environment) -> Result<Said, Silence> {
-    let variables = VARIABLES
+pub fn run_program(
+    program: &Path,
+    arguments: &[&str],
+    environment: &Environment,
+) -> Result<ProgramOutput, ProgramError> {
+    let variables = INHERITED_VARIABLES
         .iter()
         .filter_map(|name| Some((*name, environment.variable(name)?)));
     let mut command = Command::new(program);
     command
-        .args(words)
+        .args(arguments)
         .env_clear()
         .envs(variables)
         .env("LC_ALL", "C")
@@ -73,21 +77,21 @@ pub fn ask(program: &Path, words: &[&str], environment: &Environment) -> Result<
     if let Some(folder) = &environment.working_directory {
         command.current_dir(folder);
     }
-    let mut child = command.spawn().map_err(Silence::NotStarted)?;
-    let output = listen(child.stdout.take());
-    let complaint = listen(child.stderr.take());
+    let mut child = command.spawn().map_err(ProgramError::NotStarted)?;
+    let output = read_stream(child.stdout.take());
+    let complaint = read_stream(child.stderr.take());
     let succeeded = wait(&mut child)?;
     // Something it started and left behind may keep the streams open: what counts was said.
-    let text = |heard: Receiver<String>| heard.recv_timeout(PATIENCE).unwrap_or_default();
+    let text = |heard: Receiver<String>| heard.recv_timeout(TIMEOUT).unwrap_or_default();
     let complaint = text(complaint);
-    Ok(Said {
+    Ok(ProgramOutput {
         succeeded,
         output: text(output).trim_end().to_owned(),
-        complaint: complaint.lines().last().unwrap_or_default().to_owned(),
+        last_error_line: complaint.lines().last().unwrap_or_default().to_owned(),
     })
 }
 
-fn listen(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
+fn read_stream(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (heard, receiver) = channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -102,18 +106,18 @@ fn listen(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
 }
 
 /// Whether it ended well; one that takes too long is killed.
-fn wait(child: &mut Child) -> Result<bool, Silence> {
+fn wait(child: &mut Child) -> Result<bool, ProgramError> {
     let started = Instant::now();
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(status.success()),
-            Ok(None) if started.elapsed() < PATIENCE => thread::sleep(PAUSE),
+            Ok(None) if started.elapsed() < TIMEOUT => thread::sleep(POLL_INTERVAL),
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(Silence::TooSlow);
+                return Err(ProgramError::TimedOut);
             }
-            Err(error) => return Err(Silence::NotStarted(error)),
+            Err(error) => return Err(ProgramError::NotStarted(error)),
         }
     }
 }
@@ -123,8 +127,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_asked_without_our_variables_and_heard_to_its_end() {
-        let mut environment = Environment::of_this_process();
+    fn a_program_runs_in_a_clean_environment() {
+        let mut environment = Environment::from_process();
         let variables = [("PATH", "relative:/nowhere:/usr/bin:/bin"), ("SECRET", "x")];
         environment.variables = variables
             .map(|(name, value)| (name.to_owned(), value.into()))
@@ -133,14 +137,14 @@ mod tests {
         assert!(shell.is_absolute());
         assert_eq!(find("no-such-program", &environment), None);
         let script = "echo \"<$SECRET>\"; echo one >&2; echo two >&2; exit 3";
-        let said = ask(&shell, &["-c", script], &environment).unwrap();
-        let expected = Said {
+        let said = run_program(&shell, &["-c", script], &environment).unwrap();
+        let expected = ProgramOutput {
             succeeded: false,
             output: "<>".to_owned(),
-            complaint: "two".to_owned(),
+            last_error_line: "two".to_owned(),
         };
         assert_eq!(said, expected);
-        let missing = ask(Path::new("/no/program"), &[], &environment);
-        assert!(matches!(missing, Err(Silence::NotStarted(_))));
+        let missing = run_program(Path::new("/no/program"), &[], &environment);
+        assert!(matches!(missing, Err(ProgramError::NotStarted(_))));
     }
 }

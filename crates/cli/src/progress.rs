@@ -6,8 +6,8 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::arguments::GlobalArguments;
+use crate::bootstrap::ProgressCallback;
 use crate::environment::{Environment, Terminal};
-use crate::wiring::Progress;
 
 const TICK: Duration = Duration::from_millis(100);
 
@@ -26,7 +26,7 @@ pub struct ProgressLines<'a> {
 
 impl<'a> ProgressLines<'a> {
     pub fn new(arguments: &GlobalArguments, environment: &'a Environment) -> Self {
-        let target = target(arguments, environment);
+        let target = draw_target(arguments, environment);
         Self {
             all: MultiProgress::with_draw_target(target),
             environment,
@@ -36,18 +36,18 @@ impl<'a> ProgressLines<'a> {
     /// One line more, below the others.
     pub fn line(&self, task: &str) -> ProgressLine {
         let bar = self.all.add(ProgressBar::no_length());
-        ProgressLine::dressed(bar, task, self.environment)
+        ProgressLine::with_style(bar, task, self.environment)
     }
 }
 
 impl ProgressLine {
     pub fn new(task: &str, arguments: &GlobalArguments, environment: &Environment) -> Self {
-        let target = target(arguments, environment);
+        let target = draw_target(arguments, environment);
         let bar = ProgressBar::with_draw_target(None, target);
-        Self::dressed(bar, task, environment)
+        Self::with_style(bar, task, environment)
     }
 
-    fn dressed(bar: ProgressBar, task: &str, environment: &Environment) -> Self {
+    fn with_style(bar: ProgressBar, task: &str, environment: &Environment) -> Self {
         let template = match environment.no_color() {
             true => "{spinner} {prefix}: {msg} ({elapsed})",
             false => "{spinner:.cyan} {prefix}: {msg:.dim} ({elapsed})",
@@ -63,17 +63,17 @@ impl ProgressLine {
     }
 
     /// What is being done now.
-    pub fn say(&self, text: &str) {
+    pub fn set_message(&self, text: &str) {
         self.bar.set_message(text.to_owned());
     }
 
     /// Takes the line away while something else is shown or asked.
-    pub fn aside<T>(&self, show: impl FnOnce() -> T) -> T {
+    pub fn suspend<T>(&self, show: impl FnOnce() -> T) -> T {
         self.bar.suspend(show)
     }
 
     /// What the task calls with how far it is.
-    pub fn listener(&self) -> Progress {
+    pub fn listener(&self) -> ProgressCallback {
         let bar = self.bar.clone();
         Arc::new(move |what, number| bar.set_message(format!("{number} {what}")))
     }
@@ -86,7 +86,7 @@ impl Drop for ProgressLine {
 }
 
 /// Where lines are drawn: nowhere unless somebody watches.
-fn target(arguments: &GlobalArguments, environment: &Environment) -> ProgressDrawTarget {
+fn draw_target(arguments: &GlobalArguments, environment: &Environment) -> ProgressDrawTarget {
     match environment.stderr == Terminal::Capable && !arguments.quiet {
         true => ProgressDrawTarget::stderr(),
         false => ProgressDrawTarget::hidden(),

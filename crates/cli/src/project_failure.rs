@@ -5,33 +5,37 @@ use cleveragents_engine::StoreError;
 use cleveragents_engine::projects::ProjectError;
 use serde_json::{Value, json};
 
-use crate::failure::{ExitCode, Failure};
+use crate::failure::{CommandFailure, ExitCode};
 
 /// How many plans are named to people; all are named to programs.
 const NAMED_MAXIMUM: usize = 10;
 
-impl From<ProjectError> for Failure {
+impl From<ProjectError> for CommandFailure {
     fn from(error: ProjectError) -> Self {
         let shown = error.to_string();
-        let conflict = |kind| Failure::new(ExitCode::Conflict, shown.clone()).kind(kind);
+        let conflict = |kind| CommandFailure::new(ExitCode::Conflict, shown.clone()).kind(kind);
         match error {
-            ProjectError::Store(error) => of_store(error),
+            ProjectError::Store(error) => store_failure(error),
             ProjectError::Lifecycle(error) => error.into(),
-            ProjectError::Invariant(_) => Failure::usage(shown)
+            ProjectError::Invariant(_) => CommandFailure::usage(shown)
                 .kind("invariant")
                 .because("an invariant is a rule in words that plans must keep")
                 .hint("agents project create NAME --invariant 'No new dependencies'"),
-            ProjectError::TooLong { what, .. } => Failure::usage(format!("{what} is too long"))
-                .kind("too_long")
-                .because(shown)
-                .hint("give a shorter one"),
-            ProjectError::UnknownProfile { .. } => Failure::new(ExitCode::NotFound, shown)
+            ProjectError::TooLong { what, .. } => {
+                CommandFailure::usage(format!("{what} is too long"))
+                    .kind("too_long")
+                    .because(shown)
+                    .hint("give a shorter one")
+            }
+            ProjectError::UnknownProfile { .. } => CommandFailure::new(ExitCode::NotFound, shown)
                 .kind("unknown_profile")
                 .because("it is neither built in nor was it added")
                 .hint("agents automation-profile list"),
-            ProjectError::ActivePlans { project, plans } => blocked(&shown, &project, &plans),
-            ProjectError::Stopping { project, plans } => stopping(&shown, &project, &plans),
-            ProjectError::Applying { project, plans } => applying(&shown, &project, &plans),
+            ProjectError::ActivePlans { project, plans } => {
+                blocked_failure(&shown, &project, &plans)
+            }
+            ProjectError::Stopping { project, plans } => stopping_failure(&shown, &project, &plans),
+            ProjectError::Applying { project, plans } => applying_failure(&shown, &project, &plans),
             ProjectError::PathTaken { resource, .. } => conflict("path_taken")
                 .because("a path has one name, so that all who use it know of each other")
                 .hint(format!("agents resource show {resource}"))
@@ -50,14 +54,14 @@ impl From<ProjectError> for Failure {
     }
 }
 
-fn of_store(error: StoreError) -> Failure {
+fn store_failure(error: StoreError) -> CommandFailure {
     match &error {
         StoreError::NotFound {
             what: what @ ("project" | "resource"),
             ..
         } => {
             let what = *what;
-            Failure::from(error)
+            CommandFailure::from(error)
                 .because(format!("no {what} has that name, or it was deleted"))
                 .hint(format!("agents {what} list"))
         }
@@ -65,25 +69,25 @@ fn of_store(error: StoreError) -> Failure {
             let noun = what.trim_start_matches("the ").trim_end_matches(" name");
             let show = format!("agents {noun} show {name}");
             let reason = format!("no two {noun}s have the same name");
-            Failure::from(error).because(reason).hint(show)
+            CommandFailure::from(error).because(reason).hint(show)
         }
         _ => error.into(),
     }
 }
 
 /// The plans are in the way, and there are two ways out.
-fn blocked(shown: &str, project: &NamespacedName, plans: &[Plan]) -> Failure {
+fn blocked_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> CommandFailure {
     let mut resolution: Vec<String> = plans
         .iter()
         .map(|plan| format!("agents plan cancel {}", plan.identity.plan_id.short()))
         .take(NAMED_MAXIMUM)
         .collect();
     resolution.push(format!("agents project delete {project} --force"));
-    refused(shown, plans, resolution).kind("delete_blocked")
+    delete_failure(message, plans, resolution).kind("delete_blocked")
 }
 
 /// Others run the plans: they were asked to stop, and the deletion is for later.
-fn stopping(shown: &str, project: &NamespacedName, plans: &[Plan]) -> Failure {
+fn stopping_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> CommandFailure {
     let mut resolution: Vec<String> = plans
         .iter()
         .map(|plan| format!("agents plan status {}", plan.identity.plan_id.short()))
@@ -92,26 +96,26 @@ fn stopping(shown: &str, project: &NamespacedName, plans: &[Plan]) -> Failure {
     resolution.push(format!(
         "when they have stopped: agents project delete {project} --force"
     ));
-    refused(shown, plans, resolution)
+    delete_failure(message, plans, resolution)
         .kind("stopping")
         .because("nothing was deleted and no other plan was cancelled")
 }
 
 /// Nobody can cancel the plans any more: they have to be finished.
-fn applying(shown: &str, project: &NamespacedName, plans: &[Plan]) -> Failure {
+fn applying_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> CommandFailure {
     let mut resolution: Vec<String> = plans
         .iter()
         .map(|plan| format!("agents plan execute {}", plan.identity.plan_id.short()))
         .take(NAMED_MAXIMUM)
         .collect();
     resolution.push(format!("then: agents project delete {project}"));
-    refused(shown, plans, resolution)
+    delete_failure(message, plans, resolution)
         .kind("applying")
         .because("nothing was deleted and no plan was cancelled")
 }
 
-fn refused(shown: &str, plans: &[Plan], resolution: Vec<String>) -> Failure {
-    let mut failure = Failure::new(ExitCode::Conflict, shown);
+fn delete_failure(message: &str, plans: &[Plan], resolution: Vec<String>) -> CommandFailure {
+    let mut failure = CommandFailure::new(ExitCode::Conflict, message);
     for plan in plans.iter().take(NAMED_MAXIMUM) {
         let id = plan.identity.plan_id.short();
         failure = failure.because(format!("plan {id} is at {}", plan.position));
@@ -120,13 +124,13 @@ fn refused(shown: &str, plans: &[Plan], resolution: Vec<String>) -> Failure {
         failure = failure.because(format!("and {more} more"));
     }
     failure.hints.extend(resolution.iter().cloned());
-    let named: Vec<Value> = plans.iter().map(in_the_way).collect();
+    let named: Vec<Value> = plans.iter().map(blocking_plan_data).collect();
     failure
         .with("delete_blocked", named.into())
         .with("resolution", resolution.into())
 }
 
-fn in_the_way(plan: &Plan) -> Value {
+fn blocking_plan_data(plan: &Plan) -> Value {
     json!({
         "plan_id": plan.identity.plan_id,
         "phase": plan.position.phase(),

@@ -19,11 +19,11 @@ pub use cleveragents_engine::secrets::{is_secret, is_secret_name, mask};
 #[derive(Clone, Default)]
 pub struct Redactor {
     /// Longest first, so that a merged range bears the name of the longest secret in it.
-    known: Vec<Known>,
+    known: Vec<KnownSecret>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct KnownSecret {
     name: String,
     /// What is looked for.
     text: String,
@@ -33,14 +33,14 @@ struct Known {
 
 /// A piece of text to be masked, and the known secret it is, if it is one.
 #[derive(Debug, Clone)]
-struct Finding {
+struct RedactionMatch {
     range: Range<usize>,
     known: Option<usize>,
 }
 
 impl Redactor {
     /// Knows the variables that hold a secret, by their names and values.
-    pub fn of_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    pub fn from_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut redactor = Self::default();
         for (name, value) in variables {
             if is_secret(name, value) {
@@ -54,13 +54,13 @@ impl Redactor {
     pub fn learn(&mut self, name: &str, value: &str) {
         let value = value.trim();
         if value.len() >= SHORTEST_SECRET {
-            self.know(name, value, 0..value.len());
+            self.add_known(name, value, 0..value.len());
         }
     }
 
     /// What it knows, by name, for those who hide it elsewhere.
     pub fn values(&self) -> Vec<(String, String)> {
-        let value = |known: &Known| {
+        let value = |known: &KnownSecret| {
             let secret = known.text[known.secret.clone()].to_owned();
             (known.name.clone(), secret)
         };
@@ -70,22 +70,22 @@ impl Redactor {
     /// Learns the passwords in a URL, as they stand there and decoded. However short, they are
     /// masked in the URL itself.
     pub fn learn_url(&mut self, name: &str, address: &str) {
-        for url::Spot { context, password } in url::passwords(address) {
+        for url::UrlPassword { context, password } in url::find_passwords(address) {
             let raw = &address[password.clone()];
             self.learn(name, raw);
-            self.learn(name, &url::decoded(raw));
+            self.learn(name, &url::percent_decode(raw));
             let start = context.start;
             let secret = password.start - start..password.end - start;
-            self.know(name, &address[context], secret);
+            self.add_known(name, &address[context], secret);
         }
     }
 
-    fn know(&mut self, name: &str, text: &str, secret: Range<usize>) {
+    fn add_known(&mut self, name: &str, text: &str, secret: Range<usize>) {
         self.known.retain(|known| known.text != text);
         let place = self
             .known
             .partition_point(|known| known.secret.len() > secret.len());
-        let known = Known {
+        let known = KnownSecret {
             name: name.to_owned(),
             text: text.to_owned(),
             secret,
@@ -95,7 +95,7 @@ impl Redactor {
 
     /// The text without its secrets.
     pub fn redact(&self, text: &str) -> String {
-        let findings = self.findings(text);
+        let findings = self.find_secrets(text);
         if findings.is_empty() {
             return text.to_owned();
         }
@@ -130,19 +130,22 @@ impl Redactor {
     }
 
     /// Everything to mask, in order and without overlaps.
-    fn findings(&self, text: &str) -> Vec<Finding> {
-        let mut findings: Vec<Finding> = patterns::find(text)
+    fn find_secrets(&self, text: &str) -> Vec<RedactionMatch> {
+        let mut findings: Vec<RedactionMatch> = patterns::find(text)
             .into_iter()
-            .map(|range| Finding { range, known: None })
+            .map(|range| RedactionMatch { range, known: None })
             .collect();
         for (index, known) in self.known.iter().enumerate() {
-            findings.extend(text.match_indices(&known.text).map(|(start, _)| Finding {
-                range: start + known.secret.start..start + known.secret.end,
-                known: Some(index),
-            }));
+            findings.extend(
+                text.match_indices(&known.text)
+                    .map(|(start, _)| RedactionMatch {
+                        range: start + known.secret.start..start + known.secret.end,
+                        known: Some(index),
+                    }),
+            );
         }
         findings.sort_by_key(|finding| finding.range.start);
-        let mut merged: Vec<Finding> = Vec::with_capacity(findings.len());
+        let mut merged: Vec<RedactionMatch> = Vec::with_capacity(findings.len());
         for finding in findings {
             match merged.last_mut() {
                 Some(last) if finding.range.start < last.range.end => {
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_value_is_masked_wherever_it_stands() {
+    fn a_known_value_is_masked_everywhere() {
         let redactor = redactor(&[("K", "hunter2hunter2")]);
         for (text, clean) in [
             ("hunter2hunter2", "«secret:K»"),
@@ -200,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_secrets_leave_no_end_behind() {
+    fn overlapping_secrets_are_masked_whole() {
         let redactor = redactor(&[
             ("SHORT", "abcdefgh"),
             ("LONG", "abcdefgh-and-more"),
@@ -222,8 +225,8 @@ mod tests {
     }
 
     #[test]
-    fn telling_variables_are_secrets_and_short_values_are_not() {
-        let redactor = Redactor::of_variables([
+    fn secret_names_are_masked_and_short_values_are_not() {
+        let redactor = Redactor::from_variables([
             ("DEPLOY_TOKEN", "0123456789"),
             ("MY_KEY", "short"),
             ("HOME", "/home/somebody"),
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_megabyte_is_quick_whatever_it_holds() {
+    fn redacting_a_megabyte_is_fast() {
         let redactor = redactor(&[("A", &"a".repeat(4000)), ("B", "aaaaaaaaab")]);
         let texts = [
             "a".repeat(1 << 20),

@@ -17,32 +17,32 @@ const NAME: &str = "reserve";
 const SIZE: u64 = 4 << 20;
 
 /// Left free besides the reserve, or none is made.
-const ELBOW_ROOM: u64 = 4 * SIZE;
+const FREE_MINIMUM: u64 = 4 * SIZE;
 
 /// A reserve that is in use. Dropping it makes the reserve again, if there is room by then.
 #[derive(Debug)]
-pub struct Released(PathBuf);
+pub struct ReleasedReserve(PathBuf);
 
 /// Makes the reserve unless it is there. Without one only collecting on a full disk is lost, so
 /// failing to make it is no failure.
-pub fn keep(directory: &Path) {
-    let _ = make(&directory.join(NAME));
+pub fn ensure(directory: &Path) {
+    let _ = allocate(&directory.join(NAME));
 }
 
 /// Gives the reserve up to whoever works until the answer is dropped.
-pub fn release(directory: &Path) -> Released {
+pub fn release(directory: &Path) -> ReleasedReserve {
     let path = directory.join(NAME);
     // One that is not there gives no room; the collecting is tried all the same.
     let _ = fs::remove_file(&path);
-    Released(path)
+    ReleasedReserve(path)
 }
 
-fn make(path: &Path) -> io::Result<()> {
+fn allocate(path: &Path) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|found| found.len() >= SIZE) {
         return Ok(());
     }
     let folder = path.parent().unwrap_or(path);
-    if crate::disk::free(folder)? < SIZE + ELBOW_ROOM {
+    if crate::disk::free_space(folder)? < SIZE + FREE_MINIMUM {
         return Ok(());
     }
     let mut options = OpenOptions::new();
@@ -55,9 +55,9 @@ fn make(path: &Path) -> io::Result<()> {
     Ok(made?)
 }
 
-impl Drop for Released {
+impl Drop for ReleasedReserve {
     fn drop(&mut self) {
-        let _ = make(&self.0);
+        let _ = allocate(&self.0);
     }
 }
 
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_released_reserve_is_made_again() {
         let folder = tempfile::tempdir().unwrap();
-        keep(folder.path());
+        ensure(folder.path());
         let path = folder.path().join(NAME);
         let is_whole = || fs::metadata(&path).is_ok_and(|found| found.len() == SIZE);
         assert!(is_whole());

@@ -15,5 +15,5 @@ pub mod value;
 
 pub use locations::Locations;
 pub use registry::{Key, Setting};
-pub use resolve::{Resolved, Settings, Source};
-pub use value::{Kind, SettingValue, parse_duration};
+pub use resolve::{ResolvedSetting, SettingSource, Settings};
+pub use value::{SettingValue, ValueKind, parse_duration};

@@ -4,21 +4,21 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Hears one kind of signal from when it is made on.
 #[derive(Debug)]
-pub struct Listener(Option<Signal>);
+pub struct SignalListener(Option<Signal>);
 
-impl Listener {
+impl SignalListener {
     /// Made within the runtime. Where nothing can be heard, nothing ever is.
-    pub fn of(kind: SignalKind) -> Self {
+    pub fn new(kind: SignalKind) -> Self {
         Self(signal(kind).ok())
     }
 
     /// Ctrl-C.
-    pub fn of_interrupts() -> Self {
-        Self::of(SignalKind::interrupt())
+    pub fn for_interrupts() -> Self {
+        Self::new(SignalKind::interrupt())
     }
 
     /// Waits for the next one.
-    pub async fn heard(&mut self) {
+    pub async fn recv(&mut self) {
         match &mut self.0 {
             Some(signal) => drop(signal.recv().await),
             None => std::future::pending().await,

@@ -2,17 +2,17 @@
 
 use cleveragents_engine::StoreError;
 
-use crate::failure::{ExitCode, Failure, excerpt, shown_path};
+use crate::failure::{CommandFailure, ExitCode, display_path, excerpt};
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for CommandFailure {
     fn from(error: StoreError) -> Self {
         let shown = error.to_string();
-        refused(&error)
-            .or_else(|| temporary(&error))
-            .or_else(|| unusable_place(&error))
-            .or_else(|| unusable_database(&error))
+        refused_failure(&error)
+            .or_else(|| temporary_failure(&error))
+            .or_else(|| unusable_directory_failure(&error))
+            .or_else(|| unusable_database_failure(&error))
             .unwrap_or_else(|| {
-                Failure::new(ExitCode::Error, shown)
+                CommandFailure::new(ExitCode::Error, shown)
                     .kind("internal")
                     .because("this should not happen; please report it")
                     .hint("agents diagnostics")
@@ -21,8 +21,8 @@ impl From<StoreError> for Failure {
 }
 
 /// The store works and says no.
-fn refused(error: &StoreError) -> Option<Failure> {
-    let conflict = |kind| Failure::new(ExitCode::Conflict, error.to_string()).kind(kind);
+fn refused_failure(error: &StoreError) -> Option<CommandFailure> {
+    let conflict = |kind| CommandFailure::new(ExitCode::Conflict, error.to_string()).kind(kind);
     Some(match error {
         StoreError::Conflict { .. } => {
             conflict("conflict").hint("look at it again, then repeat the command")
@@ -31,7 +31,7 @@ fn refused(error: &StoreError) -> Option<Failure> {
             .because("it says `reusable: false`, so one plan is all it makes")
             .hint("say `reusable: true`, or register it under another name"),
         StoreError::Taken { .. } => conflict("taken").hint("choose another name"),
-        StoreError::TooLong { what, .. } => Failure::usage(format!("{what} is too long"))
+        StoreError::TooLong { what, .. } => CommandFailure::usage(format!("{what} is too long"))
             .kind("too_long")
             .because(error.to_string())
             .hint("give a shorter one"),
@@ -40,7 +40,7 @@ fn refused(error: &StoreError) -> Option<Failure> {
             conflict("refused").hint("look at it again, then repeat the command")
         }
         StoreError::NotEmpty { contents } => {
-            Failure::new(ExitCode::Conflict, "the database is not empty")
+            CommandFailure::new(ExitCode::Conflict, "the database is not empty")
                 .kind("not_empty")
                 .because(format!("it holds {}", contents.join(", ")))
                 .with("contents", contents.clone().into())
@@ -52,12 +52,12 @@ fn refused(error: &StoreError) -> Option<Failure> {
         StoreError::OperationReused { .. } => conflict("operation_reused"),
         StoreError::NotFound { what, id } => {
             let what = format!("there is no {what} `{}`", excerpt(id));
-            Failure::new(ExitCode::NotFound, what)
+            CommandFailure::new(ExitCode::NotFound, what)
         }
         StoreError::Ambiguous {
             fragment,
             candidates,
-        } => Failure::usage(format!("`{}` could be any of several", excerpt(fragment)))
+        } => CommandFailure::usage(format!("`{}` could be any of several", excerpt(fragment)))
             .kind("ambiguous")
             .because(candidates.join(", "))
             .hint("give more characters")
@@ -67,17 +67,17 @@ fn refused(error: &StoreError) -> Option<Failure> {
 }
 
 /// Nothing is lost and trying again may help.
-fn temporary(error: &StoreError) -> Option<Failure> {
+fn temporary_failure(error: &StoreError) -> Option<CommandFailure> {
     Some(match error {
         StoreError::Unavailable { reason } => {
-            Failure::new(ExitCode::Temporary, "the database cannot be reached")
+            CommandFailure::new(ExitCode::Temporary, "the database cannot be reached")
                 .kind("unavailable")
                 .because(reason)
                 .hint("agents config get core.database-url --verbose")
                 .hint("check that it runs, then repeat the command")
         }
         StoreError::InUse { holders } => {
-            Failure::new(ExitCode::Temporary, "the database is in use")
+            CommandFailure::new(ExitCode::Temporary, "the database is in use")
                 .kind("in_use")
                 .because(format!("others have it open: {}", holders.join("; ")))
                 .hint("wait until they end, then repeat the command")
@@ -88,30 +88,33 @@ fn temporary(error: &StoreError) -> Option<Failure> {
 }
 
 /// The machine does not let us keep data there.
-fn unusable_place(error: &StoreError) -> Option<Failure> {
+fn unusable_directory_failure(error: &StoreError) -> Option<CommandFailure> {
     Some(match error {
         StoreError::Full { path, reason } => {
-            let what = format!("no space left for {}", shown_path(path));
-            Failure::new(ExitCode::Error, what)
+            let what = format!("no space left for {}", display_path(path));
+            CommandFailure::new(ExitCode::Error, what)
                 .kind("full")
                 .because(reason)
                 .hint("free some space, then repeat the command")
                 .hint("agents gc")
         }
         StoreError::NotWritable { path, reason } => {
-            let what = format!("{} cannot be written", shown_path(path));
-            Failure::new(ExitCode::Error, what)
+            let what = format!("{} cannot be written", display_path(path));
+            CommandFailure::new(ExitCode::Error, what)
                 .kind("not_writable")
                 .because(reason)
                 .hint(format!(
                     "check owner and permissions: ls -ld '{}'",
-                    shown_path(path)
+                    display_path(path)
                 ))
                 .hint("agents --data-dir DIR …")
         }
         StoreError::NetworkFileSystem { path, kind } => {
-            let what = format!("{} is on a network file system ({kind})", shown_path(path));
-            Failure::new(ExitCode::Error, what)
+            let what = format!(
+                "{} is on a network file system ({kind})",
+                display_path(path)
+            );
+            CommandFailure::new(ExitCode::Error, what)
                 .kind("network_file_system")
                 .because("its locks do not hold between machines, so data could be lost")
                 .hint("agents --data-dir DIR … with a directory on a local disk")
@@ -123,9 +126,9 @@ fn unusable_place(error: &StoreError) -> Option<Failure> {
         StoreError::Vanished { path } => {
             let what = format!(
                 "the data directory {} was removed or replaced while in use",
-                shown_path(path)
+                display_path(path)
             );
-            Failure::new(ExitCode::Error, what)
+            CommandFailure::new(ExitCode::Error, what)
                 .kind("vanished")
                 .hint("put it back, or agents restore FILE")
         }
@@ -134,18 +137,18 @@ fn unusable_place(error: &StoreError) -> Option<Failure> {
 }
 
 /// What is there is not a database this program can use.
-fn unusable_database(error: &StoreError) -> Option<Failure> {
+fn unusable_database_failure(error: &StoreError) -> Option<CommandFailure> {
     Some(match error {
         StoreError::Altered { path, fault } => {
-            let what = format!("the journal in {} was altered", shown_path(path));
-            Failure::new(ExitCode::Error, what)
+            let what = format!("the journal in {} was altered", display_path(path));
+            CommandFailure::new(ExitCode::Error, what)
                 .kind("altered")
                 .because(fault)
                 .hint("agents diagnostics")
         }
         StoreError::Corrupt { path, reason } => {
-            let what = format!("{} is damaged", shown_path(path));
-            Failure::new(ExitCode::Error, what)
+            let what = format!("{} is damaged", display_path(path));
+            CommandFailure::new(ExitCode::Error, what)
                 .kind("corrupt")
                 .because(reason)
                 .hint("agents restore FILE --force (the damaged file is kept beside)")
@@ -156,7 +159,7 @@ fn unusable_database(error: &StoreError) -> Option<Failure> {
             found,
             known,
             written_by,
-        } => Failure::new(ExitCode::Error, format!("{place} is of a newer agents"))
+        } => CommandFailure::new(ExitCode::Error, format!("{place} is of a newer agents"))
             .kind("newer")
             .because(format!(
                 "it has schema {found}, written by agents {written_by}; \
@@ -165,7 +168,7 @@ fn unusable_database(error: &StoreError) -> Option<Failure> {
             .hint(format!("upgrade to agents {written_by} or newer"))
             .hint("agents --data-dir DIR …"),
         StoreError::Address { reason } => {
-            Failure::usage("the database address (core.database-url) is not usable")
+            CommandFailure::usage("the database address (core.database-url) is not usable")
                 .kind("database_address")
                 .because(reason)
                 .hint("agents config get core.database-url --verbose")
@@ -235,7 +238,7 @@ mod tests {
         ]
     }
 
-    fn broken_places() -> [StoreError; 8] {
+    fn broken_directories() -> [StoreError; 8] {
         let (path, reason) = (PathBuf::from("/p"), text());
         [
             StoreError::Full {
@@ -269,7 +272,7 @@ mod tests {
         ]
     }
 
-    fn others() -> [(StoreError, ExitCode); 6] {
+    fn other_errors() -> [(StoreError, ExitCode); 6] {
         let too_long = StoreError::TooLong {
             what: "the name of a lock",
             length: 2000,
@@ -297,8 +300,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_said_with_both_lengths() {
-        let failure = Failure::from(StoreError::TooLong {
+    fn a_too_long_value_reports_both_lengths() {
+        let failure = CommandFailure::from(StoreError::TooLong {
             what: "the name of a lock",
             length: 2000,
             maximum: 1000,
@@ -312,25 +315,25 @@ mod tests {
     }
 
     #[test]
-    fn no_hint_of_ours_looks_like_a_secret() {
+    fn no_hint_looks_like_a_secret() {
         let redactor = crate::redact::Redactor::default();
-        let all = conflicts().into_iter().chain(broken_places());
-        for error in all.chain(others().map(|(error, _)| error)) {
-            for hint in Failure::from(error).hints {
+        let all = conflicts().into_iter().chain(broken_directories());
+        for error in all.chain(other_errors().map(|(error, _)| error)) {
+            for hint in CommandFailure::from(error).hints {
                 assert_eq!(redactor.redact(&hint), hint);
             }
         }
     }
 
     #[test]
-    fn every_refusal_has_its_exit_code_and_a_reason_to_go_on() {
+    fn every_refusal_has_an_exit_code_and_a_hint() {
         let conflicts = conflicts().map(|error| (error, ExitCode::Conflict));
-        let broken = broken_places().map(|error| (error, ExitCode::Error));
-        for (error, exit) in conflicts.into_iter().chain(broken).chain(others()) {
+        let broken = broken_directories().map(|error| (error, ExitCode::Error));
+        for (error, exit) in conflicts.into_iter().chain(broken).chain(other_errors()) {
             let shown = format!("{error:?}");
-            let failure = Failure::from(error);
+            let failure = CommandFailure::from(error);
             assert_eq!(failure.exit, exit, "{shown}");
-            assert!(!failure.what.is_empty(), "{shown}");
+            assert!(!failure.message.is_empty(), "{shown}");
             let reused = failure.kind == "operation_reused";
             let explained = !failure.hints.is_empty() || exit == ExitCode::NotFound;
             assert!(

@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::action::DESCRIPTION_MAXIMUM;
 use crate::model::{ModelChoice, ModelOptions};
-use crate::name::{NamespacedName, PART_MAXIMUM, is_part};
-use crate::tool::talk::is_talk;
-use crate::words::words;
+use crate::name::{NamespacedName, PART_MAXIMUM, is_name_part};
+use crate::text_enum::text_enum;
+use crate::tool::control::is_control_tool;
 
 /// How many steps a tool actor may have.
 pub const STEPS_MAXIMUM: usize = 1_000;
@@ -28,7 +28,7 @@ pub const SKILLS_MAXIMUM: usize = 100;
 /// The longest the name of a skill may be, in characters.
 pub const SKILL_MAXIMUM: usize = 100;
 /// The provider whose models are files with the answers written down.
-pub const SCRIPTED: &str = "scripted";
+pub const SCRIPTED_PROVIDER: &str = "scripted";
 /// The namespace whose names are this program's own.
 pub const RESERVED_NAMESPACE: &str = "builtin";
 
@@ -107,7 +107,7 @@ fn empty_input() -> Value {
     Value::Object(serde_json::Map::new())
 }
 
-words! {
+text_enum! {
     /// The lists of calls that a tool actor has.
     StepList: "list of steps" {
         Steps = "steps",
@@ -115,7 +115,7 @@ words! {
     }
 }
 
-words! {
+text_enum! {
     /// The types of actors that there are words for. Only some can be defined today.
     ActorType: "type of actor" {
         Llm = "llm",
@@ -124,7 +124,7 @@ words! {
     }
 }
 
-words! {
+text_enum! {
     /// The actors that this program brings along. They are code and never stored.
     BuiltInActor: "built-in actor" {
         /// Works with the configured default model.
@@ -212,7 +212,7 @@ pub enum StepError {
     #[error(
         "`{tool}` is for actors with a model: one of the type `tool` has nothing to say to its plan"
     )]
-    Talk { tool: NamespacedName },
+    ControlTool { tool: NamespacedName },
     #[error("`input` must be a mapping")]
     InputNotAnObject,
     #[error("`input` may be {INPUT_MAXIMUM} bytes of JSON, this one has {length}")]
@@ -312,7 +312,7 @@ impl LlmActor {
 fn model_problems(choice: &ModelChoice) -> Vec<ActorError> {
     let ModelChoice { provider, model } = choice;
     let mut problems = Vec::new();
-    if !is_part(provider) {
+    if !is_name_part(provider) {
         let provider = provider.chars().take(SHOWN_MAXIMUM).collect();
         problems.push(ActorError::Provider { provider });
     }
@@ -379,9 +379,9 @@ fn step_problems(list: StepList, steps: &[ActorStep]) -> Vec<ActorError> {
     let mut seen: Vec<(&str, usize)> = Vec::new();
     for (step, each) in steps.iter().enumerate() {
         let mut add = |error| problems.push(ActorError::Step { list, step, error });
-        if is_talk(&each.tool) {
+        if is_control_tool(&each.tool) {
             let tool = each.tool.clone();
-            add(StepError::Talk { tool });
+            add(StepError::ControlTool { tool });
         }
         if let Err(error) = check_input(&each.input) {
             add(error);
@@ -423,7 +423,7 @@ impl BuiltInActor {
     }
 
     /// The built-in actor of that name, if it is one.
-    pub fn of(name: &NamespacedName) -> Option<Self> {
+    pub fn from_name(name: &NamespacedName) -> Option<Self> {
         name.to_string().parse().ok()
     }
 }
@@ -438,14 +438,14 @@ pub fn model_actors(models: &[ModelChoice]) -> Vec<Actor> {
             continue;
         }
         seen.push(choice);
-        let plain = NamespacedName::nearest_in(&choice.provider, &choice.model);
+        let plain = NamespacedName::sanitize_in(&choice.provider, &choice.model);
         let is_free = |name: &NamespacedName| {
             !is_reserved(name) && actors.iter().all(|actor| actor.name != *name)
         };
         // Fewer names are taken than there are models, so one of these is free.
         let names = (1..)
             .take(models.len())
-            .map(|number| plain.numbered(number));
+            .map(|number| plain.with_number(number));
         let Some(name) = names.into_iter().find(is_free) else {
             continue;
         };
@@ -499,13 +499,13 @@ mod tests {
         .unwrap()
     }
 
-    fn said(actor: &Actor) -> Vec<String> {
+    fn error_messages(actor: &Actor) -> Vec<String> {
         let problems = actor.problems();
         problems.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn an_actor_reads_back_and_keeps_what_it_has_not() {
+    fn an_actor_reads_back_without_absent_fields() {
         let full = json!({
             "name": "local/greeter",
             "description": "Greets",
@@ -522,19 +522,28 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_actor_is_whole_and_cannot_be_defined() {
+    fn the_built_in_actor_is_valid_and_reserved() {
         let direct = BuiltInActor::Direct.actor();
         assert_eq!(direct.name.to_string(), "builtin/direct");
-        assert_eq!(BuiltInActor::of(&direct.name), Some(BuiltInActor::Direct));
-        assert_eq!(BuiltInActor::of(&"local/direct".parse().unwrap()), None);
+        assert_eq!(
+            BuiltInActor::from_name(&direct.name),
+            Some(BuiltInActor::Direct)
+        );
+        assert_eq!(
+            BuiltInActor::from_name(&"local/direct".parse().unwrap()),
+            None
+        );
         assert!(direct.steps().is_empty());
         assert_eq!(
-            said(&direct),
+            error_messages(&direct),
             ["names in `builtin/` are this program's own: `builtin/direct` cannot be defined"]
         );
         assert!(!is_reserved(&"hub:builtin/direct".parse().unwrap()));
         let coder = BuiltInActor::Coder.actor();
-        assert_eq!(BuiltInActor::of(&coder.name), Some(BuiltInActor::Coder));
+        assert_eq!(
+            BuiltInActor::from_name(&coder.name),
+            Some(BuiltInActor::Coder)
+        );
         assert_eq!(coder.kind, ActorKind::Llm(LlmActor::default()));
     }
 
@@ -584,13 +593,13 @@ mod tests {
         assert_eq!(llm.model.as_ref(), Some(&models[2]));
     }
 
-    fn of_llm(mut kind: Value) -> Vec<String> {
+    fn llm_errors(mut kind: Value) -> Vec<String> {
         kind["type"] = json!("llm");
         let actor = json!({"name": "a", "description": "b", "kind": kind});
-        said(&serde_json::from_value(actor).unwrap())
+        error_messages(&serde_json::from_value(actor).unwrap())
     }
 
-    fn assert_told(cases: impl IntoIterator<Item = (Vec<String>, &'static str)>) {
+    fn assert_errors(cases: impl IntoIterator<Item = (Vec<String>, &'static str)>) {
         for (found, wanted) in cases {
             assert_eq!(found.len(), 1, "{found:?}");
             assert!(found[0].starts_with(wanted), "{found:?}");
@@ -598,14 +607,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_model_is_told() {
+    fn a_wrong_model_is_reported() {
         let model = |provider: &str, model: &str| {
-            of_llm(json!({"model": {"provider": provider, "model": model}}))
+            llm_errors(json!({"model": {"provider": provider, "model": model}}))
         };
-        assert!(of_llm(json!({})).is_empty());
+        assert!(llm_errors(json!({})).is_empty());
         assert!(model("openai", "org/a:b c").is_empty());
         let around = "`model` must be one line without spaces around it";
-        assert_told([
+        assert_errors([
             (
                 model("", "x"),
                 "`` cannot be the name of a provider: use letters",
@@ -622,12 +631,12 @@ mod tests {
     }
 
     #[test]
-    fn wrong_tools_skills_and_options_are_told() {
-        let skills = |skills: Value| of_llm(json!({ "skills": skills }));
-        let option = |key: &str, value: f64| of_llm(json!({"options": {key: value}}));
-        assert_told([
+    fn wrong_tools_skills_and_options_are_reported() {
+        let skills = |skills: Value| llm_errors(json!({ "skills": skills }));
+        let option = |key: &str, value: f64| llm_errors(json!({"options": {key: value}}));
+        assert_errors([
             (
-                of_llm(json!({"tools": ["a/b", "a/c", "a/b"]})),
+                llm_errors(json!({"tools": ["a/b", "a/c", "a/b"]})),
                 "`tools[2]`: `a/b` is that of `tools[0]` already",
             ),
             (
@@ -656,17 +665,17 @@ mod tests {
             ),
             (option("top_p", -0.1), "`top_p` must be from 0 to 1"),
             (
-                of_llm(json!({"options": {"max_tokens": 0}})),
+                llm_errors(json!({"options": {"max_tokens": 0}})),
                 "`max_tokens` must be from 1",
             ),
         ]);
     }
 
     #[test]
-    fn what_is_said_to_a_plan_is_no_step() {
-        for tool in crate::tool::talk::ALL {
+    fn control_tools_cannot_be_steps() {
+        for tool in crate::tool::control::ALL {
             assert_eq!(
-                said(&actor(json!([{"tool": tool}]))),
+                error_messages(&actor(json!([{"tool": tool}]))),
                 [format!(
                     "`steps[0]`: `{tool}` is for actors with a model: \
                      one of the type `tool` has nothing to say to its plan"
@@ -676,22 +685,22 @@ mod tests {
     }
 
     #[test]
-    fn an_actor_needs_a_step_and_may_not_have_too_many() {
+    fn an_actor_needs_a_step_and_has_a_limit() {
         assert_eq!(
-            said(&actor(json!([]))),
+            error_messages(&actor(json!([]))),
             ["an actor of the type `tool` needs at least one step"]
         );
         let many = vec![json!({"tool": "a/b"}); STEPS_MAXIMUM];
         assert_eq!(actor(json!(many)).validate(), Ok(()));
         let more = vec![json!({"tool": "a/b"}); STEPS_MAXIMUM + 1];
         assert_eq!(
-            said(&actor(json!(more))),
+            error_messages(&actor(json!(more))),
             ["an actor may have 1000 steps, this one has 1001"]
         );
     }
 
     #[test]
-    fn every_wrong_step_is_told() {
+    fn every_wrong_step_is_reported() {
         let long = "i".repeat(STEP_ID_MAXIMUM + 1);
         let steps = json!([
             {"tool": "a/b", "id": "one"},
@@ -703,7 +712,7 @@ mod tests {
             {"tool": "a/b", "input": [1]},
             {"tool": "a/b", "input": {"x": "y".repeat(INPUT_MAXIMUM)}},
         ]);
-        let said = said(&actor(steps));
+        let said = error_messages(&actor(steps));
         assert_eq!(said.len(), 7, "{said:#?}");
         assert_eq!(
             said[0],
@@ -716,19 +725,23 @@ mod tests {
     }
 
     #[test]
-    fn the_calls_that_mend_are_checked_like_the_others() {
+    fn fix_steps_are_checked_like_other_steps() {
         let mut actor = actor(json!([{"tool": "a/b", "id": "one"}]));
         let ActorKind::Tool(tool) = &mut actor.kind else {
             panic!("not a tool actor")
         };
         tool.fix = tool.steps.clone();
-        assert_eq!(said(&actor), [""; 0], "ids of two lists are apart");
+        assert_eq!(
+            error_messages(&actor),
+            [""; 0],
+            "ids of two lists are apart"
+        );
         let ActorKind::Tool(tool) = &mut actor.kind else {
             panic!("not a tool actor")
         };
         tool.fix.push(tool.steps[0].clone());
         assert_eq!(
-            said(&actor),
+            error_messages(&actor),
             ["`fix[1]`: the id `one` is that of `fix[0]` already"]
         );
     }
@@ -745,7 +758,7 @@ mod tests {
         assert_eq!(good.kind.actor_type(), ActorType::Llm);
         let bad = json!({"temperature": 2.1, "top_p": -0.1, "max_tokens": 0});
         assert_eq!(
-            said(&llm(bad)),
+            error_messages(&llm(bad)),
             [
                 "`temperature` must be from 0 to 2",
                 "`top_p` must be from 0 to 1",
@@ -757,17 +770,17 @@ mod tests {
             system_prompt: Some("x".repeat(PROMPT_MAXIMUM + 1)),
             ..LlmActor::default()
         });
-        assert!(said(&long)[0].contains("may be 262144 bytes long"));
+        assert!(error_messages(&long)[0].contains("may be 262144 bytes long"));
     }
 
     #[test]
-    fn a_description_is_there_and_bounded() {
+    fn a_description_is_required_and_bounded() {
         let mut actor = actor(json!([{"tool": "a/b"}]));
         actor.description = " \n".to_owned();
-        assert_eq!(said(&actor), ["`description` must not be empty"]);
+        assert_eq!(error_messages(&actor), ["`description` must not be empty"]);
         actor.description = "x".repeat(DESCRIPTION_MAXIMUM + 1);
         assert_eq!(
-            said(&actor),
+            error_messages(&actor),
             ["`description` may be 4096 bytes long, this one has 4097"]
         );
     }

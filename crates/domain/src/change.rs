@@ -90,7 +90,7 @@ impl<'de> Deserialize<'de> for ResourcePath {
 /// What happened to a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Operation {
+pub enum FileOperation {
     Create,
     Modify,
     Delete,
@@ -117,7 +117,7 @@ pub struct ChangeEntry {
     /// Place in the changeset: 1, 2, 3 …
     pub sequence: i64,
     pub path: ResourcePath,
-    pub operation: Operation,
+    pub operation: FileOperation,
     pub before: Option<FileState>,
     pub after: Option<FileState>,
     pub tool_call_id: ToolCallId,
@@ -144,19 +144,19 @@ impl ChangeEntry {
         let (before, after) = (self.before.as_ref(), self.after.as_ref());
         let contents_agree = before.map(|state| &state.hash) == after.map(|state| &state.hash);
         let (holds, rule) = match &self.operation {
-            Operation::Create => (
+            FileOperation::Create => (
                 before.is_none() && after.is_some(),
                 "have a state after it and none before it",
             ),
-            Operation::Delete => (
+            FileOperation::Delete => (
                 before.is_some() && after.is_none(),
                 "have a state before it and none after it",
             ),
-            Operation::Modify | Operation::Rename { .. } => (
+            FileOperation::Modify | FileOperation::Rename { .. } => (
                 before.is_some() && after.is_some(),
                 "have a state before and after it",
             ),
-            Operation::Mode => (
+            FileOperation::Mode => (
                 before.is_some() && after.is_some() && contents_agree,
                 "keep the content",
             ),
@@ -166,9 +166,11 @@ impl ChangeEntry {
             return Err(ChangeError::State { path, rule });
         }
         match &self.operation {
-            Operation::Rename { from } if *from == self.path => Err(ChangeError::RenamedToItself {
-                path: self.path.clone(),
-            }),
+            FileOperation::Rename { from } if *from == self.path => {
+                Err(ChangeError::RenamedToItself {
+                    path: self.path.clone(),
+                })
+            }
             _ => Ok(()),
         }
     }
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_lead_elsewhere_are_refused_in_either_spelling() {
+    fn escaping_paths_are_refused_in_either_spelling() {
         for (text, error) in [
             ("", PathError::Empty),
             ("/etc/passwd", PathError::Absolute),
@@ -219,7 +221,7 @@ mod tests {
         assert_eq!(path(b"...").as_bytes(), b"...");
     }
 
-    fn entry(operation: Operation) -> ChangeEntry {
+    fn entry(operation: FileOperation) -> ChangeEntry {
         let state = |hash: &str| {
             Some(FileState {
                 hash: hash.to_owned(),
@@ -240,14 +242,14 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_reads_back_under_its_word() {
+    fn an_operation_reads_back_under_its_name() {
         for (operation, json) in [
-            (Operation::Create, r#""create""#),
-            (Operation::Modify, r#""modify""#),
-            (Operation::Delete, r#""delete""#),
-            (Operation::Mode, r#""mode""#),
+            (FileOperation::Create, r#""create""#),
+            (FileOperation::Modify, r#""modify""#),
+            (FileOperation::Delete, r#""delete""#),
+            (FileOperation::Mode, r#""mode""#),
             (
-                Operation::Rename { from: path(b"%") },
+                FileOperation::Rename { from: path(b"%") },
                 r#"{"rename":{"from":"%25"}}"#,
             ),
         ] {
@@ -260,33 +262,37 @@ mod tests {
 
     #[test]
     fn the_states_must_fit_the_operation() {
-        let modify = entry(Operation::Modify);
+        let modify = entry(FileOperation::Modify);
         assert_eq!(modify.validate(), Ok(()));
         let created = ChangeEntry {
             before: None,
-            ..entry(Operation::Create)
+            ..entry(FileOperation::Create)
         };
         assert_eq!(created.validate(), Ok(()));
         let deleted = ChangeEntry {
             after: None,
-            ..entry(Operation::Delete)
+            ..entry(FileOperation::Delete)
         };
         assert_eq!(deleted.validate(), Ok(()));
         let changed_mode = ChangeEntry {
             after: modify.before.clone(),
-            ..entry(Operation::Mode)
+            ..entry(FileOperation::Mode)
         };
         assert_eq!(changed_mode.validate(), Ok(()));
-        for operation in [Operation::Create, Operation::Delete, Operation::Mode] {
+        for operation in [
+            FileOperation::Create,
+            FileOperation::Delete,
+            FileOperation::Mode,
+        ] {
             let error = entry(operation).validate();
             assert!(matches!(error, Err(ChangeError::State { .. })));
         }
         assert!(matches!(
-            entry(Operation::Rename { from: path(b"a") }).validate(),
+            entry(FileOperation::Rename { from: path(b"a") }).validate(),
             Err(ChangeError::RenamedToItself { .. })
         ));
         let from = path(b"b");
-        assert_eq!(entry(Operation::Rename { from }).validate(), Ok(()));
+        assert_eq!(entry(FileOperation::Rename { from }).validate(), Ok(()));
     }
 
     proptest! {

@@ -5,11 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::change::{ChangeEntry, FileState, Operation, ResourcePath};
+use crate::change::{ChangeEntry, FileOperation, FileState, ResourcePath};
 use crate::id::{ChangesetId, CheckpointId, PlanId, SandboxId, ToolCallId};
 use crate::name::NamespacedName;
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
 /// An ordered record of changes of one sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct ChangesetRecord {
     pub closed_at: Option<Timestamp>,
 }
 
-words! {
+text_enum! {
     /// Whether a changeset takes more changes.
     ChangesetState: "state of a changeset" {
         Open = "open",
@@ -40,7 +40,7 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewChange {
     pub path: ResourcePath,
-    pub operation: Operation,
+    pub operation: FileOperation,
     pub before: Option<FileState>,
     pub after: Option<FileState>,
     pub tool_call_id: ToolCallId,
@@ -52,7 +52,7 @@ pub struct NewChange {
 
 impl NewChange {
     /// The entry at `sequence` of its changeset.
-    pub fn entry(self, sequence: i64) -> ChangeEntry {
+    pub fn into_entry(self, sequence: i64) -> ChangeEntry {
         ChangeEntry {
             sequence,
             path: self.path,

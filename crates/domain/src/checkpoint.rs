@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{CheckpointId, DecisionId, PlanId, SandboxId};
 use crate::lifecycle::Phase;
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 use crate::tree::TreeId;
-use crate::words::words;
 
 /// How every sandbox of a plan stood at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub struct Checkpoint {
     pub undone_by: Option<CheckpointId>,
 }
 
-words! {
+text_enum! {
     /// Why a checkpoint was made.
     CheckpointTrigger: "reason for a checkpoint" {
         /// Before a tool that writes.

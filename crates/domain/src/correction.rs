@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{CorrectionId, DecisionId, PlanId};
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
 /// One attempt, kept whatever becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct Correction {
     pub version: i64,
 }
 
-words! {
+text_enum! {
     /// What becomes of what was decided before.
     CorrectionMode: "correction mode" {
         /// The decision and all it led to are given up and made again.
@@ -36,7 +36,7 @@ words! {
     }
 }
 
-words! {
+text_enum! {
     /// How far a correction has come.
     CorrectionState: "correction state" {
         Pending = "pending",
@@ -49,7 +49,7 @@ words! {
 /// A step a correction cannot take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a correction that is {from} cannot become {to}")]
-pub struct IllegalCorrectionStep {
+pub struct IllegalCorrectionTransition {
     pub from: CorrectionState,
     pub to: CorrectionState,
 }
@@ -63,7 +63,11 @@ impl CorrectionState {
 
 impl Correction {
     /// This correction in its next state; the version is the store's to change.
-    pub fn step(&self, to: CorrectionState, at: Timestamp) -> Result<Self, IllegalCorrectionStep> {
+    pub fn transition(
+        &self,
+        to: CorrectionState,
+        at: Timestamp,
+    ) -> Result<Self, IllegalCorrectionTransition> {
         let from = self.state;
         match (from, to) {
             (CorrectionState::Pending, CorrectionState::Executing | CorrectionState::Failed)
@@ -74,7 +78,7 @@ impl Correction {
                     ..self.clone()
                 })
             }
-            _ => Err(IllegalCorrectionStep { from, to }),
+            _ => Err(IllegalCorrectionTransition { from, to }),
         }
     }
 }
@@ -102,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_correction_goes_forward_to_one_of_two_ends() {
+    fn a_correction_ends_complete_or_failed() {
         use CorrectionState::{Complete, Executing, Failed, Pending};
         let legal = [
             (Pending, Executing),
@@ -112,7 +116,7 @@ mod tests {
         ];
         for from in CorrectionState::ALL.iter().copied() {
             for to in CorrectionState::ALL.iter().copied() {
-                let stepped = correction(from).step(to, Timestamp::from_micros(7));
+                let stepped = correction(from).transition(to, Timestamp::from_micros(7));
                 assert_eq!(stepped.is_ok(), legal.contains(&(from, to)), "{from} {to}");
                 if let Ok(stepped) = stepped {
                     assert_eq!(stepped.completed_at.is_some(), to.is_final());
@@ -121,7 +125,7 @@ mod tests {
         }
         assert_eq!(
             correction(Failed)
-                .step(Pending, Timestamp::default())
+                .transition(Pending, Timestamp::default())
                 .unwrap_err()
                 .to_string(),
             "a correction that is failed cannot become pending"

@@ -8,8 +8,8 @@ use crate::change::ResourcePath;
 use crate::fraction::Confidence;
 use crate::id::{DecisionId, PlanId};
 use crate::lifecycle::Phase;
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
 /// A choice recorded in the plan's tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ pub struct ContextSnapshot {
     pub actor_state_ref: Option<String>,
 }
 
-words! {
+text_enum! {
     /// What a decision is about.
     DecisionType: "decision type" {
         /// The root of the tree: what the plan was asked to do.
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_correction_reaches_children_and_what_they_influence() {
+    fn a_correction_affects_children_and_influenced_decisions() {
         let children = [(1, 2), (1, 3), (3, 4), (5, 6)];
         assert_eq!(affected(1, &children, &[]), [1, 2, 3, 4].map(id));
         assert_eq!(
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_chain_with_many_edges_is_walked_at_once() {
+    fn a_long_chain_with_many_edges_is_walked_quickly() {
         let chain: Vec<(u128, u128)> = (0..100_000).map(|number| (number, number + 1)).collect();
         let back: Vec<(u128, u128)> = (0..100_000).map(|number| (number, 0)).collect();
         assert_eq!(affected(0, &chain, &back).len(), 100_001);

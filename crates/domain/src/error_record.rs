@@ -6,10 +6,10 @@ use serde_json::json;
 
 use crate::id::{ErrorId, PlanId};
 use crate::lifecycle::Phase;
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
-words! {
+text_enum! {
     /// What kind of thing went wrong.
     ErrorCategory: "error category" {
         TransientNetwork = "transient_network",
@@ -28,9 +28,9 @@ words! {
     }
 }
 
-words! {
+text_enum! {
     /// What is done about an error.
-    Recovery: "recovery" {
+    RecoveryAction: "recovery" {
         /// The same again, later.
         Retry = "retry",
         /// Back to `strategize`.
@@ -47,8 +47,8 @@ words! {
 
 /// A command that could help, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hint {
-    pub action: Recovery,
+pub struct RecoveryHint {
+    pub action: RecoveryAction,
     pub message: String,
     pub command: String,
 }
@@ -64,32 +64,34 @@ impl ErrorCategory {
     }
 
     /// The recovery chosen when nobody knows better: the first of the hints.
-    pub const fn default_recovery(self) -> Recovery {
+    pub const fn default_recovery(self) -> RecoveryAction {
         self.recoveries().0
     }
 
     /// The first and the second thing to try.
-    const fn recoveries(self) -> (Recovery, Recovery) {
+    const fn recoveries(self) -> (RecoveryAction, RecoveryAction) {
         match self {
             Self::TransientNetwork | Self::RateLimit | Self::Timeout => {
-                (Recovery::Retry, Recovery::Cancel)
+                (RecoveryAction::Retry, RecoveryAction::Cancel)
             }
-            Self::ModelOutput => (Recovery::Retry, Recovery::Prompt),
-            Self::Auth | Self::Budget | Self::Internal => (Recovery::Manual, Recovery::Retry),
-            Self::Tool => (Recovery::Prompt, Recovery::Retry),
-            Self::Validation => (Recovery::Correct, Recovery::Prompt),
-            Self::TargetMoved => (Recovery::Retry, Recovery::Cancel),
-            Self::Resource | Self::MergeConflict => (Recovery::Revert, Recovery::Retry),
+            Self::ModelOutput => (RecoveryAction::Retry, RecoveryAction::Prompt),
+            Self::Auth | Self::Budget | Self::Internal => {
+                (RecoveryAction::Manual, RecoveryAction::Retry)
+            }
+            Self::Tool => (RecoveryAction::Prompt, RecoveryAction::Retry),
+            Self::Validation => (RecoveryAction::Correct, RecoveryAction::Prompt),
+            Self::TargetMoved => (RecoveryAction::Retry, RecoveryAction::Cancel),
+            Self::Resource | Self::MergeConflict => (RecoveryAction::Revert, RecoveryAction::Retry),
         }
     }
 
     /// What the user can run, the likeliest help first.
-    pub fn hints(self, plan: PlanId, phase: Phase) -> Vec<Hint> {
+    pub fn hints(self, plan: PlanId, phase: Phase) -> Vec<RecoveryHint> {
         let (first, second) = self.recoveries();
         let mut hints = vec![first.hint(plan, phase), second.hint(plan, phase)];
         if self == Self::TargetMoved {
-            let hint = Hint {
-                action: Recovery::Retry,
+            let hint = RecoveryHint {
+                action: RecoveryAction::Retry,
                 message: "Merge the result with what the target has now, and validate it again."
                     .to_owned(),
                 command: format!("agents plan rebase {plan}"),
@@ -100,8 +102,8 @@ impl ErrorCategory {
     }
 }
 
-impl Recovery {
-    fn hint(self, plan: PlanId, phase: Phase) -> Hint {
+impl RecoveryAction {
+    fn hint(self, plan: PlanId, phase: Phase) -> RecoveryHint {
         let (message, command) = match self {
             Self::Retry if phase == Phase::Apply => (
                 "Apply the plan again, to its targets as they are now.",
@@ -132,7 +134,7 @@ impl Recovery {
                 "agents diagnostics".to_owned(),
             ),
         };
-        Hint {
+        RecoveryHint {
             action: self,
             message: message.to_owned(),
             command,
@@ -157,8 +159,8 @@ pub struct ErrorRecord {
     pub attempt: u32,
     /// What caused it, and what caused that.
     pub cause_chain: Vec<String>,
-    pub recovery: Recovery,
-    pub hints: Vec<Hint>,
+    pub recovery: RecoveryAction,
+    pub hints: Vec<RecoveryHint>,
     /// How often exactly this happened.
     pub occurrences: u64,
     /// When it last happened.
@@ -204,7 +206,7 @@ impl ErrorRecord {
     }
 
     /// This record after the same error came again.
-    pub fn repeated(&self, at: Timestamp) -> Self {
+    pub fn with_occurrence(&self, at: Timestamp) -> Self {
         Self {
             occurrences: self.occurrences.saturating_add(1),
             at,
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_are_those_of_the_design() {
+    fn the_names_match_the_design() {
         let categories: Vec<&str> = ErrorCategory::ALL
             .iter()
             .map(|each| each.as_str())
@@ -243,7 +245,10 @@ mod tests {
             "transient_network, rate_limit, auth, timeout, tool, validation, resource, \
              merge_conflict, target_moved, model_output, budget, internal"
         );
-        let recoveries: Vec<&str> = Recovery::ALL.iter().map(|each| each.as_str()).collect();
+        let recoveries: Vec<&str> = RecoveryAction::ALL
+            .iter()
+            .map(|each| each.as_str())
+            .collect();
         assert_eq!(
             recoveries.join(", "),
             "retry, revert, correct, prompt, cancel, manual"
@@ -251,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_time_may_cure_is_transient_and_it_is_retried() {
+    fn only_temporary_errors_are_transient_and_retried() {
         let transient: Vec<&str> = ErrorCategory::ALL
             .iter()
             .filter(|category| category.is_transient())
@@ -259,7 +264,7 @@ mod tests {
             .collect();
         assert_eq!(transient, ["transient_network", "rate_limit", "timeout"]);
         for category in ErrorCategory::ALL.iter().filter(|each| each.is_transient()) {
-            assert_eq!(category.default_recovery(), Recovery::Retry);
+            assert_eq!(category.default_recovery(), RecoveryAction::Retry);
         }
     }
 
@@ -289,14 +294,14 @@ mod tests {
     #[test]
     fn identical_repeats_are_counted() {
         let first = record(ErrorCategory::Timeout);
-        let again = first.repeated(Timestamp::from_micros(9));
+        let again = first.with_occurrence(Timestamp::from_micros(9));
         assert_eq!((first.occurrences, again.occurrences), (1, 2));
         assert_eq!(again.at, Timestamp::from_micros(9));
         assert_eq!(first.identity_key(), again.identity_key());
     }
 
     #[test]
-    fn each_part_of_the_identity_tells_errors_apart() {
+    fn each_identity_field_distinguishes_errors() {
         let first = record(ErrorCategory::Timeout);
         let mut others = vec![record(ErrorCategory::Tool)];
         others.push(ErrorRecord {

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_a_newer_program_is_kept() {
+    fn an_unknown_kind_is_preserved() {
         let kind = EventKind::from("tea_brewed");
         assert_eq!(kind, EventKind::Unknown("tea_brewed".to_owned()));
         assert_eq!(kind.as_str(), "tea_brewed");

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_numbers_from_nought_to_one_are_taken() {
+    fn only_numbers_from_zero_to_one_are_accepted() {
         for value in [0.0, 0.5, 1.0] {
             assert_eq!(Confidence::new(value).unwrap().value(), value);
         }

@@ -56,7 +56,7 @@ macro_rules! ids {
             }
 
             /// When it was made, to the millisecond, by the clock of whoever made it.
-            pub fn made_at(&self) -> Timestamp {
+            pub fn created_at(&self) -> Timestamp {
                 let millis = i64::try_from(self.0.timestamp_ms()).unwrap_or(i64::MAX);
                 Timestamp::from_micros(millis.saturating_mul(1000))
             }
@@ -175,14 +175,14 @@ mod tests {
     const TEXT: &str = "01JZZZZZZZ0000000000ABCDEF";
 
     #[test]
-    fn an_id_reads_back_as_written_and_shows_its_tail() {
+    fn an_id_reads_back_and_shows_its_suffix() {
         let id: PlanId = TEXT.parse().unwrap();
         assert_eq!(id.to_string(), TEXT);
         assert_eq!(id.short(), "00abcdef");
     }
 
     #[test]
-    fn malformed_ids_say_what_is_wrong() {
+    fn malformed_ids_are_refused_with_a_reason() {
         assert_eq!("abc".parse::<PlanId>(), Err(IdError::Length { length: 3 }));
         assert!(matches!(
             "01JZZZZZZZ0000000000ABCDE!".parse::<PlanId>(),

@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use crate::action::DESCRIPTION_MAXIMUM;
 use crate::id::{InvariantId, PlanId};
 use crate::name::NamespacedName;
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
 /// A rule, and where it holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invariant {
     pub id: InvariantId,
     pub text: String,
-    pub scope: Scope,
+    pub scope: InvariantScope,
     /// A global rule that no narrower scope may replace.
     #[serde(default)]
     pub non_overridable: bool,
@@ -25,16 +25,16 @@ pub struct Invariant {
 /// Where a rule holds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Scope {
+pub enum InvariantScope {
     Global,
     Project(NamespacedName),
     Action(NamespacedName),
     Plan(PlanId),
 }
 
-words! {
+text_enum! {
     /// A scope without whom it names.
-    ScopeKind: "scope" {
+    InvariantScopeKind: "scope" {
         Global = "global",
         Project = "project",
         Action = "action",
@@ -42,13 +42,13 @@ words! {
     }
 }
 
-impl Scope {
-    pub const fn kind(&self) -> ScopeKind {
+impl InvariantScope {
+    pub const fn kind(&self) -> InvariantScopeKind {
         match self {
-            Self::Global => ScopeKind::Global,
-            Self::Project(_) => ScopeKind::Project,
-            Self::Action(_) => ScopeKind::Action,
-            Self::Plan(_) => ScopeKind::Plan,
+            Self::Global => InvariantScopeKind::Global,
+            Self::Project(_) => InvariantScopeKind::Project,
+            Self::Action(_) => InvariantScopeKind::Action,
+            Self::Plan(_) => InvariantScopeKind::Plan,
         }
     }
 
@@ -66,7 +66,7 @@ impl Scope {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanInvariant {
     pub text: String,
-    pub source: ScopeKind,
+    pub source: InvariantScopeKind,
 }
 
 impl From<&Invariant> for PlanInvariant {
@@ -86,7 +86,7 @@ pub enum InvariantError {
     #[error("an invariant may be {DESCRIPTION_MAXIMUM} bytes long, this one has {length}")]
     TooLong { length: usize },
     #[error("only a global invariant can be non-overridable, this one has the scope {scope}")]
-    NotGlobal { scope: ScopeKind },
+    NotGlobal { scope: InvariantScopeKind },
 }
 
 impl Invariant {
@@ -97,7 +97,7 @@ impl Invariant {
         } else if self.text.len() > DESCRIPTION_MAXIMUM {
             let length = self.text.len();
             Err(InvariantError::TooLong { length })
-        } else if self.non_overridable && scope != ScopeKind::Global {
+        } else if self.non_overridable && scope != InvariantScopeKind::Global {
             Err(InvariantError::NotGlobal { scope })
         } else {
             Ok(())
@@ -111,11 +111,11 @@ impl Invariant {
 
     fn strength(&self) -> Strength {
         match self.scope {
-            Scope::Global if self.non_overridable => Strength::NonOverridable,
-            Scope::Plan(_) => Strength::Plan,
-            Scope::Action(_) => Strength::Action,
-            Scope::Project(_) => Strength::Project,
-            Scope::Global => Strength::Global,
+            InvariantScope::Global if self.non_overridable => Strength::NonOverridable,
+            InvariantScope::Plan(_) => Strength::Plan,
+            InvariantScope::Action(_) => Strength::Action,
+            InvariantScope::Project(_) => Strength::Project,
+            InvariantScope::Global => Strength::Global,
         }
     }
 }
@@ -151,7 +151,7 @@ fn normalise(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn invariant(text: &str, scope: Scope) -> Invariant {
+    fn invariant(text: &str, scope: InvariantScope) -> Invariant {
         Invariant {
             id: "01JZZZZZZZ0000000000ABCDEF".parse().unwrap(),
             text: text.to_owned(),
@@ -161,19 +161,19 @@ mod tests {
         }
     }
 
-    fn project() -> Scope {
-        Scope::Project("local/shop".parse().unwrap())
+    fn project() -> InvariantScope {
+        InvariantScope::Project("local/shop".parse().unwrap())
     }
 
-    fn action() -> Scope {
-        Scope::Action("local/lint".parse().unwrap())
+    fn action() -> InvariantScope {
+        InvariantScope::Action("local/lint".parse().unwrap())
     }
 
-    fn plan() -> Scope {
-        Scope::Plan("01JZZZZZZZ0000000000ABCDEF".parse().unwrap())
+    fn plan() -> InvariantScope {
+        InvariantScope::Plan("01JZZZZZZZ0000000000ABCDEF".parse().unwrap())
     }
 
-    fn effective(invariants: &[Invariant]) -> Vec<(&str, ScopeKind)> {
+    fn effective(invariants: &[Invariant]) -> Vec<(&str, InvariantScopeKind)> {
         reconcile(invariants)
             .into_iter()
             .map(|invariant| (invariant.text.as_str(), invariant.scope.kind()))
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn narrower_scopes_come_first_and_keep_their_order() {
         let invariants = [
-            invariant("g", Scope::Global),
+            invariant("g", InvariantScope::Global),
             invariant("p", project()),
             invariant("a2", action()),
             invariant("a1", action()),
@@ -192,11 +192,11 @@ mod tests {
         assert_eq!(
             effective(&invariants),
             [
-                ("l", ScopeKind::Plan),
-                ("a2", ScopeKind::Action),
-                ("a1", ScopeKind::Action),
-                ("p", ScopeKind::Project),
-                ("g", ScopeKind::Global)
+                ("l", InvariantScopeKind::Plan),
+                ("a2", InvariantScopeKind::Action),
+                ("a1", InvariantScopeKind::Action),
+                ("p", InvariantScopeKind::Project),
+                ("g", InvariantScopeKind::Global)
             ]
         );
     }
@@ -204,13 +204,13 @@ mod tests {
     #[test]
     fn a_text_is_kept_once_from_the_strongest_scope() {
         let invariants = [
-            invariant("No new  dependencies", Scope::Global),
+            invariant("No new  dependencies", InvariantScope::Global),
             invariant("no new dependencies", project()),
             invariant(" NO NEW\tDEPENDENCIES ", action()),
         ];
         assert_eq!(
             effective(&invariants),
-            [(" NO NEW\tDEPENDENCIES ", ScopeKind::Action)]
+            [(" NO NEW\tDEPENDENCIES ", InvariantScopeKind::Action)]
         );
     }
 
@@ -218,15 +218,18 @@ mod tests {
     fn a_non_overridable_global_always_wins() {
         let fixed = Invariant {
             non_overridable: true,
-            ..invariant("Never push", Scope::Global)
+            ..invariant("Never push", InvariantScope::Global)
         };
         let invariants = [invariant("never push", plan()), fixed];
-        assert_eq!(effective(&invariants), [("Never push", ScopeKind::Global)]);
+        assert_eq!(
+            effective(&invariants),
+            [("Never push", InvariantScopeKind::Global)]
+        );
     }
 
     #[test]
     fn only_globals_can_be_non_overridable() {
-        let global = invariant("x", Scope::Global);
+        let global = invariant("x", InvariantScope::Global);
         assert_eq!(global.validate(), Ok(()));
         let mut narrow = invariant("x", action());
         narrow.non_overridable = true;
@@ -253,12 +256,12 @@ mod tests {
 
     #[test]
     fn an_invariant_reads_back_and_is_frozen_with_its_source() {
-        for scope in [Scope::Global, project(), action(), plan()] {
+        for scope in [InvariantScope::Global, project(), action(), plan()] {
             let invariant = invariant("x", scope);
             let json = serde_json::to_string(&invariant).unwrap();
             assert_eq!(serde_json::from_str::<Invariant>(&json).unwrap(), invariant);
             let named = invariant.scope.target().is_some();
-            assert_eq!(named, invariant.scope.kind() != ScopeKind::Global);
+            assert_eq!(named, invariant.scope.kind() != InvariantScopeKind::Global);
             let frozen = PlanInvariant::from(&invariant);
             assert_eq!(frozen.source, invariant.scope.kind());
         }

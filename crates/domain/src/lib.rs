@@ -8,7 +8,7 @@ pub mod lifecycle;
 
 pub mod action;
 pub mod actor;
-pub mod application;
+pub mod apply_record;
 pub mod automation;
 pub mod change;
 pub mod changeset;
@@ -40,26 +40,28 @@ pub mod fraction;
 pub mod id;
 pub mod name;
 mod percent;
+pub mod text_enum;
 pub mod time;
-pub mod words;
 
 pub use action::{Action, ActionState, Actors, Argument, ArgumentType, Budget, Check};
 pub use actor::{Actor, ActorKind, ActorStep, ActorType, BuiltInActor, LlmActor, ToolActor};
-pub use automation::{AutomationProfile, BuiltIn, Gate, Guards, ProfileName, ThresholdName};
-pub use change::{ChangeEntry, FileState, Operation, ResourcePath};
+pub use automation::{
+    AutomationProfile, BuiltInProfile, GateDecision, Guards, ProfileName, ThresholdName,
+};
+pub use change::{ChangeEntry, FileOperation, FileState, ResourcePath};
 pub use correction::{Correction, CorrectionMode, CorrectionState};
 pub use decision::{ContextSnapshot, Decision, DecisionEdge, DecisionType, NewDecision};
-pub use error_record::{ErrorCategory, ErrorRecord, Hint, NewError, Recovery};
+pub use error_record::{ErrorCategory, ErrorRecord, NewError, RecoveryAction, RecoveryHint};
 pub use event::{Event, EventKind, NewEvent, StreamId};
 pub use fraction::{Confidence, Threshold};
-pub use invariant::{Invariant, PlanInvariant, Scope, ScopeKind};
+pub use invariant::{Invariant, InvariantScope, InvariantScopeKind, PlanInvariant};
 pub use lifecycle::{
-    Answer, IllegalMove, Move, MoveKind, Phase, PointOfNoReturn, Position, PositionParts, State,
-    Waiting, WaitingKind,
+    IllegalMove, Move, MoveKind, Phase, PlanState, PointOfNoReturn, Position, PositionOutcome,
+    PositionParts, WaitReason, WaitReasonKind,
 };
 pub use message::{MessageKind, PlanMessage};
 pub use name::NamespacedName;
-pub use plan::{Base, BriefError, NewPlan, Plan, PlanBrief, PlanIdentity, PlanTimestamps};
+pub use plan::{BaseSource, BriefError, NewPlan, Plan, PlanBrief, PlanIdentity, PlanTimestamps};
 pub use project::{AbsolutePath, Project, Resource, ResourceType};
 pub use time::Timestamp;
 pub use tree::TreeId;

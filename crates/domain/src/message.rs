@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{MessageId, PlanId};
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
 /// A word to whoever owns a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct PlanMessage {
     pub taken_at: Option<Timestamp>,
 }
 
-words! {
+text_enum! {
     /// What the owner is asked to do.
     MessageKind: "kind of message" {
         Cancel = "cancel",

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::name::NamespacedName;
-use crate::words::words;
+use crate::text_enum::text_enum;
 
 /// Which model, and from whom.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,21 +28,21 @@ impl std::fmt::Display for ModelChoice {
 /// Why a text is not `provider/model`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a model is written PROVIDER/MODEL, such as `openai/gpt-5-mini`")]
-pub struct NotAModel;
+pub struct ModelChoiceError;
 
 impl std::str::FromStr for ModelChoice {
-    type Err = NotAModel;
+    type Err = ModelChoiceError;
 
     /// Everything behind the first `/` is the model's name; some providers have more of them in it.
-    fn from_str(text: &str) -> Result<Self, NotAModel> {
+    fn from_str(text: &str) -> Result<Self, ModelChoiceError> {
         let is_printable = |part: &&str| !part.is_empty() && !part.contains(char::is_control);
-        let (provider, model) = text.split_once('/').ok_or(NotAModel)?;
+        let (provider, model) = text.split_once('/').ok_or(ModelChoiceError)?;
         match [provider, model].iter().all(is_printable) {
             true => Ok(Self {
                 provider: provider.to_owned(),
                 model: model.to_owned(),
             }),
-            false => Err(NotAModel),
+            false => Err(ModelChoiceError),
         }
     }
 }
@@ -75,11 +75,11 @@ pub enum ModelMessage {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         text: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<RequestedCall>,
+        tool_calls: Vec<RequestedToolCall>,
     },
     /// What one of the calls of the last assistant's turn answered.
     Tool {
-        call: CallPlace,
+        call: ToolCallPosition,
         text: String,
     },
 }
@@ -87,15 +87,15 @@ pub enum ModelMessage {
 /// Where a call stands in a conversation: the turn it was asked for in, and which of that turn's
 /// calls it is, both counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct CallPlace {
+pub struct ToolCallPosition {
     pub turn: u32,
     pub slot: u32,
 }
 
 /// A call of a tool as the model asked for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RequestedCall {
-    pub place: CallPlace,
+pub struct RequestedToolCall {
+    pub place: ToolCallPosition,
     /// The tool's own name, not a vendor's spelling of it. Models ask for tools that do not exist.
     pub tool: String,
     /// The JSON as the model wrote it; it need not be any.
@@ -110,7 +110,7 @@ pub struct OfferedTool {
     pub input_schema: Value,
 }
 
-words! {
+text_enum! {
     /// Whether the model must ask for a tool.
     ToolChoice: "choice of tools" {
         Auto = "auto",
@@ -137,7 +137,7 @@ pub struct ModelAnswer {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tool_calls: Vec<AnsweredCall>,
+    pub tool_calls: Vec<AnswerToolCall>,
     pub finish: FinishReason,
     #[serde(default)]
     pub usage: Usage,
@@ -145,12 +145,12 @@ pub struct ModelAnswer {
 
 /// A call in an answer; its slot is its place in the list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AnsweredCall {
+pub struct AnswerToolCall {
     pub tool: String,
     pub arguments: String,
 }
 
-words! {
+text_enum! {
     /// Why a model stopped.
     #[derive(Default)]
     FinishReason: "reason to finish" {
@@ -202,7 +202,7 @@ pub struct Price {
 
 impl Price {
     /// What this much costs, in dollars.
-    pub fn of(&self, usage: &Usage) -> f64 {
+    pub fn cost(&self, usage: &Usage) -> f64 {
         let plain = usage
             .input_tokens
             .saturating_sub(usage.cached_tokens)
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cached_has_its_own_price() {
+    fn cached_tokens_have_their_own_price() {
         let usage = Usage {
             input_tokens: 1_000_000,
             output_tokens: 100_000,
@@ -242,13 +242,13 @@ mod tests {
             cached_input: None,
             cache_write: None,
         };
-        assert!((flat.of(&usage) - 3.0).abs() < 1e-9);
+        assert!((flat.cost(&usage) - 3.0).abs() < 1e-9);
         let cached = Price {
             cached_input: Some(0.5),
             cache_write: Some(3.0),
             ..flat
         };
-        assert!((cached.of(&usage) - (1.0 + 0.2 + 0.3 + 1.0)).abs() < 1e-9);
+        assert!((cached.cost(&usage) - (1.0 + 0.2 + 0.3 + 1.0)).abs() < 1e-9);
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
             assert_eq!(text.parse::<ModelChoice>().unwrap().to_string(), text);
         }
         for text in ["", "gpt-5", "/gpt-5", "openai/", "a/b\n"] {
-            assert_eq!(text.parse::<ModelChoice>(), Err(NotAModel));
+            assert_eq!(text.parse::<ModelChoice>(), Err(ModelChoiceError));
         }
     }
 

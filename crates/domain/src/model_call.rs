@@ -6,8 +6,8 @@ use crate::id::{CheckpointId, ModelCallId, PlanId};
 use crate::lifecycle::Phase;
 use crate::model::{ModelChoice, Usage};
 use crate::name::NamespacedName;
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
 /// One conversation of a plan with a model: what belongs together and is gone on with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ pub struct NewModelCall {
     /// The blob that says what is asked.
     pub request: String,
     /// What may be used up at most.
-    pub reserved: Spent,
+    pub reserved: ModelSpend,
     /// The newest call of a tool when it was asked.
     pub after_call: i64,
 }
@@ -66,7 +66,7 @@ pub struct ModelCallRecord {
     pub answer: Option<String>,
     pub usage: Usage,
     /// What counts as used up; until the call has ended all that was reserved.
-    pub spent: Spent,
+    pub spent: ModelSpend,
     pub error: Option<String>,
     pub started_at: Timestamp,
     pub finished_at: Option<Timestamp>,
@@ -80,18 +80,18 @@ pub struct ModelCallEnd {
     pub state: ModelCallState,
     pub answer: Option<String>,
     pub usage: Usage,
-    pub spent: Spent,
+    pub spent: ModelSpend,
     pub error: Option<String>,
 }
 
 /// What was used up of a budget.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct ModelSpend {
     pub tokens: u64,
     pub usd: f64,
 }
 
-words! {
+text_enum! {
     /// How far a call of a model has come.
     ModelCallState: "state of a model call" {
         /// Asked, and perhaps answered without anybody knowing.

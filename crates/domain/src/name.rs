@@ -63,26 +63,26 @@ impl NamespacedName {
     /// The legal name nearest to `text`, in the default namespace: what is not allowed becomes `-`,
     /// what cannot begin a name is dropped and what is too long is cut. If nothing is left it is
     /// `unnamed`.
-    pub fn nearest(text: &str) -> Self {
+    pub fn sanitize(text: &str) -> Self {
         Self {
             server: None,
             namespace: DEFAULT_NAMESPACE.to_owned(),
-            name: nearest_part(text),
+            name: sanitize_part(text),
         }
     }
 
     /// The same in the namespace nearest to another text.
-    pub fn nearest_in(namespace: &str, text: &str) -> Self {
+    pub fn sanitize_in(namespace: &str, text: &str) -> Self {
         Self {
             server: None,
-            namespace: nearest_part(namespace),
-            name: nearest_part(text),
+            namespace: sanitize_part(namespace),
+            name: sanitize_part(text),
         }
     }
 
     /// The `number`th of several who want this name: itself, `name-2`, `name-3` …
     #[must_use]
-    pub fn numbered(&self, number: u32) -> Self {
+    pub fn with_number(&self, number: u32) -> Self {
         match number {
             0 | 1 => self.clone(),
             number => Self {
@@ -140,7 +140,7 @@ impl FromStr for NamespacedName {
     }
 }
 
-fn nearest_part(text: &str) -> String {
+fn sanitize_part(text: &str) -> String {
     let legal = |c: char| if is_legal(c) { c } else { '-' };
     let part: String = text
         .chars()
@@ -155,7 +155,7 @@ fn nearest_part(text: &str) -> String {
 }
 
 /// Whether a text can be a part of a name.
-pub fn is_part(text: &str) -> bool {
+pub fn is_name_part(text: &str) -> bool {
     check_part("part", text).is_ok()
 }
 
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_legal_name_is_legal_and_can_be_numbered() {
+    fn a_sanitized_name_is_legal_and_can_be_numbered() {
         for (text, nearest) in [
             ("shop", "local/shop"),
             ("my shop (2)", "local/my-shop--2-"),
@@ -241,16 +241,16 @@ mod tests {
             ("\u{4e2d}\u{6587}", "local/unnamed"),
             ("", "local/unnamed"),
         ] {
-            let name = NamespacedName::nearest(text);
+            let name = NamespacedName::sanitize(text);
             assert_eq!(name.to_string(), nearest);
             assert_eq!(parse(nearest), Ok(name));
         }
-        let long = NamespacedName::nearest(&"n".repeat(500));
-        assert_eq!(long.numbered(1), long);
-        let numbered = long.numbered(12);
+        let long = NamespacedName::sanitize(&"n".repeat(500));
+        assert_eq!(long.with_number(1), long);
+        let numbered = long.with_number(12);
         assert!(numbered.name().ends_with("n-12"));
         assert_eq!(parse(&numbered.to_string()), Ok(numbered));
-        let served = parse("prod:team/x").unwrap().numbered(3);
+        let served = parse("prod:team/x").unwrap().with_number(3);
         assert_eq!(served.to_string(), "prod:team/x-3");
     }
 

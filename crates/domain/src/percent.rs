@@ -27,12 +27,12 @@ fn encode(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// A `%` that is not followed by two hexadecimal digits, at this byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed {
+pub(crate) struct PercentDecodeError {
     pub(crate) at: usize,
 }
 
 /// Reads what [`write()`] wrote.
-pub(crate) fn read(text: &str) -> Result<Vec<u8>, Malformed> {
+pub(crate) fn read(text: &str) -> Result<Vec<u8>, PercentDecodeError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -43,9 +43,9 @@ pub(crate) fn read(text: &str) -> Result<Vec<u8>, Malformed> {
         }
         let at = text.len() - rest.len();
         let Some((digits, after)) = after.split_first_chunk::<2>() else {
-            return Err(Malformed { at });
+            return Err(PercentDecodeError { at });
         };
-        bytes.push(decode(*digits).ok_or(Malformed { at })?);
+        bytes.push(decode(*digits).ok_or(PercentDecodeError { at })?);
         rest = after;
     }
     Ok(bytes)

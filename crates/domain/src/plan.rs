@@ -17,12 +17,12 @@ use crate::automation::{AutomationProfile, ProfileSource};
 use crate::id::{CheckpointId, DecisionId, PlanId};
 use crate::invariant::PlanInvariant;
 use crate::lifecycle::{
-    IllegalMove, ImpossiblePosition, Move, Phase, PointOfNoReturn, Position, PositionParts, State,
-    Waiting,
+    IllegalMove, ImpossiblePosition, Move, Phase, PlanState, PointOfNoReturn, Position,
+    PositionParts, WaitReason,
 };
 use crate::name::NamespacedName;
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
 /// One use of an action, where it stands and how far it has come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ pub struct PlanBrief {
     #[serde(default, skip_serializing_if = "is_default")]
     pub skills: Vec<NamespacedName>,
     #[serde(default, skip_serializing_if = "is_default")]
-    pub base: Base,
+    pub base: BaseSource,
 }
 
 /// What a plan does not have is not written, so that plans of older programs are written as they
@@ -88,10 +88,10 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-words! {
+text_enum! {
     /// What a plan's sandboxes begin with.
     #[derive(Default)]
-    Base: "base" {
+    BaseSource: "base" {
         /// What was committed last; uncommitted files stay out.
         #[default]
         Head = "head",
@@ -182,14 +182,14 @@ impl Plan {
     }
 
     /// This plan after `asked`; the version is the store's to change.
-    pub fn make_move(&self, asked: Move, at: Timestamp) -> Result<Self, IllegalMove> {
-        let position = self.position.after(asked)?;
+    pub fn make_move(&self, requested: Move, at: Timestamp) -> Result<Self, IllegalMove> {
+        let position = self.position.after(requested)?;
         let mut plan = Self {
             position,
-            timestamps: self.timestamps.after(asked, position, at),
+            timestamps: self.timestamps.after(requested, position, at),
             ..self.clone()
         };
-        match asked {
+        match requested {
             Move::Retry => plan.error_message = None,
             Move::Revert => {
                 plan.error_message = None;
@@ -218,8 +218,8 @@ impl PlanTimestamps {
         }
     }
 
-    fn after(self, asked: Move, position: Position, at: Timestamp) -> Self {
-        let mut times = match asked {
+    fn after(self, requested: Move, position: Position, at: Timestamp) -> Self {
+        let mut times = match requested {
             Move::Revert | Move::Correct(Phase::Strategize) => Self {
                 created_at: self.created_at,
                 ..Self::new(at)
@@ -227,7 +227,7 @@ impl PlanTimestamps {
             _ => self,
         };
         times.updated_at = at;
-        if asked == Move::Start {
+        if requested == Move::Start {
             let started_at = match position.phase() {
                 Phase::Strategize => &mut times.strategize_started_at,
                 Phase::Execute => &mut times.execute_started_at,
@@ -248,8 +248,8 @@ struct PlanRecord {
     name: NamespacedName,
     brief: PlanBrief,
     phase: Phase,
-    state: State,
-    waiting: Option<Waiting>,
+    state: PlanState,
+    waiting: Option<WaitReason>,
     reversions: u32,
     point_of_no_return: PointOfNoReturn,
     attempt: u32,
@@ -314,7 +314,7 @@ impl TryFrom<PlanRecord> for Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::automation::BuiltIn;
+    use crate::automation::BuiltInProfile;
 
     const ID: &str = "01JZZZZZZZ0000000000ABCDEF";
 
@@ -329,7 +329,7 @@ mod tests {
                 description: "Audit".to_owned(),
                 projects: vec!["local/shop".parse().unwrap()],
                 arguments: BTreeMap::from([("depth".to_owned(), Value::from(3))]),
-                automation_profile: BuiltIn::DEFAULT.profile(),
+                automation_profile: BuiltInProfile::DEFAULT.profile(),
                 automation_source: ProfileSource::Global,
                 actors: Actors {
                     strategy_actor: "builtin/direct".parse().unwrap(),
@@ -346,7 +346,7 @@ mod tests {
                 checks: vec![],
                 budget: Budget::default(),
                 skills: vec![],
-                base: Base::default(),
+                base: BaseSource::default(),
             },
             parent,
         }
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn going_on_after_an_error_forgets_its_message() {
+    fn resuming_after_an_error_clears_its_message() {
         let mut errored = after(&plan(), &TO_EXECUTE);
         errored.last_completed_step = Some(2);
         let mut errored = after(&errored, &[(Move::Fail, 6)]);
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_correction_is_a_new_attempt_from_the_phase_it_goes_back_to() {
+    fn a_correction_starts_a_new_attempt_from_its_phase() {
         let mut errored = after(&plan(), &TO_EXECUTE);
         errored.last_completed_step = Some(2);
         let mut errored = after(&errored, &[(Move::Fail, 6)]);
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_plan_is_timed() {
+    fn a_finished_plan_has_an_end_time() {
         let applied = after(&plan(), &TO_EXECUTE);
         let applied = after(
             &applied,
@@ -469,7 +469,7 @@ mod tests {
 
     #[test]
     fn a_plan_reads_back_with_phase_and_state_at_the_top() {
-        let waiting = after(&plan(), &[(Move::Wait(Waiting::Slot), 2)]);
+        let waiting = after(&plan(), &[(Move::Wait(WaitReason::Slot), 2)]);
         let json = serde_json::to_value(&waiting).unwrap();
         assert_eq!(json["phase"], "strategize");
         assert_eq!(json["state"], "queued");
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_brief_reads_back_and_says_only_what_it_has() {
+    fn a_brief_reads_back_without_empty_fields() {
         let mut full = plan();
         full.brief.long_description = Some("At length".to_owned());
         full.brief.checks = vec![Check {
@@ -494,7 +494,7 @@ mod tests {
         }];
         full.brief.budget.tokens = Some(1);
         full.brief.skills = vec!["team/rust".parse().unwrap()];
-        full.brief.base = Base::Worktree;
+        full.brief.base = BaseSource::Worktree;
         let (little, much) = (plan(), full);
         for (plan, has) in [(little, false), (much, true)] {
             let json = serde_json::to_value(&plan).unwrap();

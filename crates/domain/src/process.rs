@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::words;
+use crate::text_enum::text_enum;
 
-words! {
+text_enum! {
     /// How well a command was kept inside its sandbox.
     Confinement: "level of confinement" {
         /// Own view of the file system, own processes, network on demand (bubblewrap).
@@ -16,7 +16,7 @@ words! {
     }
 }
 
-words! {
+text_enum! {
     /// Whether a command may use the network.
     #[derive(Default)]
     Network: "network policy" {
@@ -28,7 +28,7 @@ words! {
 
 /// Enough to find a process again, and to know that it is the same one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessMark {
+pub struct ProcessIdentity {
     pub process_group: i32,
     /// In clock ticks since the boot, as the kernel says; a number that was used again differs.
     pub started: u64,

@@ -9,8 +9,8 @@ use crate::automation::ProfileName;
 use crate::id::{ProjectId, ResourceId};
 use crate::name::NamespacedName;
 use crate::percent;
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
 /// A named set of resources. Which ones are linked to it is the store's to say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub struct Resource {
     pub version: i64,
 }
 
-words! {
+text_enum! {
     /// What a resource is, which says how it is sandboxed and how work comes home.
     ResourceType: "resource type" {
         GitCheckout = "git-checkout",
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_reads_back_whatever_its_bytes() {
+    fn a_path_reads_back_with_any_bytes() {
         for (bytes, text) in [
             (&b"/"[..], "/"),
             (b"/srv/shop", "/srv/shop"),

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::model::{ModelChoice, Price};
-use crate::words::words;
+use crate::text_enum::text_enum;
 
-words! {
+text_enum! {
     /// The language a provider speaks.
     ProviderKind: "kind of provider" {
         /// Chat completions as OpenAI has them; most servers speak them.
@@ -28,12 +28,12 @@ pub struct ProviderDefinition {
     /// How many requests may be under way at once.
     pub concurrency: Option<u32>,
     pub requests_per_minute: Option<u32>,
-    pub patience: PatienceDefinition,
+    pub timeouts: TimeoutsDefinition,
 }
 
 /// How long a provider is waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PatienceDefinition {
+pub struct TimeoutsDefinition {
     /// For a connection.
     pub connect: Option<Duration>,
     /// For the first part of an answer.

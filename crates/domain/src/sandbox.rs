@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{PlanId, ResourceId, SandboxId};
 use crate::name::NamespacedName;
-use crate::plan::Base;
+use crate::plan::BaseSource;
 use crate::project::{AbsolutePath, ResourceType};
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 use crate::tree::TreeId;
-use crate::words::words;
 
 /// A private tree of one resource of one plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub struct SandboxRecord {
     pub resource_name: NamespacedName,
     pub resource_path: AbsolutePath,
     pub resource_type: ResourceType,
-    pub base: Base,
+    pub base: BaseSource,
     /// The machine it is on; not known of those that were made before machines were told apart.
     #[serde(default)]
     pub node: Option<String>,
@@ -40,7 +40,7 @@ pub struct SandboxRecord {
     pub version: i64,
 }
 
-words! {
+text_enum! {
     /// How far a sandbox has come.
     SandboxState: "state of a sandbox" {
         /// Meant to be made; perhaps half-made.
@@ -56,7 +56,7 @@ words! {
     }
 }
 
-words! {
+text_enum! {
     /// Whether a sandbox's folder is there.
     FolderState: "state of a folder" {
         Kept = "kept",
@@ -68,7 +68,7 @@ words! {
 
 impl SandboxRecord {
     /// The machine it is on, if that is another one than `here` and there is something of it.
-    pub fn elsewhere(&self, here: &str) -> Option<&str> {
+    pub fn other_node(&self, here: &str) -> Option<&str> {
         let node = self.node.as_deref().filter(|node| *node != here);
         node.filter(|_| self.folder != FolderState::Gone)
     }
@@ -76,7 +76,7 @@ impl SandboxRecord {
 
 impl SandboxState {
     /// Whether a sandbox may go from here to `next`.
-    pub fn may_become(self, next: Self) -> bool {
+    pub fn can_become(self, next: Self) -> bool {
         use SandboxState::{Active, Applied, Captured, Creating, Discarded};
         matches!(
             (self, next),
@@ -94,21 +94,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sandbox_is_made_worked_in_captured_and_then_applied_or_discarded() {
+    fn a_sandbox_follows_its_legal_states() {
         use SandboxState::{Active, Applied, Captured, Creating, Discarded};
         for pair in [Creating, Active, Captured, Applied].windows(2) {
-            assert!(pair[0].may_become(pair[1]));
+            assert!(pair[0].can_become(pair[1]));
         }
         for state in [Creating, Active, Captured] {
-            assert!(state.may_become(Discarded));
+            assert!(state.can_become(Discarded));
         }
         for next in SandboxState::ALL {
-            assert!(!Discarded.may_become(*next));
-            assert!(!next.may_become(*next));
+            assert!(!Discarded.can_become(*next));
+            assert!(!next.can_become(*next));
         }
-        assert!(!Creating.may_become(Applied));
+        assert!(!Creating.can_become(Applied));
         assert!(
-            !Active.may_become(Applied),
+            !Active.can_become(Applied),
             "what is not captured is not applied"
         );
     }

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use crate::model::{AnsweredCall, Price, Usage};
-use crate::words::words;
+use crate::model::{AnswerToolCall, Price, Usage};
+use crate::text_enum::text_enum;
 
 /// How many turns a script may have.
 pub const TURNS_MAXIMUM: usize = 10_000;
@@ -28,7 +28,7 @@ pub struct ModelScript {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ScriptTurn {
     pub text: String,
-    pub tool_calls: Vec<AnsweredCall>,
+    pub tool_calls: Vec<AnswerToolCall>,
     /// What it says it used; it is worked out if nothing is stated.
     pub usage: Option<Usage>,
     /// How long the first part of the answer takes; for a slow one, every part.
@@ -44,7 +44,7 @@ pub struct ScriptFault {
     pub retry_after: Option<Duration>,
 }
 
-words! {
+text_enum! {
     /// The ways in which an attempt to ask a model goes wrong.
     FaultKind: "kind of fault" {
         /// Too many requests.

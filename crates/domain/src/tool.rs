@@ -1,6 +1,6 @@
 //! Tools: atomic operations with JSON schemas and flags that say what they may do.
 
-pub mod talk;
+pub mod control;
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::name::NamespacedName;
-use crate::words::words;
+use crate::text_enum::text_enum;
 
 /// What a tool is called, takes, gives and may do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,24 +29,24 @@ impl ToolDefinition {
     }
 }
 
-words! {
+text_enum! {
     /// Whether a tool changes its sandbox. Tools that only read share it; one that writes has it
     /// alone.
-    Access: "access" {
+    ToolAccess: "access" {
         ReadOnly = "read_only",
         Writes = "writes",
     }
 }
 
-words! {
+text_enum! {
     /// Whether doing it twice equals doing it once, outside the sandbox.
-    Repeatable: "repeatability" {
+    Repeatability: "repeatability" {
         Idempotent = "idempotent",
         OnceOnly = "once_only",
     }
 }
 
-words! {
+text_enum! {
     /// Whether a profile must allow the tool expressly.
     Safety: "safety" {
         Safe = "safe",
@@ -57,8 +57,8 @@ words! {
 /// What a tool may do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
-    pub access: Access,
-    pub repeatable: Repeatable,
+    pub access: ToolAccess,
+    pub repeatable: Repeatability,
     pub safety: Safety,
     /// What it does outside the sandbox, in words; empty if nothing.
     #[serde(default)]
@@ -67,20 +67,20 @@ pub struct Capability {
 
 impl Capability {
     /// Only looks at the sandbox.
-    pub fn reads() -> Self {
+    pub fn read_only() -> Self {
         Self {
-            access: Access::ReadOnly,
-            repeatable: Repeatable::Idempotent,
+            access: ToolAccess::ReadOnly,
+            repeatable: Repeatability::Idempotent,
             safety: Safety::Safe,
             side_effects: Vec::new(),
         }
     }
 
     /// Changes the sandbox and nothing else.
-    pub fn writes() -> Self {
+    pub fn read_write() -> Self {
         Self {
-            access: Access::Writes,
-            ..Self::reads()
+            access: ToolAccess::Writes,
+            ..Self::read_only()
         }
     }
 }

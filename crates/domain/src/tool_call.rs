@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::id::{CheckpointId, PlanId, SandboxId, ToolCallId};
 use crate::name::NamespacedName;
-use crate::process::ProcessMark;
+use crate::process::ProcessIdentity;
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 use crate::tree::TreeId;
-use crate::words::words;
 
 /// A call that is about to be made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub struct ToolCallRecord {
     pub number: i64,
     pub state: ToolCallState,
     /// The process it started, if it started one.
-    pub process: Option<ProcessMark>,
+    pub process: Option<ProcessIdentity>,
     pub output: Option<Value>,
     pub error: Option<String>,
     pub tree_after: Option<TreeId>,
@@ -59,7 +59,7 @@ pub struct ToolCallEnd {
     pub tree_after: TreeId,
 }
 
-words! {
+text_enum! {
     /// How far a call has come.
     ToolCallState: "state of a tool call" {
         /// Begun, and perhaps done in part.

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_id_is_no_tree() {
+    fn an_invalid_object_id_is_refused() {
         let id = "a1".repeat(20);
         for text in [
             "",

@@ -12,18 +12,18 @@ use crate::event::EventKind;
 const FIRST_VERSION: i64 = 1;
 
 /// Takes the payload of `kind` from version `from` to the next.
-struct Step {
+struct UpcastStep {
     kind: EventKind,
     from: i64,
     change: fn(Value) -> Value,
 }
 
 /// In the order of their versions. Every kind is still at its first.
-const STEPS: &[Step] = &[];
+const STEPS: &[UpcastStep] = &[];
 
 /// A payload, and whether this program knows what it means.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Upcast {
+pub enum UpcastOutcome {
     /// In the newest version of its kind.
     Current(Value),
     /// Written by a newer program, unchanged: read what is known in it and pass over the rest.
@@ -44,32 +44,32 @@ pub fn current_version(kind: &EventKind) -> i64 {
 }
 
 /// Brings the payload of a `kind` written in version `v` up to the newest version.
-pub fn upcast(kind: &EventKind, v: i64, payload: Value) -> Result<Upcast, UpcastError> {
+pub fn upcast(kind: &EventKind, v: i64, payload: Value) -> Result<UpcastOutcome, UpcastError> {
     upcast_by(STEPS, kind, v, payload)
 }
 
-fn newest_version(kind: &EventKind, steps: &[Step]) -> i64 {
+fn newest_version(kind: &EventKind, steps: &[UpcastStep]) -> i64 {
     let of_kind = steps.iter().filter(|step| step.kind == *kind);
     of_kind.fold(FIRST_VERSION, |newest, step| newest.max(step.from + 1))
 }
 
 fn upcast_by(
-    steps: &[Step],
+    steps: &[UpcastStep],
     kind: &EventKind,
     v: i64,
     payload: Value,
-) -> Result<Upcast, UpcastError> {
+) -> Result<UpcastOutcome, UpcastError> {
     if v < FIRST_VERSION {
         let kind = kind.clone();
         return Err(UpcastError { kind, v });
     }
     let unknown = matches!(kind, EventKind::Unknown(_));
     if unknown || v > newest_version(kind, steps) {
-        return Ok(Upcast::Newer { v, payload });
+        return Ok(UpcastOutcome::Newer { v, payload });
     }
-    let due = |step: &&Step| step.kind == *kind && step.from >= v;
-    let upcast = |payload, step: &Step| (step.change)(payload);
-    Ok(Upcast::Current(
+    let due = |step: &&UpcastStep| step.kind == *kind && step.from >= v;
+    let upcast = |payload, step: &UpcastStep| (step.change)(payload);
+    Ok(UpcastOutcome::Current(
         steps.iter().filter(due).fold(payload, upcast),
     ))
 }
@@ -81,13 +81,13 @@ mod tests {
     use super::*;
 
     /// A kind that has changed twice: `x` was renamed to `y`, then `z` was added.
-    const CHANGED_TWICE: &[Step] = &[
-        Step {
+    const CHANGED_TWICE: &[UpcastStep] = &[
+        UpcastStep {
             kind: EventKind::PlanCreated,
             from: 1,
             change: |payload| json!({"y": payload["x"]}),
         },
-        Step {
+        UpcastStep {
             kind: EventKind::PlanCreated,
             from: 2,
             change: |payload| json!({"y": payload["y"], "z": 0}),
@@ -101,15 +101,15 @@ mod tests {
             let payload = json!({"a": 1});
             assert_eq!(
                 upcast(kind, 1, payload.clone()),
-                Ok(Upcast::Current(payload))
+                Ok(UpcastOutcome::Current(payload))
             );
         }
     }
 
     #[test]
-    fn a_payload_takes_every_step_from_its_own_version() {
+    fn a_payload_passes_every_step_after_its_version() {
         let kind = &EventKind::PlanCreated;
-        let newest = Ok(Upcast::Current(json!({"y": 7, "z": 0})));
+        let newest = Ok(UpcastOutcome::Current(json!({"y": 7, "z": 0})));
         assert_eq!(newest_version(kind, CHANGED_TWICE), 3);
         for (v, payload) in [
             (1, json!({"x": 7})),
@@ -119,13 +119,13 @@ mod tests {
             assert_eq!(upcast_by(CHANGED_TWICE, kind, v, payload), newest);
         }
         let other = upcast_by(CHANGED_TWICE, &EventKind::PlanApplied, 1, json!({"x": 7}));
-        assert_eq!(other, Ok(Upcast::Current(json!({"x": 7}))));
+        assert_eq!(other, Ok(UpcastOutcome::Current(json!({"x": 7}))));
     }
 
     #[test]
-    fn what_a_newer_program_wrote_is_marked_and_left_as_it_is() {
+    fn a_newer_payload_is_marked_and_unchanged() {
         let payload = json!({"tea": "green"});
-        let newer = |v| Upcast::Newer {
+        let newer = |v| UpcastOutcome::Newer {
             v,
             payload: payload.clone(),
         };

@@ -5,31 +5,34 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-use cleveragents_domain::automation::{Gate, ThresholdName};
-use cleveragents_domain::{AutomationProfile, BuiltIn, Confidence};
+use cleveragents_domain::automation::{GateDecision, ThresholdName};
+use cleveragents_domain::{AutomationProfile, BuiltInProfile, Confidence};
 
 const PAGE: &str = "docs/automation-profiles.md";
 
 /// Each threshold, its group and what it gates.
-fn thresholds() -> String {
+fn threshold_table() -> String {
     let mut table =
         "| threshold | group | a plan that is less sure asks before it may |\n|---|---|---|\n"
             .to_owned();
     for name in ThresholdName::ALL {
-        let (group, gates) = (name.group(), name.gates());
+        let (group, gates) = (name.group(), name.description());
         table.push_str(&format!("| `{name}` | `{group}` | {gates} |\n"));
     }
     table
 }
 
 /// Every threshold and flag of every built-in profile.
-fn numbers() -> String {
-    let names: Vec<&str> = BuiltIn::ALL.iter().map(|it| it.as_str()).collect();
+fn value_table() -> String {
+    let names: Vec<&str> = BuiltInProfile::ALL.iter().map(|it| it.as_str()).collect();
     let mut table = format!("| | {} |\n|---|", names.join(" | "));
     table.push_str(&"---|".repeat(names.len()));
     table.push('\n');
     let mut row = |name: &str, cell: &dyn Fn(AutomationProfile) -> String| {
-        let cells: Vec<String> = BuiltIn::ALL.iter().map(|it| cell(it.profile())).collect();
+        let cells: Vec<String> = BuiltInProfile::ALL
+            .iter()
+            .map(|it| cell(it.profile()))
+            .collect();
         table.push_str(&format!("| `{name}` | {} |\n", cells.join(" | ")));
     };
     for name in ThresholdName::ALL {
@@ -49,12 +52,12 @@ fn numbers() -> String {
 }
 
 /// What each command does under each profile.
-fn commands() -> String {
+fn command_table() -> String {
     let mut table = "| profile | `use` | `execute` | `execute` again | `apply` |\n".to_owned();
     table.push_str("|---|---|---|---|---|\n");
-    for built_in in BuiltIn::ALL {
-        let sure = steps(&built_in.profile(), Confidence::ONE);
-        let unsure = steps(&built_in.profile(), Confidence::ZERO);
+    for built_in in BuiltInProfile::ALL {
+        let sure = command_steps(&built_in.profile(), Confidence::ONE);
+        let unsure = command_steps(&built_in.profile(), Confidence::ZERO);
         let mut rows = vec![(built_in.to_string(), sure)];
         if unsure != sure {
             rows = vec![
@@ -72,22 +75,24 @@ fn commands() -> String {
 }
 
 /// What `execute`, `execute` again and `apply` do.
-fn steps(profile: &AutomationProfile, confidence: Confidence) -> [&'static str; 3] {
+fn command_steps(profile: &AutomationProfile, confidence: Confidence) -> [&'static str; 3] {
     let executes = profile.gate(ThresholdName::CreateTool, confidence);
     let applies = profile.gate(ThresholdName::SelectTool, confidence);
     match (executes, applies) {
-        (Gate::Ask, Gate::Ask) => ["strategizes", "executes", "applies"],
-        (Gate::Ask, Gate::Proceed) => ["strategizes", "executes and applies", "–"],
-        (Gate::Proceed, Gate::Ask) => ["strategizes and executes", "–", "applies"],
-        (Gate::Proceed, Gate::Proceed) => ["strategizes, executes and applies", "–", "–"],
+        (GateDecision::Ask, GateDecision::Ask) => ["strategizes", "executes", "applies"],
+        (GateDecision::Ask, GateDecision::Proceed) => ["strategizes", "executes and applies", "–"],
+        (GateDecision::Proceed, GateDecision::Ask) => ["strategizes and executes", "–", "applies"],
+        (GateDecision::Proceed, GateDecision::Proceed) => {
+            ["strategizes, executes and applies", "–", "–"]
+        }
     }
 }
 
 #[test]
-fn the_page_has_the_tables_of_the_code() {
+fn the_docs_page_matches_the_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
-    let tables = [thresholds(), numbers(), commands()];
+    let tables = [threshold_table(), value_table(), command_table()];
     let stale = tables.iter().any(|table| !page.contains(table.as_str()));
     if stale {
         let fresh = root.join("target/automation-profiles.md");
@@ -95,7 +100,7 @@ fn the_page_has_the_tables_of_the_code() {
         file.write_all(tables.join("\n").as_bytes()).unwrap();
         panic!("{PAGE} has not the tables of the code, which are now in target/");
     }
-    for built_in in BuiltIn::ALL {
+    for built_in in BuiltInProfile::ALL {
         let row = format!("| `{built_in}` | {} |", built_in.profile().description);
         assert!(page.contains(&row), "no {row:?} in {PAGE}");
     }

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use cleveragents_domain::upcast::{Upcast, current_version, upcast};
+use cleveragents_domain::upcast::{UpcastOutcome, current_version, upcast};
 use cleveragents_domain::{
     Action, Attachment, AutomationProfile, ChangeEntry, Correction, Decision, DecisionEdge,
     ErrorRecord, EventKind, Invariant, Phase, Plan, PlanInvariant, PlanMessage, Position, Project,
-    RepositoryFile, Resource, Waiting,
+    RepositoryFile, Resource, WaitReason,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,13 +16,13 @@ use serde_json::Value;
 const VERSION_1: &str = include_str!("events/v1.ndjson");
 
 #[derive(Deserialize)]
-struct Line {
+struct EventLine {
     kind: EventKind,
     v: i64,
     payload: Value,
 }
 
-fn corpus() -> serde_json::Result<Vec<Line>> {
+fn corpus() -> serde_json::Result<Vec<EventLine>> {
     VERSION_1.lines().map(serde_json::from_str).collect()
 }
 
@@ -39,12 +39,12 @@ fn the_corpus_holds_every_kind_once_and_no_other() {
 }
 
 #[test]
-fn every_old_payload_is_brought_up_to_date() {
+fn every_old_payload_is_upcast() {
     for line in corpus().unwrap() {
         assert!(line.v <= current_version(&line.kind), "{}", line.kind);
         let upcast = upcast(&line.kind, line.v, line.payload).unwrap();
         assert!(
-            matches!(upcast, Upcast::Current(Value::Object(_))),
+            matches!(upcast, UpcastOutcome::Current(Value::Object(_))),
             "{}",
             line.kind
         );
@@ -55,31 +55,32 @@ fn every_old_payload_is_brought_up_to_date() {
 /// that came later are there with what they mean when absent.
 fn reads_back<T: DeserializeOwned + Serialize>(part: &Value) -> serde_json::Result<()> {
     let read: T = serde_json::from_value(part.clone())?;
-    assert_kept(part, &serde_json::to_value(read)?);
+    assert_preserved(part, &serde_json::to_value(read)?);
     Ok(())
 }
 
-fn assert_kept(before: &Value, after: &Value) {
+fn assert_preserved(before: &Value, after: &Value) {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
             for (key, value) in before {
-                assert_kept(value, after.get(key).unwrap_or(&Value::Null));
+                assert_preserved(value, after.get(key).unwrap_or(&Value::Null));
             }
         }
         (Value::Array(before), Value::Array(after)) => {
             assert_eq!(before.len(), after.len());
             let pairs = before.iter().zip(after);
-            pairs.for_each(|(before, after)| assert_kept(before, after));
+            pairs.for_each(|(before, after)| assert_preserved(before, after));
         }
         _ => assert_eq!(before, after),
     }
 }
 
 #[test]
-fn payloads_that_carry_our_types_are_still_those_types() {
+fn payloads_still_deserialise_as_their_types() {
     let mut checked = 0;
     for line in corpus().unwrap() {
-        let Upcast::Current(payload) = upcast(&line.kind, line.v, line.payload).unwrap() else {
+        let UpcastOutcome::Current(payload) = upcast(&line.kind, line.v, line.payload).unwrap()
+        else {
             panic!("{} is newer than the program", line.kind);
         };
         let read = match line.kind {
@@ -90,7 +91,7 @@ fn payloads_that_carry_our_types_are_still_those_types() {
                 reads_back::<Position>(&payload["from"])
                     .and_then(|()| reads_back::<Position>(&payload["to"]))
             }
-            EventKind::PlanWaiting => reads_back::<Waiting>(&payload["waiting"]),
+            EventKind::PlanWaiting => reads_back::<WaitReason>(&payload["waiting"]),
             EventKind::ActionCreated | EventKind::ActionUpdated => reads_back::<Action>(&payload),
             EventKind::ProjectCreated | EventKind::ProjectUpdated => {
                 reads_back::<Project>(&payload)

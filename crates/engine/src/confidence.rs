@@ -6,16 +6,17 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::automation::Gate;
+use cleveragents_domain::automation::GateDecision;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{
-    AutomationProfile, Confidence, NamespacedName, Plan, State, ThresholdName,
+    AutomationProfile, Confidence, NamespacedName, Plan, PlanState, ThresholdName,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::lifecycle::{Result, effective_invariants};
 use crate::ports::{
-    Ids, Operation, Outcome, OutcomeCounts, PlanFilter, StoreError, StoreHandle, Unit,
+    Ids, OperationOutcome, OutcomeCounts, PlanFilter, StoreError, StoreHandle, StoreOperation,
+    Transaction,
 };
 
 /// So many applied plans make a project half familiar.
@@ -106,7 +107,7 @@ impl FactorName {
         matches!(self, Self::RiskAssessment | Self::InvariantComplexity)
     }
 
-    fn found(self, value: f64, source: String) -> Factor {
+    fn factor(self, value: f64, source: String) -> Factor {
         let counted = match self.is_inverted() {
             true => 1.0 - value,
             false => value,
@@ -170,7 +171,7 @@ impl Assessment {
     /// What a profile says to this: on alone where the confidence reaches its threshold. A
     /// threshold of 1 always asks.
     pub fn gate(self, profile: &AutomationProfile, threshold: ThresholdName) -> EscalationDecision {
-        let proceed = profile.gate(threshold, self.confidence) == Gate::Proceed;
+        let proceed = profile.gate(threshold, self.confidence) == GateDecision::Proceed;
         let asked = profile.thresholds.get(threshold);
         let outcome = match proceed {
             true => "goes on alone",
@@ -209,12 +210,16 @@ impl ConfidenceService {
     }
 
     /// Counts how an operation of this type ended.
-    pub async fn record_outcome(&self, operation: &str, outcome: Outcome) -> Result<OutcomeCounts> {
+    pub async fn record_outcome(
+        &self,
+        operation: &str,
+        outcome: OperationOutcome,
+    ) -> Result<OutcomeCounts> {
         let operation = operation.to_owned();
         self.store
             .write(
-                Operation::new(&*self.ids, "confidence.record-outcome"),
-                move |unit| Ok(unit.count_outcome(&operation, outcome)?),
+                StoreOperation::new(&*self.ids, "confidence.record-outcome"),
+                move |tx| Ok(tx.count_outcome(&operation, outcome)?),
             )
             .await
     }
@@ -224,13 +229,13 @@ impl ConfidenceService {
         let operation = operation.to_owned();
         let ids = Arc::clone(&self.ids);
         self.store
-            .read(move |unit| {
-                let plan = unit.plan(plan)?;
+            .read(move |tx| {
+                let plan = tx.plan(plan)?;
                 Assessment::of(vec![
-                    past_success(unit, &operation)?,
-                    familiarity(unit, &plan)?,
+                    past_success(tx, &operation)?,
+                    familiarity(tx, &plan)?,
                     riskiness(risk),
-                    complexity(unit, &*ids, &plan)?,
+                    complexity(tx, &*ids, &plan)?,
                 ])
             })
             .await
@@ -239,40 +244,40 @@ impl ConfidenceService {
 
 /// The share of successes, as if one success and one failure had come before all others: what
 /// nobody tried is as likely to fail as not, and a single outcome does not make it certain.
-fn past_success(unit: &mut dyn Unit, operation: &str) -> Result<Factor> {
-    let counts = unit.outcome(operation)?;
+fn past_success(tx: &mut dyn Transaction, operation: &str) -> Result<Factor> {
+    let counts = tx.outcome_counts(operation)?;
     let (successes, failures) = (counts.successes, counts.failures);
     let value = ratio(
         successes.saturating_add(1),
         successes.saturating_add(failures).saturating_add(2),
     );
     let source = format!("{operation}: {successes} successes, {failures} failures");
-    Ok(FactorName::PastSuccessRate.found(value, source))
+    Ok(FactorName::PastSuccessRate.factor(value, source))
 }
 
 /// How well the least known of the plan's projects is known.
-fn familiarity(unit: &mut dyn Unit, plan: &Plan) -> Result<Factor> {
+fn familiarity(tx: &mut dyn Transaction, plan: &Plan) -> Result<Factor> {
     let mut least: Option<(f64, String)> = None;
     for project in &plan.brief.projects {
-        let found = familiarity_with(unit, project)?;
+        let found = familiarity_with(tx, project)?;
         if least.as_ref().is_none_or(|(value, _)| found.0 < *value) {
             least = Some(found);
         }
     }
     let (value, source) = least.unwrap_or((0.0, "no project".to_owned()));
-    Ok(FactorName::CodebaseFamiliarity.found(value, source))
+    Ok(FactorName::CodebaseFamiliarity.factor(value, source))
 }
 
 /// The share of finished plans that were applied, and the more the more there were: five applied
 /// ones and nothing else are one half.
-fn familiarity_with(unit: &mut dyn Unit, project: &NamespacedName) -> Result<(f64, String)> {
-    let page = unit.list_plans(&PlanFilter {
+fn familiarity_with(tx: &mut dyn Transaction, project: &NamespacedName) -> Result<(f64, String)> {
+    let page = tx.list_plans(&PlanFilter {
         project: Some(project.clone()),
         limit: Some(0),
         ..PlanFilter::default()
     })?;
     let count = |state| page.by_state.get(&state).copied().unwrap_or(0);
-    let (applied, cancelled) = (count(State::Applied), count(State::Cancelled));
+    let (applied, cancelled) = (count(PlanState::Applied), count(PlanState::Cancelled));
     let finished = applied.saturating_add(cancelled);
     let value = match finished {
         0 => 0.0,
@@ -289,14 +294,14 @@ fn riskiness(risk: Risk) -> Factor {
         commands,
     } = risk;
     let source = format!("{files} files, {deletes} deletions, {commands} commands");
-    FactorName::RiskAssessment.found(risk.value(), source)
+    FactorName::RiskAssessment.factor(risk.value(), source)
 }
 
 /// How many rules have to be kept: ten are one half.
-fn complexity(unit: &mut dyn Unit, ids: &dyn Ids, plan: &Plan) -> Result<Factor> {
-    let rules = effective_invariants(unit, ids, plan)?.len();
+fn complexity(tx: &mut dyn Transaction, ids: &dyn Ids, plan: &Plan) -> Result<Factor> {
+    let rules = effective_invariants(tx, ids, plan)?.len();
     let value = saturating(rules as u64, HALF_COMPLEX);
-    Ok(FactorName::InvariantComplexity.found(value, format!("{rules} rules hold")))
+    Ok(FactorName::InvariantComplexity.factor(value, format!("{rules} rules hold")))
 }
 
 /// From 0 towards 1, which is never reached; one half at `half`.
@@ -314,13 +319,13 @@ fn ratio(part: u64, whole: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use cleveragents_domain::BuiltIn;
+    use cleveragents_domain::BuiltInProfile;
 
     use super::*;
 
     fn assessment(values: [f64; 4]) -> Assessment {
         let factors = FactorName::ALL.iter().zip(values);
-        let found = factors.map(|(name, value)| name.found(value, "a test".to_owned()));
+        let found = factors.map(|(name, value)| name.factor(value, "a test".to_owned()));
         Assessment::of(found.collect()).unwrap()
     }
 
@@ -336,14 +341,14 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_certain_and_the_worst_is_hopeless() {
+    fn extreme_factors_give_extreme_confidence() {
         assert!(assessment([1.0, 1.0, 0.0, 0.0]).confidence.value() > 0.999);
         assert!(assessment([0.0, 0.0, 1.0, 1.0]).confidence.value() < 0.001);
     }
 
     #[test]
     fn each_factor_alone_decides_under_cautious() {
-        let profile = BuiltIn::Cautious.profile();
+        let profile = BuiltInProfile::Cautious.profile();
         let gate = |values| assessment(values).gate(&profile, ThresholdName::ExecuteCommand);
         let sure = [0.9, 0.6, 0.2, 0.3];
         assert!(gate(sure).proceed, "{}", gate(sure).explanation);
@@ -357,16 +362,16 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_of_one_asks_however_sure() {
+    fn a_threshold_of_one_always_asks() {
         let best = assessment([1.0, 1.0, 0.0, 0.0]);
-        let manual = BuiltIn::Manual.profile();
+        let manual = BuiltInProfile::Manual.profile();
         let decision = best.gate(&manual, ThresholdName::ExecuteCommand);
         assert!(!decision.proceed);
         assert!(decision.explanation.starts_with("a human decides"));
     }
 
     #[test]
-    fn risk_grows_with_everything_touched_and_never_reaches_one() {
+    fn risk_grows_but_never_reaches_one() {
         let risk = |files, deletes, commands| Risk {
             files,
             deletes,

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::{IdFragment, InvariantId, PlanId};
 use cleveragents_domain::invariant::{InvariantError, reconcile};
-use cleveragents_domain::{EventKind, Invariant, NamespacedName, NewEvent, Scope, StreamId};
+use cleveragents_domain::{
+    EventKind, Invariant, InvariantScope, NamespacedName, NewEvent, StreamId,
+};
 
 use crate::lifecycle::frozen_invariants;
-use crate::ports::{Ids, Operation, StoreError, StoreHandle, Unit};
+use crate::ports::{Ids, StoreError, StoreHandle, StoreOperation, Transaction};
 
 pub type Result<T, E = RuleError> = std::result::Result<T, E>;
 
@@ -29,16 +31,16 @@ pub enum RuleError {
 pub struct NewRule {
     pub text: String,
     /// Where it holds; in each of these scopes it is a rule of its own.
-    pub scopes: Vec<Scope>,
+    pub scopes: Vec<InvariantScope>,
     /// Only for a global rule.
     pub non_overridable: bool,
 }
 
 /// For whom to ask what holds.
 #[derive(Debug, Clone)]
-pub enum Whom {
+pub enum InvariantTarget {
     /// For plans of these projects and this action.
-    Plans {
+    FuturePlans {
         projects: Vec<NamespacedName>,
         action: Option<NamespacedName>,
     },
@@ -48,22 +50,22 @@ pub enum Whom {
 
 /// What holds, and what does not because something stronger says the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Effective {
+pub struct EffectiveRules {
     /// Strongest first.
     pub rules: Vec<Rule>,
-    pub shadowed: Vec<Shadowed>,
+    pub shadowed: Vec<ShadowedRule>,
 }
 
 /// A rule that applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     pub invariant: Invariant,
-    pub origin: Origin,
+    pub origin: RuleOrigin,
 }
 
 /// Where a rule comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum RuleOrigin {
     /// It was added, and can be removed by its id.
     Added,
     /// It stands in the action, or was given when the plan was made.
@@ -72,10 +74,10 @@ pub enum Origin {
 
 /// A rule that is said by a stronger one too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shadowed {
+pub struct ShadowedRule {
     pub rule: Rule,
     /// The place of the stronger one among those that hold.
-    pub by: usize,
+    pub shadowed_by: usize,
 }
 
 /// The rules, for as many callers at once as there are.
@@ -96,9 +98,9 @@ impl InvariantService {
         let ids = Arc::clone(&self.ids);
         let actor = actor.to_owned();
         self.store
-            .write(self.operation("invariant.add"), move |unit| {
-                let now = unit.now()?;
-                let rule = |scope: &Scope| Invariant {
+            .write(self.operation("invariant.add"), move |tx| {
+                let now = tx.now()?;
+                let rule = |scope: &InvariantScope| Invariant {
                     id: InvariantId::new(ids.next()),
                     text: new.text.clone(),
                     scope: scope.clone(),
@@ -111,9 +113,9 @@ impl InvariantService {
                 rules.dedup_by(|one, other| one.scope == other.scope);
                 for rule in &rules {
                     rule.validate()?;
-                    unit.insert_invariant(rule)?;
+                    tx.insert_invariant(rule)?;
                 }
-                record(unit, EventKind::InvariantAdded, &rules, &actor)?;
+                append_events(tx, EventKind::InvariantAdded, &rules, &actor)?;
                 Ok(rules)
             })
             .await
@@ -123,27 +125,27 @@ impl InvariantService {
     pub async fn remove(&self, fragment: IdFragment, actor: &str) -> Result<Invariant> {
         let actor = actor.to_owned();
         self.store
-            .write(self.operation("invariant.remove"), move |unit| {
-                let found = unit.find_invariant(&fragment)?;
-                if let Scope::Plan(plan) = found.scope {
+            .write(self.operation("invariant.remove"), move |tx| {
+                let found = tx.find_invariant(&fragment)?;
+                if let InvariantScope::Plan(plan) = found.scope {
                     // The plan before its stream, as everybody locks them.
-                    unit.plan_for_update(plan)?;
+                    tx.plan_for_update(plan)?;
                 }
-                let removed = unit.remove_invariant(found.id)?;
+                let removed = tx.remove_invariant(found.id)?;
                 let rules = std::slice::from_ref(&removed);
-                record(unit, EventKind::InvariantRemoved, rules, &actor)?;
+                append_events(tx, EventKind::InvariantRemoved, rules, &actor)?;
                 Ok(removed)
             })
             .await
     }
 
     /// The rules of this scope, or all, newest first.
-    pub async fn list(&self, scope: Option<Scope>) -> Result<Vec<Invariant>> {
+    pub async fn list(&self, scope: Option<InvariantScope>) -> Result<Vec<Invariant>> {
         self.store
-            .read(move |unit| {
-                let mut rules = unit.invariants()?;
+            .read(move |tx| {
+                let mut rules = tx.invariants()?;
                 if let Some(scope) = &scope {
-                    must_exist(unit, scope)?;
+                    check_scope_exists(tx, scope)?;
                     rules.retain(|rule| rule.scope == *scope);
                 }
                 rules.reverse();
@@ -153,57 +155,57 @@ impl InvariantService {
     }
 
     /// What holds after reconciliation.
-    pub async fn effective(&self, whom: Whom) -> Result<Effective> {
+    pub async fn effective_rules(&self, target: InvariantTarget) -> Result<EffectiveRules> {
         let ids = Arc::clone(&self.ids);
         self.store
-            .read(move |unit| {
-                let applicable = match &whom {
-                    Whom::Plans { projects, action } => {
+            .read(move |tx| {
+                let applicable = match &target {
+                    InvariantTarget::FuturePlans { projects, action } => {
                         for project in projects {
-                            unit.project(project)?;
+                            tx.project(project)?;
                         }
-                        of_plans_to_come(unit, &*ids, projects, action.as_ref())?
+                        rules_for_future_plans(tx, &*ids, projects, action.as_ref())?
                     }
-                    Whom::Plan(plan) => of_plan(unit, &*ids, *plan)?,
+                    InvariantTarget::Plan(plan) => rules_for_plan(tx, &*ids, *plan)?,
                 };
-                Ok(weigh(applicable))
+                Ok(split_shadowed(applicable))
             })
             .await
     }
 
-    fn operation(&self, label: &'static str) -> Operation {
-        Operation::new(&*self.ids, label)
+    fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.ids, label)
     }
 }
 
 /// A scope that names nobody is told, not answered with nothing. An action need not be registered.
-fn must_exist(unit: &mut dyn Unit, scope: &Scope) -> Result<()> {
+fn check_scope_exists(tx: &mut dyn Transaction, scope: &InvariantScope) -> Result<()> {
     match scope {
-        Scope::Global | Scope::Action(_) => {}
-        Scope::Project(name) => drop(unit.project(name)?),
-        Scope::Plan(plan) => drop(unit.plan(*plan)?),
+        InvariantScope::Global | InvariantScope::Action(_) => {}
+        InvariantScope::Project(name) => drop(tx.project(name)?),
+        InvariantScope::Plan(plan) => drop(tx.plan(*plan)?),
     }
     Ok(())
 }
 
 /// What applies to a plan that exists: as when it enters a phase.
-fn of_plan(unit: &mut dyn Unit, ids: &dyn Ids, id: PlanId) -> Result<Vec<Rule>> {
-    let plan = unit.plan(id)?;
+fn rules_for_plan(tx: &mut dyn Transaction, ids: &dyn Ids, id: PlanId) -> Result<Vec<Rule>> {
+    let plan = tx.plan(id)?;
     let brief = &plan.brief;
-    let added = unit.invariants_for(&brief.projects, Some(&brief.action_name), Some(id))?;
-    Ok(rules_of(added, frozen_invariants(&plan, ids)))
+    let added = tx.invariants_for(&brief.projects, Some(&brief.action_name), Some(id))?;
+    Ok(combine_rules(added, frozen_invariants(&plan, ids)))
 }
 
 /// What would apply to a plan made now. The rules an action is written with are templates, shown
 /// as they are written.
-fn of_plans_to_come(
-    unit: &mut dyn Unit,
+fn rules_for_future_plans(
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
     projects: &[NamespacedName],
     action: Option<&NamespacedName>,
 ) -> Result<Vec<Rule>> {
-    let added = unit.invariants_for(projects, action, None)?;
-    let registered = match action.map(|name| unit.action(name)) {
+    let added = tx.invariants_for(projects, action, None)?;
+    let registered = match action.map(|name| tx.action(name)) {
         None | Some(Err(StoreError::NotFound { .. })) => None,
         Some(answer) => Some(answer?),
     };
@@ -211,24 +213,24 @@ fn of_plans_to_come(
         action.invariants.iter().map(|text| Invariant {
             id: InvariantId::new(ids.next()),
             text: text.clone(),
-            scope: Scope::Action(action.name.clone()),
+            scope: InvariantScope::Action(action.name.clone()),
             non_overridable: false,
             created_at: action.updated_at,
         })
     });
-    Ok(rules_of(added, written.collect()))
+    Ok(combine_rules(added, written.collect()))
 }
 
-fn rules_of(added: Vec<Invariant>, written: Vec<Invariant>) -> Vec<Rule> {
+fn combine_rules(added: Vec<Invariant>, written: Vec<Invariant>) -> Vec<Rule> {
     let rule = |origin| move |invariant| Rule { invariant, origin };
-    let added = added.into_iter().map(rule(Origin::Added));
+    let added = added.into_iter().map(rule(RuleOrigin::Added));
     added
-        .chain(written.into_iter().map(rule(Origin::Written)))
+        .chain(written.into_iter().map(rule(RuleOrigin::Written)))
         .collect()
 }
 
 /// Splits what applies into what holds and what something stronger says too.
-fn weigh(applicable: Vec<Rule>) -> Effective {
+fn split_shadowed(applicable: Vec<Rule>) -> EffectiveRules {
     let holding = reconcile(applicable.iter().map(|rule| &rule.invariant));
     let places: HashMap<InvariantId, usize> = holding
         .iter()
@@ -246,25 +248,33 @@ fn weigh(applicable: Vec<Rule>) -> Effective {
         let text = rule.invariant.normalised_text();
         match (places.get(&rule.invariant.id), stronger.get(&text)) {
             (Some(place), _) => rules[*place] = Some(rule),
-            (None, Some(by)) => shadowed.push(Shadowed { rule, by: *by }),
+            (None, Some(by)) => shadowed.push(ShadowedRule {
+                rule,
+                shadowed_by: *by,
+            }),
             (None, None) => {}
         }
     }
-    Effective {
+    EffectiveRules {
         rules: rules.into_iter().flatten().collect(),
         shadowed,
     }
 }
 
 /// Puts the rules on the record, each in its stream; streams come last and in order.
-fn record(unit: &mut dyn Unit, kind: EventKind, rules: &[Invariant], actor: &str) -> Result<()> {
+fn append_events(
+    tx: &mut dyn Transaction,
+    kind: EventKind,
+    rules: &[Invariant],
+    actor: &str,
+) -> Result<()> {
     for rule in rules {
         let stream = match rule.scope {
-            Scope::Plan(plan) => StreamId::Plan(plan),
+            InvariantScope::Plan(plan) => StreamId::Plan(plan),
             _ => StreamId::System,
         };
         let event = NewEvent::new(kind.clone(), actor, rule).map_err(StoreError::internal)?;
-        unit.append(stream, &[event])?;
+        tx.append(stream, &[event])?;
     }
     Ok(())
 }

@@ -29,4 +29,4 @@ pub mod system;
 pub mod trust;
 pub mod validations;
 
-pub use ports::{Operation, StoreError, StoreHandle};
+pub use ports::{StoreError, StoreHandle, StoreOperation};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cleveragents_domain::id::OwnerId;
 
 use crate::ports::{
-    Ids, Liveness, LockGrant, LockRequest, LockRow, Operation, Result, StoreError, StoreHandle,
+    Ids, Liveness, LockGrant, LockRequest, LockRow, Result, StoreError, StoreHandle, StoreOperation,
 };
 
 pub const TTL_DEFAULT: Duration = Duration::from_secs(5 * 60);
@@ -45,17 +45,17 @@ impl LockService {
             owner: self.owner,
             node: self.liveness.node().to_owned(),
             ttl: ttl.clamp(TTL_MINIMUM, TTL_MAXIMUM),
-            dead: None,
+            dead_holder: None,
         };
-        self.liveness.keep_proof();
+        self.liveness.keep_lock_file();
         loop {
             match self.attempt(request.clone()).await {
                 Err(StoreError::LockHeld {
                     owner, node, epoch, ..
-                }) if request.dead != Some((owner, epoch))
+                }) if request.dead_holder != Some((owner, epoch))
                     && self.liveness.is_dead(owner, &node) =>
                 {
-                    request.dead = Some((owner, epoch));
+                    request.dead_holder = Some((owner, epoch));
                 }
                 answer => return answer,
             }
@@ -64,8 +64,8 @@ impl LockService {
 
     async fn attempt(&self, request: LockRequest) -> Result<LockGrant> {
         self.store
-            .write(self.operation("lock.acquire"), move |unit| {
-                unit.acquire_lock(&request)
+            .write(self.operation("lock.acquire"), move |tx| {
+                tx.acquire_lock(&request)
             })
             .await
     }
@@ -74,8 +74,8 @@ impl LockService {
         let grant = grant.clone();
         let ttl = ttl.clamp(TTL_MINIMUM, TTL_MAXIMUM);
         self.store
-            .write(self.operation("lock.renew"), move |unit| {
-                unit.renew_lock(&grant, ttl)
+            .write(self.operation("lock.renew"), move |tx| {
+                tx.renew_lock(&grant, ttl)
             })
             .await
     }
@@ -83,16 +83,16 @@ impl LockService {
     pub async fn release(&self, grant: &LockGrant) -> Result<()> {
         let grant = grant.clone();
         self.store
-            .write(self.operation("lock.release"), move |unit| {
-                unit.release_lock(&grant)
+            .write(self.operation("lock.release"), move |tx| {
+                tx.release_lock(&grant)
             })
             .await
     }
 
     pub async fn release_all_for_owner(&self, owner: OwnerId) -> Result<u64> {
         self.store
-            .write(self.operation("lock.release-all"), move |unit| {
-                unit.release_all_for_owner(owner)
+            .write(self.operation("lock.release-all"), move |tx| {
+                tx.release_all_for_owner(owner)
             })
             .await
     }
@@ -101,13 +101,13 @@ impl LockService {
     pub async fn stale(&self) -> Result<Vec<LockRow>> {
         let (now, mut rows) = self
             .store
-            .read(|unit| Ok::<_, StoreError>((unit.now()?, unit.locks()?)))
+            .read(|tx| Ok::<_, StoreError>((tx.now()?, tx.locks()?)))
             .await?;
         rows.retain(|row| row.expires_at <= now || self.liveness.is_dead(row.owner, &row.node));
         Ok(rows)
     }
 
-    fn operation(&self, label: &'static str) -> Operation {
-        Operation::new(&*self.ids, label)
+    fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.ids, label)
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use cleveragents_domain::{AutomationProfile, EventKind, NewEvent, ProfileName, StreamId};
 use serde_json::json;
 
-use crate::lifecycle::until_undisturbed;
-use crate::ports::{Ids, Operation, ProfileRow, Result, StoreError, StoreHandle, Unit};
+use crate::lifecycle::retry_on_conflict;
+use crate::ports::{Ids, ProfileRow, Result, StoreError, StoreHandle, StoreOperation, Transaction};
 
 /// The custom profiles, for as many callers at once as there are.
 #[derive(Debug, Clone)]
@@ -25,13 +25,13 @@ impl ProfileRegistry {
     pub async fn add(&self, profile: AutomationProfile, actor: &str) -> Result<ProfileRow> {
         let actor = actor.to_owned();
         self.store
-            .write(self.operation("profile.add"), move |unit| {
-                unit.insert_profile(&profile)?;
+            .write(self.operation("profile.add"), move |tx| {
+                tx.insert_profile(&profile)?;
                 let row = ProfileRow {
                     profile: profile.clone(),
                     version: 1,
                 };
-                record(unit, EventKind::ProfileAdded, &row, &actor)?;
+                append_event(tx, EventKind::ProfileAdded, &row, &actor)?;
                 Ok(row)
             })
             .await
@@ -42,9 +42,9 @@ impl ProfileRegistry {
     pub async fn update(&self, profile: AutomationProfile, actor: &str) -> Result<ProfileRow> {
         let actor = actor.to_owned();
         self.store
-            .write(self.operation("profile.update"), move |unit| {
-                let (row, kind) = until_undisturbed(unit, |unit| put(unit, &profile))?;
-                record(unit, kind, &row, &actor)?;
+            .write(self.operation("profile.update"), move |tx| {
+                let (row, kind) = retry_on_conflict(tx, |tx| upsert_profile(tx, &profile))?;
+                append_event(tx, kind, &row, &actor)?;
                 Ok(row)
             })
             .await
@@ -55,24 +55,27 @@ impl ProfileRegistry {
         match name {
             ProfileName::BuiltIn(built_in) => Ok(built_in.profile()),
             ProfileName::Custom(name) => {
-                let found = self.store.read(move |unit| unit.profile(&name));
+                let found = self.store.read(move |tx| tx.profile(&name));
                 Ok(found.await?.profile)
             }
         }
     }
 
     /// The custom profiles, by name.
-    pub async fn custom(&self) -> Result<Vec<ProfileRow>> {
-        self.store.read(|unit| unit.profiles()).await
+    pub async fn custom_profiles(&self) -> Result<Vec<ProfileRow>> {
+        self.store.read(|tx| tx.profiles()).await
     }
 
-    fn operation(&self, label: &'static str) -> Operation {
-        Operation::new(&*self.ids, label)
+    fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.ids, label)
     }
 }
 
-fn put(unit: &mut dyn Unit, profile: &AutomationProfile) -> Result<(ProfileRow, EventKind)> {
-    match unit.insert_profile(profile) {
+fn upsert_profile(
+    tx: &mut dyn Transaction,
+    profile: &AutomationProfile,
+) -> Result<(ProfileRow, EventKind)> {
+    match tx.insert_profile(profile) {
         Ok(()) => {
             let row = ProfileRow {
                 profile: profile.clone(),
@@ -85,23 +88,28 @@ fn put(unit: &mut dyn Unit, profile: &AutomationProfile) -> Result<(ProfileRow, 
     }
     let mut row = ProfileRow {
         profile: profile.clone(),
-        version: version_of(unit, &profile.name)?,
+        version: version_of(tx, &profile.name)?,
     };
-    row.version = unit.replace_profile(&row)?;
+    row.version = tx.replace_profile(&row)?;
     Ok((row, EventKind::ProfileUpdated))
 }
 
 /// The newest version; the store refuses whoever would replace a built-in profile.
-fn version_of(unit: &mut dyn Unit, name: &ProfileName) -> Result<i64> {
+fn version_of(tx: &mut dyn Transaction, name: &ProfileName) -> Result<i64> {
     match name {
-        ProfileName::Custom(name) => Ok(unit.profile(name)?.version),
+        ProfileName::Custom(name) => Ok(tx.profile(name)?.version),
         ProfileName::BuiltIn(_) => Ok(0),
     }
 }
 
-fn record(unit: &mut dyn Unit, kind: EventKind, row: &ProfileRow, actor: &str) -> Result<()> {
+fn append_event(
+    tx: &mut dyn Transaction,
+    kind: EventKind,
+    row: &ProfileRow,
+    actor: &str,
+) -> Result<()> {
     let payload = json!({"name": row.profile.name, "version": row.version, "profile": row.profile});
     let event = NewEvent::new(kind, actor, &payload).map_err(StoreError::internal)?;
-    unit.append(StreamId::System, &[event])?;
+    tx.append(StreamId::System, &[event])?;
     Ok(())
 }

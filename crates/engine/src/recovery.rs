@@ -13,14 +13,14 @@ use cleveragents_domain::{
 use serde::{Deserialize, Serialize};
 
 use crate::journal::event;
-use crate::ports::{Ids, Operation, Result, StoreError, StoreHandle, Unit};
+use crate::ports::{Ids, Result, StoreError, StoreHandle, StoreOperation, Transaction};
 
 /// How many errors are read at once.
 const PAGE: u32 = 500;
 
 /// An error as whoever met it reports it; phase and attempt are the plan's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub struct NewErrorRecord {
     pub category: ErrorCategory,
     pub message: String,
     pub step: Option<u32>,
@@ -28,9 +28,9 @@ pub struct Trouble {
     pub cause_chain: Vec<String>,
 }
 
-impl Trouble {
+impl NewErrorRecord {
     /// One that belongs to no step and has no further cause.
-    pub fn plain(category: ErrorCategory, message: impl Into<String>) -> Self {
+    pub fn new(category: ErrorCategory, message: impl Into<String>) -> Self {
         Self {
             category,
             message: message.into(),
@@ -43,7 +43,7 @@ impl Trouble {
 /// Whether a step may be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Retry {
+pub enum StepRetry {
     /// This many tries are left.
     Yes { left: u32 },
     /// The profile's limit is reached.
@@ -65,13 +65,18 @@ impl ErrorRecovery {
     }
 
     /// Records an error of the plan; an identical one is counted.
-    pub async fn record(&self, plan: PlanId, trouble: Trouble, actor: &str) -> Result<ErrorRecord> {
+    pub async fn record(
+        &self,
+        plan: PlanId,
+        error: NewErrorRecord,
+        actor: &str,
+    ) -> Result<ErrorRecord> {
         let ids = Arc::clone(&self.ids);
         let actor = actor.to_owned();
         self.store
             .write(
-                Operation::new(&*self.ids, "plan.record-error"),
-                move |unit| record_error(unit, &*ids, plan, &trouble, &actor),
+                StoreOperation::new(&*self.ids, "plan.record-error"),
+                move |tx| record_error(tx, &*ids, plan, &error, &actor),
             )
             .await
     }
@@ -79,21 +84,21 @@ impl ErrorRecovery {
     /// The plan's errors in the order in which they first happened.
     pub async fn history(&self, plan: PlanId) -> Result<Vec<ErrorRecord>> {
         self.store
-            .read(move |unit| {
-                unit.plan(plan)?;
-                history(unit, plan)
+            .read(move |tx| {
+                tx.plan(plan)?;
+                load_history(tx, plan)
             })
             .await
     }
 
     /// Whether the profile lets `step` be tried again.
-    pub async fn should_retry(&self, plan: PlanId, step: Option<u32>) -> Result<Retry> {
+    pub async fn should_retry(&self, plan: PlanId, step: Option<u32>) -> Result<StepRetry> {
         self.store
-            .read(move |unit| {
-                let plan = unit.plan(plan)?;
+            .read(move |tx| {
+                let plan = tx.plan(plan)?;
                 let limit = plan.brief.automation_profile.limits.max_retries_per_step;
-                let failures = failures(unit, &plan, step, limit)?;
-                Ok(decide(&failures, limit))
+                let failures = recent_failures(tx, &plan, step, limit)?;
+                Ok(decide_retry(&failures, limit))
             })
             .await
     }
@@ -101,39 +106,39 @@ impl ErrorRecovery {
 
 /// Records an error within a transaction, for those who have more to write with it.
 pub fn record_error(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
     plan: PlanId,
-    trouble: &Trouble,
+    error: &NewErrorRecord,
     actor: &str,
 ) -> Result<ErrorRecord> {
-    let plan = unit.plan_for_update(plan)?;
-    let now = unit.now()?;
+    let plan = tx.plan_for_update(plan)?;
+    let now = tx.now()?;
     let new = NewError {
         plan_id: plan.identity.plan_id,
-        category: trouble.category,
-        message: trouble.message.clone(),
+        category: error.category,
+        message: error.message.clone(),
         phase: plan.position.phase(),
-        step: trouble.step,
+        step: error.step,
         attempt: plan.attempt,
-        cause_chain: trouble.cause_chain.clone(),
+        cause_chain: error.cause_chain.clone(),
     };
-    let record = unit.record_error(&ErrorRecord::new(new, ErrorId::new(ids.next()), now))?;
+    let record = tx.record_error(&ErrorRecord::new(new, ErrorId::new(ids.next()), now))?;
     let mut events = vec![event(EventKind::ErrorRecorded, actor, &record)?];
     if record.occurrences == 1 {
         let mut decision = recovery_decision(&plan, &record, DecisionId::new(ids.next()));
-        decision.sequence_number = unit.insert_decision(&decision)?;
+        decision.sequence_number = tx.insert_decision(&decision)?;
         events.push(event(EventKind::DecisionCreated, actor, &decision)?);
     }
-    unit.append(StreamId::Plan(plan.identity.plan_id), &events)?;
+    tx.append(StreamId::Plan(plan.identity.plan_id), &events)?;
     Ok(record)
 }
 
-pub(crate) fn history(unit: &mut dyn Unit, plan: PlanId) -> Result<Vec<ErrorRecord>> {
+pub(crate) fn load_history(tx: &mut dyn Transaction, plan: PlanId) -> Result<Vec<ErrorRecord>> {
     let mut errors: Vec<ErrorRecord> = Vec::new();
     loop {
         let after = errors.last().and_then(|error| error.sequence).unwrap_or(0);
-        let page = unit.errors_of(plan, after, PAGE)?;
+        let page = tx.errors_of(plan, after, PAGE)?;
         if page.is_empty() {
             return Ok(errors);
         }
@@ -145,8 +150,8 @@ pub(crate) fn history(unit: &mut dyn Unit, plan: PlanId) -> Result<Vec<ErrorReco
 /// the steps of a strategy that was given up, and other attempts, do not count. The history cannot
 /// tell, because it counts identical errors over all of them; the journal has each. No more are
 /// read than it takes to see that the limit is reached.
-fn failures(
-    unit: &mut dyn Unit,
+fn recent_failures(
+    tx: &mut dyn Transaction,
     plan: &Plan,
     step: Option<u32>,
     limit: u32,
@@ -157,7 +162,7 @@ fn failures(
     let mut found = Vec::new();
     let mut before = i64::MAX;
     loop {
-        let page = unit.newest_events(stream, &KINDS, before, PAGE)?;
+        let page = tx.newest_events(stream, &KINDS, before, PAGE)?;
         let Some(oldest) = page.last() else {
             return Ok(found);
         };
@@ -182,16 +187,16 @@ fn failures(
     }
 }
 
-fn decide(failures: &[ErrorCategory], limit: u32) -> Retry {
+fn decide_retry(failures: &[ErrorCategory], limit: u32) -> StepRetry {
     let tried = u32::try_from(failures.len()).unwrap_or(u32::MAX);
     match failures.first() {
-        None => Retry::Yes { left: limit },
-        Some(newest) if !newest.is_transient() => Retry::NotTransient,
+        None => StepRetry::Yes { left: limit },
+        Some(newest) if !newest.is_transient() => StepRetry::NotTransient,
         // The first try is not a retry: as many errors as the limit leave one more.
-        Some(_) if tried <= limit => Retry::Yes {
+        Some(_) if tried <= limit => StepRetry::Yes {
             left: limit - tried + 1,
         },
-        Some(_) => Retry::Exhausted { limit },
+        Some(_) => StepRetry::Exhausted { limit },
     }
 }
 

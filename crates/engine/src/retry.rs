@@ -13,66 +13,66 @@ use crate::ports::models::ModelError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// How many attempts are made in all, the first included.
-    pub attempts: NonZeroU32,
+    pub max_attempts: NonZeroU32,
     /// The longest pause after the first failure; it doubles with each further one.
-    pub first: Duration,
+    pub initial_backoff: Duration,
     /// What doubling stops at.
-    pub most: Duration,
+    pub max_backoff: Duration,
     /// The longest wait a provider may ask for before the caller does something else meanwhile.
-    pub patience: Duration,
+    pub max_retry_after: Duration,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            attempts: NonZeroU32::MIN.saturating_add(4),
-            first: Duration::from_millis(500),
-            most: Duration::from_secs(60),
-            patience: Duration::from_secs(60),
+            max_attempts: NonZeroU32::MIN.saturating_add(4),
+            initial_backoff: Duration::from_millis(500),
+            max_backoff: Duration::from_secs(60),
+            max_retry_after: Duration::from_secs(60),
         }
     }
 }
 
 /// What matters about a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failed {
-    pub nature: Nature,
+pub struct AttemptFailure {
+    pub kind: AttemptFailureKind,
     /// When the provider wants to be asked again.
     pub retry_after: Option<Duration>,
 }
 
 /// Whether the same call may succeed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nature {
+pub enum AttemptFailureKind {
     Transient,
-    Lasting,
+    Permanent,
 }
 
 /// Whether there is another attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
+pub enum RetryDecision {
     /// After this pause.
     After(Duration),
-    GiveUp(GiveUp),
+    GiveUp(GiveUpReason),
 }
 
 /// Why there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GiveUp {
+pub enum GiveUpReason {
     /// The same call would fail the same way.
-    Lasting,
+    Permanent,
     /// All attempts were made.
     Exhausted,
     /// The provider asked for more time than one waits here: come back so much later.
-    Later(Duration),
+    RetryLater(Duration),
 }
 
-impl From<&ModelError> for Failed {
+impl From<&ModelError> for AttemptFailure {
     fn from(error: &ModelError) -> Self {
         Self {
-            nature: match error.kind.is_transient() {
-                true => Nature::Transient,
-                false => Nature::Lasting,
+            kind: match error.kind.is_transient() {
+                true => AttemptFailureKind::Transient,
+                false => AttemptFailureKind::Permanent,
             },
             retry_after: error.retry_after,
         }
@@ -85,32 +85,34 @@ impl RetryPolicy {
     /// The pause is a random part of a span that doubles with each failure ("full jitter"), so
     /// that those who failed together do not come back together. When the provider named a time,
     /// the pause comes on top of it: never earlier than asked, and still not all at once.
-    pub fn decide(&self, attempt: u32, failed: &Failed, random: f64) -> Again {
-        if failed.nature == Nature::Lasting {
-            return Again::GiveUp(GiveUp::Lasting);
+    pub fn decide(&self, attempt: u32, failed: &AttemptFailure, random: f64) -> RetryDecision {
+        if failed.kind == AttemptFailureKind::Permanent {
+            return RetryDecision::GiveUp(GiveUpReason::Permanent);
         }
-        let asked = failed.retry_after.unwrap_or_default();
-        if asked > self.patience {
-            return Again::GiveUp(GiveUp::Later(asked));
+        let retry_after = failed.retry_after.unwrap_or_default();
+        if retry_after > self.max_retry_after {
+            return RetryDecision::GiveUp(GiveUpReason::RetryLater(retry_after));
         }
-        if attempt >= self.attempts.get() {
-            return Again::GiveUp(GiveUp::Exhausted);
+        if attempt >= self.max_attempts.get() {
+            return RetryDecision::GiveUp(GiveUpReason::Exhausted);
         }
-        let pause = self.span(attempt).mul_f64(part(random));
-        Again::After(asked.saturating_add(pause))
+        let pause = self.backoff_limit(attempt).mul_f64(clamp_fraction(random));
+        RetryDecision::After(retry_after.saturating_add(pause))
     }
 
     /// The longest pause after failure number `attempt`.
-    fn span(&self, attempt: u32) -> Duration {
+    fn backoff_limit(&self, attempt: u32) -> Duration {
         2_u32
             .checked_pow(attempt.saturating_sub(1))
-            .map_or(Duration::MAX, |factor| self.first.saturating_mul(factor))
-            .min(self.most)
+            .map_or(Duration::MAX, |factor| {
+                self.initial_backoff.saturating_mul(factor)
+            })
+            .min(self.max_backoff)
     }
 }
 
 /// A number of the caller's as one that a span can be multiplied with.
-fn part(random: f64) -> f64 {
+fn clamp_fraction(random: f64) -> f64 {
     match random.is_finite() {
         true => random.clamp(0.0, 1.0),
         false => 1.0,
@@ -126,17 +128,17 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn transient(retry_after: Option<Duration>) -> Failed {
-        Failed {
-            nature: Nature::Transient,
+    fn transient(retry_after: Option<Duration>) -> AttemptFailure {
+        AttemptFailure {
+            kind: AttemptFailureKind::Transient,
             retry_after,
         }
     }
 
     #[test]
-    fn pauses_double_up_to_the_most() {
+    fn pauses_double_up_to_the_maximum() {
         let policy = RetryPolicy {
-            attempts: NonZeroU32::new(100).unwrap(),
+            max_attempts: NonZeroU32::new(100).unwrap(),
             ..RetryPolicy::default()
         };
         let longest = [
@@ -152,7 +154,7 @@ mod tests {
             for (random, part) in [(0.0, 0), (0.5, millis / 2), (1.0, millis)] {
                 assert_eq!(
                     policy.decide(attempt, &transient(None), random),
-                    Again::After(Duration::from_millis(part)),
+                    RetryDecision::After(Duration::from_millis(part)),
                     "attempt {attempt}, {random}"
                 );
             }
@@ -160,36 +162,44 @@ mod tests {
     }
 
     #[test]
-    fn every_end_has_its_reason() {
+    fn every_give_up_has_its_reason() {
         let policy = RetryPolicy::default();
-        let lasting = Failed {
-            nature: Nature::Lasting,
+        let lasting = AttemptFailure {
+            kind: AttemptFailureKind::Permanent,
             retry_after: Some(SECOND),
         };
         let rows = [
-            (1, lasting, Again::GiveUp(GiveUp::Lasting)),
-            (4, transient(None), Again::After(4 * SECOND)),
-            (5, transient(None), Again::GiveUp(GiveUp::Exhausted)),
-            (u32::MAX, transient(None), Again::GiveUp(GiveUp::Exhausted)),
+            (1, lasting, RetryDecision::GiveUp(GiveUpReason::Permanent)),
+            (4, transient(None), RetryDecision::After(4 * SECOND)),
+            (
+                5,
+                transient(None),
+                RetryDecision::GiveUp(GiveUpReason::Exhausted),
+            ),
+            (
+                u32::MAX,
+                transient(None),
+                RetryDecision::GiveUp(GiveUpReason::Exhausted),
+            ),
             (
                 1,
                 transient(Some(7 * SECOND)),
-                Again::After(Duration::from_millis(7_500)),
+                RetryDecision::After(Duration::from_millis(7_500)),
             ),
             (
                 1,
                 transient(Some(60 * SECOND)),
-                Again::After(Duration::from_millis(60_500)),
+                RetryDecision::After(Duration::from_millis(60_500)),
             ),
             (
                 1,
                 transient(Some(61 * SECOND)),
-                Again::GiveUp(GiveUp::Later(61 * SECOND)),
+                RetryDecision::GiveUp(GiveUpReason::RetryLater(61 * SECOND)),
             ),
             (
                 5,
                 transient(Some(Duration::MAX)),
-                Again::GiveUp(GiveUp::Later(Duration::MAX)),
+                RetryDecision::GiveUp(GiveUpReason::RetryLater(Duration::MAX)),
             ),
         ];
         for (attempt, failed, expected) in rows {
@@ -199,31 +209,31 @@ mod tests {
     }
 
     #[test]
-    fn one_attempt_means_no_other() {
+    fn one_attempt_means_no_retry() {
         let policy = RetryPolicy {
-            attempts: NonZeroU32::MIN,
+            max_attempts: NonZeroU32::MIN,
             ..RetryPolicy::default()
         };
         let decided = policy.decide(1, &transient(None), 0.5);
-        assert_eq!(decided, Again::GiveUp(GiveUp::Exhausted));
+        assert_eq!(decided, RetryDecision::GiveUp(GiveUpReason::Exhausted));
     }
 
     #[test]
-    fn what_a_model_says_is_taken_over() {
+    fn model_errors_are_converted() {
         let error = |kind| ModelError {
             kind,
             message: String::new(),
             retry_after: Some(SECOND),
         };
-        let limited = Failed::from(&error(ModelErrorKind::RateLimit));
+        let limited = AttemptFailure::from(&error(ModelErrorKind::RateLimit));
         assert_eq!(limited, transient(Some(SECOND)));
-        let refused = Failed::from(&error(ModelErrorKind::Auth));
-        assert_eq!(refused.nature, Nature::Lasting);
+        let refused = AttemptFailure::from(&error(ModelErrorKind::Auth));
+        assert_eq!(refused.kind, AttemptFailureKind::Permanent);
     }
 
     proptest! {
         #[test]
-        fn no_pause_is_shorter_than_asked_or_longer_than_allowed(
+        fn pauses_stay_within_their_bounds(
             attempts in 1_u32..20,
             attempt in 0_u32..40,
             (first, most) in (0_u64..5_000, 0_u64..100_000),
@@ -231,23 +241,23 @@ mod tests {
             random in prop_oneof![0.0_f64..1.0, prop::num::f64::ANY],
         ) {
             let policy = RetryPolicy {
-                attempts: NonZeroU32::new(attempts).unwrap(),
-                first: Duration::from_millis(first),
-                most: Duration::from_millis(most),
-                patience: 60 * SECOND,
+                max_attempts: NonZeroU32::new(attempts).unwrap(),
+                initial_backoff: Duration::from_millis(first),
+                max_backoff: Duration::from_millis(most),
+                max_retry_after: 60 * SECOND,
             };
             let asked = asked.map(Duration::from_millis);
             match policy.decide(attempt, &transient(asked), random) {
-                Again::After(pause) => {
+                RetryDecision::After(pause) => {
                     let asked = asked.unwrap_or_default();
-                    prop_assert!(pause >= asked && pause <= asked + policy.most);
-                    prop_assert!(asked <= policy.patience && attempt < attempts);
+                    prop_assert!(pause >= asked && pause <= asked + policy.max_backoff);
+                    prop_assert!(asked <= policy.max_retry_after && attempt < attempts);
                 }
-                Again::GiveUp(GiveUp::Exhausted) => prop_assert!(attempt >= attempts),
-                Again::GiveUp(GiveUp::Later(wait)) => {
-                    prop_assert!(wait > policy.patience && Some(wait) == asked);
+                RetryDecision::GiveUp(GiveUpReason::Exhausted) => prop_assert!(attempt >= attempts),
+                RetryDecision::GiveUp(GiveUpReason::RetryLater(wait)) => {
+                    prop_assert!(wait > policy.max_retry_after && Some(wait) == asked);
                 }
-                Again::GiveUp(GiveUp::Lasting) => prop_assert!(false, "it is transient"),
+                RetryDecision::GiveUp(GiveUpReason::Permanent) => prop_assert!(false, "it is transient"),
             }
         }
     }

@@ -3,7 +3,7 @@
 mod request;
 mod stream;
 
-pub(crate) use request::{TEXT_TOOL, body};
+pub(crate) use request::{TEXT_TOOL, request_body};
 pub(crate) use stream::MessagesDecoder;
 
 /// What is asked for, behind the base address.

@@ -2,7 +2,7 @@
 
 use cleveragents_domain::provider::ProviderKind;
 
-use crate::settings::{Access, Patience, ProviderSettings, Standing};
+use crate::settings::{ProviderAccess, ProviderSettings, ProviderStatus, Timeouts};
 
 /// A provider that need not be described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub const BUILT_IN: [BuiltInProvider; 9] = [
 ];
 
 impl BuiltInProvider {
-    pub fn named(name: &str) -> Option<&'static Self> {
+    pub fn find(name: &str) -> Option<&'static Self> {
         BUILT_IN.iter().find(|provider| provider.name == name)
     }
 
@@ -91,15 +91,15 @@ impl BuiltInProvider {
             kind: self.kind,
             base_url: Some(self.base_url.to_owned()),
             access: match self.key_variable {
-                None => Access::Free,
-                Some(variable) => Access::Missing {
-                    wanted: variable.to_owned(),
+                None => ProviderAccess::Free,
+                Some(variable) => ProviderAccess::Missing {
+                    expected_variable: variable.to_owned(),
                 },
             },
-            standing: Standing::Known,
+            status: ProviderStatus::NotConfigured,
             concurrency: self.concurrency,
             requests_per_minute: None,
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
         }
     }
 }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_there_once_and_addresses_end_without_a_slash() {
+    fn names_are_unique_and_addresses_have_no_trailing_slash() {
         for (index, provider) in BUILT_IN.iter().enumerate() {
             let first = BUILT_IN.iter().position(|one| one.name == provider.name);
             assert_eq!(first, Some(index));

@@ -2,7 +2,7 @@
 
 use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::provider::ModelDefinition;
-use cleveragents_engine::definitions::{DefinitionErrors, Source, read_models};
+use cleveragents_engine::definitions::{DefinitionErrors, DefinitionSource, read_models};
 use cleveragents_engine::ports::models::ModelFacts;
 
 /// The shipped part, in the same format as a user's file.
@@ -14,21 +14,24 @@ const ANSWER_TOKENS: u64 = 4_096;
 
 /// Statements about models, the user's first.
 #[derive(Debug)]
-pub(crate) struct Catalogue {
-    stated: Vec<ModelDefinition>,
+pub(crate) struct ModelCatalogue {
+    user_defined: Vec<ModelDefinition>,
     shipped: Vec<ModelDefinition>,
 }
 
-impl Catalogue {
+impl ModelCatalogue {
     pub(crate) fn new(stated: Vec<ModelDefinition>) -> Result<Self, DefinitionErrors> {
-        let source = Source::new("the list of known models", SHIPPED);
+        let source = DefinitionSource::new("the list of known models", SHIPPED);
         let shipped = read_models(&source, &|_| None)?.models;
-        Ok(Self { stated, shipped })
+        Ok(Self {
+            user_defined: stated,
+            shipped,
+        })
     }
 
     /// What is known of a model, each fact from whoever states it first.
     pub(crate) fn facts(&self, choice: &ModelChoice) -> ModelFacts {
-        let stated = self.stated.iter().find(|it| it.choice == *choice);
+        let stated = self.user_defined.iter().find(|it| it.choice == *choice);
         let shipped = self
             .shipped
             .iter()
@@ -47,21 +50,21 @@ impl Catalogue {
     }
 
     /// The models of a provider that somebody knows, in order of preference.
-    pub(crate) fn of(&self, provider: &str) -> impl Iterator<Item = &ModelChoice> {
-        let all = self.stated.iter().chain(&self.shipped);
+    pub(crate) fn models_of(&self, provider: &str) -> impl Iterator<Item = &ModelChoice> {
+        let all = self.user_defined.iter().chain(&self.shipped);
         all.map(|it| &it.choice)
             .filter(move |choice| choice.provider == provider)
     }
 }
 
 /// Whether `asked` is `known`, or one dated version of it, such as `gpt-5-2025-08-07`.
-fn is_version(asked: &ModelChoice, known: &ModelChoice) -> bool {
-    let rest = asked.model.strip_prefix(&known.model);
+fn is_version(requested: &ModelChoice, known: &ModelChoice) -> bool {
+    let rest = requested.model.strip_prefix(&known.model);
     let is_date = |rest: &str| {
         let digits = rest.chars().filter(char::is_ascii_digit).count();
         digits >= 6 && rest.chars().all(|c| c.is_ascii_digit() || c == '-')
     };
-    asked.provider == known.provider
+    requested.provider == known.provider
         && rest.is_some_and(|rest| rest.is_empty() || rest == "-latest" || is_date(rest))
 }
 
@@ -76,8 +79,8 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_list_can_be_read_and_states_everything() {
-        let catalogue = Catalogue::new(Vec::new()).unwrap();
+    fn the_shipped_list_is_valid_and_complete() {
+        let catalogue = ModelCatalogue::new(Vec::new()).unwrap();
         assert!(catalogue.shipped.len() > 5);
         for known in &catalogue.shipped {
             let facts = catalogue.facts(&known.choice);
@@ -88,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_dated_version_is_the_model_and_a_longer_name_is_not() {
-        let catalogue = Catalogue::new(Vec::new()).unwrap();
+        let catalogue = ModelCatalogue::new(Vec::new()).unwrap();
         let price = |text: &str| catalogue.facts(&choice(text)).price;
         assert_eq!(price("openai/gpt-5-2025-08-07"), price("openai/gpt-5"));
         assert_ne!(price("openai/gpt-5-mini"), price("openai/gpt-5"));
@@ -99,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_states_wins_and_the_rest_is_kept() {
+    fn user_definitions_override_shipped_ones() {
         let free = Price {
             input: 0.0,
             output: 0.0,
@@ -118,11 +121,11 @@ mod tests {
             context_tokens: Some(2048),
             answer_tokens: None,
         };
-        let catalogue = Catalogue::new(vec![stated, small]).unwrap();
+        let catalogue = ModelCatalogue::new(vec![stated, small]).unwrap();
         let facts = catalogue.facts(&choice("openai/gpt-5"));
         assert_eq!((facts.price, facts.context_tokens), (Some(free), 400_000));
         assert_eq!(catalogue.facts(&choice("openai/tiny")).answer_tokens, 512);
-        let first = catalogue.of("openai").next();
+        let first = catalogue.models_of("openai").next();
         assert_eq!(first, Some(&choice("openai/gpt-5")));
     }
 }

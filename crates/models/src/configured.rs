@@ -12,17 +12,17 @@ use cleveragents_engine::ports::models::{
 };
 use reqwest::{Client, RequestBuilder};
 
-use crate::catalogue::Catalogue;
-use crate::gate::Gate;
+use crate::catalogue::ModelCatalogue;
+use crate::limiter::RequestLimiter;
 use crate::scripted::ScriptedModel;
 use crate::secret::Secret;
-use crate::settings::{Access, ModelSettings, ProviderSettings, Proxies, Standing};
+use crate::settings::{ModelSettings, ProviderAccess, ProviderSettings, ProviderStatus, Proxies};
 use crate::tokens::Vocabulary;
-use crate::wire::answer::Answer;
+use crate::wire::answer::AnswerAssembler;
 use crate::wire::client;
-use crate::wire::exchange::{self, Attempt};
-use crate::wire::failure::Teller;
-use crate::wire::reader::{Decoder, Reader};
+use crate::wire::exchange::{self, RequestAttempt};
+use crate::wire::failure::ErrorReporter;
+use crate::wire::reader::{AnswerReader, Decoder};
 use crate::wire::tool_names::ToolNames;
 use crate::{anthropic, openai};
 
@@ -33,7 +33,7 @@ const SCRIPTED: &str = "scripted";
 #[derive(Debug)]
 pub struct ConfiguredModels {
     settings: ModelSettings,
-    catalogue: Catalogue,
+    catalogue: ModelCatalogue,
     /// In the order of the settings.
     providers: Vec<Arc<Provider>>,
 }
@@ -42,7 +42,7 @@ pub struct ConfiguredModels {
 struct Provider {
     settings: ProviderSettings,
     proxies: Proxies,
-    gate: Arc<Gate>,
+    limiter: Arc<RequestLimiter>,
     clock: Arc<dyn Clock>,
     /// Built when the first model is opened: certificates take a while to load.
     client: OnceLock<Client>,
@@ -57,10 +57,10 @@ impl fmt::Debug for Provider {
 impl ConfiguredModels {
     /// Nothing is opened, connected or loaded yet.
     pub fn new(settings: ModelSettings) -> Result<Self, DefinitionErrors> {
-        let catalogue = Catalogue::new(settings.models.clone())?;
+        let catalogue = ModelCatalogue::new(settings.models.clone())?;
         let provider = |it: &ProviderSettings| {
             Arc::new(Provider {
-                gate: Arc::new(Gate::new(it.concurrency, it.requests_per_minute)),
+                limiter: Arc::new(RequestLimiter::new(it.concurrency, it.requests_per_minute)),
                 settings: it.clone(),
                 proxies: settings.proxies.clone(),
                 clock: Arc::clone(&settings.clock),
@@ -106,19 +106,19 @@ impl Models for ConfiguredModels {
 
     fn configured(&self) -> Vec<ModelChoice> {
         let is_ready = |provider: &&Arc<Provider>| {
-            provider.settings.standing == Standing::Configured
-                && !matches!(provider.settings.access, Access::Missing { .. })
+            provider.settings.status == ProviderStatus::Configured
+                && !matches!(provider.settings.access, ProviderAccess::Missing { .. })
                 && provider.settings.base_url.is_some()
         };
         let ready: Vec<&Arc<Provider>> = self.providers.iter().filter(is_ready).collect();
         let is_open = |choice: &&ModelChoice| {
             let name = choice.provider.as_str();
-            name == SCRIPTED || self.provider(name).is_some_and(Provider::can_be_asked)
+            name == SCRIPTED || self.provider(name).is_some_and(Provider::is_usable)
         };
         let preferred = self.settings.preferred.iter().filter(is_open);
         let known = ready
             .iter()
-            .flat_map(|provider| self.catalogue.of(&provider.settings.name));
+            .flat_map(|provider| self.catalogue.models_of(&provider.settings.name));
         let mut choices: Vec<ModelChoice> = Vec::new();
         for choice in preferred.chain(known) {
             if !choices.contains(choice) {
@@ -130,19 +130,19 @@ impl Models for ConfiguredModels {
 }
 
 impl Provider {
-    fn can_be_asked(self: &Arc<Self>) -> bool {
-        let has_key = !matches!(self.settings.access, Access::Missing { .. });
+    fn is_usable(self: &Arc<Self>) -> bool {
+        let has_key = !matches!(self.settings.access, ProviderAccess::Missing { .. });
         has_key && self.settings.base_url.is_some()
     }
 
-    fn teller(&self) -> Teller {
+    fn error_reporter(&self) -> ErrorReporter {
         let key = match &self.settings.access {
-            Access::Key(key) => Some(key.clone()),
-            Access::Free | Access::Missing { .. } => None,
+            ProviderAccess::Key(key) => Some(key.clone()),
+            ProviderAccess::Free | ProviderAccess::Missing { .. } => None,
         };
         let proxies = [&self.proxies.http, &self.proxies.https];
         let proxies = proxies.into_iter().flatten().cloned();
-        Teller {
+        ErrorReporter {
             provider: self.settings.name.clone(),
             secrets: key.into_iter().chain(proxies).collect(),
         }
@@ -152,8 +152,9 @@ impl Provider {
         if let Some(client) = self.client.get() {
             return Ok(client.clone());
         }
-        let patience = &self.settings.patience;
-        let client = client::build(base_url, patience, &self.proxies, &self.teller())?;
+        let timeouts = &self.settings.timeouts;
+        let client =
+            client::build_client(base_url, timeouts, &self.proxies, &self.error_reporter())?;
         Ok(self.client.get_or_init(|| client).clone())
     }
 }
@@ -166,13 +167,13 @@ struct HttpModel {
     client: Client,
     url: String,
     key: Option<Secret>,
-    language: Language,
+    protocol: WireProtocol,
     vocabulary: Vocabulary,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Language {
-    OpenAi(openai::Dialect),
+enum WireProtocol {
+    OpenAi(openai::OpenAiDialect),
     Anthropic,
 }
 
@@ -181,9 +182,11 @@ impl HttpModel {
         let settings = &provider.settings;
         let name = &settings.name;
         let key = match &settings.access {
-            Access::Free => None,
-            Access::Key(key) => Some(key.clone()),
-            Access::Missing { wanted } => {
+            ProviderAccess::Free => None,
+            ProviderAccess::Key(key) => Some(key.clone()),
+            ProviderAccess::Missing {
+                expected_variable: wanted,
+            } => {
                 let what =
                     format!("{name} needs a key and none is set; it is looked for in {wanted}");
                 return Err(unavailable(what));
@@ -193,32 +196,32 @@ impl HttpModel {
             let what = format!("{name} needs a `base_url` in models.yaml");
             return Err(unavailable(what));
         };
-        if !is_address(base_url) {
+        if !is_http_url(base_url) {
             let what = "its address is none; one such as https://example.org/v1 is needed";
             return Err(unavailable(format!("{name}: {what}")));
         }
         let base_url = base_url.trim_end_matches('/');
-        let (language, path) = match settings.kind {
-            ProviderKind::Anthropic => (Language::Anthropic, anthropic::PATH),
+        let (protocol, path) = match settings.kind {
+            ProviderKind::Anthropic => (WireProtocol::Anthropic, anthropic::PATH),
             ProviderKind::OpenAi | ProviderKind::Scripted => {
-                let dialect = openai::Dialect::of(base_url);
-                (Language::OpenAi(dialect), openai::PATH)
+                let dialect = openai::OpenAiDialect::from_base_url(base_url);
+                (WireProtocol::OpenAi(dialect), openai::PATH)
             }
         };
-        let vocabulary = match language {
-            Language::OpenAi(_) => Vocabulary::of_openai(&facts.choice.model),
-            Language::Anthropic => Vocabulary::Unknown,
+        let vocabulary = match protocol {
+            WireProtocol::OpenAi(_) => Vocabulary::for_openai_model(&facts.choice.model),
+            WireProtocol::Anthropic => Vocabulary::Unknown,
         };
         // People write Anthropic's address with and without its version.
-        let root = match language {
-            Language::Anthropic => base_url.trim_end_matches("/v1"),
-            Language::OpenAi(_) => base_url,
+        let root = match protocol {
+            WireProtocol::Anthropic => base_url.trim_end_matches("/v1"),
+            WireProtocol::OpenAi(_) => base_url,
         };
         Ok(Self {
             client: provider.client(base_url)?,
             url: format!("{root}{path}"),
             key,
-            language,
+            protocol,
             vocabulary,
             facts,
             provider,
@@ -228,25 +231,28 @@ impl HttpModel {
     fn request(&self, request: &ModelRequest) -> RequestBuilder {
         let (model, answer_tokens) = (&self.facts.choice.model, self.facts.answer_tokens);
         let builder = self.client.post(&self.url);
-        let (builder, body) = match self.language {
-            Language::OpenAi(dialect) => {
+        let (builder, body) = match self.protocol {
+            WireProtocol::OpenAi(dialect) => {
                 let builder = match &self.key {
                     Some(key) => builder.bearer_auth(key.expose()),
                     None => builder,
                 };
                 (
                     builder,
-                    openai::body(model, request, dialect, answer_tokens),
+                    openai::request_body(model, request, dialect, answer_tokens),
                 )
             }
-            Language::Anthropic => {
+            WireProtocol::Anthropic => {
                 let (name, version) = anthropic::VERSION;
                 let builder = builder.header(name, version);
                 let builder = match &self.key {
-                    Some(key) => builder.header("x-api-key", sensitive(key)),
+                    Some(key) => builder.header("x-api-key", sensitive_header(key)),
                     None => builder,
                 };
-                (builder, anthropic::body(model, request, answer_tokens))
+                (
+                    builder,
+                    anthropic::request_body(model, request, answer_tokens),
+                )
             }
         };
         builder
@@ -255,16 +261,19 @@ impl HttpModel {
             .body(body.to_string())
     }
 
-    fn reader(&self, request: &ModelRequest) -> Reader {
-        let (decoder, text_tool): (Box<dyn Decoder>, _) = match self.language {
-            Language::OpenAi(_) => (Box::new(openai::ChatDecoder::default()), None),
-            Language::Anthropic => {
+    fn reader(&self, request: &ModelRequest) -> AnswerReader {
+        let (decoder, text_tool): (Box<dyn Decoder>, _) = match self.protocol {
+            WireProtocol::OpenAi(_) => (Box::new(openai::ChatDecoder::default()), None),
+            WireProtocol::Anthropic => {
                 let tool = request.output_schema.as_ref();
                 let tool = tool.map(|_| anthropic::TEXT_TOOL);
                 (Box::new(anthropic::MessagesDecoder::default()), tool)
             }
         };
-        Reader::new(decoder, Answer::new(ToolNames::of(request), text_tool))
+        AnswerReader::new(
+            decoder,
+            AnswerAssembler::new(ToolNames::from_request(request), text_tool),
+        )
     }
 }
 
@@ -273,31 +282,31 @@ impl Model for HttpModel {
         &self.facts
     }
 
-    fn count(&self, request: &ModelRequest) -> u64 {
+    fn count_tokens(&self, request: &ModelRequest) -> u64 {
         self.vocabulary.count_request(request)
     }
 
     fn stream(&self, request: &ModelRequest, _ordinal: u64) -> ModelStream {
-        exchange::stream(Attempt {
+        exchange::stream(RequestAttempt {
             request: self.request(request),
             reader: self.reader(request),
-            gate: Arc::clone(&self.provider.gate),
-            patience: self.provider.settings.patience,
-            teller: self.provider.teller(),
+            limiter: Arc::clone(&self.provider.limiter),
+            timeouts: self.provider.settings.timeouts,
+            reporter: self.provider.error_reporter(),
             clock: Arc::clone(&self.provider.clock),
         })
     }
 }
 
 /// The address may hold a password, so what is wrong with it is not repeated.
-fn is_address(text: &str) -> bool {
+fn is_http_url(text: &str) -> bool {
     let is_web = |url: &reqwest::Url| matches!(url.scheme(), "http" | "https");
     reqwest::Url::parse(text).is_ok_and(|url| is_web(&url) && url.has_host())
 }
 
 /// A header that is not shown when requests are. A key that is no header goes nowhere, and the
 /// provider says that it is missing.
-fn sensitive(key: &Secret) -> reqwest::header::HeaderValue {
+fn sensitive_header(key: &Secret) -> reqwest::header::HeaderValue {
     let header = reqwest::header::HeaderValue::from_str(key.expose());
     let mut header = header.unwrap_or(reqwest::header::HeaderValue::from_static(""));
     header.set_sensitive(true);

@@ -10,7 +10,7 @@ mod anthropic;
 mod built_in;
 mod catalogue;
 mod configured;
-mod gate;
+mod limiter;
 mod openai;
 mod scripted;
 mod secret;
@@ -22,5 +22,6 @@ pub use built_in::{BUILT_IN, BuiltInProvider};
 pub use configured::ConfiguredModels;
 pub use secret::Secret;
 pub use settings::{
-    Access, ModelSettings, Patience, ProviderSettings, Proxies, ScriptSettings, Standing,
+    ModelSettings, ProviderAccess, ProviderSettings, ProviderStatus, Proxies, ScriptSettings,
+    Timeouts,
 };

@@ -3,7 +3,7 @@
 mod request;
 mod stream;
 
-pub(crate) use request::{Dialect, body, call_id};
+pub(crate) use request::{OpenAiDialect, call_id, request_body};
 pub(crate) use stream::ChatDecoder;
 
 /// What is asked for, behind the base address.

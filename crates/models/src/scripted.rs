@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use cleveragents_domain::model::{FinishReason, ModelChoice, ModelRequest, Usage};
 use cleveragents_domain::script::{FaultKind, ModelScript, ScriptFault, ScriptTurn};
-use cleveragents_engine::definitions::{SOURCE_MAXIMUM, Source, read_script};
+use cleveragents_engine::definitions::{DefinitionSource, SOURCE_MAXIMUM, read_script};
 use cleveragents_engine::ports::models::{
     Delta, Model, ModelError, ModelErrorKind, ModelFacts, ModelStream,
 };
@@ -22,9 +22,9 @@ use crate::settings::ScriptSettings;
 use crate::tokens::Vocabulary;
 
 /// How many characters of a text are one part of the answer.
-const PART: usize = 24;
+const PART_CHARACTERS: usize = 24;
 /// How long each part of a slow answer takes if the script does not say.
-const SLOW: Duration = Duration::from_millis(100);
+const SLOW_PART_DELAY: Duration = Duration::from_millis(100);
 /// What a slow turn says that has nothing to say.
 const SLOW_TEXT: &str = "This answer takes its time, and then it is there.";
 
@@ -36,7 +36,7 @@ pub(crate) struct ScriptedModel {
 }
 
 /// One thing that a stream does: wait, then give a part or fail.
-type Step = (Duration, Result<Delta, ModelError>);
+type ScriptStep = (Duration, Result<Delta, ModelError>);
 
 impl ScriptedModel {
     /// Reads the script that `choice` names.
@@ -45,13 +45,13 @@ impl ScriptedModel {
         settings: &ScriptSettings,
     ) -> Result<Self, ModelError> {
         let path = settings.folder.join(&choice.model);
-        let bytes = bytes_of(&path).map_err(|error| {
+        let bytes = read_script_bytes(&path).map_err(|error| {
             let what = format!("the script {} cannot be read: {error}", choice.model);
-            failed(ModelErrorKind::Unavailable, what)
+            model_error(ModelErrorKind::Unavailable, what)
         })?;
-        let source = Source::new(&choice.model, &bytes);
+        let source = DefinitionSource::new(&choice.model, &bytes);
         let script = read_script(&source, &*settings.variables)
-            .map_err(|errors| failed(ModelErrorKind::Unavailable, errors.to_string()))?;
+            .map_err(|errors| model_error(ModelErrorKind::Unavailable, errors.to_string()))?;
         Ok(Self {
             facts: ModelFacts {
                 choice: choice.clone(),
@@ -63,32 +63,32 @@ impl ScriptedModel {
         })
     }
 
-    fn steps(&self, request: &ModelRequest, ordinal: u64) -> VecDeque<Step> {
+    fn steps(&self, request: &ModelRequest, ordinal: u64) -> VecDeque<ScriptStep> {
         let turns = &self.script.turns;
         let place = usize::try_from(ordinal).unwrap_or(usize::MAX);
         let Some(turn) = turns.get(place) else {
             let what = format!(
                 "the script {} has {} and was asked for turn {}",
                 self.facts.choice.model,
-                counted(turns.len()),
+                format_turn_count(turns.len()),
                 ordinal.saturating_add(1),
             );
-            let error = failed(ModelErrorKind::InvalidRequest, what);
+            let error = model_error(ModelErrorKind::InvalidRequest, what);
             return VecDeque::from([(Duration::ZERO, Err(error))]);
         };
         match turn.fault {
-            None => self.answer(request, turn),
-            Some(fault) => self.fault(request, turn, fault),
+            None => self.answer_steps(request, turn),
+            Some(fault) => self.fault_steps(request, turn, fault),
         }
     }
 
-    fn answer(&self, request: &ModelRequest, turn: &ScriptTurn) -> VecDeque<Step> {
+    fn answer_steps(&self, request: &ModelRequest, turn: &ScriptTurn) -> VecDeque<ScriptStep> {
         let calls = turn
             .tool_calls
             .iter()
             .enumerate()
             .flat_map(|(index, call)| {
-                let parts = pieces(&call.arguments);
+                let parts = split_text(&call.arguments);
                 let name = Delta::ToolCall {
                     index,
                     tool: Some(call.tool.clone()),
@@ -105,7 +105,7 @@ impl ScriptedModel {
             true => FinishReason::Stop,
             false => FinishReason::ToolCalls,
         };
-        let deltas = pieces(&turn.text)
+        let deltas = split_text(&turn.text)
             .into_iter()
             .map(Delta::Text)
             .chain(calls)
@@ -113,19 +113,19 @@ impl ScriptedModel {
                 Delta::Usage(self.usage(request, turn)),
                 Delta::Finished(finish),
             ]);
-        let mut steps: VecDeque<Step> = deltas.map(|it| (Duration::ZERO, Ok(it))).collect();
+        let mut steps: VecDeque<ScriptStep> = deltas.map(|it| (Duration::ZERO, Ok(it))).collect();
         if let Some(first) = steps.front_mut() {
             first.0 = turn.delay;
         }
         steps
     }
 
-    fn fault(
+    fn fault_steps(
         &self,
         request: &ModelRequest,
         turn: &ScriptTurn,
         fault: ScriptFault,
-    ) -> VecDeque<Step> {
+    ) -> VecDeque<ScriptStep> {
         let (kind, what) = match fault.kind {
             FaultKind::RateLimit => (ModelErrorKind::RateLimit, "too many requests"),
             FaultKind::Timeout => (ModelErrorKind::Timeout, "no answer in time"),
@@ -138,15 +138,15 @@ impl ScriptedModel {
                 ModelErrorKind::Malformed,
                 "an event of the stream cannot be read",
             ),
-            FaultKind::Slow => return self.slowly(request, turn, fault),
+            FaultKind::Slow => return self.slow_steps(request, turn, fault),
         };
         let error = ModelError {
             retry_after: fault.retry_after,
-            ..failed(kind, format!("scripted: {what}"))
+            ..model_error(kind, format!("scripted: {what}"))
         };
         let mut steps = VecDeque::new();
         if fault.kind.has_parts() {
-            steps = self.answer(request, &with_text(turn));
+            steps = self.answer_steps(request, &with_text(turn));
             // The last part of an answer is that it is finished, and the one before what it used:
             // half of the rest arrives.
             steps.truncate(steps.len().saturating_sub(2).div_ceil(2));
@@ -160,15 +160,15 @@ impl ScriptedModel {
     }
 
     /// The whole answer, with a pause before every part.
-    fn slowly(
+    fn slow_steps(
         &self,
         request: &ModelRequest,
         turn: &ScriptTurn,
         fault: ScriptFault,
-    ) -> VecDeque<Step> {
+    ) -> VecDeque<ScriptStep> {
         let delay = Some(turn.delay).filter(|delay| !delay.is_zero());
-        let pause = fault.retry_after.or(delay).unwrap_or(SLOW);
-        let mut steps = self.answer(request, &with_text(turn));
+        let pause = fault.retry_after.or(delay).unwrap_or(SLOW_PART_DELAY);
+        let mut steps = self.answer_steps(request, &with_text(turn));
         for (wait, _) in &mut steps {
             *wait = pause;
         }
@@ -181,7 +181,7 @@ impl ScriptedModel {
             let calls = turn.tool_calls.iter();
             let calls: u64 = calls.map(|it| count(&it.tool) + count(&it.arguments)).sum();
             Usage {
-                input_tokens: self.count(request),
+                input_tokens: self.count_tokens(request),
                 output_tokens: count(&turn.text) + calls,
                 ..Usage::default()
             }
@@ -194,7 +194,7 @@ impl Model for ScriptedModel {
         &self.facts
     }
 
-    fn count(&self, request: &ModelRequest) -> u64 {
+    fn count_tokens(&self, request: &ModelRequest) -> u64 {
         Vocabulary::Rough.count_request(request)
     }
 
@@ -220,20 +220,23 @@ fn with_text(turn: &ScriptTurn) -> ScriptTurn {
 }
 
 /// A text in several parts, as models send it.
-fn pieces(text: &str) -> Vec<String> {
+fn split_text(text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
-    characters.chunks(PART).map(String::from_iter).collect()
+    characters
+        .chunks(PART_CHARACTERS)
+        .map(String::from_iter)
+        .collect()
 }
 
 /// The file up to a byte more than a script may have: whoever reads the script says that then.
-fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
+fn read_script_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = SOURCE_MAXIMUM as u64 + 1;
     File::open(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn failed(kind: ModelErrorKind, message: String) -> ModelError {
+fn model_error(kind: ModelErrorKind, message: String) -> ModelError {
     ModelError {
         kind,
         message,
@@ -241,7 +244,7 @@ fn failed(kind: ModelErrorKind, message: String) -> ModelError {
     }
 }
 
-fn counted(turns: usize) -> String {
+fn format_turn_count(turns: usize) -> String {
     match turns {
         1 => "1 turn".to_owned(),
         turns => format!("{turns} turns"),

@@ -20,7 +20,7 @@ impl Secret {
     }
 
     /// `text` without this secret: servers repeat what they were sent.
-    pub(crate) fn hide_in(&self, text: &str) -> String {
+    pub(crate) fn redact(&self, text: &str) -> String {
         match self.0.is_empty() {
             true => text.to_owned(),
             false => text.replace(&self.0, MASK),
@@ -51,7 +51,7 @@ mod tests {
             format!("{secret} {secret:?} {secret:#?}"),
             [MASK; 3].join(" ")
         );
-        assert_eq!(secret.hide_in("key sk-hunter2!"), "key «secret»!");
-        assert_eq!(Secret::new("").hide_in("as it is"), "as it is");
+        assert_eq!(secret.redact("key sk-hunter2!"), "key «secret»!");
+        assert_eq!(Secret::new("").redact("as it is"), "as it is");
     }
 }

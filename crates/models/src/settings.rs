@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleveragents_domain::model::ModelChoice;
-use cleveragents_domain::provider::{ModelDefinition, PatienceDefinition, ProviderKind};
+use cleveragents_domain::provider::{ModelDefinition, ProviderKind, TimeoutsDefinition};
 use cleveragents_engine::ports::Clock;
 
 use crate::secret::Secret;
@@ -33,39 +33,39 @@ pub struct ProviderSettings {
     pub kind: ProviderKind,
     /// Where it answers; without it nothing can be asked.
     pub base_url: Option<String>,
-    pub access: Access,
-    pub standing: Standing,
+    pub access: ProviderAccess,
+    pub status: ProviderStatus,
     /// How many requests of this process may be under way at once.
     pub concurrency: u32,
     /// How many requests this process may make in any minute.
     pub requests_per_minute: Option<u32>,
-    pub patience: Patience,
+    pub timeouts: Timeouts,
 }
 
 /// What a provider wants to see first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Access {
+pub enum ProviderAccess {
     /// Nothing: it serves whoever reaches it.
     Free,
     Key(Secret),
     /// A key that nobody set; this says where it is looked for.
     Missing {
-        wanted: String,
+        expected_variable: String,
     },
 }
 
 /// Whether a provider counts as set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum ProviderStatus {
     /// Its key or its address was given.
     Configured,
     /// Nobody said anything about it. It may still be named.
-    Known,
+    NotConfigured,
 }
 
 /// How long a provider is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct Timeouts {
     /// For a connection.
     pub connect: Duration,
     /// For the first part of an answer.
@@ -73,42 +73,42 @@ pub struct Patience {
     /// From one part to the next, whatever it is.
     pub between_parts: Duration,
     /// For a whole answer.
-    pub whole: Duration,
+    pub total: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
             first_part: Duration::from_secs(300),
             between_parts: Duration::from_secs(120),
-            whole: Duration::from_secs(1800),
+            total: Duration::from_secs(1800),
         }
     }
 }
 
-impl Patience {
+impl Timeouts {
     /// This, but as `stated` where it says anything.
     #[must_use]
-    pub fn with(self, stated: PatienceDefinition) -> Self {
+    pub fn override_with(self, overrides: TimeoutsDefinition) -> Self {
         Self {
-            connect: stated.connect.unwrap_or(self.connect),
-            first_part: stated.first_part.unwrap_or(self.first_part),
-            between_parts: stated.between_parts.unwrap_or(self.between_parts),
-            whole: stated.whole.unwrap_or(self.whole),
+            connect: overrides.connect.unwrap_or(self.connect),
+            first_part: overrides.first_part.unwrap_or(self.first_part),
+            between_parts: overrides.between_parts.unwrap_or(self.between_parts),
+            total: overrides.whole.unwrap_or(self.total),
         }
     }
 }
 
 /// What a variable is; nothing if it is not set.
-type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
+type VariableLookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// Where scripts are, and what `${VAR}` in them means.
 #[derive(Clone)]
 pub struct ScriptSettings {
     /// The folder that paths which are not absolute start from.
     pub folder: PathBuf,
-    pub variables: Arc<Lookup>,
+    pub variables: Arc<VariableLookup>,
 }
 
 impl fmt::Debug for ScriptSettings {
@@ -125,5 +125,5 @@ pub struct Proxies {
     pub http: Option<Secret>,
     pub https: Option<Secret>,
     /// Hosts that are asked without one, separated by commas.
-    pub except: Option<String>,
+    pub no_proxy: Option<String>,
 }

@@ -30,7 +30,7 @@ pub(crate) enum Vocabulary {
 
 impl Vocabulary {
     /// The vocabulary of a model of OpenAI's; whoever else uses its names is believed too.
-    pub(crate) fn of_openai(model: &str) -> Self {
+    pub(crate) fn for_openai_model(model: &str) -> Self {
         let is_older = ["gpt-4-", "gpt-3.5"].iter().any(|it| model.starts_with(it));
         let is_newer = ["gpt-", "o1", "o3", "o4", "chatgpt-"];
         match model {
@@ -43,17 +43,21 @@ impl Vocabulary {
 
     /// The most tokens a text may be.
     pub(crate) fn count(self, text: &str) -> u64 {
-        let exact = |tokenizer: &Tokenizer| whole(tokenizer.count(text));
+        let exact = |tokenizer: &Tokenizer| to_u64(tokenizer.count(text));
         match self {
             Self::O200k => exact(bpe_openai::o200k_base()),
             Self::Unknown => with_margin(text, exact(bpe_openai::o200k_base())),
-            Self::Rough => whole(text.len()).div_ceil(3),
+            Self::Rough => to_u64(text.len()).div_ceil(3),
         }
     }
 
     /// The most tokens a request may be.
     pub(crate) fn count_request(self, request: &ModelRequest) -> u64 {
-        let messages: u64 = request.messages.iter().map(|it| self.message(it)).sum();
+        let messages: u64 = request
+            .messages
+            .iter()
+            .map(|it| self.count_message(it))
+            .sum();
         let tools = request.tools.iter().map(|tool| {
             let texts = [
                 tool.name.to_string(),
@@ -71,7 +75,7 @@ impl Vocabulary {
         REQUEST_OVERHEAD + messages + tools + schema
     }
 
-    fn message(self, message: &ModelMessage) -> u64 {
+    fn count_message(self, message: &ModelMessage) -> u64 {
         let text = match message {
             ModelMessage::System { text }
             | ModelMessage::User { text }
@@ -91,11 +95,11 @@ impl Vocabulary {
 /// that is no ASCII (small vocabularies fall back to bytes).
 fn with_margin(text: &str, count: u64) -> u64 {
     let is_costly = |byte: &u8| byte.is_ascii_digit() || !byte.is_ascii();
-    let costly = whole(text.bytes().filter(is_costly).count());
-    (count + (count * 4).div_ceil(10) + costly).min(whole(text.len()))
+    let costly = to_u64(text.bytes().filter(is_costly).count());
+    (count + (count * 4).div_ceil(10) + costly).min(to_u64(text.len()))
 }
 
-fn whole(count: usize) -> u64 {
+fn to_u64(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
@@ -121,12 +125,12 @@ mod tests {
             ("gpt-3.5-turbo", Vocabulary::Unknown),
             ("qwen3-coder", Vocabulary::Unknown),
         ] {
-            assert_eq!(Vocabulary::of_openai(model), vocabulary, "{model}");
+            assert_eq!(Vocabulary::for_openai_model(model), vocabulary, "{model}");
         }
     }
 
     #[test]
-    fn what_is_unknown_is_more_but_never_more_than_bytes() {
+    fn unknown_vocabularies_count_more_but_never_above_bytes() {
         for text in [
             "",
             "fn main() {}",
@@ -138,7 +142,7 @@ mod tests {
                 Vocabulary::O200k.count(text),
                 Vocabulary::Unknown.count(text),
             );
-            assert!(known <= unknown && unknown <= whole(text.len()), "{text}");
+            assert!(known <= unknown && unknown <= to_u64(text.len()), "{text}");
         }
     }
 }

@@ -12,4 +12,4 @@ pub(crate) mod sse;
 pub(crate) mod tool_names;
 
 #[cfg(test)]
-pub(crate) mod cutting;
+pub(crate) mod stream_checks;

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cleveragents_domain::{AbsolutePath, Base, ResourcePath, ResourceType};
-use cleveragents_engine::ports::sandbox::{NewSandbox, Sandboxes, Touched};
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_domain::{AbsolutePath, BaseSource, ResourcePath, ResourceType};
+use cleveragents_engine::ports::sandbox::{NewSandbox, Sandboxes, TouchedPaths};
+use cleveragents_engine::ports::stop::StopSignal;
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 
 fn main() {
@@ -25,60 +25,64 @@ fn main() {
     let root = folder.path().canonicalize().unwrap();
     let user = root.join("user");
     make_repository(&user, files);
+    let sandboxes = open_sandboxes(&root);
+    let new = NewSandbox {
+        id: "01JZZZZZZZ0000000000000001".parse().unwrap(),
+        plan: "01JZZZZZZZ0000000000000002".parse().unwrap(),
+        resource: AbsolutePath::from_bytes(user.to_str().unwrap()).unwrap(),
+        resource_type: ResourceType::GitCheckout,
+        base: BaseSource::Head,
+        trusted_includes: Vec::new(),
+    };
+    let worktree = root.join("worktree");
+    let target = worktree.to_str().unwrap();
+    let add = ["worktree", "add", "-q", "--detach", target];
+    let theirs = measure_time("git worktree add", || git(&user, &add));
+    let ours = measure_time("create", || drop(sandboxes.create(&new).unwrap()));
+    print_ratio(ours, theirs);
+
+    let mut sandbox = sandboxes.open(new.id).unwrap();
+    let mut tree = sandbox.base().clone();
+    let change = |folder: &Path| std::fs::write(folder.join("dir1/file1"), "changed\n").unwrap();
+    change(&worktree);
+    let theirs = measure_time("git add -A && git write-tree", || {
+        git(&worktree, &["add", "-A"]);
+        git(&worktree, &["write-tree"]);
+    });
+    change(sandbox.tree());
+    let touched = TouchedPaths::Paths(vec![ResourcePath::from_bytes("dir1/file1").unwrap()]);
+    let ours = measure_time("capture, path known", || {
+        tree = sandbox
+            .capture(&tree, &touched, &StopSignal::new())
+            .unwrap()
+            .tree
+    });
+    print_ratio(ours, theirs);
+    std::fs::write(sandbox.tree().join("dir1/file1"), "changed again\n").unwrap();
+    let ours = measure_time("capture, nothing known", || {
+        tree = sandbox
+            .capture(&tree, &TouchedPaths::Unknown, &StopSignal::new())
+            .unwrap()
+            .tree;
+    });
+    print_ratio(ours, theirs);
+    let base = sandbox.base().clone();
+    measure_time("restore", || {
+        sandbox.restore(&base, &StopSignal::new()).unwrap()
+    });
+    measure_time("discard", || {
+        sandboxes.discard(new.id).unwrap();
+    });
+}
+
+fn open_sandboxes(root: &Path) -> LocalSandboxes {
     let settings = GitSettings {
         program: "git".into(),
         search_path: "/usr/local/bin:/usr/bin:/bin".into(),
         home: root.join("home"),
         timeout: Duration::from_secs(600),
     };
-    let sandboxes = LocalSandboxes::open(&root.join("data"), settings).unwrap();
-    let new = NewSandbox {
-        id: "01JZZZZZZZ0000000000000001".parse().unwrap(),
-        plan: "01JZZZZZZZ0000000000000002".parse().unwrap(),
-        resource: AbsolutePath::from_bytes(user.to_str().unwrap()).unwrap(),
-        resource_type: ResourceType::GitCheckout,
-        base: Base::Head,
-        trusted_includes: Vec::new(),
-    };
-    let worktree = root.join("worktree");
-    let add = [
-        "worktree",
-        "add",
-        "-q",
-        "--detach",
-        worktree.to_str().unwrap(),
-    ];
-    let theirs = time("git worktree add", || git(&user, &add));
-    let ours = time("create", || drop(sandboxes.create(&new).unwrap()));
-    ratio(ours, theirs);
-
-    let mut sandbox = sandboxes.open(new.id).unwrap();
-    let mut tree = sandbox.base().clone();
-    let change = |folder: &Path| std::fs::write(folder.join("dir1/file1"), "changed\n").unwrap();
-    change(&worktree);
-    let theirs = time("git add -A && git write-tree", || {
-        git(&worktree, &["add", "-A"]);
-        git(&worktree, &["write-tree"]);
-    });
-    change(sandbox.tree());
-    let touched = Touched::Paths(vec![ResourcePath::from_bytes("dir1/file1").unwrap()]);
-    let ours = time("capture, path known", || {
-        tree = sandbox.capture(&tree, &touched, &Stop::new()).unwrap().tree
-    });
-    ratio(ours, theirs);
-    std::fs::write(sandbox.tree().join("dir1/file1"), "changed again\n").unwrap();
-    let ours = time("capture, nothing known", || {
-        tree = sandbox
-            .capture(&tree, &Touched::Unknown, &Stop::new())
-            .unwrap()
-            .tree;
-    });
-    ratio(ours, theirs);
-    let base = sandbox.base().clone();
-    time("restore", || sandbox.restore(&base, &Stop::new()).unwrap());
-    time("discard", || {
-        sandboxes.discard(new.id).unwrap();
-    });
+    LocalSandboxes::open(&root.join("data"), settings).unwrap()
 }
 
 fn make_repository(path: &Path, files: usize) {
@@ -107,7 +111,7 @@ fn git(folder: &Path, arguments: &[&str]) {
     assert!(command.output().unwrap().status.success(), "{arguments:?}");
 }
 
-fn time(what: &str, work: impl FnOnce()) -> Duration {
+fn measure_time(what: &str, work: impl FnOnce()) -> Duration {
     let begun = Instant::now();
     work();
     let took = begun.elapsed();
@@ -115,7 +119,7 @@ fn time(what: &str, work: impl FnOnce()) -> Duration {
     took
 }
 
-fn ratio(ours: Duration, theirs: Duration) {
+fn print_ratio(ours: Duration, theirs: Duration) {
     println!(
         "{:32} {:8.2} ×",
         "  ours / theirs",

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use crate::repository::Repository;
+use crate::repository::UserRepository;
 
 /// Whose a lock is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum LockOwner {
     /// It was not created by a git of ours.
     Foreign,
     /// A process that is still at work may have created it.
-    AtWork,
+    Active,
     /// The git that created it is gone.
     Gone,
 }
@@ -30,7 +30,7 @@ pub(crate) enum LockOwner {
 /// belongs to this user and is no older than `since`, in seconds of the clock. Its git may be at work
 /// as long as a process has the file open or another git works in the repository. Git processes that
 /// this process started do not count: the caller has the repository's turn and knows what they do.
-pub(crate) fn owner_of(lock: &Path, since: i64, repository: &Repository) -> LockOwner {
+pub(crate) fn find_lock_owner(lock: &Path, since: i64, repository: &UserRepository) -> LockOwner {
     let Ok(found) = fs::symlink_metadata(lock) else {
         return LockOwner::Foreign;
     };
@@ -39,11 +39,11 @@ pub(crate) fn owner_of(lock: &Path, since: i64, repository: &Repository) -> Lock
     if !may_be_ours {
         return LockOwner::Foreign;
     }
-    let is_in_use = |it: &PathBuf| has_open(it, &found) || is_git_in(it, repository);
+    let is_in_use = |it: &PathBuf| has_open(it, &found) || is_git_in_repository(it, repository);
     match processes() {
         Some(all) if !all.iter().any(is_in_use) => LockOwner::Gone,
         // Without a list of processes nothing is known about them.
-        _ => LockOwner::AtWork,
+        _ => LockOwner::Active,
     }
 }
 
@@ -67,7 +67,7 @@ fn has_open(process: &Path, file: &Metadata) -> bool {
 }
 
 /// Whether a process is a git at work in this repository, other than one that we started.
-fn is_git_in(process: &Path, repository: &Repository) -> bool {
+fn is_git_in_repository(process: &Path, repository: &UserRepository) -> bool {
     let read = |name: &str| fs::read(process.join(name)).unwrap_or_default();
     let arguments = read("cmdline");
     let is_git = read("comm").trim_ascii_end() == b"git" && !is_child(process);
@@ -85,7 +85,7 @@ fn is_git_in(process: &Path, repository: &Repository) -> bool {
     let mut variables = environment.split(|byte| *byte == 0);
     is_named(&arguments)
         || variables.any(|it| it.starts_with(b"GIT_") && is_named(it))
-        || is_inside(process, repository)
+        || has_cwd_in(process, repository)
 }
 
 fn contains(text: &[u8], part: &[u8]) -> bool {
@@ -99,9 +99,9 @@ fn is_child(process: &Path) -> bool {
 }
 
 /// Whether the folder that a process works in belongs to this repository.
-fn is_inside(process: &Path, repository: &Repository) -> bool {
+fn has_cwd_in(process: &Path, repository: &UserRepository) -> bool {
     fs::read_link(process.join("cwd"))
         .ok()
-        .and_then(|folder| Repository::find(repository.git(), &folder).ok())
+        .and_then(|folder| UserRepository::find(repository.git(), &folder).ok())
         .is_some_and(|found| found.common_dir == repository.common_dir)
 }

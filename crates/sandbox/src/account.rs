@@ -13,41 +13,42 @@ use rustix::process::{Gid, Uid, geteuid};
 use serde::{Deserialize, Serialize};
 
 /// Numbers that neither people, services, directories nor containers use.
-const FIRST: u32 = 2_010_000_000;
-const COUNT: u32 = 1 << 20;
+const FIRST_UID: u32 = 2_010_000_000;
+const UID_COUNT: u32 = 1 << 20;
 
 /// The same in a container that has 65536 users: those between dynamic users and `nobody`.
-const FIRST_SMALL: u32 = 65_520;
-const COUNT_SMALL: u32 = 14;
+const FIRST_UID_SMALL: u32 = 65_520;
+const UID_COUNT_SMALL: u32 = 14;
 
 /// A user and the group of the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Account(u32);
+pub(crate) struct SandboxAccount(u32);
 
-impl Account {
+impl SandboxAccount {
     /// The user of the sandbox in this folder. There is none unless this process is root, nor
     /// where only one user exists: such a root is a plain user outside its namespace.
-    pub(crate) fn of_sandbox(folder: &Path) -> Option<Self> {
+    pub(crate) fn for_sandbox(folder: &Path) -> Option<Self> {
         if !geteuid().is_root() {
             return None;
         }
-        let users = Mapped::read("/proc/self/uid_map");
-        let groups = Mapped::read("/proc/self/gid_map");
-        let numbers = [(FIRST, COUNT), (FIRST_SMALL, COUNT_SMALL)];
-        let usable =
-            |(first, count): &(u32, u32)| users.has(*first, *count) && groups.has(*first, *count);
+        let users = UidMap::read("/proc/self/uid_map");
+        let groups = UidMap::read("/proc/self/gid_map");
+        let numbers = [(FIRST_UID, UID_COUNT), (FIRST_UID_SMALL, UID_COUNT_SMALL)];
+        let usable = |(first, count): &(u32, u32)| {
+            users.contains(*first, *count) && groups.contains(*first, *count)
+        };
         let (first, count) = numbers.into_iter().find(usable)?;
-        Some(Self(first + hash_of(folder) % count))
+        Some(Self(first + hash_sandbox_name(folder) % count))
     }
 
     /// Whether sandboxes have users of their own here.
-    pub(crate) fn exists() -> bool {
-        Self::of_sandbox(Path::new("sandbox")).is_some()
+    pub(crate) fn is_supported() -> bool {
+        Self::for_sandbox(Path::new("sandbox")).is_some()
     }
 
     /// Whether a user with this number can only be one of a sandbox.
-    pub(crate) fn is_of_a_sandbox(number: u32) -> bool {
-        let numbers = [(FIRST, COUNT), (FIRST_SMALL, COUNT_SMALL)];
+    pub(crate) fn is_sandbox_uid(number: u32) -> bool {
+        let numbers = [(FIRST_UID, UID_COUNT), (FIRST_UID_SMALL, UID_COUNT_SMALL)];
         numbers
             .iter()
             .any(|(first, count)| (*first..first + count).contains(&number))
@@ -63,7 +64,7 @@ impl Account {
 }
 
 /// Depends on the sandbox's own name only, so that a moved data directory changes nothing.
-fn hash_of(folder: &Path) -> u32 {
+fn hash_sandbox_name(folder: &Path) -> u32 {
     let name = folder.file_name().unwrap_or_default();
     let hash = blake3::hash(name.as_encoded_bytes());
     let [a, b, c, d, ..] = *hash.as_bytes();
@@ -71,9 +72,9 @@ fn hash_of(folder: &Path) -> u32 {
 }
 
 /// The numbers that exist in this user namespace: first and how many.
-struct Mapped(Vec<(u32, u32)>);
+struct UidMap(Vec<(u32, u32)>);
 
-impl Mapped {
+impl UidMap {
     fn read(path: &str) -> Self {
         Self::parse(&fs::read_to_string(path).unwrap_or_default())
     }
@@ -88,7 +89,7 @@ impl Mapped {
         Self(text.lines().filter_map(range).collect())
     }
 
-    fn has(&self, first: u32, count: u32) -> bool {
+    fn contains(&self, first: u32, count: u32) -> bool {
         let last = first.saturating_add(count);
         self.0
             .iter()
@@ -101,21 +102,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_user_exists_in_the_namespace_and_is_never_root() {
-        let all = Mapped::parse("         0          0 4294967295\n");
-        let container = Mapped::parse("0 100000 65536\n");
-        let alone = Mapped::parse("0 1000 1\n");
+    fn the_account_exists_and_is_never_root() {
+        let all = UidMap::parse("         0          0 4294967295\n");
+        let container = UidMap::parse("0 100000 65536\n");
+        let alone = UidMap::parse("0 1000 1\n");
         for (mapped, large, small) in [
             (all, true, true),
             (container, false, true),
             (alone, false, false),
         ] {
-            assert_eq!(mapped.has(FIRST, COUNT), large);
-            assert_eq!(mapped.has(FIRST_SMALL, COUNT_SMALL), small);
+            assert_eq!(mapped.contains(FIRST_UID, UID_COUNT), large);
+            assert_eq!(mapped.contains(FIRST_UID_SMALL, UID_COUNT_SMALL), small);
         }
-        let account = Account::of_sandbox(Path::new("/a/one"));
-        assert_eq!(account, Account::of_sandbox(Path::new("/b/one")));
-        assert!(account.is_none_or(|it| it.0 >= FIRST_SMALL));
-        assert!(account.is_none() || account != Account::of_sandbox(Path::new("/a/two")));
+        let account = SandboxAccount::for_sandbox(Path::new("/a/one"));
+        assert_eq!(account, SandboxAccount::for_sandbox(Path::new("/b/one")));
+        assert!(account.is_none_or(|it| it.0 >= FIRST_UID_SMALL));
+        assert!(account.is_none() || account != SandboxAccount::for_sandbox(Path::new("/a/two")));
     }
 }

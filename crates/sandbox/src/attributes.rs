@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cleveragents_engine::ports::sandbox::SandboxResult;
 
-use crate::git::Call;
+use crate::git::GitCall;
 
 /// An attribute that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,7 +88,7 @@ pub(crate) enum AutoCrlf {
 }
 
 impl AutoCrlf {
-    pub(crate) fn of(shaping: &[(String, String)]) -> Self {
+    pub(crate) fn from_settings(shaping: &[(String, String)]) -> Self {
         let setting = shaping.iter().find(|(key, _)| key == "core.autocrlf");
         match setting.map(|(_, value)| value.to_ascii_lowercase()) {
             Some(value) if !["false", "no", "off", "0", ""].contains(&value.as_str()) => Self::On,
@@ -98,8 +98,8 @@ impl AutoCrlf {
 }
 
 /// Asks git for the attributes of many paths in one run. `call` begins a run on the repository.
-pub(crate) fn of_paths(
-    call: impl FnOnce() -> Call,
+pub(crate) fn query_attributes(
+    call: impl FnOnce() -> GitCall,
     paths: &[&[u8]],
     attributes: &[Attribute],
 ) -> SandboxResult<BTreeMap<Vec<u8>, Attributes>> {

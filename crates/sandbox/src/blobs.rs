@@ -7,21 +7,21 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
 use rustix::fs::{FileType, fstat, readlinkat};
 
-use crate::beneath::{FileStat, in_folder, open_file, stat_beneath};
 use crate::entries::Content;
-use crate::files::{path_of, resource_path};
+use crate::files::{path_from_bytes, resource_path};
 use crate::new_objects::NewObjects;
 use crate::object_id::ObjectId;
-use crate::repository::text;
-use crate::stopping::UntilStopped;
+use crate::repository::trimmed_text;
+use crate::safe_fs::{FileStat, open_file, stat_at, with_parent};
+use crate::stop_reader::StoppableReader;
 use crate::store::PrivateStore;
 
 /// What is to be stored.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Source<'a> {
+pub(crate) enum BlobSource<'a> {
     /// The bytes of a file in the tree.
     File(&'a [u8]),
     /// Where a link in the tree points.
@@ -30,23 +30,23 @@ pub(crate) enum Source<'a> {
 
 /// A stored blob and the state of the file it was read from.
 #[derive(Debug, Clone)]
-pub(crate) struct Stored {
+pub(crate) struct StoredBlob {
     pub(crate) object: ObjectId,
     pub(crate) content: Content,
     pub(crate) stat: Option<FileStat>,
 }
 
 /// So many files are written one by one; more would fill the store with small files.
-const MOST_LOOSE: usize = 100;
+const MAX_LOOSE: usize = 100;
 
 /// Stores each source as it is, unless it is the object it is known to have been.
 pub(crate) fn store(
     private: &PrivateStore,
     root: BorrowedFd<'_>,
-    sources: &[(Source<'_>, Option<ObjectId>)],
+    sources: &[(BlobSource<'_>, Option<ObjectId>)],
     objects: &mut NewObjects,
-) -> SandboxResult<Vec<Stored>> {
-    match sources.len() <= MOST_LOOSE {
+) -> SandboxResult<Vec<StoredBlob>> {
+    match sources.len() <= MAX_LOOSE {
         false => store_many(private, root, sources),
         true => {
             let sources = sources.iter();
@@ -58,25 +58,25 @@ pub(crate) fn store(
 
 fn store_one(
     root: BorrowedFd<'_>,
-    source: Source<'_>,
+    source: BlobSource<'_>,
     known: Option<ObjectId>,
     objects: &mut NewObjects,
-) -> SandboxResult<Stored> {
+) -> SandboxResult<StoredBlob> {
     let (path, hashed, stat) = match source {
-        Source::Link(path) => {
+        BlobSource::Link(path) => {
             let (target, stat) = read_link(root, path)?;
             let hashed = objects.put_file(target.as_slice(), target.len() as u64, known)?;
             (path, hashed, stat)
         }
-        Source::File(path) => {
+        BlobSource::File(path) => {
             let (file, stat) = open(root, path)?;
             (path, objects.put_file(file, stat.size, known)?, stat)
         }
     };
     let Some(hashed) = hashed else {
-        return Err(changing(path)?);
+        return Err(concurrent_change_error(path)?);
     };
-    Ok(Stored {
+    Ok(StoredBlob {
         object: hashed.object,
         content: hashed.content,
         stat: Some(stat),
@@ -84,20 +84,20 @@ fn store_one(
 }
 
 fn read_link(root: BorrowedFd<'_>, path: &[u8]) -> SandboxResult<(Vec<u8>, FileStat)> {
-    let target = in_folder(root, path, |folder, name| {
-        readlinkat(folder.as_fd(), path_of(name), Vec::new())
+    let target = with_parent(root, path, |folder, name| {
+        readlinkat(folder.as_fd(), path_from_bytes(name), Vec::new())
     });
-    match (target, stat_beneath(root, path)) {
+    match (target, stat_at(root, path)) {
         (Ok(target), Ok(stat)) => Ok((target.into_bytes(), stat)),
-        _ => Err(changing(path)?),
+        _ => Err(concurrent_change_error(path)?),
     }
 }
 
 fn store_many(
     private: &PrivateStore,
     root: BorrowedFd<'_>,
-    sources: &[(Source<'_>, Option<ObjectId>)],
-) -> SandboxResult<Vec<Stored>> {
+    sources: &[(BlobSource<'_>, Option<ObjectId>)],
+) -> SandboxResult<Vec<StoredBlob>> {
     let mut read: Vec<(Content, Option<FileStat>)> = Vec::with_capacity(sources.len());
     let mut refused: Option<SandboxError> = None;
     let stop = &private.stop;
@@ -140,7 +140,7 @@ fn store_many(
     let stored = objects.into_iter().zip(read);
     let stored = stored.map(|(object, (content, stat))| {
         let object = ObjectId::parse(&object)?;
-        Ok(Stored {
+        Ok(StoredBlob {
             object,
             content,
             stat,
@@ -157,7 +157,9 @@ pub(crate) fn store_converted(
     bytes: &[u8],
 ) -> SandboxResult<ObjectId> {
     let call = private.call(["hash-object", "-w", "--stdin", "--path"]);
-    ObjectId::parse(&text(&call.argument(path_of(path)).run_with(bytes)?))
+    ObjectId::parse(&trimmed_text(
+        &call.argument(path_from_bytes(path)).run_with(bytes)?,
+    ))
 }
 
 /// Opens a file of the tree and says how it stands; anything but a file is a change meanwhile.
@@ -168,26 +170,26 @@ pub(crate) fn open(root: BorrowedFd<'_>, path: &[u8]) -> SandboxResult<(File, Fi
     });
     match opened {
         Ok((file, stat)) if stat.kind() == FileType::RegularFile => Ok((file, stat)),
-        _ => Err(changing(path)?),
+        _ => Err(concurrent_change_error(path)?),
     }
 }
 
-fn changing(path: &[u8]) -> SandboxResult<SandboxError> {
+fn concurrent_change_error(path: &[u8]) -> SandboxResult<SandboxError> {
     let path = resource_path(path)?;
     Ok(SandboxError::Changing { path })
 }
 
-type Sent = SandboxResult<(Content, Option<FileStat>)>;
+type SendResult = SandboxResult<(Content, Option<FileStat>)>;
 
 /// Sends one source; the outer error is of the pipe, the inner one of the source.
 fn send(
     pipe: &mut impl Write,
     root: BorrowedFd<'_>,
-    source: Source<'_>,
-    (number, stop): (usize, &Stop),
-) -> io::Result<Sent> {
+    source: BlobSource<'_>,
+    (number, stop): (usize, &StopSignal),
+) -> io::Result<SendResult> {
     match source {
-        Source::Link(path) => {
+        BlobSource::Link(path) => {
             let (target, stat) = match read_link(root, path) {
                 Ok(found) => found,
                 Err(error) => return Ok(Err(error)),
@@ -195,13 +197,13 @@ fn send(
             let content = send_bytes(pipe, &target, number)?;
             Ok(Ok((content, Some(stat))))
         }
-        Source::File(path) => match open(root, path) {
+        BlobSource::File(path) => match open(root, path) {
             Ok((file, stat)) => {
-                let file = UntilStopped { from: file, stop };
+                let file = StoppableReader { from: file, stop };
                 let content = send_stream(pipe, file, stat.size, number)?;
                 match content {
                     Some(content) => Ok(Ok((content, Some(stat)))),
-                    None => Ok(changing(path).and_then(Err)),
+                    None => Ok(concurrent_change_error(path).and_then(Err)),
                 }
             }
             Err(error) => Ok(Err(error)),

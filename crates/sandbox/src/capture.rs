@@ -8,85 +8,87 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use cleveragents_beneath::refused_names::is_gitmodules;
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{
-    Capture, FileChange, Omitted, OmittedWhy, SandboxResult, Touched, TreeId,
+    Capture, FileChange, OmissionReason, OmittedPath, SandboxResult, TouchedPaths, TreeId,
 };
+use cleveragents_safe_fs::refused_names::is_gitmodules;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::attributes::{Attributes, AutoCrlf};
-use crate::beneath::{FileStat, open_file, open_root};
-use crate::blobs::{self, Source, Stored};
+use crate::blobs::{self, BlobSource, StoredBlob};
+use crate::captured_tree::CapturedTree;
 use crate::changes;
 use crate::convert;
-use crate::entries::{Change, EXECUTABLE, Entries, FILE, GITLINK, LINK, TreeEntry, folders_around};
-use crate::files::{failed, path_of, resource_path};
-use crate::filters::{MOST_POINTER, Storable, is_pointer};
-use crate::known::Known;
-use crate::modules;
+use crate::entries::{
+    EXECUTABLE, FILE, GITLINK, LINK, TreeChange, TreeEntries, TreeEntry, parent_folders,
+};
+use crate::files::{io_error, path_from_bytes, resource_path};
+use crate::filters::{MAX_POINTER_SIZE, StorableContent, is_pointer};
+use crate::gitmodules;
 use crate::new_objects::NewObjects;
-use crate::object_id::{ObjectKind, id_of};
-use crate::recording;
+use crate::object_id::{ObjectKind, hash_object};
+use crate::record_tree;
+use crate::safe_fs::{FileStat, open_file, open_root};
 use crate::sandbox::LocalSandbox;
-use crate::walk::{Walked, Walker};
+use crate::walk::{SandboxWalker, WalkResult};
 
 /// The most of a `.gitmodules` that is checked when it is captured.
-const MOST_MODULES: u64 = 1 << 20;
+const MAX_MODULES_SIZE: u64 = 1 << 20;
 
 /// What a capture works out before anything is recorded.
 #[derive(Debug, Default)]
-struct Draft {
+struct CaptureDraft {
     /// New and changed entries, and those whose file was read again and is the same.
     read: BTreeMap<Vec<u8>, TreeEntry>,
     deleted: BTreeSet<Vec<u8>>,
-    omitted: BTreeSet<(Vec<u8>, OmittedWhy)>,
+    omitted: BTreeSet<(Vec<u8>, OmissionReason)>,
 }
 
 pub(crate) fn capture(
     sandbox: &mut LocalSandbox,
     previous: &TreeId,
-    touched: &Touched,
+    touched: &TouchedPaths,
 ) -> SandboxResult<Capture> {
-    let loaded = sandbox.take_known(previous)?;
+    let loaded = sandbox.take_captured(previous)?;
     // What is not known of the previous tree cannot be relied on path by path.
     let paths = match (&loaded, touched) {
-        (Some(_), Touched::Paths(paths)) if !changes_rules(paths) => Some(paths),
+        (Some(_), TouchedPaths::Paths(paths)) if !affects_ignore_rules(paths) => Some(paths),
         _ => None,
     };
     let mut known = match loaded {
         Some(known) => known,
-        None => Known::unwritten(previous, sandbox.store.entries_of(previous)?),
+        None => CapturedTree::in_memory(previous, sandbox.store.entries_of(previous)?),
     };
     let before = &known.entries;
     // Taken before the first file is looked at: what is written later cannot look older.
-    let now = sandbox.now()?;
-    let rules = sandbox.rules()?;
-    let mut walker = Walker::new(&sandbox.layout.tree(), &rules, before)?
+    let now = sandbox.filesystem_time()?;
+    let rules = sandbox.ignore_rules()?;
+    let mut walker = SandboxWalker::new(&sandbox.layout.tree(), &rules, before)?
         .bounded(&sandbox.store.stop, sandbox.limits);
     match paths {
-        None => walker.all()?,
+        None => walker.walk_all()?,
         Some(paths) => paths
             .iter()
-            .try_for_each(|path| walker.only(path.as_bytes()))?,
+            .try_for_each(|path| walker.walk_path(path.as_bytes()))?,
     }
-    let walked = std::mem::take(&mut walker.walked);
+    let walked = std::mem::take(&mut walker.result);
     let mut objects = sandbox.store.new_objects();
     let draft = read_changes(sandbox, before, &walked, now, &mut objects)?;
     let empty_directories = empty_directories(before, &walked, &draft, &mut walker)?;
-    let changes = changes_of(sandbox, before, &draft)?;
-    let change = Change {
+    let changes = list_changes(sandbox, before, &draft)?;
+    let change = TreeChange {
         files: draft.read,
         deleted: draft.deleted,
         folders: BTreeMap::new(),
         empty_directories,
     };
-    let tree = recording::record(sandbox, &mut known, change, objects)?;
-    sandbox.known = Some(known);
+    let tree = record_tree::record_tree(sandbox, &mut known, change, objects)?;
+    sandbox.captured = Some(known);
     let omitted = draft.omitted.into_iter().map(|(path, why)| {
         let path = resource_path(&path)?;
-        Ok(Omitted { path, why })
+        Ok(OmittedPath { path, why })
     });
     Ok(Capture {
         tree,
@@ -95,44 +97,44 @@ pub(crate) fn capture(
     })
 }
 
-fn changes_of(
+fn list_changes(
     sandbox: &LocalSandbox,
-    before: &Entries,
-    draft: &Draft,
+    before: &TreeEntries,
+    draft: &CaptureDraft,
 ) -> SandboxResult<Vec<FileChange>> {
     let paths: BTreeSet<&Vec<u8>> = draft.read.keys().chain(&draft.deleted).collect();
     let old = paths.iter().filter_map(|path| {
         let entry = before.files.get(*path)?;
         Some(((*path).clone(), *entry))
     });
-    let old = Entries {
+    let old = TreeEntries {
         files: old.collect(),
-        ..Entries::default()
+        ..TreeEntries::default()
     };
-    let new = Entries {
+    let new = TreeEntries {
         files: draft.read.clone(),
-        ..Entries::default()
+        ..TreeEntries::default()
     };
-    changes::between(sandbox, &old, &new, &paths, &sandbox.attributes)
+    changes::file_changes(sandbox, &old, &new, &paths, &sandbox.attributes)
 }
 
 /// A change of what is ignored can bring to light any path.
-fn changes_rules(paths: &[ResourcePath]) -> bool {
+fn affects_ignore_rules(paths: &[ResourcePath]) -> bool {
     let is_rules = |path: &ResourcePath| path.as_bytes().ends_with(b".gitignore");
     paths.iter().any(is_rules)
 }
 
 fn read_changes(
     sandbox: &mut LocalSandbox,
-    before: &Entries,
-    walked: &Walked,
+    before: &TreeEntries,
+    walked: &WalkResult,
     now: i64,
     objects: &mut NewObjects,
-) -> SandboxResult<Draft> {
-    let mut draft = Draft {
+) -> SandboxResult<CaptureDraft> {
+    let mut draft = CaptureDraft {
         omitted: walked.omitted.clone(),
-        deleted: deleted(before, walked),
-        ..Draft::default()
+        deleted: find_deleted(before, walked),
+        ..CaptureDraft::default()
     };
     let root = open_root(&sandbox.layout.tree())?;
     let root = root.as_fd();
@@ -143,8 +145,10 @@ fn read_changes(
         if known == Some(*stat) {
             continue;
         }
-        if is_closed(root, path, stat) {
-            draft.omitted.insert((path.clone(), OmittedWhy::Unreadable));
+        if is_read_denied(root, path, stat) {
+            draft
+                .omitted
+                .insert((path.clone(), OmissionReason::Unreadable));
         } else {
             total = total.saturating_add(stat.size);
             sandbox.limits.check_size(stat.size, total, path)?;
@@ -154,8 +158,8 @@ fn read_changes(
     let paths = files.iter().map(|(path, _)| path.as_slice());
     let paths = paths.chain(draft.deleted.iter().map(Vec::as_slice));
     let paths: Vec<&[u8]> = paths.collect();
-    sandbox.attributes_of(&paths)?;
-    let reading = Reading {
+    sandbox.load_attributes(&paths)?;
+    let reading = CaptureReader {
         sandbox,
         before,
         root,
@@ -169,33 +173,33 @@ fn read_changes(
 }
 
 /// What files are read with.
-struct Reading<'a> {
+struct CaptureReader<'a> {
     sandbox: &'a LocalSandbox,
-    before: &'a Entries,
+    before: &'a TreeEntries,
     root: BorrowedFd<'a>,
 }
 
-impl Reading<'_> {
+impl CaptureReader<'_> {
     fn store_files(
         &self,
         files: &[(&Vec<u8>, &FileStat)],
-        draft: &mut Draft,
+        draft: &mut CaptureDraft,
         objects: &mut NewObjects,
     ) -> SandboxResult<()> {
-        let mut plain: Vec<(&Vec<u8>, Source<'_>)> = Vec::new();
+        let mut plain: Vec<(&Vec<u8>, BlobSource<'_>)> = Vec::new();
         for (path, stat) in files {
             self.sandbox.store.check_stop()?;
             if stat.kind() == FileType::Symlink {
-                plain.push((path, Source::Link(path)));
+                plain.push((path, BlobSource::Link(path)));
                 continue;
             }
             if self.is_refused_modules(path, stat)? {
-                let omitted = ((*path).clone(), OmittedWhy::Modules);
+                let omitted = ((*path).clone(), OmissionReason::Modules);
                 draft.omitted.insert(omitted);
                 continue;
             }
             match self.convert(path, stat)? {
-                None => plain.push((path, Source::File(path))),
+                None => plain.push((path, BlobSource::File(path))),
                 Some(entry) => drop(draft.read.insert((*path).clone(), entry)),
             }
         }
@@ -208,7 +212,11 @@ impl Reading<'_> {
         for ((path, source), stored) in plain.into_iter().zip(stored) {
             match self.entry(path, source, stored)? {
                 Some(entry) => drop(draft.read.insert(path.clone(), entry)),
-                None => drop(draft.omitted.insert((path.clone(), OmittedWhy::Filtered))),
+                None => drop(
+                    draft
+                        .omitted
+                        .insert((path.clone(), OmissionReason::Filtered)),
+                ),
             }
         }
         Ok(())
@@ -217,20 +225,20 @@ impl Reading<'_> {
     /// Whether a file is a new `.gitmodules` that git would refuse when the plan is applied.
     fn is_refused_modules(&self, path: &[u8], stat: &FileStat) -> SandboxResult<bool> {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-        if !is_gitmodules(name) || stat.size > MOST_MODULES {
+        if !is_gitmodules(name) || stat.size > MAX_MODULES_SIZE {
             return Ok(false);
         }
         let (mut file, _) = blobs::open(self.root, path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)
-            .map_err(failed(path_of(path)))?;
+            .map_err(io_error(path_from_bytes(path)))?;
         let store = &self.sandbox.store;
-        let object = id_of(store.format, ObjectKind::Blob, &bytes)?;
+        let object = hash_object(store.format, ObjectKind::Blob, &bytes)?;
         let known = self.before.files.get(path);
         if known.is_some_and(|entry| entry.object == object) {
             return Ok(false);
         }
-        Ok(modules::refusal(store, &bytes)?.is_some())
+        Ok(gitmodules::find_refusal(store, &bytes)?.is_some())
     }
 
     /// Stores a file that git keeps in another form; of any other, nothing.
@@ -238,12 +246,12 @@ impl Reading<'_> {
         let Some(attributes) = self.attributes(path) else {
             return Ok(None);
         };
-        let shaping = &self.sandbox.made.shaping;
+        let shaping = &self.sandbox.properties.shaping;
         let known = self.before.files.get(path);
-        let form = (attributes, AutoCrlf::of(shaping));
+        let form = (attributes, AutoCrlf::from_settings(shaping));
         let stored = convert::to_git(self.sandbox, self.root, path, known, form)?;
         Ok(stored.map(|stored| TreeEntry {
-            mode: mode_of(shaping, stored.stat.as_ref().unwrap_or(stat), known),
+            mode: git_mode(shaping, stored.stat.as_ref().unwrap_or(stat), known),
             object: stored.object,
             stat: stored.stat,
             content: Some(stored.content),
@@ -254,23 +262,23 @@ impl Reading<'_> {
     fn entry(
         &self,
         path: &[u8],
-        source: Source<'_>,
-        stored: Stored,
+        source: BlobSource<'_>,
+        stored: StoredBlob,
     ) -> SandboxResult<Option<TreeEntry>> {
         let known = self.before.files.get(path);
         let filter = self.attributes(path).and_then(Attributes::filter);
-        let is_link = matches!(source, Source::Link(_));
+        let is_link = matches!(source, BlobSource::Link(_));
         let is_same = known.is_some_and(|entry| entry.object == stored.object);
         if let Some(filter) = filter
             && !is_link
             && !is_same
-            && !self.may_store(path, filter)?
+            && !self.can_store(path, filter)?
         {
             return Ok(None);
         }
         let mode = match (is_link, &stored.stat) {
             (true, _) | (_, None) => LINK,
-            (false, Some(stat)) => mode_of(&self.sandbox.made.shaping, stat, known),
+            (false, Some(stat)) => git_mode(&self.sandbox.properties.shaping, stat, known),
         };
         Ok(Some(TreeEntry {
             mode,
@@ -281,16 +289,16 @@ impl Reading<'_> {
     }
 
     /// Whether what a file with this filter holds may be what git stores.
-    fn may_store(&self, path: &[u8], filter: &str) -> SandboxResult<bool> {
-        match self.sandbox.store.git.allowed.storable(filter) {
-            Storable::Nothing => Ok(false),
-            Storable::Anything => Ok(true),
-            Storable::Pointer => {
+    fn can_store(&self, path: &[u8], filter: &str) -> SandboxResult<bool> {
+        match self.sandbox.store.git.allowed.storable_content(filter) {
+            StorableContent::Nothing => Ok(false),
+            StorableContent::Anything => Ok(true),
+            StorableContent::Pointer => {
                 let (file, _) = blobs::open(self.root, path)?;
                 let mut bytes = Vec::new();
-                file.take(MOST_POINTER + 1)
+                file.take(MAX_POINTER_SIZE + 1)
                     .read_to_end(&mut bytes)
-                    .map_err(failed(path_of(path)))?;
+                    .map_err(io_error(path_from_bytes(path)))?;
                 Ok(is_pointer(&bytes))
             }
         }
@@ -302,7 +310,7 @@ impl Reading<'_> {
 }
 
 /// The mode git would give a regular file.
-fn mode_of(shaping: &[(String, String)], stat: &FileStat, known: Option<&TreeEntry>) -> u32 {
+fn git_mode(shaping: &[(String, String)], stat: &FileStat, known: Option<&TreeEntry>) -> u32 {
     let is_off = |name: &str| {
         let setting = shaping.iter().find(|(key, _)| key == name);
         setting.is_some_and(|(_, value)| value.eq_ignore_ascii_case("false"))
@@ -318,24 +326,24 @@ fn mode_of(shaping: &[(String, String)], stat: &FileStat, known: Option<&TreeEnt
 }
 
 /// Whether the file may not be read, which is no reason to take it for deleted.
-fn is_closed(root: BorrowedFd<'_>, path: &[u8], stat: &FileStat) -> bool {
+fn is_read_denied(root: BorrowedFd<'_>, path: &[u8], stat: &FileStat) -> bool {
     let readable = stat.mode & 0o400 != 0 || stat.kind() == FileType::Symlink;
     !readable && matches!(open_file(root, path), Err(Errno::ACCESS | Errno::PERM))
 }
 
-fn deleted(before: &Entries, walked: &Walked) -> BTreeSet<Vec<u8>> {
+fn find_deleted(before: &TreeEntries, walked: &WalkResult) -> BTreeSet<Vec<u8>> {
     let mut deleted = BTreeSet::new();
     for scope in &walked.scopes {
         let itself = before.files.get_key_value(scope.as_slice());
         // Both are in order, so they are gone through side by side.
         let mut found = walked.files.range(scope.clone()..).peekable();
-        for (path, entry) in itself.into_iter().chain(before.inside(scope)) {
+        for (path, entry) in itself.into_iter().chain(before.entries_in(scope)) {
             while found.next_if(|(found, _)| *found < path).is_some() {}
             let is_there = match entry.mode {
                 GITLINK => walked.submodules.contains(path),
                 _ => found.peek().is_some_and(|(found, _)| *found == path),
             };
-            if !is_there && !is_unseen(path, walked) {
+            if !is_there && !is_in_unreadable(path, walked) {
                 deleted.insert(path.clone());
             }
         }
@@ -343,8 +351,11 @@ fn deleted(before: &Entries, walked: &Walked) -> BTreeSet<Vec<u8>> {
     deleted
 }
 
-fn is_unseen(path: &[u8], walked: &Walked) -> bool {
-    walked.unseen.iter().any(|folder| is_within(path, folder))
+fn is_in_unreadable(path: &[u8], walked: &WalkResult) -> bool {
+    walked
+        .unreadable
+        .iter()
+        .any(|folder| is_within(path, folder))
 }
 
 fn is_within(path: &[u8], folder: &[u8]) -> bool {
@@ -357,27 +368,27 @@ fn is_within(path: &[u8], folder: &[u8]) -> bool {
 /// The empty directories as they are now: all inside what was looked at, and those around it that
 /// lost their last file or got their first.
 fn empty_directories(
-    before: &Entries,
-    walked: &Walked,
-    draft: &Draft,
-    walker: &mut Walker<'_>,
+    before: &TreeEntries,
+    walked: &WalkResult,
+    draft: &CaptureDraft,
+    walker: &mut SandboxWalker<'_>,
 ) -> SandboxResult<BTreeSet<Vec<u8>>> {
     let looked_at = |path: &Vec<u8>| {
         let in_scope = walked.scopes.iter().any(|scope| is_within(path, scope));
-        in_scope && !is_unseen(path, walked)
+        in_scope && !is_in_unreadable(path, walked)
     };
     let kept = before.empty_directories.iter().filter(|it| !looked_at(it));
     let mut empty: BTreeSet<Vec<u8>> = kept.chain(&walked.empty_directories).cloned().collect();
     let filtered = draft
         .omitted
         .iter()
-        .filter(|(_, why)| matches!(why, OmittedWhy::Filtered | OmittedWhy::Modules));
+        .filter(|(_, why)| matches!(why, OmissionReason::Filtered | OmissionReason::Modules));
     let filtered = filtered.map(|(path, _)| path);
     let around: BTreeSet<&[u8]> = walked
         .scopes
         .iter()
         .chain(filtered)
-        .flat_map(|path| folders_around(path))
+        .flat_map(|path| parent_folders(path))
         .collect();
     for folder in around {
         if !has_files(before, draft, folder) && walker.is_leaf(folder)? {
@@ -390,11 +401,11 @@ fn empty_directories(
 }
 
 /// Whether a folder has files after the changes.
-fn has_files(before: &Entries, draft: &Draft, folder: &[u8]) -> bool {
+fn has_files(before: &TreeEntries, draft: &CaptureDraft, folder: &[u8]) -> bool {
     let mut prefix = folder.to_vec();
     prefix.push(b'/');
     let mut stays = before
-        .inside(folder)
+        .entries_in(folder)
         .filter(|(path, _)| !draft.deleted.contains(*path));
     let mut read = draft.read.range(prefix.clone()..);
     stays.next().is_some()

@@ -2,22 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cleveragents_domain::{FileState, Operation};
+use cleveragents_domain::{FileOperation, FileState};
 use cleveragents_engine::ports::sandbox::{FileChange, SandboxResult};
 
 use crate::attributes::{Attributes, AutoCrlf};
 use crate::convert;
-use crate::entries::{Content, Entries, GITLINK, LINK, TreeEntry};
+use crate::entries::{Content, GITLINK, LINK, TreeEntries, TreeEntry};
 use crate::files::resource_path;
 use crate::object_id::ObjectId;
 use crate::sandbox::LocalSandbox;
 
 /// The changes of these paths, in their order; a deleted and a new file of one content are a
 /// rename.
-pub(crate) fn between(
+pub(crate) fn file_changes(
     sandbox: &LocalSandbox,
-    before: &Entries,
-    after: &Entries,
+    before: &TreeEntries,
+    after: &TreeEntries,
     paths: &BTreeSet<&Vec<u8>>,
     attributes: &BTreeMap<Vec<u8>, Attributes>,
 ) -> SandboxResult<Vec<FileChange>> {
@@ -31,7 +31,7 @@ pub(crate) fn between(
         .filter(|path| is_changed(path))
         .collect();
     let contents = contents(sandbox, before, &paths, attributes)?;
-    let renames = renames(before, after, &paths, &contents);
+    let renames = find_renames(before, after, &paths, &contents);
     let renamed: BTreeSet<&Vec<u8>> = renames.values().copied().collect();
     let mut changes = Vec::with_capacity(paths.len());
     for path in paths {
@@ -43,20 +43,20 @@ pub(crate) fn between(
         let old_path = from.unwrap_or(path);
         let old = from.map_or(old, |from| before.files.get(from));
         let operation = match (from, old, new) {
-            (Some(from), _, _) => Operation::Rename {
+            (Some(from), _, _) => FileOperation::Rename {
                 from: resource_path(from)?,
             },
-            (None, None, _) => Operation::Create,
-            (None, Some(_), None) => Operation::Delete,
-            (None, Some(old), Some(new)) if is_mode_only(old, new) => Operation::Mode,
-            (None, Some(_), Some(_)) => Operation::Modify,
+            (None, None, _) => FileOperation::Create,
+            (None, Some(_), None) => FileOperation::Delete,
+            (None, Some(old), Some(new)) if is_mode_only(old, new) => FileOperation::Mode,
+            (None, Some(_), Some(_)) => FileOperation::Modify,
         };
         let content = contents.get(old_path).copied();
         changes.push(FileChange {
             path: resource_path(path)?,
             operation,
-            before: old.and_then(|entry| state(entry, content)),
-            after: new.and_then(|entry| state(entry, entry.content)),
+            before: old.and_then(|entry| file_state(entry, content)),
+            after: new.and_then(|entry| file_state(entry, entry.content)),
         });
     }
     Ok(changes)
@@ -66,7 +66,7 @@ fn is_mode_only(old: &TreeEntry, new: &TreeEntry) -> bool {
     old.object == new.object && (old.mode == LINK) == (new.mode == LINK)
 }
 
-pub(crate) fn state(entry: &TreeEntry, content: Option<Content>) -> Option<FileState> {
+pub(crate) fn file_state(entry: &TreeEntry, content: Option<Content>) -> Option<FileState> {
     let content = content?;
     Some(FileState {
         hash: blake3::Hash::from_bytes(content.hash).to_hex().to_string(),
@@ -78,44 +78,44 @@ pub(crate) fn state(entry: &TreeEntry, content: Option<Content>) -> Option<FileS
 /// Hash and size of what the paths held, read from the store where nobody read it yet.
 pub(crate) fn contents<'a>(
     sandbox: &LocalSandbox,
-    before: &Entries,
+    before: &TreeEntries,
     paths: &[&'a Vec<u8>],
     attributes: &BTreeMap<Vec<u8>, Attributes>,
 ) -> SandboxResult<BTreeMap<&'a Vec<u8>, Content>> {
-    let autocrlf = AutoCrlf::of(&sandbox.made.shaping);
+    let autocrlf = AutoCrlf::from_settings(&sandbox.properties.shaping);
     let mut contents = BTreeMap::new();
-    let mut wanted: Vec<(&Vec<u8>, ObjectId)> = Vec::new();
+    let mut missing: Vec<(&Vec<u8>, ObjectId)> = Vec::new();
     for path in paths {
         let Some(entry) = before.files.get(*path) else {
             continue;
         };
         let attributes = attributes.get(*path);
         let converts = entry.mode != LINK
-            && attributes.is_some_and(|attributes| convert::changes_form(attributes, autocrlf));
+            && attributes.is_some_and(|attributes| convert::may_convert(attributes, autocrlf));
         if entry.mode == GITLINK {
             // It has no bytes of its own: it names a commit of another repository.
             let commit = entry.object.to_string();
-            contents.insert(*path, convert::content_of(commit.as_bytes()));
+            contents.insert(*path, convert::hash_content(commit.as_bytes()));
         } else if let Some(content) = entry.content {
             contents.insert(*path, content);
         } else if converts {
             let bytes = convert::from_git(sandbox, path, entry.object)?;
-            contents.insert(*path, convert::content_of(&bytes));
+            contents.insert(*path, convert::hash_content(&bytes));
         } else {
-            wanted.push((path, entry.object));
+            missing.push((path, entry.object));
         }
     }
-    let objects: Vec<ObjectId> = wanted.iter().map(|(_, object)| *object).collect();
+    let objects: Vec<ObjectId> = missing.iter().map(|(_, object)| *object).collect();
     let found = sandbox.store.contents(&objects)?;
-    contents.extend(wanted.into_iter().map(|(path, _)| path).zip(found));
+    contents.extend(missing.into_iter().map(|(path, _)| path).zip(found));
     Ok(contents)
 }
 
 /// New path to old path, for files that moved with their content as it was. Of several that would
 /// fit, one of the same name is taken, else the first.
-fn renames<'a>(
-    before: &Entries,
-    after: &Entries,
+fn find_renames<'a>(
+    before: &TreeEntries,
+    after: &TreeEntries,
     paths: &[&'a Vec<u8>],
     contents: &BTreeMap<&'a Vec<u8>, Content>,
 ) -> BTreeMap<&'a Vec<u8>, &'a Vec<u8>> {
@@ -137,7 +137,9 @@ fn renames<'a>(
         let Some(candidates) = gone.get_mut(&(new.object, new.mode == LINK)) else {
             continue;
         };
-        let same_name = candidates.iter().position(|old| name(old) == name(path));
+        let same_name = candidates
+            .iter()
+            .position(|old| file_name(old) == file_name(path));
         if !candidates.is_empty() {
             renames.insert(*path, candidates.remove(same_name.unwrap_or(0)));
         }
@@ -145,6 +147,6 @@ fn renames<'a>(
     renames
 }
 
-fn name(path: &[u8]) -> &[u8] {
+fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }

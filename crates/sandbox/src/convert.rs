@@ -9,12 +9,12 @@ use std::os::fd::BorrowedFd;
 use cleveragents_engine::ports::sandbox::SandboxResult;
 
 use crate::attributes::{Attributes, AutoCrlf, LineEnds};
-use crate::blobs::{self, Stored};
+use crate::blobs::{self, StoredBlob};
 use crate::entries::{Content, LINK, TreeEntry};
-use crate::files::{failed, path_of};
+use crate::files::{io_error, path_from_bytes};
 use crate::object_id::ObjectId;
 use crate::sandbox::LocalSandbox;
-use crate::stopping::UntilStopped;
+use crate::stop_reader::StoppableReader;
 
 /// Stores a file of the tree in git's form, or answers with nothing if that is its own.
 pub(crate) fn to_git(
@@ -23,7 +23,7 @@ pub(crate) fn to_git(
     path: &[u8],
     known: Option<&TreeEntry>,
     (attributes, autocrlf): (&Attributes, AutoCrlf),
-) -> SandboxResult<Option<Stored>> {
+) -> SandboxResult<Option<StoredBlob>> {
     let line_ends = attributes.line_ends(autocrlf);
     let rewrites = attributes.rewrites_text();
     let is_plain = line_ends == LineEnds::Kept && !rewrites;
@@ -33,9 +33,9 @@ pub(crate) fn to_git(
     let (file, stat) = blobs::open(root, path)?;
     let stop = &sandbox.store.stop;
     let mut bytes = Vec::new();
-    let read = UntilStopped { from: file, stop }.read_to_end(&mut bytes);
+    let read = StoppableReader { from: file, stop }.read_to_end(&mut bytes);
     sandbox.store.check_stop()?;
-    read.map_err(failed(path_of(path)))?;
+    read.map_err(io_error(path_from_bytes(path)))?;
     let has_crlf = bytes.windows(2).any(|pair| pair == b"\r\n");
     if !has_crlf && !rewrites {
         return Ok(None);
@@ -57,15 +57,15 @@ pub(crate) fn to_git(
         }
         _ => blobs::store_converted(&sandbox.store, path, &bytes)?,
     };
-    Ok(Some(Stored {
+    Ok(Some(StoredBlob {
         object,
-        content: content_of(&bytes),
+        content: hash_content(&bytes),
         stat: Some(stat),
     }))
 }
 
 /// Whether git may give a file of these attributes another form in the tree.
-pub(crate) fn changes_form(attributes: &Attributes, autocrlf: AutoCrlf) -> bool {
+pub(crate) fn may_convert(attributes: &Attributes, autocrlf: AutoCrlf) -> bool {
     let kept = attributes.line_ends(autocrlf) == LineEnds::Kept;
     attributes.filter().is_none() && (!kept || attributes.rewrites_text())
 }
@@ -79,12 +79,12 @@ pub(crate) fn from_git(
     let mut option = b"--path=".to_vec();
     option.extend_from_slice(path);
     let call = sandbox.store.call(["cat-file", "--filters"]);
-    call.argument(path_of(&option))
+    call.argument(path_from_bytes(&option))
         .argument(object.to_string())
         .run()
 }
 
-pub(crate) fn content_of(bytes: &[u8]) -> Content {
+pub(crate) fn hash_content(bytes: &[u8]) -> Content {
     Content {
         hash: *blake3::hash(bytes).as_bytes(),
         size: bytes.len() as u64,

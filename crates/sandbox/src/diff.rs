@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{
-    Diff, DiffChange, DiffLines, DiffStat, SandboxError, SandboxResult, TreeId,
+    DiffChange, DiffLines, DiffStat, SandboxError, SandboxResult, TreeDiff, TreeId,
 };
 
-use crate::files::{path_of, resource_path};
-use crate::git::Call;
+use crate::files::{path_from_bytes, resource_path};
+use crate::git::GitCall;
 use crate::store::PrivateStore;
 
 pub(crate) fn diff(
@@ -16,45 +16,45 @@ pub(crate) fn diff(
     from: &TreeId,
     to: &TreeId,
     paths: &[ResourcePath],
-) -> SandboxResult<Diff> {
-    let renamed = Form {
+) -> SandboxResult<TreeDiff> {
+    let renamed = DiffQuery {
         store,
         from,
         to,
         paths,
         renames: "--find-renames",
     };
-    let (files, patch) = renamed.both()?;
+    let (files, patch) = renamed.stats_and_patch()?;
     // `git apply` refuses a link that moves below its own place, or the other way round.
     let nested = files.iter().any(|file| {
         let old = file.renamed_from.as_ref();
         old.is_some_and(|old| is_beneath(&file.path, old) || is_beneath(old, &file.path))
     });
     if !nested {
-        return Ok(Diff { patch, files });
+        return Ok(TreeDiff { patch, files });
     }
-    let plain = Form {
+    let plain = DiffQuery {
         renames: "--no-renames",
         ..renamed
     };
-    let (files, patch) = plain.both()?;
-    Ok(Diff { patch, files })
+    let (files, patch) = plain.stats_and_patch()?;
+    Ok(TreeDiff { patch, files })
 }
 
 /// The numbers of every path; a file that moved is one that is gone and one that is new.
-pub(crate) fn numbers_without_renames(
+pub(crate) fn stats_without_renames(
     store: &PrivateStore,
     from: &TreeId,
     to: &TreeId,
 ) -> SandboxResult<Vec<DiffStat>> {
-    let form = Form {
+    let form = DiffQuery {
         store,
         from,
         to,
         paths: &[],
         renames: "--no-renames",
     };
-    form.numbers()
+    form.stats()
 }
 
 fn is_beneath(path: &ResourcePath, above: &ResourcePath) -> bool {
@@ -64,7 +64,7 @@ fn is_beneath(path: &ResourcePath, above: &ResourcePath) -> bool {
 
 /// What is compared, and whether renames are looked for.
 #[derive(Clone, Copy)]
-struct Form<'a> {
+struct DiffQuery<'a> {
     store: &'a PrivateStore,
     from: &'a TreeId,
     to: &'a TreeId,
@@ -72,9 +72,9 @@ struct Form<'a> {
     renames: &'static str,
 }
 
-impl Form<'_> {
+impl DiffQuery<'_> {
     /// The numbers and the patch, by one run.
-    fn both(&self) -> SandboxResult<(Vec<DiffStat>, Vec<u8>)> {
+    fn stats_and_patch(&self) -> SandboxResult<(Vec<DiffStat>, Vec<u8>)> {
         let form = [
             "--raw",
             "--numstat",
@@ -86,16 +86,16 @@ impl Form<'_> {
             "--dst-prefix=b/",
         ];
         let answer = self.call(&form)?.run()?;
-        let (files, patch) = parse_numbers(&answer)?;
+        let (files, patch) = parse_stats(&answer)?;
         Ok((files, patch.to_vec()))
     }
 
-    fn numbers(&self) -> SandboxResult<Vec<DiffStat>> {
+    fn stats(&self) -> SandboxResult<Vec<DiffStat>> {
         let answer = self.call(&["--raw", "--numstat", "-z"])?.run()?;
-        Ok(parse_numbers(&answer)?.0)
+        Ok(parse_stats(&answer)?.0)
     }
 
-    fn call(&self, form: &[&str]) -> SandboxResult<Call> {
+    fn call(&self, form: &[&str]) -> SandboxResult<GitCall> {
         // Attributes may declare text to be binary; here the content alone decides.
         let nothing = self.store.empty_tree()?;
         let call = self
@@ -111,22 +111,24 @@ impl Form<'_> {
             .argument(self.to.files())
             .argument("--");
         let paths = self.paths.iter();
-        Ok(paths.fold(call, |call, path| call.argument(path_of(path.as_bytes()))))
+        Ok(paths.fold(call, |call, path| {
+            call.argument(path_from_bytes(path.as_bytes()))
+        }))
     }
 }
 
 /// The numbers of each path, and what comes after them.
-fn parse_numbers(answer: &[u8]) -> SandboxResult<(Vec<DiffStat>, &[u8])> {
+fn parse_stats(answer: &[u8]) -> SandboxResult<(Vec<DiffStat>, &[u8])> {
     let malformed = || SandboxError::Malformed {
         what: "git diff-tree gave numbers of another form".to_owned(),
     };
-    let mut fields = Fields(answer);
+    let mut fields = NulFields(answer);
     let mut changes = HashMap::new();
     // First what became of each path, one record each, then their numbers.
     while fields.0.first() == Some(&b':') {
         let record = fields.next().ok_or_else(malformed)?;
         let status = record.rsplit(|byte| *byte == b' ').next();
-        let change = status.and_then(change_of).ok_or_else(malformed)?;
+        let change = status.and_then(parse_change).ok_or_else(malformed)?;
         if change == DiffChange::Renamed {
             fields.next().ok_or_else(malformed)?;
         }
@@ -146,7 +148,10 @@ fn parse_numbers(answer: &[u8]) -> SandboxResult<(Vec<DiffStat>, &[u8])> {
                 (new, Some(resource_path(old)?))
             }
         };
-        let lines = match (inserted.and_then(number), deleted.and_then(number)) {
+        let lines = match (
+            inserted.and_then(parse_number),
+            deleted.and_then(parse_number),
+        ) {
             (Some(inserted), Some(deleted)) => DiffLines::Text { inserted, deleted },
             _ => DiffLines::Binary,
         };
@@ -161,9 +166,9 @@ fn parse_numbers(answer: &[u8]) -> SandboxResult<(Vec<DiffStat>, &[u8])> {
 }
 
 /// Fields that each end with a NUL, and what is left behind them.
-struct Fields<'a>(&'a [u8]);
+struct NulFields<'a>(&'a [u8]);
 
-impl<'a> Iterator for Fields<'a> {
+impl<'a> Iterator for NulFields<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -174,7 +179,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-fn change_of(status: &[u8]) -> Option<DiffChange> {
+fn parse_change(status: &[u8]) -> Option<DiffChange> {
     match status.first()? {
         b'A' => Some(DiffChange::Added),
         b'D' => Some(DiffChange::Deleted),
@@ -185,7 +190,7 @@ fn change_of(status: &[u8]) -> Option<DiffChange> {
     }
 }
 
-fn number(field: &[u8]) -> Option<u64> {
+fn parse_number(field: &[u8]) -> Option<u64> {
     std::str::from_utf8(field).ok()?.parse().ok()
 }
 
@@ -194,10 +199,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_text_binaries_and_renames_are_read() {
+    fn stats_of_text_binaries_and_renames_are_parsed() {
         let answer = b":1 2 a b M\0a b\0:0 1 a b A\0image\0:1 1 a b R086\0old\0new\0\
             1\t2\ta b\0-\t-\timage\x000\t0\t\0old\0new\0\0diff of a\0b\n";
-        let (files, patch) = parse_numbers(answer).unwrap();
+        let (files, patch) = parse_stats(answer).unwrap();
         assert_eq!(patch, b"diff of a\0b\n");
         let lines: Vec<DiffLines> = files.iter().map(|file| file.lines).collect();
         let text = |inserted, deleted| DiffLines::Text { inserted, deleted };
@@ -208,7 +213,7 @@ mod tests {
         let expected = [DiffChange::Modified, DiffChange::Added, DiffChange::Renamed];
         assert_eq!(changes, expected);
         for wrong in [&b"1\t2\0"[..], b"1\t2\ta\0", b":1 2 a b X\0a\x001\t2\ta\0"] {
-            assert!(parse_numbers(wrong).is_err());
+            assert!(parse_stats(wrong).is_err());
         }
     }
 }

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::beneath::FileStat;
 use crate::object_id::ObjectId;
-use crate::walk::{Known, Tracked};
+use crate::safe_fs::FileStat;
+use crate::walk::{TrackedKind, TrackedPaths};
 
 pub(crate) const FOLDER: u32 = 0o040_000;
 pub(crate) const GITLINK: u32 = 0o160_000;
@@ -35,30 +35,30 @@ pub(crate) struct Content {
 
 /// Everything in a captured tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Entries {
+pub(crate) struct TreeEntries {
     pub(crate) files: BTreeMap<Vec<u8>, TreeEntry>,
     pub(crate) empty_directories: BTreeSet<Vec<u8>>,
     /// The git trees of folders, the root's under the empty path, where they are known.
     pub(crate) folders: BTreeMap<Vec<u8>, ObjectId>,
 }
 
-impl Tracked for Entries {
-    fn known(&self, path: &[u8]) -> Known {
+impl TrackedPaths for TreeEntries {
+    fn tracked_kind(&self, path: &[u8]) -> TrackedKind {
         match self.files.get(path) {
-            None => Known::No,
-            Some(entry) if entry.mode == GITLINK => Known::Submodule,
-            Some(_) => Known::File,
+            None => TrackedKind::Untracked,
+            Some(entry) if entry.mode == GITLINK => TrackedKind::Submodule,
+            Some(_) => TrackedKind::File,
         }
     }
 
-    fn has_inside(&self, folder: &[u8]) -> bool {
-        self.inside(folder).next().is_some()
+    fn has_paths_in(&self, folder: &[u8]) -> bool {
+        self.entries_in(folder).next().is_some()
     }
 }
 
-impl Entries {
+impl TreeEntries {
     /// The paths in this folder.
-    pub(crate) fn inside(&self, folder: &[u8]) -> impl Iterator<Item = (&Vec<u8>, &TreeEntry)> {
+    pub(crate) fn entries_in(&self, folder: &[u8]) -> impl Iterator<Item = (&Vec<u8>, &TreeEntry)> {
         let mut prefix = folder.to_vec();
         if !prefix.is_empty() {
             prefix.push(b'/');
@@ -68,7 +68,7 @@ impl Entries {
     }
 
     /// Makes the tree of before the tree of after.
-    pub(crate) fn apply(&mut self, change: Change) {
+    pub(crate) fn apply(&mut self, change: TreeChange) {
         for path in &change.deleted {
             self.files.remove(path);
         }
@@ -88,7 +88,7 @@ impl Entries {
 
 /// How one captured tree differs from another, in all that is known of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Change {
+pub(crate) struct TreeChange {
     /// New and changed entries, and those of which more is known now.
     pub(crate) files: BTreeMap<Vec<u8>, TreeEntry>,
     pub(crate) deleted: BTreeSet<Vec<u8>>,
@@ -98,9 +98,9 @@ pub(crate) struct Change {
     pub(crate) empty_directories: BTreeSet<Vec<u8>>,
 }
 
-impl From<Entries> for Change {
+impl From<TreeEntries> for TreeChange {
     /// The difference from nothing.
-    fn from(entries: Entries) -> Self {
+    fn from(entries: TreeEntries) -> Self {
         let folders = entries.folders.into_iter();
         Self {
             files: entries.files,
@@ -112,7 +112,7 @@ impl From<Entries> for Change {
 }
 
 /// The folders a path lies in, the root apart: `a` and `a/b` of `a/b/c`.
-pub(crate) fn folders_around(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn parent_folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     slashes.map(|(at, _)| &path[..at])
 }
@@ -121,8 +121,8 @@ pub(crate) fn folders_around(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn sample() -> Entries {
-        let mut entries = Entries::default();
+    pub(crate) fn sample() -> TreeEntries {
+        let mut entries = TreeEntries::default();
         let stat = FileStat {
             size: 3,
             modified: -7,
@@ -157,11 +157,11 @@ pub(crate) mod tests {
     fn a_folder_holds_its_paths_and_not_its_siblings() {
         let entries = sample();
         let inside: Vec<_> = entries
-            .inside(b"a")
+            .entries_in(b"a")
             .map(|(path, _)| path.as_slice())
             .collect();
         assert_eq!(inside, [b"a/b"]);
-        assert!(!entries.has_inside(b"ab\xff"));
-        assert!(entries.has_inside(b""));
+        assert!(!entries.has_paths_in(b"ab\xff"));
+        assert!(entries.has_paths_in(b""));
     }
 }

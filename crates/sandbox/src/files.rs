@@ -6,9 +6,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-pub(crate) use cleveragents_beneath::path_of;
 use cleveragents_domain::{ResourcePath, Timestamp};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+pub(crate) use cleveragents_safe_fs::path_from_bytes;
 
 /// The bytes as a path inside a resource.
 pub(crate) fn resource_path(bytes: &[u8]) -> SandboxResult<ResourcePath> {
@@ -18,7 +18,7 @@ pub(crate) fn resource_path(bytes: &[u8]) -> SandboxResult<ResourcePath> {
 }
 
 /// What an I/O error on `path` is.
-pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> SandboxError + '_ {
+pub(crate) fn io_error(path: &Path) -> impl Fn(io::Error) -> SandboxError + '_ {
     move |error| SandboxError::Io {
         path: path.to_owned(),
         reason: error.to_string(),
@@ -29,7 +29,7 @@ pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> SandboxError + '_ {
 pub(crate) fn create_private_folder(path: &Path) -> SandboxResult<()> {
     let mut builder = DirBuilder::new();
     let created = builder.recursive(true).mode(0o700).create(path);
-    created.map_err(failed(path))
+    created.map_err(io_error(path))
 }
 
 /// A point in time as file systems know it.
@@ -41,7 +41,7 @@ pub(crate) fn system_time(at: Timestamp) -> SystemTime {
 /// Opens (or makes) a lock file and waits for it. It is free again when the answer is dropped.
 pub(crate) fn lock(path: &Path) -> SandboxResult<File> {
     let file = open_lock(path)?;
-    file.lock().map_err(failed(path))?;
+    file.lock().map_err(io_error(path))?;
     Ok(file)
 }
 
@@ -53,12 +53,12 @@ fn open_lock(path: &Path) -> SandboxResult<File> {
         .truncate(false)
         .mode(0o600)
         .open(path)
-        .map_err(failed(path))
+        .map_err(io_error(path))
 }
 
 /// Replaces `path` by `content`: written beside it, synced, renamed, and the folder synced.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> SandboxResult<()> {
-    replace_quickly(path, content, Sync::Yes)
+    replace_with_sync(path, content, Sync::Yes)
 }
 
 /// Whether a replaced file has to outlive a power cut.
@@ -68,7 +68,7 @@ pub(crate) enum Sync {
     No,
 }
 
-pub(crate) fn replace_quickly(path: &Path, content: &[u8], sync: Sync) -> SandboxResult<()> {
+pub(crate) fn replace_with_sync(path: &Path, content: &[u8], sync: Sync) -> SandboxResult<()> {
     let temporary = path.with_extension("next");
     // A file that is replaced keeps its permissions.
     let replaced = fs::symlink_metadata(path)
@@ -95,20 +95,20 @@ pub(crate) fn replace_quickly(path: &Path, content: &[u8], sync: Sync) -> Sandbo
             _ => Ok(()),
         }
     };
-    write().map_err(failed(path))
+    write().map_err(io_error(path))
 }
 
 /// The content of a small file, or nothing if it is not there.
-pub(crate) fn read_if_there(path: &Path) -> SandboxResult<Option<Vec<u8>>> {
+pub(crate) fn read_if_exists(path: &Path) -> SandboxResult<Option<Vec<u8>>> {
     let mut content = Vec::new();
     match File::open(path).and_then(|mut file| file.read_to_end(&mut content)) {
         Ok(_) => Ok(Some(content)),
-        Err(error) if is_absent(&error) => Ok(None),
-        Err(error) => Err(failed(path)(error)),
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(error) => Err(io_error(path)(error)),
     }
 }
 
-pub(crate) fn is_absent(error: &io::Error) -> bool {
+pub(crate) fn is_not_found(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
@@ -120,8 +120,8 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
 pub(crate) fn remove(path: &Path) -> SandboxResult<()> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
-        Err(error) if is_absent(&error) => return Ok(()),
-        Err(error) => return Err(failed(path)(error)),
+        Err(error) if is_not_found(&error) => return Ok(()),
+        Err(error) => return Err(io_error(path)(error)),
     };
     let removed = match found.is_dir() {
         false => fs::remove_file(path),
@@ -131,7 +131,7 @@ pub(crate) fn remove(path: &Path) -> SandboxResult<()> {
         }),
     };
     match removed {
-        Err(error) if !is_absent(&error) => Err(failed(path)(error)),
+        Err(error) if !is_not_found(&error) => Err(io_error(path)(error)),
         _ => Ok(()),
     }
 }
@@ -149,7 +149,7 @@ fn open_and_flatten(root: &Path) -> io::Result<()> {
                 continue;
             }
             let path = entry.path();
-            if depth < MOST_LEVELS && path.as_os_str().len() < LONGEST_PATH {
+            if depth < MAX_LEVELS && path.as_os_str().len() < MAX_PATH_LENGTH {
                 open.push((path, depth + 1));
                 continue;
             }
@@ -169,10 +169,10 @@ fn open_and_flatten(root: &Path) -> io::Result<()> {
 }
 
 /// Far fewer levels than a process may have open descriptors.
-const MOST_LEVELS: usize = 100;
+const MAX_LEVELS: usize = 100;
 
 /// A name more still fits into a path that the system takes.
-const LONGEST_PATH: usize = 3000;
+const MAX_PATH_LENGTH: usize = 3000;
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 const LFS: &str = "lfs";
 
 /// The longest content that is read for a pointer, as for Git LFS itself.
-pub(crate) const MOST_POINTER: u64 = 1024;
+pub(crate) const MAX_POINTER_SIZE: u64 = 1024;
 
 /// The first line of a pointer of Git LFS.
 const POINTER_VERSION: &str = "version https://git-lfs.github.com/spec/v1";
@@ -21,7 +21,7 @@ pub(crate) struct AllowedFilters(BTreeSet<String>);
 
 /// What may be stored at a path with a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Storable {
+pub(crate) enum StorableContent {
     /// What was there before and nothing else.
     Nothing,
     /// A pointer of Git LFS: anything else would be stored as no client of it expects.
@@ -34,11 +34,11 @@ impl AllowedFilters {
         Self(names.into_iter().collect())
     }
 
-    pub(crate) fn storable(&self, filter: &str) -> Storable {
+    pub(crate) fn storable_content(&self, filter: &str) -> StorableContent {
         match self.0.contains(filter) {
-            false => Storable::Nothing,
-            true if filter == LFS => Storable::Pointer,
-            true => Storable::Anything,
+            false => StorableContent::Nothing,
+            true if filter == LFS => StorableContent::Pointer,
+            true => StorableContent::Anything,
         }
     }
 }
@@ -56,7 +56,7 @@ pub(crate) fn is_pointer(bytes: &[u8]) -> bool {
         values.next().map(str::to_owned)
     };
     let is_hash = |hash: &str| hash.len() == 64 && hash.bytes().all(|it| it.is_ascii_hexdigit());
-    bytes.len() as u64 <= MOST_POINTER
+    bytes.len() as u64 <= MAX_POINTER_SIZE
         && text.lines().next() == Some(POINTER_VERSION)
         && value("oid sha256:").is_some_and(|hash| is_hash(&hash))
         && value("size ").is_some_and(|size| size.parse::<u64>().is_ok())
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pointers_are_told_from_contents() {
+    fn pointers_are_distinguished_from_contents() {
         let hash = "ab".repeat(32);
         let pointer = |oid: &str, size: &str| {
             format!("version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n")
@@ -93,10 +93,13 @@ mod tests {
     #[test]
     fn only_named_filters_are_allowed() {
         let allowed = AllowedFilters::new(["lfs".to_owned(), "tidy".to_owned()]);
-        assert_eq!(allowed.storable("lfs"), Storable::Pointer);
-        assert_eq!(allowed.storable("tidy"), Storable::Anything);
-        assert_eq!(allowed.storable("LFS"), Storable::Nothing);
-        assert_eq!(allowed.storable("set"), Storable::Nothing);
-        assert_eq!(AllowedFilters::default().storable("lfs"), Storable::Nothing);
+        assert_eq!(allowed.storable_content("lfs"), StorableContent::Pointer);
+        assert_eq!(allowed.storable_content("tidy"), StorableContent::Anything);
+        assert_eq!(allowed.storable_content("LFS"), StorableContent::Nothing);
+        assert_eq!(allowed.storable_content("set"), StorableContent::Nothing);
+        assert_eq!(
+            AllowedFilters::default().storable_content("lfs"),
+            StorableContent::Nothing
+        );
     }
 }

@@ -1,11 +1,11 @@
 //! The one place that runs git.
 //!
-//! A [`Git`] knows its program and what it may see of the world; a [`Call`] is one run of it. The
+//! A [`Git`] knows its program and what it may see of the world; a [`GitCall`] is one run of it. The
 //! environment is ours alone: no hooks, no file system monitor, no prompts, no network, no lock that
 //! is not needed. Every run ends within the timeout or is killed with all it started.
 //!
-//! A run is in a git directory of ours ([`Git::private`]), in a user's with a command of a closed
-//! list ([`Git::users`]), or looks for a repository ([`Git::discover`]); there is no other way.
+//! A run is in a git directory of ours ([`Git::private_call`]), in a user's with a command of a closed
+//! list ([`Git::user_call`]), or looks for a repository ([`Git::discover`]); there is no other way.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,31 +19,31 @@ use std::thread;
 use std::time::Duration;
 
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
 
-use crate::asked::Asked;
-use crate::exchange::{Limits, exchange};
-use crate::files::failed;
+use crate::child_io::{ChildIoLimits, communicate};
+use crate::files::io_error;
 use crate::filters::AllowedFilters;
+use crate::git_session::GitSession;
 use crate::private_dir::PrivateGitDir;
-use crate::repositories::KnownRepositories;
+use crate::repository_cache::RepositoryCache;
 use crate::scratch::Scratch;
-use crate::users_command::{UsersCall, UsersCommand};
+use crate::user_git_command::{UserGitCall, UserGitCommand};
 use crate::watch::Watch;
 
 /// The oldest git that can take attributes from a given tree.
-const NEEDED: (u32, u32) = (2, 41);
+const MIN_VERSION: (u32, u32) = (2, 41);
 
 /// The most an answer kept in memory may have.
-const MOST_OUTPUT: usize = 512 << 20;
+const MAX_OUTPUT: usize = 512 << 20;
 
 /// The most of git's complaints that is kept.
-const MOST_COMPLAINT: usize = 8 << 10;
+const MAX_STDERR: usize = 8 << 10;
 
 const SHELL: &str = "/bin/sh";
 
 /// Moves what came as standard error to where git does not write, and complaints to its answers.
-const HOLDING: &str = "exec \"$@\" 3>&2 2>&1";
+const LOCK_HOLDER_SCRIPT: &str = "exec \"$@\" 3>&2 2>&1";
 
 /// Settings that hold whatever a repository's own configuration says.
 const SETTINGS: &[(&str, &str)] = &[
@@ -91,7 +91,7 @@ pub struct GitSettings {
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
     settings: Arc<GitSettings>,
-    pub(crate) known: KnownRepositories,
+    pub(crate) repositories: RepositoryCache,
     /// Where short-lived git directories are made.
     pub(crate) scratch: Scratch,
     /// Filters that stay off like all others, but whose files may be changed.
@@ -101,13 +101,13 @@ pub(crate) struct Git {
 impl Git {
     /// Short-lived folders are made in `scratch`.
     pub(crate) fn new(settings: GitSettings, scratch: PathBuf) -> Self {
-        let program = whole_path(settings.program, &settings.search_path);
+        let program = resolve_program(settings.program, &settings.search_path);
         Self {
             settings: Arc::new(GitSettings {
                 program,
                 ..settings
             }),
-            known: KnownRepositories::default(),
+            repositories: RepositoryCache::default(),
             scratch: Scratch::new(scratch),
             allowed: AllowedFilters::default(),
         }
@@ -125,43 +125,43 @@ impl Git {
         let mut numbers = found.split('.').map(|part| part.parse::<u32>().ok());
         let version = (numbers.next().flatten(), numbers.next().flatten());
         if let (Some(major), Some(minor)) = version
-            && (major, minor) >= NEEDED
+            && (major, minor) >= MIN_VERSION
         {
             return Ok(());
         }
         Err(SandboxError::GitTooOld {
             found: found.to_owned(),
-            needed: format!("{}.{}", NEEDED.0, NEEDED.1),
+            needed: format!("{}.{}", MIN_VERSION.0, MIN_VERSION.1),
         })
     }
 
     /// A run of any command in a git directory of ours.
-    pub(crate) fn private<'a>(
+    pub(crate) fn private_call<'a>(
         &self,
         git_dir: &PrivateGitDir,
         arguments: impl IntoIterator<Item = &'a str>,
-    ) -> Call {
+    ) -> GitCall {
         self.call(arguments).git_dir(git_dir)
     }
 
     /// A run in a user's git directory, of a command that starts no program.
-    pub(crate) fn users(&self, git_dir: &Path, command: UsersCommand<'_>) -> UsersCall {
+    pub(crate) fn user_call(&self, git_dir: &Path, command: UserGitCommand<'_>) -> UserGitCall {
         command.call(git_dir, |arguments, git_dir| {
             self.call(arguments).git_dir(git_dir)
         })
     }
 
     /// A run that asks which repository a folder is in: options of `rev-parse`.
-    pub(crate) fn discover(&self, folder: &Path, questions: &[&str]) -> Call {
+    pub(crate) fn discover(&self, folder: &Path, options: &[&str]) -> GitCall {
         let call = self.call(["rev-parse", "--path-format=absolute"]);
-        let call = questions.iter().fold(call, |call, it| call.argument(it));
+        let call = options.iter().fold(call, |call, it| call.argument(it));
         call.directory(folder).with_user_configuration()
     }
 
     /// A run of git with these arguments; where and on what is said by the builder.
-    fn call<I: IntoIterator<Item: AsRef<OsStr>>>(&self, arguments: I) -> Call {
+    fn call<I: IntoIterator<Item: AsRef<OsStr>>>(&self, arguments: I) -> GitCall {
         let arguments = arguments.into_iter();
-        Call {
+        GitCall {
             settings: Arc::clone(&self.settings),
             arguments: arguments.map(|it| it.as_ref().to_owned()).collect(),
             git_dir: None,
@@ -170,22 +170,22 @@ impl Git {
             configuration: Vec::new(),
             options: Vec::new(),
             variables: Vec::new(),
-            sees: Sees::Nothing,
-            stop: Stop::new(),
+            config_access: ConfigAccess::Nothing,
+            stop: StopSignal::new(),
         }
     }
 }
 
 /// Whether the user's own configuration is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sees {
+enum ConfigAccess {
     Nothing,
     UserConfiguration,
 }
 
 /// One run of git, before it starts.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct GitCall {
     settings: Arc<GitSettings>,
     arguments: Vec<OsString>,
     git_dir: Option<PathBuf>,
@@ -194,19 +194,19 @@ pub(crate) struct Call {
     configuration: Vec<OsString>,
     options: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
-    sees: Sees,
-    stop: Stop,
+    config_access: ConfigAccess,
+    stop: StopSignal,
 }
 
 /// What a run left behind, whether it went well or not.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct GitOutput {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
 }
 
-impl Call {
+impl GitCall {
     fn git_dir(mut self, path: &Path) -> Self {
         self.git_dir = Some(path.to_owned());
         self
@@ -266,12 +266,12 @@ impl Call {
 
     /// Reads the user's configuration files too. Only for commands that run nothing they name.
     pub(crate) fn with_user_configuration(mut self) -> Self {
-        self.sees = Sees::UserConfiguration;
+        self.config_access = ConfigAccess::UserConfiguration;
         self
     }
 
     /// Kills the run when `stop` is given.
-    pub(crate) fn until(mut self, stop: &Stop) -> Self {
+    pub(crate) fn with_stop(mut self, stop: &StopSignal) -> Self {
         self.stop = stop.clone();
         self
     }
@@ -283,8 +283,8 @@ impl Call {
 
     pub(crate) fn run_with(self, input: &[u8]) -> SandboxResult<Vec<u8>> {
         let command = self.command_text();
-        let ended = self.end_with(input)?;
-        succeeded(&command, ended.status, &ended.stderr)?;
+        let ended = self.output_with(input)?;
+        check_success(&command, ended.status, &ended.stderr)?;
         Ok(ended.stdout)
     }
 
@@ -295,46 +295,46 @@ impl Call {
     }
 
     /// Runs to the end, with whatever exit status. Fails if git was killed.
-    pub(crate) fn end(self) -> SandboxResult<Ended> {
-        self.end_with(&[])
+    pub(crate) fn output(self) -> SandboxResult<GitOutput> {
+        self.output_with(&[])
     }
 
     /// The answer as one line of text, nothing where git says no by exit 1.
-    pub(crate) fn answer(self) -> SandboxResult<Option<String>> {
+    pub(crate) fn optional_line(self) -> SandboxResult<Option<String>> {
         let command = self.command_text();
-        let ended = self.end()?;
+        let ended = self.output()?;
         match ended.status.code() {
             Some(0) => {
                 let line = String::from_utf8_lossy(&ended.stdout);
                 Ok(Some(line.trim_end().to_owned()))
             }
             Some(1) => Ok(None),
-            _ => Err(failure(&command, ended.status, &ended.stderr)),
+            _ => Err(exit_error(&command, ended.status, &ended.stderr)),
         }
     }
 
-    fn end_with(self, input: &[u8]) -> SandboxResult<Ended> {
+    fn output_with(self, input: &[u8]) -> SandboxResult<GitOutput> {
         let command = self.command_text();
         let timeout = self.settings.timeout;
-        let limits = Limits {
-            stdout: MOST_OUTPUT,
-            stderr: MOST_COMPLAINT,
+        let limits = ChildIoLimits {
+            stdout: MAX_OUTPUT,
+            stderr: MAX_STDERR,
             timeout,
         };
-        let exchanged = exchange(self.start()?, input, limits, &self.stop);
-        let Some(ended) = exchanged.map_err(|error| broken(&command, error))? else {
-            return Err(self.killed());
+        let exchanged = communicate(self.start()?, input, limits, &self.stop);
+        let Some(ended) = exchanged.map_err(|error| git_io_error(&command, error))? else {
+            return Err(self.kill_error());
         };
-        if ended.stdout.len() > MOST_OUTPUT {
-            let limit = MOST_OUTPUT;
+        if ended.stdout.len() > MAX_OUTPUT {
+            let limit = MAX_OUTPUT;
             return Err(SandboxError::TooMuchOutput { command, limit });
         }
-        accepted(&command, ended.written, ended.status)?;
+        check_input_written(&command, ended.input_result, ended.status)?;
         let stderr = String::from_utf8_lossy(&ended.stderr);
         if ended.status.code().is_none() {
-            return Err(failure(&command, ended.status, stderr.trim_end()));
+            return Err(exit_error(&command, ended.status, stderr.trim_end()));
         }
-        Ok(Ended {
+        Ok(GitOutput {
             status: ended.status,
             stdout: ended.stdout,
             stderr: stderr.trim_end().to_owned(),
@@ -349,12 +349,12 @@ impl Call {
         read: impl FnOnce(&mut ChildStdout) -> io::Result<T>,
     ) -> SandboxResult<T> {
         let command = self.command_text();
-        let (value, status, stderr) = self.converse(write, read)?;
-        succeeded(&command, status, &stderr)?;
+        let (value, status, stderr) = self.stream_output(write, read)?;
+        check_success(&command, status, &stderr)?;
         Ok(value)
     }
 
-    fn converse<T>(
+    fn stream_output<T>(
         self,
         write: impl FnOnce(&mut ChildStdin) -> io::Result<()> + Send,
         read: impl FnOnce(&mut ChildStdout) -> io::Result<T>,
@@ -365,16 +365,16 @@ impl Call {
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(mut stdin), Some(mut stdout), Some(stderr)) = (stdin, stdout, stderr) else {
-            return Err(broken(&command, "its pipes are missing"));
+            return Err(git_io_error(&command, "its pipes are missing"));
         };
-        let watch = Watch::of(&child);
+        let watch = Watch::new(&child);
         let (value, written, complaint, status) = thread::scope(|scope| {
             let (done, waiting) = mpsc::channel::<()>();
             let watch = &watch;
             let stop = &self.stop;
             scope.spawn(move || watch.kill_after(timeout, stop, &waiting));
             let writer = scope.spawn(move || write(&mut stdin));
-            let complaints = scope.spawn(move || read_complaint(stderr));
+            let complaints = scope.spawn(move || read_stderr(stderr));
             let value = read(&mut stdout);
             drop(stdout);
             let status = watch.reap(&mut child);
@@ -384,19 +384,19 @@ impl Call {
             (value, written, complaint, status)
         });
         if watch.has_killed() {
-            return Err(self.killed());
+            return Err(self.kill_error());
         }
-        let status = status.map_err(|error| broken(&command, error))?;
-        accepted(&command, written, status)?;
+        let status = status.map_err(|error| git_io_error(&command, error))?;
+        check_input_written(&command, written, status)?;
         match value {
             Ok(value) => Ok((value, status, complaint)),
-            Err(_) if !status.success() => Err(failure(&command, status, &complaint)),
-            Err(error) => Err(broken(&command, error)),
+            Err(_) if !status.success() => Err(exit_error(&command, status, &complaint)),
+            Err(error) => Err(git_io_error(&command, error)),
         }
     }
 
     /// Why a run was killed.
-    fn killed(&self) -> SandboxError {
+    fn kill_error(&self) -> SandboxError {
         match self.stop.check() {
             Err(why) => SandboxError::Stopped(why),
             Ok(()) => SandboxError::TimedOut {
@@ -407,16 +407,16 @@ impl Call {
     }
 
     /// Starts a run that answers one question after another.
-    pub(crate) fn ask(self) -> SandboxResult<Asked> {
+    pub(crate) fn start_session(self) -> SandboxResult<GitSession> {
         let mut child = self.start()?;
         let command = self.command_text();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         // Nobody listens: what it has to say at its end is said again by the run that takes over.
         drop(child.stderr.take());
         let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
-            return Err(broken(&command, "its pipes are missing"));
+            return Err(git_io_error(&command, "its pipes are missing"));
         };
-        Ok(Asked::new(child, stdin, stdout, self.settings.timeout))
+        Ok(GitSession::new(child, stdin, stdout, self.settings.timeout))
     }
 
     /// Starts a run that is talked to, and that keeps an open lock open as long as it lives. What
@@ -425,9 +425,9 @@ impl Call {
     /// This process never has a descriptor of the lock that a child inherits: other children, which
     /// other threads start at the same moment, would have the lock as well. The child gets it as a
     /// standard stream, which is its own alone, and a shell moves that out of git's way.
-    pub(crate) fn start_holding(&self, lock: &File) -> SandboxResult<Child> {
-        let lock = lock.try_clone().map_err(failed(Path::new("/dev/fd")))?;
-        let mut command = self.command(Some(HOLDING));
+    pub(crate) fn start_with_lock(&self, lock: &File) -> SandboxResult<Child> {
+        let lock = lock.try_clone().map_err(io_error(Path::new("/dev/fd")))?;
+        let mut command = self.command(Some(LOCK_HOLDER_SCRIPT));
         command.stderr(lock);
         self.spawn(command)
     }
@@ -480,9 +480,9 @@ impl Call {
         // Unlike the setting, it also holds against `protocol.<name>.allow` of a repository.
         command.env("GIT_ALLOW_PROTOCOL", "none");
         command.env("GIT_NO_REPLACE_OBJECTS", "1");
-        match self.sees {
-            Sees::UserConfiguration => command.env("HOME", &self.settings.home),
-            Sees::Nothing => command
+        match self.config_access {
+            ConfigAccess::UserConfiguration => command.env("HOME", &self.settings.home),
+            ConfigAccess::Nothing => command
                 .env("HOME", "/dev/null")
                 .env("GIT_CONFIG_NOSYSTEM", "1")
                 .env("GIT_CONFIG_GLOBAL", "/dev/null"),
@@ -518,47 +518,49 @@ impl Call {
 
 /// Where the program is, if it is named alone: what is started by its path is started without
 /// copying this process first.
-fn whole_path(program: PathBuf, search_path: &OsStr) -> PathBuf {
+fn resolve_program(program: PathBuf, search_path: &OsStr) -> PathBuf {
     if program.components().count() != 1 {
         return program;
     }
-    let places = std::env::split_paths(search_path).map(|folder| folder.join(&program));
+    let candidates = std::env::split_paths(search_path).map(|folder| folder.join(&program));
     let runs = |path: &PathBuf| {
         let facts = path.metadata();
         facts.is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
     };
-    let mut found = places.filter(|path| path.is_absolute() && runs(path));
+    let mut found = candidates.filter(|path| path.is_absolute() && runs(path));
     found.next().unwrap_or(program)
 }
 
-fn read_complaint(mut stderr: impl Read) -> String {
+fn read_stderr(mut stderr: impl Read) -> String {
     let mut kept = Vec::new();
     // What is beyond the limit is read too, or git would wait for ever to say it.
-    let _ = (&mut stderr)
-        .take(MOST_COMPLAINT as u64)
-        .read_to_end(&mut kept);
+    let _ = (&mut stderr).take(MAX_STDERR as u64).read_to_end(&mut kept);
     let _ = io::copy(&mut stderr, &mut io::sink());
     String::from_utf8_lossy(&kept).trim_end().to_owned()
 }
 
 /// A git that stops early closes its input: its own words say more than a broken pipe.
-fn accepted(command: &str, written: io::Result<()>, status: ExitStatus) -> SandboxResult<()> {
+fn check_input_written(
+    command: &str,
+    written: io::Result<()>,
+    status: ExitStatus,
+) -> SandboxResult<()> {
     match written {
         Err(error) if status.success() || error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(broken(command, error))
+            Err(git_io_error(command, error))
         }
         _ => Ok(()),
     }
 }
 
-fn succeeded(command: &str, status: ExitStatus, stderr: &str) -> SandboxResult<()> {
+fn check_success(command: &str, status: ExitStatus, stderr: &str) -> SandboxResult<()> {
     match status.success() {
         true => Ok(()),
-        false => Err(failure(command, status, stderr)),
+        false => Err(exit_error(command, status, stderr)),
     }
 }
 
-fn failure(command: &str, status: ExitStatus, stderr: &str) -> SandboxError {
+fn exit_error(command: &str, status: ExitStatus, stderr: &str) -> SandboxError {
     let status = match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
@@ -571,7 +573,7 @@ fn failure(command: &str, status: ExitStatus, stderr: &str) -> SandboxError {
     }
 }
 
-fn broken(command: &str, error: impl ToString) -> SandboxError {
+fn git_io_error(command: &str, error: impl ToString) -> SandboxError {
     SandboxError::Git {
         command: command.to_owned(),
         status: "no answer".to_owned(),
@@ -606,12 +608,12 @@ mod tests {
         file.set_permissions(mode).unwrap();
         drop(file);
         let git = git(program.to_str().unwrap(), Duration::from_millis(300));
-        let (mut said, mut ended) = (String::new(), false);
+        let (mut line, mut ended) = (String::new(), false);
         let answer = git.call(["status"]).stream(
             |_| Ok(()),
             |pipe| {
                 let mut lines = io::BufReader::new(pipe);
-                lines.read_line(&mut said)?;
+                lines.read_line(&mut line)?;
                 // The sleeper has the pipe as well: it ends when both are dead.
                 let rest = io::copy(&mut lines, &mut io::sink());
                 ended = rest.is_ok();
@@ -622,11 +624,11 @@ mod tests {
             matches!(answer, Err(SandboxError::TimedOut { .. })),
             "{answer:?}"
         );
-        assert_eq!((said.as_str(), ended), ("sleeping\n", true));
+        assert_eq!((line.as_str(), ended), ("sleeping\n", true));
     }
 
     #[test]
-    fn a_failure_carries_command_status_and_words() {
+    fn a_failure_names_command_status_and_stderr() {
         let git = git("git", Duration::from_secs(60));
         let error = git.call(["rev-parse", "--verify", "nothing"]).run();
         let Err(SandboxError::Git {
@@ -643,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named() {
+    fn a_missing_program_is_named() {
         let error = git("/nonexistent/git", Duration::from_secs(1)).check_version();
         assert!(
             matches!(error, Err(SandboxError::NoGit { .. })),

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 
-use crate::repository::Found;
+use crate::repository::RepositoryInfo;
 
 /// What git reads or writes in every repository, whatever refs it has.
-const USED: [&str; 19] = [
+const CHECKED_NAMES: [&str; 19] = [
     "HEAD",
     "config",
     "config.worktree",
@@ -37,10 +37,10 @@ const USED: [&str; 19] = [
 
 /// Fails if something that git uses in every repository is a link that leads out of the git
 /// directory. A link to a file or folder inside of it, such as an old symbolic `HEAD`, is fine.
-pub(crate) fn check(found: &Found) -> SandboxResult<()> {
-    let inside = Inside::of(&[&found.git_dir, &found.common_dir])?;
+pub(crate) fn check(found: &RepositoryInfo) -> SandboxResult<()> {
+    let inside = AllowedFolders::new(&[&found.git_dir, &found.common_dir])?;
     for folder in &inside.folders {
-        for name in USED {
+        for name in CHECKED_NAMES {
             inside.check(&folder.join(name))?;
         }
     }
@@ -49,7 +49,7 @@ pub(crate) fn check(found: &Found) -> SandboxResult<()> {
 
 /// The same for a ref and its log, with all folders on the way to them.
 pub(crate) fn check_ref(common_dir: &Path, name: &str) -> SandboxResult<()> {
-    let inside = Inside::of(&[common_dir])?;
+    let inside = AllowedFolders::new(&[common_dir])?;
     for folder in &inside.folders {
         for mut path in [folder.clone(), folder.join("logs")] {
             for part in name.split('/') {
@@ -62,15 +62,15 @@ pub(crate) fn check_ref(common_dir: &Path, name: &str) -> SandboxResult<()> {
 }
 
 /// The folders that a link may lead to.
-struct Inside {
+struct AllowedFolders {
     folders: Vec<PathBuf>,
 }
 
-impl Inside {
-    fn of(folders: &[&Path]) -> SandboxResult<Self> {
+impl AllowedFolders {
+    fn new(folders: &[&Path]) -> SandboxResult<Self> {
         let mut real = Vec::new();
         for folder in folders {
-            let folder = fs::canonicalize(folder).map_err(crate::files::failed(folder))?;
+            let folder = fs::canonicalize(folder).map_err(crate::files::io_error(folder))?;
             if !real.contains(&folder) {
                 real.push(folder);
             }
@@ -80,7 +80,7 @@ impl Inside {
 
     fn check(&self, path: &Path) -> SandboxResult<()> {
         let is_link = path.symlink_metadata().is_ok_and(|it| it.is_symlink());
-        if !is_link || target(path).is_some_and(|it| self.has(&it)) {
+        if !is_link || link_target(path).is_some_and(|it| self.contains(&it)) {
             return Ok(());
         }
         Err(SandboxError::Foreign {
@@ -92,13 +92,13 @@ impl Inside {
         })
     }
 
-    fn has(&self, path: &Path) -> bool {
+    fn contains(&self, path: &Path) -> bool {
         self.folders.iter().any(|folder| path.starts_with(folder))
     }
 }
 
 /// Where a link leads. Its last part need not exist: git would create it there.
-fn target(link: &Path) -> Option<PathBuf> {
+fn link_target(link: &Path) -> Option<PathBuf> {
     if let Ok(real) = fs::canonicalize(link) {
         return Some(real);
     }

@@ -11,8 +11,8 @@ use std::path::Path;
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use rustix::io::Errno;
 
-use crate::beneath::{open_file, open_root};
-use crate::files::{failed, replace};
+use crate::files::{io_error, replace};
+use crate::safe_fs::{open_file, open_root};
 
 /// Far more than a person writes into one.
 const MAXIMUM: u64 = 16 << 20;
@@ -26,9 +26,9 @@ pub(crate) fn read(git_dir: &Path, name: &str) -> SandboxResult<Option<Vec<u8>>>
         Ok(file) => file,
         Err(Errno::NOENT | Errno::NXIO) => return Ok(None),
         Err(Errno::LOOP | Errno::NOTDIR) => return refuse_link(git_dir, name),
-        Err(error) => return Err(crate::beneath::failed(&path, error)),
+        Err(error) => return Err(crate::safe_fs::errno_error(&path, error)),
     };
-    let found = file.metadata().map_err(failed(&path))?;
+    let found = file.metadata().map_err(io_error(&path))?;
     if !found.is_file() {
         return Ok(None);
     }
@@ -38,7 +38,7 @@ pub(crate) fn read(git_dir: &Path, name: &str) -> SandboxResult<Option<Vec<u8>>>
     }
     let mut content = Vec::new();
     let mut start = file.by_ref().take(MAXIMUM);
-    start.read_to_end(&mut content).map_err(failed(&path))?;
+    start.read_to_end(&mut content).map_err(io_error(&path))?;
     Ok(Some(content))
 }
 

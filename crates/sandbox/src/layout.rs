@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::id::{PlanId, SandboxId};
-use cleveragents_domain::{AbsolutePath, Base, ResourceType};
+use cleveragents_domain::{AbsolutePath, BaseSource, ResourceType};
 use cleveragents_engine::ports::sandbox::{
     ObjectFormat, SandboxError, SandboxResult, TreeId, Warning,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::files::{failed, is_absent, read_if_there, replace};
+use crate::files::{io_error, is_not_found, read_if_exists, replace};
 
 const MARKER_VERSION: u32 = 1;
 
@@ -20,7 +20,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub(crate) fn of(root: &Path, id: SandboxId) -> Self {
+    pub(crate) fn new(root: &Path, id: SandboxId) -> Self {
         Self {
             folder: root.join(id.to_string()),
         }
@@ -95,30 +95,30 @@ pub(crate) struct Marker {
     pub(crate) plan: PlanId,
     pub(crate) resource: AbsolutePath,
     pub(crate) resource_type: ResourceType,
-    pub(crate) base: Base,
+    pub(crate) base: BaseSource,
     /// Needed only while it is made.
     #[serde(skip)]
     pub(crate) trusted_includes: Vec<String>,
     /// Absent until the sandbox is completely made.
-    pub(crate) made: Option<Made>,
+    pub(crate) made: Option<SandboxProperties>,
 }
 
 /// What is fixed when a sandbox is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Made {
+pub(crate) struct SandboxProperties {
     pub(crate) tree: TreeId,
     pub(crate) base_commit: Option<String>,
     pub(crate) object_format: ObjectFormat,
     pub(crate) shaping: Vec<(String, String)>,
     pub(crate) attributes: String,
-    pub(crate) conversion: Conversion,
+    pub(crate) conversion: ContentConversion,
     pub(crate) warnings: Vec<Warning>,
 }
 
 /// Whether git may store other bytes than the tree holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Conversion {
+pub(crate) enum ContentConversion {
     Never,
     Possible,
 }
@@ -149,27 +149,27 @@ impl Marker {
     /// The marker in the folder of sandbox `id`. No folder, or one in which nothing was done yet,
     /// has none; a folder of somebody else's is an error.
     pub(crate) fn read(root: &Path, id: SandboxId) -> SandboxResult<Option<Self>> {
-        let layout = Layout::of(root, id);
+        let layout = Layout::new(root, id);
         let foreign = |reason: &str| SandboxError::Foreign {
             path: layout.folder.clone(),
             reason: reason.to_owned(),
         };
         match std::fs::symlink_metadata(&layout.folder) {
-            Err(error) if is_absent(&error) => return Ok(None),
-            Err(error) => return Err(failed(&layout.folder)(error)),
+            Err(error) if is_not_found(&error) => return Ok(None),
+            Err(error) => return Err(io_error(&layout.folder)(error)),
             Ok(found) if !found.is_dir() => return Err(foreign("it is not a folder of ours")),
             Ok(_) => {}
         }
         let resolved = layout
             .folder
             .canonicalize()
-            .map_err(failed(&layout.folder))?;
-        let root = root.canonicalize().map_err(failed(root))?;
+            .map_err(io_error(&layout.folder))?;
+        let root = root.canonicalize().map_err(io_error(root))?;
         if resolved.parent() != Some(root.as_path()) {
             return Err(foreign("it lies outside the folder of sandboxes"));
         }
-        let Some(bytes) = read_if_there(&layout.marker())? else {
-            return match is_untouched(&layout) {
+        let Some(bytes) = read_if_exists(&layout.marker())? else {
+            return match is_unused(&layout) {
                 true => Ok(None),
                 false => Err(foreign("it has no marker of ours")),
             };
@@ -187,7 +187,7 @@ impl Marker {
 }
 
 /// Whether a folder holds nothing but what is made before its marker.
-fn is_untouched(layout: &Layout) -> bool {
+fn is_unused(layout: &Layout) -> bool {
     let next = layout.marker().with_extension("next");
     let ours = [layout.lock(), next];
     std::fs::read_dir(&layout.folder)

@@ -8,67 +8,67 @@
 //! it captured last only saves work.
 //!
 //! Start reading at [`LocalSandboxes`], then `make_git` (how a tree comes to be), `capture` (what
-//! became of it), `recording` (how that is kept), `restore` (how it is put back) and `git` (how git
+//! became of it), `record_tree` (how that is kept), `restore` (how it is put back) and `git` (how git
 //! is run). [`LocalTargets`] brings results home; [`confine`] runs commands.
 
 mod abandoned_lock;
 mod account;
-mod adopt;
 mod apply;
-mod asked;
 mod attributes;
-mod beneath;
 mod blobs;
 mod capture;
+mod captured_tree;
 mod changes;
+mod child_io;
 pub mod confine;
 mod convert;
 mod diff;
 mod entries;
-mod exchange;
 mod files;
 mod filters;
 mod git;
 mod git_dir_links;
 mod git_dir_owner;
 mod git_files;
-mod known;
+mod git_session;
+mod gitmodules;
 mod layout;
 mod limits;
 mod local;
 mod log;
-mod looking;
+mod make_common;
 mod make_folder;
 mod make_git;
-mod making;
-mod modules;
-mod net;
+mod net_changes;
 mod new_objects;
 mod object_id;
 mod ownership;
 mod pack;
 mod pack_file;
-mod placing;
 mod private_dir;
+mod process_lock;
 mod publish;
-mod recording;
+mod record_tree;
 mod references;
-mod repositories;
 mod repository;
+mod repository_cache;
 mod restore;
+mod safe_fs;
 mod sandbox;
 mod scratch;
-mod stopping;
+mod set_base;
+mod stop_reader;
 mod store;
+mod tree_files;
+mod tree_reader;
 mod trees;
-mod turns;
+mod user_git_command;
 mod user_settings;
-mod users_command;
 mod view;
 mod walk;
 mod watch;
 
-pub use apply::{ApplyStep, LocalTargets, Unwatched, Watcher};
+pub use apply::{ApplyStep, LocalTargets, NoWatcher, Watcher};
 pub use git::GitSettings;
 pub use limits::CaptureLimits;
 pub use local::LocalSandboxes;

@@ -30,16 +30,16 @@ impl CaptureLimits {
         if found <= self.new_files {
             return Ok(());
         }
-        over(Limit::CapturedFiles, (self.new_files, found), path)
+        limit_exceeded(Limit::CapturedFiles, (self.new_files, found), path)
     }
 
     /// Fails if a file is too large, or the last of too much. `total` includes the file.
     pub(crate) fn check_size(&self, size: u64, total: u64, path: &[u8]) -> SandboxResult<()> {
         if size > self.file_size {
-            return over(Limit::FileSize, (self.file_size, size), path);
+            return limit_exceeded(Limit::FileSize, (self.file_size, size), path);
         }
         if total > self.total_size {
-            return over(Limit::CapturedSize, (self.total_size, total), path);
+            return limit_exceeded(Limit::CapturedSize, (self.total_size, total), path);
         }
         Ok(())
     }
@@ -55,7 +55,7 @@ impl Default for CaptureLimits {
     }
 }
 
-fn over(limit: Limit, (allowed, found): (u64, u64), path: &[u8]) -> SandboxResult<()> {
+fn limit_exceeded(limit: Limit, (allowed, found): (u64, u64), path: &[u8]) -> SandboxResult<()> {
     Err(SandboxError::OverLimit(OverLimit {
         limit,
         allowed,

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::{AbsolutePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{
-    Checkout, Created, Discarded, Inspection, Mark, NewSandbox, Published, Sandbox, SandboxBase,
-    SandboxError, SandboxResult, Sandboxes,
+    Checkout, CreatedSandbox, DiscardOutcome, Inspection, NewSandbox, PublishedCommit, Sandbox,
+    SandboxBase, SandboxError, SandboxMarker, SandboxResult, Sandboxes,
 };
 
-use crate::files::{create_private_folder, failed, is_absent, lock, path_of, remove};
+use crate::files::{create_private_folder, io_error, is_not_found, lock, path_from_bytes, remove};
 use crate::filters::AllowedFilters;
 use crate::git::{Git, GitSettings};
-use crate::layout::{Layout, Made, Marker};
+use crate::layout::{Layout, Marker, SandboxProperties};
 use crate::limits::CaptureLimits;
-use crate::repository::Repository;
+use crate::repository::UserRepository;
 use crate::sandbox::LocalSandbox;
-use crate::{adopt, make_folder, make_git, ownership, references};
+use crate::{make_folder, make_git, ownership, references, set_base};
 
 /// Sandboxes in folders of the data directory.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl LocalSandboxes {
         create_private_folder(&root)?;
         Ok(Self {
             git,
-            root: root.canonicalize().map_err(failed(&root))?,
+            root: root.canonicalize().map_err(io_error(&root))?,
             locks: data_directory.join("repositories"),
             limits: CaptureLimits::default(),
         })
@@ -45,19 +45,19 @@ impl LocalSandboxes {
 
     /// The same, where plans may change files that have these filters, in the form git stores.
     #[must_use]
-    pub fn allowing(mut self, filters: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_allowed_filters(mut self, filters: impl IntoIterator<Item = String>) -> Self {
         self.git.allowed = AllowedFilters::new(filters);
         self
     }
 
     /// The same, where one capture records no more than this.
     #[must_use]
-    pub fn limited(mut self, limits: CaptureLimits) -> Self {
+    pub fn with_limits(mut self, limits: CaptureLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    fn made(&self, layout: &Layout, marker: &Marker) -> SandboxResult<Made> {
+    fn make_sandbox(&self, layout: &Layout, marker: &Marker) -> SandboxResult<SandboxProperties> {
         match marker.resource_type {
             ResourceType::GitCheckout => make_git::make(&self.git, layout, marker, &self.locks),
             ResourceType::FsDirectory => make_folder::make(&self.git, layout, marker, &self.locks),
@@ -67,11 +67,11 @@ impl LocalSandboxes {
 
 impl Sandboxes for LocalSandboxes {
     fn inspect(&self, path: &Path) -> SandboxResult<Inspection> {
-        Repository::find(&self.git, path)?.inspect()
+        UserRepository::find(&self.git, path)?.inspect()
     }
 
-    fn usable(&self, path: &AbsolutePath, kind: ResourceType) -> SandboxResult<()> {
-        let path = path_of(path.as_bytes());
+    fn check_usable(&self, path: &AbsolutePath, kind: ResourceType) -> SandboxResult<()> {
+        let path = path_from_bytes(path.as_bytes());
         if !path.is_dir() {
             return Err(SandboxError::NotAFolder {
                 path: path.to_owned(),
@@ -79,17 +79,19 @@ impl Sandboxes for LocalSandboxes {
         }
         match kind {
             ResourceType::FsDirectory => Ok(()),
-            ResourceType::GitCheckout => match Repository::known(&self.git, path)?.checkout {
-                Checkout::Bare => Err(SandboxError::Bare {
-                    path: path.to_owned(),
-                }),
-                Checkout::At(_) => Ok(()),
-            },
+            ResourceType::GitCheckout => {
+                match UserRepository::find_cached(&self.git, path)?.checkout {
+                    Checkout::Bare => Err(SandboxError::Bare {
+                        path: path.to_owned(),
+                    }),
+                    Checkout::At(_) => Ok(()),
+                }
+            }
         }
     }
 
-    fn create(&self, new: &NewSandbox) -> SandboxResult<Created> {
-        let layout = Layout::of(&self.root, new.id);
+    fn create(&self, new: &NewSandbox) -> SandboxResult<CreatedSandbox> {
+        let layout = Layout::new(&self.root, new.id);
         Marker::read(&self.root, new.id)?;
         create_private_folder(&layout.folder)?;
         let _held = lock(&layout.lock())?;
@@ -98,15 +100,15 @@ impl Sandboxes for LocalSandboxes {
             made: Some(made), ..
         }) = &found
         {
-            return Ok(created(&layout, made));
+            return Ok(created_result(&layout, made));
         }
         // Half-made by a call that was killed: begun again from nothing (law 9).
         layout.contents().iter().try_for_each(|path| remove(path))?;
         let mut marker = Marker::new(new);
         marker.write(&layout)?;
-        let made = self.made(&layout, &marker)?;
-        ownership::open_for_reading(&layout.git()).map_err(failed(&layout.git()))?;
-        let answer = created(&layout, &made);
+        let made = self.make_sandbox(&layout, &marker)?;
+        ownership::make_readable(&layout.git()).map_err(io_error(&layout.git()))?;
+        let answer = created_result(&layout, &made);
         marker.made = Some(made);
         marker.write(&layout)?;
         Ok(answer)
@@ -115,33 +117,34 @@ impl Sandboxes for LocalSandboxes {
     fn open(&self, id: SandboxId) -> SandboxResult<Box<dyn Sandbox>> {
         let marker = Marker::read(&self.root, id)?;
         let marker = marker.ok_or(SandboxError::NotFound { id })?;
-        let layout = Layout::of(&self.root, id);
+        let layout = Layout::new(&self.root, id);
         let mut sandbox = LocalSandbox::new(&self.git, layout, marker, &self.locks)?;
         sandbox.limits = self.limits;
         Ok(Box::new(sandbox))
     }
 
-    fn adopt(&self, id: SandboxId, base: &SandboxBase) -> SandboxResult<()> {
+    fn set_base(&self, id: SandboxId, base: &SandboxBase) -> SandboxResult<()> {
         let marker = Marker::read(&self.root, id)?;
         let marker = marker.ok_or(SandboxError::NotFound { id })?;
         let made = marker.made.as_ref();
-        let is_base = |it: &Made| (&it.tree, &it.base_commit) == (&base.tree, &base.commit);
+        let is_base =
+            |it: &SandboxProperties| (&it.tree, &it.base_commit) == (&base.tree, &base.commit);
         if made.is_some_and(is_base) {
             return Ok(());
         }
-        let layout = Layout::of(&self.root, id);
+        let layout = Layout::new(&self.root, id);
         let sandbox = LocalSandbox::new(&self.git, layout, marker, &self.locks)?;
-        let _held = sandbox.hold()?;
-        adopt::adopt(sandbox, base)
+        let _held = sandbox.lock()?;
+        set_base::set_base(sandbox, base)
     }
 
-    fn discard(&self, id: SandboxId) -> SandboxResult<Discarded> {
-        let layout = Layout::of(&self.root, id);
+    fn discard(&self, id: SandboxId) -> SandboxResult<DiscardOutcome> {
+        let layout = Layout::new(&self.root, id);
         let marker = Marker::read(&self.root, id)?;
         if let Some(marker) = &marker {
             self.unpin(marker)?;
         } else if layout.folder.symlink_metadata().is_err() {
-            return Ok(Discarded::Absent);
+            return Ok(DiscardOutcome::Absent);
         }
         layout.contents().iter().try_for_each(|path| remove(path))?;
         // The marker goes last: a call that was killed before is recognised and made again.
@@ -149,15 +152,15 @@ impl Sandboxes for LocalSandboxes {
         remove(&layout.marker().with_extension("next"))?;
         remove(&layout.marker())?;
         match std::fs::remove_dir(&layout.folder) {
-            Err(error) if !is_absent(&error) => Err(failed(&layout.folder)(error)),
-            _ => Ok(Discarded::Removed),
+            Err(error) if !is_not_found(&error) => Err(io_error(&layout.folder)(error)),
+            _ => Ok(DiscardOutcome::Removed),
         }
     }
 
     fn list(&self) -> SandboxResult<Vec<SandboxId>> {
         let mut ids = Vec::new();
-        for entry in std::fs::read_dir(&self.root).map_err(failed(&self.root))? {
-            let entry = entry.map_err(failed(&self.root))?;
+        for entry in std::fs::read_dir(&self.root).map_err(io_error(&self.root))? {
+            let entry = entry.map_err(io_error(&self.root))?;
             ids.extend(
                 entry
                     .file_name()
@@ -169,27 +172,33 @@ impl Sandboxes for LocalSandboxes {
         Ok(ids)
     }
 
-    fn mark(&self, id: SandboxId) -> SandboxResult<Option<Mark>> {
+    fn read_marker(&self, id: SandboxId) -> SandboxResult<Option<SandboxMarker>> {
         let marker = Marker::read(&self.root, id)?;
-        Ok(marker.map(|marker| Mark {
+        Ok(marker.map(|marker| SandboxMarker {
             plan: marker.plan,
             resource: marker.resource,
             resource_type: marker.resource_type,
         }))
     }
 
-    fn published(&self, path: &AbsolutePath, plan: PlanId) -> SandboxResult<Option<Published>> {
-        let Some(repository) = self.repository(path_of(path.as_bytes()))? else {
+    fn find_published(
+        &self,
+        path: &AbsolutePath,
+        plan: PlanId,
+    ) -> SandboxResult<Option<PublishedCommit>> {
+        let Some(repository) = self.find_repository(path_from_bytes(path.as_bytes()))? else {
             return Ok(None);
         };
-        let reference = references::published(plan);
+        let reference = references::published_ref(plan);
         let commit = references::read(&repository, &reference)?;
-        Ok(commit.map(|commit| Published { reference, commit }))
+        Ok(commit.map(|commit| PublishedCommit { reference, commit }))
     }
 
     fn withdraw(&self, path: &AbsolutePath, plan: PlanId) -> SandboxResult<()> {
-        match self.repository(path_of(path.as_bytes()))? {
-            Some(found) => references::delete(&self.locks, &found, &references::published(plan)),
+        match self.find_repository(path_from_bytes(path.as_bytes()))? {
+            Some(found) => {
+                references::delete(&self.locks, &found, &references::published_ref(plan))
+            }
             None => Ok(()),
         }
     }
@@ -201,11 +210,11 @@ impl LocalSandboxes {
         if marker.resource_type != ResourceType::GitCheckout {
             return Ok(());
         }
-        match self.repository(path_of(marker.resource.as_bytes()))? {
+        match self.find_repository(path_from_bytes(marker.resource.as_bytes()))? {
             Some(found) => {
-                let next = references::next_base(marker.plan, marker.id);
+                let next = references::next_base_ref(marker.plan, marker.id);
                 references::delete(&self.locks, &found, &next)?;
-                let name = references::base(marker.plan, marker.id);
+                let name = references::base_ref(marker.plan, marker.id);
                 references::delete(&self.locks, &found, &name)
             }
             None => Ok(()),
@@ -213,11 +222,11 @@ impl LocalSandboxes {
     }
 
     /// The user's repository, unless it is gone: then nothing of ours is there either.
-    fn repository(&self, path: &Path) -> SandboxResult<Option<Repository>> {
+    fn find_repository(&self, path: &Path) -> SandboxResult<Option<UserRepository>> {
         if path.symlink_metadata().is_err() {
             return Ok(None);
         }
-        match Repository::find(&self.git, path) {
+        match UserRepository::find(&self.git, path) {
             Ok(repository) => Ok(Some(repository)),
             Err(SandboxError::NotARepository { .. } | SandboxError::NotAFolder { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -225,8 +234,8 @@ impl LocalSandboxes {
     }
 }
 
-fn created(layout: &Layout, made: &Made) -> Created {
-    Created {
+fn created_result(layout: &Layout, made: &SandboxProperties) -> CreatedSandbox {
+    CreatedSandbox {
         tree: layout.tree(),
         base: made.tree.clone(),
         base_commit: made.base_commit.clone(),

@@ -3,12 +3,12 @@
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{LogEntry, SandboxError, SandboxResult};
 
-use crate::files::path_of;
-use crate::repository::text;
+use crate::files::path_from_bytes;
+use crate::repository::trimmed_text;
 use crate::store::PrivateStore;
 
 /// Id, author, time and subject of a commit, each ended by a NUL, which none of them can hold.
-const FORM: &str = "--format=tformat:%h%x00%an%x00%at%x00%s";
+const LOG_FORMAT: &str = "--format=tformat:%h%x00%an%x00%at%x00%s";
 
 pub(crate) fn log(
     store: &PrivateStore,
@@ -20,12 +20,12 @@ pub(crate) fn log(
         .call(["log", "-z", "--abbrev=12", "--no-show-signature"])
         .option("--literal-pathspecs")
         .argument("--no-mailmap")
-        .argument(FORM)
+        .argument(LOG_FORMAT)
         .argument(format!("--max-count={limit}"))
         .argument(commit)
         .argument("--");
     let call = match path {
-        Some(path) => call.argument(path_of(path.as_bytes())),
+        Some(path) => call.argument(path_from_bytes(path.as_bytes())),
         None => call,
     };
     parse(&call.run()?)
@@ -43,10 +43,10 @@ fn parse(answer: &[u8]) -> SandboxResult<Vec<LogEntry>> {
     }
     let entry = |[id, author, seconds, subject]: &[&[u8]; 4]| {
         Ok(LogEntry {
-            id: text(id),
-            author: text(author),
-            seconds: text(seconds).parse().map_err(|_| malformed())?,
-            subject: text(subject),
+            id: trimmed_text(id),
+            author: trimmed_text(author),
+            seconds: trimmed_text(seconds).parse().map_err(|_| malformed())?,
+            subject: trimmed_text(subject),
         })
     };
     commits.iter().map(entry).collect()
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commits_are_read_and_what_is_none_is_refused() {
+    fn commits_are_parsed_and_garbage_is_refused() {
         let answer = b"abc\0Ann\x0012\0first: one\0def\0B\xff\x0013\0\0";
         let commits = parse(answer).unwrap();
         assert_eq!(commits.len(), 2);

@@ -9,22 +9,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use cleveragents_domain::{Base, ResourcePath};
+use cleveragents_domain::{BaseSource, ResourcePath};
 use cleveragents_engine::ports::sandbox::{
-    Checkout, Coverage, History, Objects, Omitted, OmittedWhy, SandboxError, SandboxResult, TreeId,
-    Uncommitted, UncommittedKind, Warning,
+    Checkout, CheckoutCoverage, HistoryCompleteness, ObjectCompleteness, OmissionReason,
+    OmittedPath, SandboxError, SandboxResult, TreeId, UncommittedFile, UncommittedKind, Warning,
 };
 
 use crate::attributes::{self, Attribute, Attributes, AutoCrlf};
-use crate::entries::{Entries, GITLINK};
-use crate::files::{Sync, failed, path_of, replace, replace_quickly, resource_path};
-use crate::filters::Storable;
-use crate::layout::{Conversion, Layout, Made, Marker};
-use crate::making::{begin, content_of, copy_if_there, include, joined};
-use crate::placing::rename;
-use crate::repository::{Commit, Repository, text};
+use crate::entries::{GITLINK, TreeEntries};
+use crate::files::{Sync, io_error, path_from_bytes, replace, replace_with_sync, resource_path};
+use crate::filters::StorableContent;
+use crate::layout::{ContentConversion, Layout, Marker, SandboxProperties};
+use crate::make_common::{
+    copy_if_exists, copy_included_files, create_empty_sandbox, join_thread, read_or_empty,
+};
+use crate::repository::{Commit, UserRepository, trimmed_text};
 use crate::sandbox::LocalSandbox;
-use crate::view::View;
+use crate::tree_files::rename;
+use crate::view::RepositoryView;
 use crate::{git::Git, git_files, references, restore};
 
 /// Makes store and tree; what is worth keeping of it.
@@ -33,28 +35,28 @@ pub(crate) fn make(
     layout: &Layout,
     marker: &Marker,
     locks: &Path,
-) -> SandboxResult<Made> {
-    let resource = path_of(marker.resource.as_bytes());
-    let repository = Repository::known(git, resource)?;
+) -> SandboxResult<SandboxProperties> {
+    let resource = path_from_bytes(marker.resource.as_bytes());
+    let repository = UserRepository::find_cached(git, resource)?;
     let top_level = top_level(&repository, resource)?;
-    let mut sandbox = begin(git, layout, marker, locks, repository.object_format)?;
-    borrow_from(&sandbox, &repository)?;
+    let mut sandbox = create_empty_sandbox(git, layout, marker, locks, repository.object_format)?;
+    borrow_objects(&sandbox, &repository)?;
     sandbox.set_shaping(repository.settings.shaping.clone());
     let commit = pin(&sandbox, &repository)?;
     let mut warnings = Vec::new();
     let (tree, uncommitted, entries) = match marker.base {
-        Base::Head => {
+        BaseSource::Head => {
             let tree = base_tree(&sandbox, &repository, commit.as_ref())?;
             sandbox.set_attributes(tree.files().to_owned());
             // What is not committed is only told, and finding it takes as long as the files.
             let (uncommitted, entries) = thread::scope(|scope| {
                 let uncommitted = scope.spawn(|| repository.uncommitted());
                 let entries = restore::check_out(&sandbox, &tree, &layout.next_tree());
-                (joined(uncommitted), entries)
+                (join_thread(uncommitted), entries)
             });
             (tree, uncommitted?, entries?)
         }
-        Base::Worktree => {
+        BaseSource::Worktree => {
             let uncommitted = repository.uncommitted()?;
             require_objects(&sandbox, &repository, commit.as_ref())?;
             let files = snapshot(&sandbox, &repository, &uncommitted, &mut warnings)?;
@@ -68,27 +70,29 @@ pub(crate) fn make(
     };
     let commit = commit.map(|commit| commit.id);
     rename(&layout.next_tree(), &layout.tree())?;
-    show_agents(&sandbox, commit.as_deref(), &tree)?;
-    let rules = sandbox.rules()?;
+    set_up_agent_git(&sandbox, commit.as_deref(), &tree)?;
+    let rules = sandbox.ignore_rules()?;
     let trusted = &marker.trusted_includes;
-    warnings.extend(include(&sandbox, &top_level, &rules, &entries, trusted)?);
-    warn_of_repository(&repository, &uncommitted, marker.base, &mut warnings);
-    warn_of_files(&mut sandbox, &repository, &entries, &mut warnings)?;
-    restore::note(&mut sandbox, &tree, entries)?;
-    Ok(Made {
+    warnings.extend(copy_included_files(
+        &sandbox, &top_level, &rules, &entries, trusted,
+    )?);
+    add_repository_warnings(&repository, &uncommitted, marker.base, &mut warnings);
+    add_file_warnings(&mut sandbox, &repository, &entries, &mut warnings)?;
+    restore::record_file_stats(&mut sandbox, &tree, entries)?;
+    Ok(SandboxProperties {
         tree,
         base_commit: commit,
         warnings,
-        ..sandbox.made
+        ..sandbox.properties
     })
 }
 
-pub(crate) fn top_level(repository: &Repository, resource: &Path) -> SandboxResult<PathBuf> {
+pub(crate) fn top_level(repository: &UserRepository, resource: &Path) -> SandboxResult<PathBuf> {
     let path = resource.to_owned();
     let Checkout::At(top_level) = &repository.checkout else {
         return Err(SandboxError::Bare { path });
     };
-    let resolved = |path: &Path| path.canonicalize().map_err(failed(path));
+    let resolved = |path: &Path| path.canonicalize().map_err(io_error(path));
     if resolved(resource)? != resolved(top_level)? {
         let top_level = top_level.clone();
         return Err(SandboxError::NotTopLevel { path, top_level });
@@ -97,7 +101,10 @@ pub(crate) fn top_level(repository: &Repository, resource: &Path) -> SandboxResu
 }
 
 /// Lets the store see the user's objects, and takes along what shapes history and files.
-pub(crate) fn borrow_from(sandbox: &LocalSandbox, repository: &Repository) -> SandboxResult<()> {
+pub(crate) fn borrow_objects(
+    sandbox: &LocalSandbox,
+    repository: &UserRepository,
+) -> SandboxResult<()> {
     let dir = &sandbox.store.dir;
     let objects = repository.objects_dir();
     let line = alternates_line(objects.as_os_str().as_bytes());
@@ -106,9 +113,9 @@ pub(crate) fn borrow_from(sandbox: &LocalSandbox, repository: &Repository) -> Sa
     git_files::copy(common, "shallow", &dir.join("shallow"))?;
     git_files::copy(common, "info/attributes", &dir.join("info/attributes"))?;
     let own = &repository.settings.attributes_file;
-    copy_if_there(own, &sandbox.store.user_attributes())?;
+    copy_if_exists(own, &sandbox.store.user_attributes())?;
     // Later lines win, as the repository's own rules win over the user's.
-    let mut exclude = content_of(&repository.settings.excludes_file)?;
+    let mut exclude = read_or_empty(&repository.settings.excludes_file)?;
     exclude.push(b'\n');
     exclude.extend(git_files::read(common, "info/exclude")?.unwrap_or_default());
     match has_rules(&exclude) {
@@ -144,9 +151,9 @@ pub(crate) fn alternates_line(path: &[u8]) -> Vec<u8> {
 
 /// Keeps the base from being collected. The pin of an earlier, killed attempt says what the base
 /// is, so that the same call makes the same sandbox.
-fn pin(sandbox: &LocalSandbox, repository: &Repository) -> SandboxResult<Option<Commit>> {
-    let name = references::base(sandbox.marker.plan, sandbox.marker.id);
-    let _turn = references::hold(&sandbox.locks, repository)?;
+fn pin(sandbox: &LocalSandbox, repository: &UserRepository) -> SandboxResult<Option<Commit>> {
+    let name = references::base_ref(sandbox.marker.plan, sandbox.marker.id);
+    let _turn = references::lock_repository(&sandbox.locks, repository)?;
     let mut found = repository.commits(&[&name, "HEAD"])?;
     let (head, pinned) = (found.pop().flatten(), found.pop().flatten());
     if pinned.is_some() {
@@ -169,23 +176,24 @@ fn pin(sandbox: &LocalSandbox, repository: &Repository) -> SandboxResult<Option<
 
 fn base_tree(
     sandbox: &LocalSandbox,
-    repository: &Repository,
+    repository: &UserRepository,
     commit: Option<&Commit>,
 ) -> SandboxResult<TreeId> {
     require_objects(sandbox, repository, commit)?;
     match commit {
         Some(commit) => Ok(TreeId::new(&commit.tree, None)?),
-        None => Ok(sandbox.made.tree.clone()),
+        None => Ok(sandbox.properties.tree.clone()),
     }
 }
 
 /// Refuses a partial clone that lacks something of the commit: it would have to be fetched.
 pub(crate) fn require_objects(
     sandbox: &LocalSandbox,
-    repository: &Repository,
+    repository: &UserRepository,
     commit: Option<&Commit>,
 ) -> SandboxResult<()> {
-    let (Some(Commit { id: commit, .. }), Objects::Partial) = (commit, repository.settings.objects)
+    let (Some(Commit { id: commit, .. }), ObjectCompleteness::Partial) =
+        (commit, repository.settings.objects)
     else {
         return Ok(());
     };
@@ -213,118 +221,122 @@ pub(crate) fn require_objects(
 pub(crate) fn copy_index(from: &Path, to: &Path) -> SandboxResult<()> {
     let written = std::fs::metadata(from)
         .and_then(|facts| facts.modified())
-        .map_err(failed(from))?;
-    std::fs::copy(from, to).map_err(failed(from))?;
+        .map_err(io_error(from))?;
+    std::fs::copy(from, to).map_err(io_error(from))?;
     std::fs::File::options()
         .write(true)
         .open(to)
         .and_then(|copy| copy.set_modified(written))
-        .map_err(failed(to))
+        .map_err(io_error(to))
 }
 
 /// The user's files as a tree, made with a copy of the user's index and our own object store:
 /// nothing of the user's is written.
 fn snapshot(
     sandbox: &LocalSandbox,
-    repository: &Repository,
-    uncommitted: &[Uncommitted],
+    repository: &UserRepository,
+    uncommitted: &[UncommittedFile],
     warnings: &mut Vec<Warning>,
 ) -> SandboxResult<String> {
-    let view = View::of(repository)?;
+    let view = RepositoryView::new(repository)?;
     let objects = sandbox.store.dir.join("objects");
     let on_copy = |arguments: &[&str]| {
         let call = view.call(arguments.iter().copied());
         call.variable("GIT_OBJECT_DIRECTORY", &objects)
     };
-    let (left_out, omitted) = not_snapshotted(repository, &view, uncommitted)?;
+    let (left_out, omitted) = find_excluded_paths(repository, &view, uncommitted)?;
     if !omitted.is_empty() {
         warnings.push(Warning::Omitted(omitted));
     }
     let mut call = on_copy(&["add", "--all"]).setting("core.safecrlf", "false");
-    if repository.coverage() == Coverage::Sparse {
+    if repository.coverage() == CheckoutCoverage::Sparse {
         call = call.argument("--sparse");
     }
     call = call.argument("--").argument(":/");
     for path in left_out {
         let mut pathspec = b":(exclude,literal,top)".to_vec();
         pathspec.extend_from_slice(&path);
-        call = call.argument(path_of(&pathspec));
+        call = call.argument(path_from_bytes(&pathspec));
     }
     call.run()?;
     let tree = on_copy(&["write-tree", "--missing-ok"]).run()?;
-    Ok(text(&tree))
+    Ok(trimmed_text(&tree))
 }
 
 /// What stays as it is committed: submodules, repositories, and files whose filter we do not run.
-fn not_snapshotted(
-    repository: &Repository,
-    view: &View,
-    uncommitted: &[Uncommitted],
-) -> SandboxResult<(Vec<Vec<u8>>, Vec<Omitted>)> {
+fn find_excluded_paths(
+    repository: &UserRepository,
+    view: &RepositoryView,
+    uncommitted: &[UncommittedFile],
+) -> SandboxResult<(Vec<Vec<u8>>, Vec<OmittedPath>)> {
     let submodules = repository.inspect()?.submodules;
-    let mut left_out: Vec<Vec<u8>> = submodules.iter().map(bytes).collect();
+    let mut left_out: Vec<Vec<u8>> = submodules.iter().map(path_bytes).collect();
     let mut omitted = Vec::new();
     let paths: Vec<&[u8]> = uncommitted.iter().map(|it| it.path.as_bytes()).collect();
-    let found = attributes::of_paths(|| view.call([]), &paths, &[Attribute::Filter])?;
+    let found = attributes::query_attributes(|| view.call([]), &paths, &[Attribute::Filter])?;
     for file in uncommitted {
         let attributes = found.get(file.path.as_bytes());
         let why = match file.kind {
-            UncommittedKind::UntrackedRepository => OmittedWhy::NestedRepository,
-            _ if attributes.is_some_and(|it| it.filter().is_some()) => OmittedWhy::Filtered,
+            UncommittedKind::UntrackedRepository => OmissionReason::NestedRepository,
+            _ if attributes.is_some_and(|it| it.filter().is_some()) => OmissionReason::Filtered,
             _ => continue,
         };
-        left_out.push(bytes(&file.path));
+        left_out.push(path_bytes(&file.path));
         let path = file.path.clone();
-        omitted.push(Omitted { path, why });
+        omitted.push(OmittedPath { path, why });
     }
     Ok((left_out, omitted))
 }
 
-fn bytes(path: &ResourcePath) -> Vec<u8> {
+fn path_bytes(path: &ResourcePath) -> Vec<u8> {
     path.as_bytes().to_vec()
 }
 
 /// What an agent's git finds: the base checked out, nothing changed.
-fn show_agents(sandbox: &LocalSandbox, commit: Option<&str>, tree: &TreeId) -> SandboxResult<()> {
-    show_agents_head(sandbox, commit)?;
+fn set_up_agent_git(
+    sandbox: &LocalSandbox,
+    commit: Option<&str>,
+    tree: &TreeId,
+) -> SandboxResult<()> {
+    write_agent_head(sandbox, commit)?;
     let dir = &sandbox.store.dir;
     let kept = dir.join(format!("index-{}", tree.files()));
-    std::fs::copy(&kept, dir.join("index")).map_err(failed(&kept))?;
+    std::fs::copy(&kept, dir.join("index")).map_err(io_error(&kept))?;
     Ok(())
 }
 
 /// Ours do without it; should a power cut take it, it is made again like a new store's.
-pub(crate) fn show_agents_head(sandbox: &LocalSandbox, commit: Option<&str>) -> SandboxResult<()> {
+pub(crate) fn write_agent_head(sandbox: &LocalSandbox, commit: Option<&str>) -> SandboxResult<()> {
     let Some(commit) = commit else {
         return Ok(());
     };
     let head = sandbox.store.dir.join("HEAD");
-    replace_quickly(&head, format!("{commit}\n").as_bytes(), Sync::No)
+    replace_with_sync(&head, format!("{commit}\n").as_bytes(), Sync::No)
 }
 
-fn warn_of_repository(
-    repository: &Repository,
-    uncommitted: &[Uncommitted],
-    base: Base,
+fn add_repository_warnings(
+    repository: &UserRepository,
+    uncommitted: &[UncommittedFile],
+    base: BaseSource,
     warnings: &mut Vec<Warning>,
 ) {
-    if base == Base::Head && !uncommitted.is_empty() {
+    if base == BaseSource::Head && !uncommitted.is_empty() {
         let paths = uncommitted.iter().map(|it| it.path.clone()).collect();
         warnings.push(Warning::Uncommitted(paths));
     }
-    if repository.coverage() == Coverage::Sparse {
+    if repository.coverage() == CheckoutCoverage::Sparse {
         warnings.push(Warning::Sparse);
     }
-    if repository.history() == History::Shallow {
+    if repository.history() == HistoryCompleteness::Shallow {
         warnings.push(Warning::Shallow);
     }
 }
 
 /// Submodules, filtered files, and whether git may store other bytes than the tree has.
-pub(crate) fn warn_of_files(
+pub(crate) fn add_file_warnings(
     sandbox: &mut LocalSandbox,
-    repository: &Repository,
-    entries: &Entries,
+    repository: &UserRepository,
+    entries: &TreeEntries,
     warnings: &mut Vec<Warning>,
 ) -> SandboxResult<()> {
     let submodules = entries.files.iter().filter(|(_, it)| it.mode == GITLINK);
@@ -342,17 +354,18 @@ pub(crate) fn warn_of_files(
         || repository
             .settings
             .has_own_attributes(&repository.common_dir);
-    if has_attributes || AutoCrlf::of(&sandbox.made.shaping) == AutoCrlf::On {
-        sandbox.made.conversion = Conversion::Possible;
+    if has_attributes || AutoCrlf::from_settings(&sandbox.properties.shaping) == AutoCrlf::On {
+        sandbox.properties.conversion = ContentConversion::Possible;
     }
     if !has_attributes {
         return Ok(());
     }
     let paths: Vec<&[u8]> = entries.files.keys().map(Vec::as_slice).collect();
-    let found = attributes::of_paths(|| sandbox.store.call([]), &paths, &[Attribute::Filter])?;
+    let found =
+        attributes::query_attributes(|| sandbox.store.call([]), &paths, &[Attribute::Filter])?;
     let allowed = &sandbox.store.git.allowed;
     let is_refused = |it: &Attributes| match it.filter() {
-        Some(name) => allowed.storable(name) == Storable::Nothing,
+        Some(name) => allowed.storable_content(name) == StorableContent::Nothing,
         None => false,
     };
     let filtered = found.iter().filter(|(_, it)| is_refused(it));
@@ -370,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copied_index_is_as_old_as_the_first() {
+    fn a_copied_index_keeps_its_timestamp() {
         let folder = tempfile::tempdir().unwrap();
         let (users, copy) = (folder.path().join("users"), folder.path().join("copy"));
         let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);

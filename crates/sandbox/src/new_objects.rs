@@ -2,7 +2,7 @@
 //! objects of a tool call.
 //!
 //! They are gathered and become one pack, so that three files are synced however many there are;
-//! a large file becomes a loose object of its own. [`NewObjects::keep`] puts them in place, content
+//! a large file becomes a loose object of its own. [`NewObjects::persist`] puts them in place, content
 //! first, names last, all synced: a tree that somebody names is there after a power cut, and a
 //! half-written object never is. The caller holds the sandbox, so nobody else writes here.
 
@@ -13,49 +13,49 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult};
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
 use crate::entries::Content;
-use crate::files::{failed, remove};
-use crate::object_id::{ObjectHasher, ObjectId, ObjectKind, id_of};
-use crate::pack_file::{PackFile, Packed};
-use crate::stopping::UntilStopped;
+use crate::files::{io_error, remove};
+use crate::object_id::{ObjectHasher, ObjectId, ObjectKind, hash_object};
+use crate::pack_file::{PackFile, PackedObject};
+use crate::stop_reader::StoppableReader;
 
 /// A file up to this size is read whole before anything is written: most that are read again are
 /// as they were.
-const MOST_IN_MEMORY: u64 = 1 << 20;
+const MAX_IN_MEMORY: u64 = 1 << 20;
 
 /// How much is gathered in memory; what comes later is written at once.
-const MOST_GATHERED: usize = 32 << 20;
+const MAX_BUFFERED: usize = 32 << 20;
 
 #[derive(Debug)]
 pub(crate) struct NewObjects {
     folder: PathBuf,
     format: ObjectFormat,
-    gathered: BTreeMap<ObjectId, Packed>,
+    buffered: BTreeMap<ObjectId, PackedObject>,
     size: usize,
     /// Large ones, written and not yet in place.
     large: Vec<(PathBuf, File, ObjectId)>,
     /// Asked between files, and between chunks of a large one.
-    stop: Stop,
+    stop: StopSignal,
 }
 
 /// An object, and what its bytes are to those who do not know git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Hashed {
+pub(crate) struct HashedBlob {
     pub(crate) object: ObjectId,
     pub(crate) content: Content,
 }
 
 impl NewObjects {
     /// Objects for the repository at `dir`.
-    pub(crate) fn new(dir: &Path, format: ObjectFormat, stop: Stop) -> Self {
+    pub(crate) fn new(dir: &Path, format: ObjectFormat, stop: StopSignal) -> Self {
         Self {
             folder: dir.join("objects"),
             format,
-            gathered: BTreeMap::new(),
+            buffered: BTreeMap::new(),
             size: 0,
             large: Vec::new(),
             stop,
@@ -63,11 +63,11 @@ impl NewObjects {
     }
 
     pub(crate) fn put(&mut self, kind: ObjectKind, bytes: &[u8]) -> SandboxResult<ObjectId> {
-        let object = id_of(self.format, kind, bytes)?;
-        if !self.gathered.contains_key(&object) {
-            let packed = Packed::new(kind, bytes).map_err(failed(&self.folder))?;
+        let object = hash_object(self.format, kind, bytes)?;
+        if !self.buffered.contains_key(&object) {
+            let packed = PackedObject::new(kind, bytes).map_err(io_error(&self.folder))?;
             self.size += packed.len();
-            self.gathered.insert(object, packed);
+            self.buffered.insert(object, packed);
         }
         Ok(object)
     }
@@ -79,14 +79,14 @@ impl NewObjects {
         mut from: impl Read,
         size: u64,
         known: Option<ObjectId>,
-    ) -> SandboxResult<Option<Hashed>> {
+    ) -> SandboxResult<Option<HashedBlob>> {
         self.stop.check().map_err(SandboxError::Stopped)?;
-        if size > MOST_IN_MEMORY || self.size > MOST_GATHERED {
+        if size > MAX_IN_MEMORY || self.size > MAX_BUFFERED {
             return self.put_large(from, size, known);
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
         let read = from.by_ref().take(size + 1).read_to_end(&mut bytes);
-        read.map_err(failed(&self.folder))?;
+        read.map_err(io_error(&self.folder))?;
         if bytes.len() as u64 != size {
             return Ok(None);
         }
@@ -94,11 +94,11 @@ impl NewObjects {
             hash: *blake3::hash(&bytes).as_bytes(),
             size,
         };
-        let object = id_of(self.format, ObjectKind::Blob, &bytes)?;
+        let object = hash_object(self.format, ObjectKind::Blob, &bytes)?;
         if known != Some(object) {
             self.put(ObjectKind::Blob, &bytes)?;
         }
-        Ok(Some(Hashed { object, content }))
+        Ok(Some(HashedBlob { object, content }))
     }
 
     fn put_large(
@@ -106,10 +106,10 @@ impl NewObjects {
         from: impl Read,
         size: u64,
         known: Option<ObjectId>,
-    ) -> SandboxResult<Option<Hashed>> {
+    ) -> SandboxResult<Option<HashedBlob>> {
         let path = self.folder.join(format!("agents-{}", self.large.len()));
         let mut hashers = (ObjectHasher::new(self.format), blake3::Hasher::new());
-        let from = UntilStopped {
+        let from = StoppableReader {
             from,
             stop: &self.stop,
         };
@@ -120,7 +120,7 @@ impl NewObjects {
             remove(&path)?;
         }
         stopped.map_err(SandboxError::Stopped)?;
-        let (file, found) = written.map_err(failed(&path))?;
+        let (file, found) = written.map_err(io_error(&path))?;
         let object = hashers.0.finish()?;
         let is_known = known == Some(object) || self.large.iter().any(|(_, _, it)| *it == object);
         match found != size || is_known {
@@ -129,17 +129,17 @@ impl NewObjects {
         }
         let hash = *hashers.1.finalize().as_bytes();
         let content = Content { hash, size };
-        Ok((found == size).then_some(Hashed { object, content }))
+        Ok((found == size).then_some(HashedBlob { object, content }))
     }
 
     /// Puts everything in place, to last.
-    pub(crate) fn keep(mut self) -> SandboxResult<()> {
+    pub(crate) fn persist(mut self) -> SandboxResult<()> {
         self.stop.check().map_err(SandboxError::Stopped)?;
-        self.keep_large()?;
-        if self.gathered.is_empty() {
+        self.persist_large()?;
+        if self.buffered.is_empty() {
             return Ok(());
         }
-        let PackFile { id, pack, index } = PackFile::new(self.format, &self.gathered)?;
+        let PackFile { id, pack, index } = PackFile::new(self.format, &self.buffered)?;
         let folder = self.folder.join("pack");
         // The index comes last, because it makes the pack visible.
         let files = [("pack", pack), ("idx", index)];
@@ -150,20 +150,20 @@ impl NewObjects {
                 file.write_all(bytes)?;
                 file.sync_all()
             };
-            write().map_err(failed(&path))?;
+            write().map_err(io_error(&path))?;
         }
         for (ending, _) in &files {
             let path = folder.join(format!("tmp_agents_{ending}"));
-            let place = folder.join(format!("pack-{id}.{ending}"));
-            fs::rename(&path, &place).map_err(failed(&place))?;
+            let target = folder.join(format!("pack-{id}.{ending}"));
+            fs::rename(&path, &target).map_err(io_error(&target))?;
         }
         sync_folder(&folder)
     }
 
-    fn keep_large(&mut self) -> SandboxResult<()> {
+    fn persist_large(&mut self) -> SandboxResult<()> {
         let mut folders = BTreeSet::new();
         for (path, file, _) in &self.large {
-            file.sync_all().map_err(failed(path))?;
+            file.sync_all().map_err(io_error(path))?;
         }
         for (path, _, object) in std::mem::take(&mut self.large) {
             let name = object.to_string();
@@ -171,9 +171,9 @@ impl NewObjects {
             match fs::create_dir(&folder) {
                 Ok(()) => drop(folders.insert(self.folder.clone())),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(failed(&folder)(error)),
+                Err(error) => return Err(io_error(&folder)(error)),
             }
-            fs::rename(&path, folder.join(&name[2..])).map_err(failed(&path))?;
+            fs::rename(&path, folder.join(&name[2..])).map_err(io_error(&path))?;
             folders.insert(folder);
         }
         folders.iter().try_for_each(|folder| sync_folder(folder))
@@ -191,7 +191,7 @@ impl Drop for NewObjects {
 
 fn sync_folder(path: &Path) -> SandboxResult<()> {
     let synced = File::open(path).and_then(|folder| folder.sync_all());
-    synced.map_err(failed(path))
+    synced.map_err(io_error(path))
 }
 
 fn create(path: &Path) -> io::Result<File> {
@@ -238,10 +238,10 @@ fn write_large(
 
 #[cfg(test)]
 mod tests {
-    use cleveragents_engine::ports::stop::Stopped;
+    use cleveragents_engine::ports::stop::StopReason;
 
     use super::*;
-    use crate::stopping::tests::StopsAfter;
+    use crate::stop_reader::tests::StopAfterReads;
     use crate::trees::tests::store;
 
     fn noise(size: usize) -> Vec<u8> {
@@ -272,10 +272,10 @@ mod tests {
                 let bytes = noise(size);
                 let stored = objects.put_file(bytes.as_slice(), size as u64, None);
                 let stored = stored.unwrap().unwrap();
-                assert_eq!(stored.content, crate::convert::content_of(&bytes));
+                assert_eq!(stored.content, crate::convert::hash_content(&bytes));
                 expected.push((stored.object, bytes));
             }
-            objects.keep().unwrap();
+            objects.persist().unwrap();
             for (object, bytes) in expected {
                 assert_eq!(store.blob(object), Ok(bytes));
             }
@@ -289,12 +289,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_or_has_another_size_is_not_written() {
+    fn known_or_resized_files_are_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(folder.path(), ObjectFormat::Sha1);
         for size in [10, 2 << 20] {
             let bytes = noise(size);
-            let object = id_of(ObjectFormat::Sha1, ObjectKind::Blob, &bytes).unwrap();
+            let object = hash_object(ObjectFormat::Sha1, ObjectKind::Blob, &bytes).unwrap();
             let mut objects = store.new_objects();
             let mut put = |size: u64| {
                 let known = Some(object);
@@ -303,13 +303,13 @@ mod tests {
             assert_eq!(put(size as u64 - 1), None);
             assert_eq!(put(size as u64 + 1), None);
             assert_eq!(put(size as u64).unwrap().object, object);
-            objects.keep().unwrap();
+            objects.persist().unwrap();
             assert!(store.blob(object).is_err());
         }
     }
 
     #[test]
-    fn what_a_killed_call_left_is_in_nobodys_way() {
+    fn leftovers_of_a_killed_call_are_harmless() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(folder.path(), ObjectFormat::Sha1);
         for left in ["agents-0", "pack/tmp_agents_pack", "pack/tmp_agents_idx"] {
@@ -319,7 +319,7 @@ mod tests {
         let large = noise(2 << 20);
         let large = objects.put_file(large.as_slice(), 2 << 20, None).unwrap();
         let small = objects.put(ObjectKind::Blob, b"small").unwrap();
-        objects.keep().unwrap();
+        objects.persist().unwrap();
         assert_eq!(store.blob(small), Ok(b"small".to_vec()));
         assert_eq!(store.blob(large.unwrap().object), Ok(noise(2 << 20)));
     }
@@ -328,15 +328,15 @@ mod tests {
     fn a_large_file_is_not_read_on_after_the_stop_signal() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = store(folder.path(), ObjectFormat::Sha1);
-        store.stop = Stop::new();
+        store.stop = StopSignal::new();
         let mut objects = store.new_objects();
-        let mut zeros = StopsAfter {
+        let mut zeros = StopAfterReads {
             stop: store.stop.clone(),
             after: 3,
             reads: 0,
         };
         let stored = objects.put_file(&mut zeros, 1 << 40, None);
-        assert_eq!(stored, Err(SandboxError::Stopped(Stopped::Cancelled)));
+        assert_eq!(stored, Err(SandboxError::Stopped(StopReason::Cancelled)));
         assert_eq!(zeros.reads, 3);
         let left = fs::read_dir(store.dir.join("objects")).unwrap().flatten();
         let is_ours = |name: &str| name.starts_with("agents-");
@@ -347,6 +347,6 @@ mod tests {
         );
         // Nor is anything begun or kept after it.
         assert!(objects.put_file(&b"x"[..], 1, None).is_err());
-        assert!(objects.keep().is_err());
+        assert!(objects.persist().is_err());
     }
 }

@@ -127,7 +127,7 @@ impl ObjectHasher {
 }
 
 /// The name an object of these bytes has.
-pub(crate) fn id_of(
+pub(crate) fn hash_object(
     format: ObjectFormat,
     kind: ObjectKind,
     content: &[u8],
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_those_that_git_gives() {
+    fn ids_match_git() {
         for (format, kind, content, id) in [
             (
                 ObjectFormat::Sha1,
@@ -164,14 +164,14 @@ mod tests {
                 "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
             ),
         ] {
-            let found = id_of(format, kind, content).unwrap();
+            let found = hash_object(format, kind, content).unwrap();
             assert_eq!(found.to_string(), id);
             assert_eq!(ObjectId::parse(id), Ok(found));
         }
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn an_invalid_id_is_refused() {
         for text in [
             "",
             "ab",

@@ -5,52 +5,52 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use cleveragents_beneath::reach::{names_in, open_folder, open_root};
+use cleveragents_safe_fs::file_access::{names_in, open_folder, open_root};
 use rustix::fs::{AtFlags, CWD, FileType, chownat, fchown, statat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, getegid, geteuid};
 
-use crate::account::Account;
-use crate::files::path_of;
+use crate::account::SandboxAccount;
+use crate::files::path_from_bytes;
 
 /// Gives a folder and all in it to `account`, or to this process's own user if there is none. A
 /// folder that belongs to it already is left alone: it is given last, after all in it.
-pub(crate) fn ensure(folder: &Path, account: Option<Account>) -> io::Result<()> {
+pub(crate) fn ensure_owner(folder: &Path, account: Option<SandboxAccount>) -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
     }
-    let owner = Owner::of(account);
+    let owner = OwnerIds::for_account(account);
     if folder.symlink_metadata()?.uid() == owner.user.as_raw() {
         return Ok(());
     }
-    give(folder, account)
+    chown_tree(folder, account)
 }
 
 /// Gives a folder and all in it to `account`, whoever owns the folder itself.
-pub(crate) fn give(folder: &Path, account: Option<Account>) -> io::Result<()> {
+pub(crate) fn chown_tree(folder: &Path, account: Option<SandboxAccount>) -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
     }
-    let owner = Owner::of(account);
+    let owner = OwnerIds::for_account(account);
     let root = open_root(folder)?;
-    owner.give_contents(root.as_fd())?;
+    owner.chown_contents(root.as_fd())?;
     fchown(&root, Some(owner.user), Some(owner.group))?;
     Ok(())
 }
 
 /// Gives this one file, link or folder to `account`.
-pub(crate) fn give_one(path: &Path, account: Option<Account>) -> io::Result<()> {
+pub(crate) fn chown_one(path: &Path, account: Option<SandboxAccount>) -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
     }
-    let owner = Owner::of(account);
+    let owner = OwnerIds::for_account(account);
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     chownat(CWD, path, Some(owner.user), Some(owner.group), flags)?;
     Ok(())
 }
 
 /// Lets every user read a folder and all in it, but for what the folders around it forbid.
-pub(crate) fn open_for_reading(folder: &Path) -> io::Result<()> {
+pub(crate) fn make_readable(folder: &Path) -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
     }
@@ -63,19 +63,19 @@ pub(crate) fn open_for_reading(folder: &Path) -> io::Result<()> {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode | added))?;
     if found.is_dir() {
         for entry in std::fs::read_dir(folder)? {
-            open_for_reading(&entry?.path())?;
+            make_readable(&entry?.path())?;
         }
     }
     Ok(())
 }
 
-struct Owner {
+struct OwnerIds {
     user: Uid,
     group: Gid,
 }
 
-impl Owner {
-    fn of(account: Option<Account>) -> Self {
+impl OwnerIds {
+    fn for_account(account: Option<SandboxAccount>) -> Self {
         match account {
             Some(account) => Self {
                 user: account.uid(),
@@ -89,16 +89,16 @@ impl Owner {
     }
 
     /// Goes by open folders, so that no link leads elsewhere.
-    fn give_contents(&self, folder: BorrowedFd<'_>) -> Result<(), Errno> {
+    fn chown_contents(&self, folder: BorrowedFd<'_>) -> Result<(), Errno> {
         for name in names_in(folder)? {
-            let found = statat(folder, path_of(&name), AtFlags::SYMLINK_NOFOLLOW)?;
+            let found = statat(folder, path_from_bytes(&name), AtFlags::SYMLINK_NOFOLLOW)?;
             if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
-                self.give_contents(open_folder(folder, &name)?.as_fd())?;
+                self.chown_contents(open_folder(folder, &name)?.as_fd())?;
             }
             if found.st_uid != self.user.as_raw() || found.st_gid != self.group.as_raw() {
                 let (user, group) = (Some(self.user), Some(self.group));
                 let flags = AtFlags::SYMLINK_NOFOLLOW;
-                chownat(folder, path_of(&name), user, group, flags)?;
+                chownat(folder, path_from_bytes(&name), user, group, flags)?;
             }
         }
         Ok(())
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_is_given_whole_and_no_link_is_followed() {
+    fn chown_covers_the_tree_and_follows_no_link() {
         if !geteuid().is_root() {
             return;
         }
@@ -122,15 +122,15 @@ mod tests {
             std::fs::File::create(file).unwrap();
         }
         std::os::unix::fs::symlink(&outside, tree.join("link")).unwrap();
-        let account = Account::of_sandbox(folder.path());
+        let account = SandboxAccount::for_sandbox(folder.path());
         let expected = account.map_or(0, |it| it.uid().as_raw());
-        ensure(&tree, account).unwrap();
+        ensure_owner(&tree, account).unwrap();
         for name in ["", "a", "a/b", "a/b/file", "link"] {
             let found = tree.join(name).symlink_metadata().unwrap();
             assert_eq!(found.uid(), expected, "{name}");
         }
         assert_eq!(outside.metadata().unwrap().uid(), 0);
-        ensure(&tree, None).unwrap();
+        ensure_owner(&tree, None).unwrap();
         assert_eq!(tree.join("a/b/file").metadata().unwrap().uid(), 0);
     }
 }

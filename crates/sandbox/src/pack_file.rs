@@ -11,7 +11,7 @@ use crate::object_id::{ObjectHasher, ObjectId, ObjectKind};
 
 /// One object in the form a pack has it.
 #[derive(Debug)]
-pub(crate) struct Packed(Vec<u8>);
+pub(crate) struct PackedObject(Vec<u8>);
 
 /// A pack and its index, not yet written.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct PackFile {
     pub(crate) index: Vec<u8>,
 }
 
-impl Packed {
+impl PackedObject {
     pub(crate) fn new(kind: ObjectKind, content: &[u8]) -> io::Result<Self> {
         let number = match kind {
             ObjectKind::Commit => 1,
@@ -57,24 +57,24 @@ impl PackFile {
     /// Of objects that have together less than 2 GiB.
     pub(crate) fn new(
         format: ObjectFormat,
-        objects: &BTreeMap<ObjectId, Packed>,
+        objects: &BTreeMap<ObjectId, PackedObject>,
     ) -> SandboxResult<Self> {
         let mut pack = b"PACK\0\0\0\x02".to_vec();
-        put(&mut pack, objects.len());
+        put_number(&mut pack, objects.len());
         let mut index = b"\xfftOc\0\0\0\x02".to_vec();
         for first in 0..=u8::MAX {
             let up_to = objects.keys().filter(|it| it.as_bytes()[0] <= first);
-            put(&mut index, up_to.count());
+            put_number(&mut index, up_to.count());
         }
         for object in objects.keys() {
             index.extend_from_slice(object.as_bytes());
         }
         let mut offsets = Vec::new();
-        for Packed(bytes) in objects.values() {
+        for PackedObject(bytes) in objects.values() {
             let mut sum = Crc::new();
             sum.update(bytes);
             index.extend_from_slice(&sum.sum().to_be_bytes());
-            put(&mut offsets, pack.len());
+            put_number(&mut offsets, pack.len());
             pack.extend_from_slice(bytes);
         }
         index.extend_from_slice(&offsets);
@@ -87,7 +87,7 @@ impl PackFile {
     }
 }
 
-fn put(bytes: &mut Vec<u8>, number: usize) {
+fn put_number(bytes: &mut Vec<u8>, number: usize) {
     let number = u32::try_from(number).unwrap_or(u32::MAX);
     bytes.extend_from_slice(&number.to_be_bytes());
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxResult};
 
-use crate::files::{Sync, create_private_folder, read_if_there, remove, replace_quickly};
+use crate::files::{Sync, create_private_folder, read_if_exists, remove, replace_with_sync};
 
 /// A git directory in the data directory. Any git command may run in it, because its configuration
 /// names no program.
@@ -36,14 +36,14 @@ impl PrivateGitDir {
             }
         };
         let head = self.join("HEAD");
-        if head.is_symlink() || !read_if_there(&head)?.is_some_and(|it| it.ends_with(b"\n")) {
-            replace_quickly(&head, b"ref: refs/heads/main\n", Sync::No)?;
+        if head.is_symlink() || !read_if_exists(&head)?.is_some_and(|it| it.ends_with(b"\n")) {
+            replace_with_sync(&head, b"ref: refs/heads/main\n", Sync::No)?;
         }
         // Looked at before every use, it need not outlive a power cut.
         let path = self.join("config");
         let is_link = path.is_symlink();
-        if is_link || read_if_there(&path)?.as_deref() != Some(expected.as_bytes()) {
-            replace_quickly(&path, expected.as_bytes(), Sync::No)?;
+        if is_link || read_if_exists(&path)?.as_deref() != Some(expected.as_bytes()) {
+            replace_with_sync(&path, expected.as_bytes(), Sync::No)?;
         }
         for name in ["commondir", "config.worktree"] {
             remove(&self.join(name))?;

@@ -9,108 +9,110 @@ use std::path::{Path, PathBuf};
 use cleveragents_domain::id::{ApplyId, PlanId, SandboxId};
 use cleveragents_engine::ports::sandbox::SandboxResult;
 
-use crate::abandoned_lock::{LockOwner, owner_of};
-use crate::files::{Sync, failed, is_absent, remove, replace_quickly};
+use crate::abandoned_lock::{LockOwner, find_lock_owner};
+use crate::files::{Sync, io_error, is_not_found, remove, replace_with_sync};
 use crate::git_dir_links;
-use crate::repository::Repository;
-use crate::turns;
-use crate::users_command::UsersCommand;
+use crate::process_lock;
+use crate::repository::UserRepository;
+use crate::user_git_command::UserGitCommand;
 
 /// Keeps the base of a sandbox from being collected. One for each sandbox, because a plan may have
 /// several of one repository.
-pub(crate) fn base(plan: PlanId, sandbox: SandboxId) -> String {
+pub(crate) fn base_ref(plan: PlanId, sandbox: SandboxId) -> String {
     format!("refs/cleveragents/base/{plan}/{sandbox}")
 }
 
 /// Keeps the commit that a sandbox is moved onto from being collected, until that is its base.
-pub(crate) fn next_base(plan: PlanId, sandbox: SandboxId) -> String {
+pub(crate) fn next_base_ref(plan: PlanId, sandbox: SandboxId) -> String {
     format!("refs/cleveragents/base/{plan}/{sandbox}-next")
 }
 
 /// The result of a plan.
-pub(crate) fn published(plan: PlanId) -> String {
+pub(crate) fn published_ref(plan: PlanId) -> String {
     format!("refs/cleveragents/plan-{plan}")
 }
 
 /// The commit an apply makes, until that is forgotten.
-pub(crate) fn apply(apply: ApplyId) -> String {
+pub(crate) fn apply_ref(apply: ApplyId) -> String {
     format!("refs/cleveragents/apply/{apply}")
 }
 
 /// Waits for our turn to write into this repository.
-pub(crate) fn hold(locks: &Path, repository: &Repository) -> SandboxResult<File> {
-    turns::wait(&turn_file(locks, &repository.common_dir))
+pub(crate) fn lock_repository(locks: &Path, repository: &UserRepository) -> SandboxResult<File> {
+    process_lock::acquire(&lock_file_path(locks, &repository.common_dir))
 }
 
 /// The lock by which writers of a repository or folder take turns.
-pub(crate) fn turn_file(locks: &Path, folder: &Path) -> PathBuf {
+pub(crate) fn lock_file_path(locks: &Path, folder: &Path) -> PathBuf {
     let name = blake3::hash(folder.as_os_str().as_bytes());
     locks.join(format!("{}.lock", name.to_hex()))
 }
 
 /// The commit a ref stands at.
-pub(crate) fn read(repository: &Repository, name: &str) -> SandboxResult<Option<String>> {
-    repository.ask(UsersCommand::Resolve(name)).answer()
+pub(crate) fn read(repository: &UserRepository, name: &str) -> SandboxResult<Option<String>> {
+    repository
+        .call(UserGitCommand::Resolve(name))
+        .optional_line()
 }
 
 /// Makes a ref that must not be there yet. It is the caller's turn, here and below.
-pub(crate) fn create(repository: &Repository, name: &str, commit: &str) -> SandboxResult<()> {
+pub(crate) fn create(repository: &UserRepository, name: &str, commit: &str) -> SandboxResult<()> {
     make_writable(repository, name)?;
-    let command = UsersCommand::CreateRef { name, commit };
-    repository.ask(command).run()?;
+    let command = UserGitCommand::CreateRef { name, commit };
+    repository.call(command).run()?;
     Ok(())
 }
 
-pub(crate) fn set(repository: &Repository, name: &str, commit: &str) -> SandboxResult<()> {
+pub(crate) fn set(repository: &UserRepository, name: &str, commit: &str) -> SandboxResult<()> {
     make_writable(repository, name)?;
-    let command = UsersCommand::SetRef { name, commit };
-    repository.ask(command).run()?;
+    let command = UserGitCommand::SetRef { name, commit };
+    repository.call(command).run()?;
     Ok(())
 }
 
 /// Removes a ref once it is our turn; one that is not there is as wanted.
-pub(crate) fn delete(locks: &Path, repository: &Repository, name: &str) -> SandboxResult<()> {
-    let _turn = hold(locks, repository)?;
-    delete_in_turn(locks, repository, name)
+pub(crate) fn delete(locks: &Path, repository: &UserRepository, name: &str) -> SandboxResult<()> {
+    let _turn = lock_repository(locks, repository)?;
+    delete_locked(locks, repository, name)
 }
 
 /// The same, for a caller whose turn it is.
-pub(crate) fn delete_in_turn(
+pub(crate) fn delete_locked(
     locks: &Path,
-    repository: &Repository,
+    repository: &UserRepository,
     name: &str,
 ) -> SandboxResult<()> {
     make_writable(repository, name)?;
     // To remove a ref git locks the file of packed refs, which others lock too. The note says that
     // a lock that is found there may be ours.
-    let note = turn_file(locks, &repository.common_dir).with_extension("deleting");
+    let note = lock_file_path(locks, &repository.common_dir).with_extension("deleting");
     match fs::metadata(&note) {
         Ok(noted) => release_packed_refs(repository, noted.mtime())?,
-        Err(error) if is_absent(&error) => {}
-        Err(error) => return Err(failed(&note)(error)),
+        Err(error) if is_not_found(&error) => {}
+        Err(error) => return Err(io_error(&note)(error)),
     }
     if read(repository, name)?.is_some() {
-        replace_quickly(&note, b"", Sync::No)?;
-        repository.ask(UsersCommand::DeleteRef(name)).run()?;
+        replace_with_sync(&note, b"", Sync::No)?;
+        repository.call(UserGitCommand::DeleteRef(name)).run()?;
     }
     remove(&note)
 }
 
 /// Makes sure that a ref of ours can be written: not through a link, and not beside a lock that a
 /// killed git left. Git waits for any other lock.
-fn make_writable(repository: &Repository, name: &str) -> SandboxResult<()> {
+fn make_writable(repository: &UserRepository, name: &str) -> SandboxResult<()> {
     git_dir_links::check_ref(&repository.common_dir, name)?;
     let lock = repository.common_dir.join(format!("{name}.lock"));
-    match owner_of(&lock, i64::MIN, repository) {
+    match find_lock_owner(&lock, i64::MIN, repository) {
         LockOwner::Gone => remove(&lock),
-        LockOwner::Foreign | LockOwner::AtWork => Ok(()),
+        LockOwner::Foreign | LockOwner::Active => Ok(()),
     }
 }
 
 /// The same for the lock of packed refs, and for the new file that git had begun to write.
-fn release_packed_refs(repository: &Repository, since: i64) -> SandboxResult<()> {
+fn release_packed_refs(repository: &UserRepository, since: i64) -> SandboxResult<()> {
     let lock = repository.common_dir.join("packed-refs.lock");
-    if owner_of(&lock, since, repository) == LockOwner::Gone {
+    if find_lock_owner(&lock, since, repository) == LockOwner::Gone {
         remove(&repository.common_dir.join("packed-refs.new"))?;
         remove(&lock)?;
     }

@@ -6,29 +6,29 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{
-    Checkout, Coverage, Head, History, Inspection, ObjectFormat, SandboxError, SandboxResult,
-    Uncommitted, UncommittedKind,
+    Checkout, CheckoutCoverage, HistoryCompleteness, Inspection, ObjectFormat, RepositoryHead,
+    SandboxError, SandboxResult, UncommittedFile, UncommittedKind,
 };
 
 use crate::attributes::{self, Attribute};
-use crate::files::{failed, resource_path};
+use crate::files::{io_error, resource_path};
 use crate::git::Git;
 use crate::git_dir_links;
 use crate::git_dir_owner;
+use crate::user_git_command::{UserGitCall, UserGitCommand};
 use crate::user_settings::UserSettings;
-use crate::users_command::{UsersCall, UsersCommand};
-use crate::view::View;
+use crate::view::RepositoryView;
 
 /// A user's repository that was found on disk.
 #[derive(Debug, Clone)]
-pub(crate) struct Repository {
+pub(crate) struct UserRepository {
     git: Git,
-    found: Found,
+    info: RepositoryInfo,
 }
 
 /// What git says of a repository.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct RepositoryInfo {
     pub(crate) git_dir: PathBuf,
     pub(crate) common_dir: PathBuf,
     pub(crate) object_format: ObjectFormat,
@@ -36,11 +36,11 @@ pub(crate) struct Found {
     pub(crate) settings: UserSettings,
 }
 
-impl Deref for Repository {
-    type Target = Found;
+impl Deref for UserRepository {
+    type Target = RepositoryInfo;
 
-    fn deref(&self) -> &Found {
-        &self.found
+    fn deref(&self) -> &RepositoryInfo {
+        &self.info
     }
 }
 
@@ -53,26 +53,27 @@ pub(crate) struct Commit {
 
 /// One tracked path of the user's index.
 #[derive(Debug)]
-struct Tracked {
+struct IndexPath {
     mode: u32,
     path: Vec<u8>,
 }
 
-impl Repository {
+impl UserRepository {
     /// The repository `path` is in, as git found it a moment ago, or finds it now.
-    pub(crate) fn known(git: &Git, path: &Path) -> SandboxResult<Self> {
+    pub(crate) fn find_cached(git: &Git, path: &Path) -> SandboxResult<Self> {
         let git = git.clone();
-        if let Some(found) = git.known.get(path) {
-            return Ok(Self { git, found });
+        if let Some(found) = git.repositories.get(path) {
+            return Ok(Self { git, info: found });
         }
         let repository = Self::find(&git, path)?;
-        git.known.keep(path.to_owned(), repository.found.clone());
+        git.repositories
+            .insert(path.to_owned(), repository.info.clone());
         Ok(repository)
     }
 
     /// The repository `path` is in, as git itself finds it.
     pub(crate) fn find(git: &Git, path: &Path) -> SandboxResult<Self> {
-        let path = path.canonicalize().map_err(failed(path))?;
+        let path = path.canonicalize().map_err(io_error(path))?;
         if !path.is_dir() {
             return Err(SandboxError::NotAFolder { path });
         }
@@ -83,19 +84,19 @@ impl Repository {
             "--absolute-git-dir",
             "--git-common-dir",
         ];
-        let found = ask(&[&questions[..], &["--show-toplevel"]].concat()).end()?;
+        let found = ask(&[&questions[..], &["--show-toplevel"]].concat()).output()?;
         let lines: Vec<&[u8]> = found
             .stdout
             .split_inclusive(|byte| *byte == b'\n')
             .collect();
         let answers: Vec<Vec<u8>> = match (lines.len(), found.status.success()) {
-            (0, false) => return Err(refusal(path, found.stderr)),
+            (0, false) => return Err(discovery_error(path, found.stderr)),
             (4, true) | (3, false) => lines.into_iter().map(<[u8]>::to_vec).collect(),
             // A path has more than one line: what belongs to which is only known one by one.
             _ => {
                 let answers = questions.iter().map(|question| ask(&[question]).run());
                 let mut answers = answers.collect::<SandboxResult<Vec<_>>>()?;
-                let top_level = ask(&["--show-toplevel"]).end()?;
+                let top_level = ask(&["--show-toplevel"]).output()?;
                 answers.extend(top_level.status.success().then_some(top_level.stdout));
                 answers
             }
@@ -106,15 +107,15 @@ impl Repository {
             _ => ObjectFormat::Sha1,
         };
         let (Some(git_dir), Some(common_dir)) = (answers.next(), answers.next()) else {
-            return Err(refusal(path, found.stderr));
+            return Err(discovery_error(path, found.stderr));
         };
-        let (git_dir, common_dir) = (path_answer(git_dir), path_answer(common_dir));
+        let (git_dir, common_dir) = (parse_path(git_dir), parse_path(common_dir));
         let checkout = match answers.next() {
-            Some(top_level) => Checkout::At(path_answer(top_level)),
+            Some(top_level) => Checkout::At(parse_path(top_level)),
             None => Checkout::Bare,
         };
         let settings = UserSettings::read(git, &git_dir)?;
-        let found = Found {
+        let found = RepositoryInfo {
             git_dir,
             common_dir,
             object_format,
@@ -125,7 +126,7 @@ impl Repository {
         git_dir_links::check(&found)?;
         Ok(Self {
             git: git.clone(),
-            found,
+            info: found,
         })
     }
 
@@ -138,13 +139,17 @@ impl Repository {
     }
 
     /// A run of git in the user's own git directory, of a command that starts no program.
-    pub(crate) fn ask(&self, command: UsersCommand<'_>) -> UsersCall {
-        self.git.users(&self.git_dir, command)
+    pub(crate) fn call(&self, command: UserGitCommand<'_>) -> UserGitCall {
+        self.git.user_call(&self.git_dir, command)
     }
 
     pub(crate) fn inspect(&self) -> SandboxResult<Inspection> {
         let bare = self.checkout == Checkout::Bare;
-        let tracked = if bare { Vec::new() } else { self.tracked()? };
+        let tracked = if bare {
+            Vec::new()
+        } else {
+            self.list_tracked()?
+        };
         let submodules = tracked.iter().filter(|it| it.mode == 0o160_000);
         let submodules: SandboxResult<Vec<_>> =
             submodules.map(|it| resource_path(&it.path)).collect();
@@ -158,7 +163,7 @@ impl Repository {
             objects: self.settings.objects,
             coverage: self.coverage(),
             submodules: submodules?,
-            filtered: self.filtered(&tracked)?,
+            filtered: self.list_filtered(&tracked)?,
             uncommitted: if bare {
                 Vec::new()
             } else {
@@ -167,13 +172,15 @@ impl Repository {
         })
     }
 
-    pub(crate) fn head(&self) -> SandboxResult<Head> {
-        let reference = self.ask(UsersCommand::CurrentBranch).answer()?;
-        let commit = self.ask(UsersCommand::Resolve("HEAD^{commit}")).answer()?;
+    pub(crate) fn head(&self) -> SandboxResult<RepositoryHead> {
+        let reference = self.call(UserGitCommand::CurrentBranch).optional_line()?;
+        let commit = self
+            .call(UserGitCommand::Resolve("HEAD^{commit}"))
+            .optional_line()?;
         match (reference, commit) {
-            (Some(reference), Some(commit)) => Ok(Head::Branch { reference, commit }),
-            (Some(reference), None) => Ok(Head::Unborn { reference }),
-            (None, Some(commit)) => Ok(Head::Detached { commit }),
+            (Some(reference), Some(commit)) => Ok(RepositoryHead::Branch { reference, commit }),
+            (Some(reference), None) => Ok(RepositoryHead::Unborn { reference }),
+            (None, Some(commit)) => Ok(RepositoryHead::Detached { commit }),
             (None, None) => Err(SandboxError::Malformed {
                 what: format!("HEAD of {} names no commit", self.git_dir.display()),
             }),
@@ -186,7 +193,7 @@ impl Repository {
             .iter()
             .map(|name| format!("{name}^{{commit}}\n"))
             .collect();
-        let call = self.ask(UsersCommand::ReadObjects);
+        let call = self.call(UserGitCommand::ReadObjects);
         let answer = call.run_with(questions.concat().as_bytes())?;
         let malformed = || SandboxError::Malformed {
             what: "git cat-file gave a commit of another form".to_owned(),
@@ -216,27 +223,27 @@ impl Repository {
             };
             commits.push(Some(Commit {
                 id: id.to_owned(),
-                tree: text(tree),
+                tree: trimmed_text(tree),
             }));
             rest = next.get(1..).unwrap_or_default();
         }
         Ok(commits)
     }
 
-    pub(crate) fn history(&self) -> History {
+    pub(crate) fn history(&self) -> HistoryCompleteness {
         match self.common_dir.join("shallow").exists() {
-            true => History::Shallow,
-            false => History::Complete,
+            true => HistoryCompleteness::Shallow,
+            false => HistoryCompleteness::Complete,
         }
     }
 
-    pub(crate) fn coverage(&self) -> Coverage {
+    pub(crate) fn coverage(&self) -> CheckoutCoverage {
         self.settings.coverage
     }
 
     /// Tracked and untracked changes, ignored files apart.
-    pub(crate) fn uncommitted(&self) -> SandboxResult<Vec<Uncommitted>> {
-        let view = View::of(self)?;
+    pub(crate) fn uncommitted(&self) -> SandboxResult<Vec<UncommittedFile>> {
+        let view = RepositoryView::new(self)?;
         if let Some(head) = self.commits(&["HEAD"])?.pop().flatten() {
             view.set_head(&head.id)?;
         }
@@ -246,29 +253,31 @@ impl Repository {
             .argument("--ignore-submodules=dirty");
         let answer = call.run()?;
         let mut uncommitted = Vec::new();
-        for record in records(&answer) {
+        for record in nul_records(&answer) {
             uncommitted.extend(parse_status(record)?);
         }
         Ok(uncommitted)
     }
 
-    fn tracked(&self) -> SandboxResult<Vec<Tracked>> {
-        let answer = View::of(self)?.call(["ls-files", "--stage", "-z"]).run()?;
+    fn list_tracked(&self) -> SandboxResult<Vec<IndexPath>> {
+        let answer = RepositoryView::new(self)?
+            .call(["ls-files", "--stage", "-z"])
+            .run()?;
         let parse = |record: &[u8]| {
             let tab = record.iter().position(|byte| *byte == b'\t')?;
             let mode = std::str::from_utf8(record.get(..6)?).ok()?;
-            Some(Tracked {
+            Some(IndexPath {
                 mode: u32::from_str_radix(mode, 8).ok()?,
                 path: record[tab + 1..].to_vec(),
             })
         };
-        let tracked: Option<Vec<_>> = records(&answer).map(parse).collect();
+        let tracked: Option<Vec<_>> = nul_records(&answer).map(parse).collect();
         tracked.ok_or_else(|| SandboxError::Malformed {
             what: "git ls-files gave an answer of another form".to_owned(),
         })
     }
 
-    fn filtered(&self, tracked: &[Tracked]) -> SandboxResult<Vec<ResourcePath>> {
+    fn list_filtered(&self, tracked: &[IndexPath]) -> SandboxResult<Vec<ResourcePath>> {
         let files = tracked.iter().filter(|it| it.mode != 0o160_000);
         let mut paths: Vec<&[u8]> = files.map(|it| it.path.as_slice()).collect();
         paths.dedup();
@@ -278,14 +287,14 @@ impl Repository {
         if paths.is_empty() || !has_attributes {
             return Ok(Vec::new());
         }
-        let view = View::of(self)?;
-        let found = attributes::of_paths(|| view.call([]), &paths, &[Attribute::Filter])?;
+        let view = RepositoryView::new(self)?;
+        let found = attributes::query_attributes(|| view.call([]), &paths, &[Attribute::Filter])?;
         let filtered = found.iter().filter(|(_, it)| it.filter().is_some());
         filtered.map(|(path, _)| resource_path(path)).collect()
     }
 }
 
-fn refusal(path: PathBuf, stderr: String) -> SandboxError {
+fn discovery_error(path: PathBuf, stderr: String) -> SandboxError {
     if stderr.contains("not a git repository") {
         return SandboxError::NotARepository { path };
     }
@@ -295,22 +304,22 @@ fn refusal(path: PathBuf, stderr: String) -> SandboxError {
 }
 
 /// The parts of an answer that ends each with a NUL.
-pub(crate) fn records(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn nul_records(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
     answer.split(|byte| *byte == 0).filter(|it| !it.is_empty())
 }
 
-pub(crate) fn text(answer: &[u8]) -> String {
+pub(crate) fn trimmed_text(answer: &[u8]) -> String {
     String::from_utf8_lossy(answer).trim_end().to_owned()
 }
 
-fn path_answer(mut answer: Vec<u8>) -> PathBuf {
+fn parse_path(mut answer: Vec<u8>) -> PathBuf {
     if answer.last() == Some(&b'\n') {
         answer.pop();
     }
     PathBuf::from(std::ffi::OsString::from_vec(answer))
 }
 
-fn parse_status(record: &[u8]) -> SandboxResult<Option<Uncommitted>> {
+fn parse_status(record: &[u8]) -> SandboxResult<Option<UncommittedFile>> {
     let fields = match record.first() {
         Some(b'1') => 9,
         Some(b'u') => 11,
@@ -329,5 +338,5 @@ fn parse_status(record: &[u8]) -> SandboxResult<Option<Uncommitted>> {
         _ => UncommittedKind::Staged,
     };
     let path = resource_path(path.strip_suffix(b"/").unwrap_or(path))?;
-    Ok(Some(Uncommitted { path, kind }))
+    Ok(Some(UncommittedFile { path, kind }))
 }

@@ -5,27 +5,27 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use cleveragents_beneath::ignore_rules::{Case, Rules};
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::id::SandboxId;
 use cleveragents_engine::ports::sandbox::{
-    Capture, CommitText, Diff, LogEntry, NetChange, Part, Published, Sandbox, SandboxError,
-    SandboxResult, Touched, TreeId,
+    Capture, CommitMetadata, DiffPart, LogEntry, NetChange, PublishedCommit, Sandbox, SandboxError,
+    SandboxResult, TouchedPaths, TreeDiff, TreeId,
 };
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_safe_fs::ignore_rules::{IgnoreRules, NameCase};
 use rustix::fs::fstat;
 
 use crate::attributes::{self, Attribute, Attributes};
-use crate::beneath::FileStat;
-use crate::files::{create_private_folder, failed, lock, read_if_there};
-use crate::filters::Storable;
+use crate::captured_tree::CapturedTree;
+use crate::files::{create_private_folder, io_error, lock, read_if_exists};
+use crate::filters::StorableContent;
 use crate::git::Git;
-use crate::known::Known;
-use crate::layout::{Conversion, Layout, Made, Marker};
+use crate::layout::{ContentConversion, Layout, Marker, SandboxProperties};
 use crate::limits::CaptureLimits;
 use crate::private_dir::PrivateGitDir;
-use crate::store::{PrivateStore, Reader};
-use crate::{capture, diff, log, looking, net, publish, restore};
+use crate::safe_fs::FileStat;
+use crate::store::{ObjectReader, PrivateStore};
+use crate::{capture, diff, log, net_changes, publish, restore, tree_reader};
 
 /// So many packs of captures get an index in common.
 const MANY_PACKS: usize = 64;
@@ -35,13 +35,13 @@ const MANY_PACKS: usize = 64;
 pub(crate) struct LocalSandbox {
     pub(crate) layout: Layout,
     pub(crate) marker: Marker,
-    pub(crate) made: Made,
+    pub(crate) properties: SandboxProperties,
     pub(crate) store: PrivateStore,
     /// Where locks on users' repositories are.
     pub(crate) locks: PathBuf,
     tree: PathBuf,
     /// What was captured last, if it was by this handle.
-    pub(crate) known: Option<Known>,
+    pub(crate) captured: Option<CapturedTree>,
     /// Attributes of paths that were asked for. They never change: the base has them.
     pub(crate) attributes: BTreeMap<Vec<u8>, Attributes>,
     /// How much one capture may record.
@@ -65,17 +65,17 @@ impl LocalSandbox {
             format: made.object_format,
             shaping: made.shaping.clone(),
             attributes: made.attributes.clone(),
-            reader: Reader::default(),
-            stop: Stop::new(),
+            reader: ObjectReader::default(),
+            stop: StopSignal::new(),
         };
         Ok(Self {
             tree: layout.tree(),
             layout,
             marker,
-            made,
+            properties: made,
             store,
             locks: locks.to_owned(),
-            known: None,
+            captured: None,
             attributes: BTreeMap::new(),
             limits: CaptureLimits::NONE,
             captures: 0,
@@ -85,62 +85,65 @@ impl LocalSandbox {
     /// The tree that says which attributes paths have.
     pub(crate) fn set_attributes(&mut self, tree: String) {
         self.store.attributes.clone_from(&tree);
-        self.made.attributes = tree;
+        self.properties.attributes = tree;
     }
 
     /// The settings that shape files.
     pub(crate) fn set_shaping(&mut self, shaping: Vec<(String, String)>) {
         self.store.shaping.clone_from(&shaping);
-        self.made.shaping = shaping;
+        self.properties.shaping = shaping;
     }
 
     /// The rules of ignoring below those of the tree's own files.
-    pub(crate) fn rules(&self) -> SandboxResult<Rules<'static>> {
-        let content = read_if_there(&self.store.exclude())?.unwrap_or_default();
-        Ok(Rules::everywhere(&content, Case::of(&self.made.shaping)))
+    pub(crate) fn ignore_rules(&self) -> SandboxResult<IgnoreRules<'static>> {
+        let content = read_if_exists(&self.store.exclude())?.unwrap_or_default();
+        Ok(IgnoreRules::global(
+            &content,
+            NameCase::from_settings(&self.properties.shaping),
+        ))
     }
 
     /// The file system's own time: what changes later has this time or a later one.
-    pub(crate) fn now(&self) -> SandboxResult<i64> {
+    pub(crate) fn filesystem_time(&self) -> SandboxResult<i64> {
         let path = self.layout.clock();
-        let mut file = File::create(&path).map_err(failed(&path))?;
-        file.write_all(b"\n").map_err(failed(&path))?;
-        let stat = fstat(&file).map_err(|error| crate::beneath::failed(&path, error))?;
+        let mut file = File::create(&path).map_err(io_error(&path))?;
+        file.write_all(b"\n").map_err(io_error(&path))?;
+        let stat = fstat(&file).map_err(|error| crate::safe_fs::errno_error(&path, error))?;
         Ok(FileStat::from(&stat).changed)
     }
 
     /// Waits for the sandbox, finishes what a killed restore began, and lets nobody else's
     /// configuration be read.
-    pub(crate) fn hold(&self) -> SandboxResult<File> {
+    pub(crate) fn lock(&self) -> SandboxResult<File> {
         let held = lock(&self.layout.lock())?;
         self.store.seal()?;
-        restore::finish(self)?;
+        restore::finish_interrupted(self)?;
         Ok(held)
     }
 
     /// Does `work`, which ends early when `stop` is given.
-    fn until<T>(
+    fn with_stop<T>(
         &mut self,
-        stop: &Stop,
+        stop: &StopSignal,
         work: impl FnOnce(&mut Self) -> SandboxResult<T>,
     ) -> SandboxResult<T> {
         self.store.stop = stop.clone();
         let answer = stop.check().map_err(SandboxError::Stopped);
         let answer = answer.and_then(|()| work(self));
-        self.store.stop = Stop::new();
+        self.store.stop = StopSignal::new();
         answer
     }
 
     /// The same sandbox for work that ends early when `stop` is given and that captures nothing.
-    fn stoppable(&self, stop: &Stop) -> Self {
+    fn clone_with_stop(&self, stop: &StopSignal) -> Self {
         Self {
             layout: self.layout.clone(),
             marker: self.marker.clone(),
-            made: self.made.clone(),
-            store: self.store.until(stop),
+            properties: self.properties.clone(),
+            store: self.store.with_stop(stop),
             locks: self.locks.clone(),
             tree: self.tree.clone(),
-            known: None,
+            captured: None,
             attributes: BTreeMap::new(),
             limits: self.limits,
             captures: 0,
@@ -148,22 +151,22 @@ impl LocalSandbox {
     }
 
     /// What is known of this very tree, and of no other. It is the caller's from now on.
-    pub(crate) fn take_known(&mut self, tree: &TreeId) -> SandboxResult<Option<Known>> {
-        let is_of_it = |known: &Known| known.tree == *tree;
-        match self.known.take().filter(is_of_it) {
+    pub(crate) fn take_captured(&mut self, tree: &TreeId) -> SandboxResult<Option<CapturedTree>> {
+        let is_of_it = |known: &CapturedTree| known.tree == *tree;
+        match self.captured.take().filter(is_of_it) {
             Some(known) => Ok(Some(known)),
-            None => Ok(Known::load(&self.layout.entries())?.filter(is_of_it)),
+            None => Ok(CapturedTree::load(&self.layout.entries())?.filter(is_of_it)),
         }
     }
 
     /// The attributes of paths that decide what git stores of them, asked for once.
-    pub(crate) fn attributes_of(&mut self, paths: &[&[u8]]) -> SandboxResult<()> {
-        if self.made.conversion == Conversion::Never {
+    pub(crate) fn load_attributes(&mut self, paths: &[&[u8]]) -> SandboxResult<()> {
+        if self.properties.conversion == ContentConversion::Never {
             return Ok(());
         }
         let is_new = |path: &&&[u8]| !self.attributes.contains_key(**path);
         let paths: Vec<&[u8]> = paths.iter().filter(is_new).copied().collect();
-        let found = attributes::of_paths(|| self.store.call([]), &paths, &Attribute::ALL)?;
+        let found = attributes::query_attributes(|| self.store.call([]), &paths, &Attribute::ALL)?;
         self.attributes.extend(found);
         Ok(())
     }
@@ -179,11 +182,11 @@ impl Sandbox for LocalSandbox {
     }
 
     fn read(&self, path: &ResourcePath, most: usize) -> SandboxResult<Option<Vec<u8>>> {
-        looking::read(&self.tree, path, most)
+        tree_reader::read(&self.tree, path, most)
     }
 
     fn entries(&self, folder: &ResourcePath) -> SandboxResult<Vec<ResourcePath>> {
-        looking::entries(&self.tree, folder)
+        tree_reader::list_folder(&self.tree, folder)
     }
 
     fn scratch(&self) -> SandboxResult<PathBuf> {
@@ -193,17 +196,17 @@ impl Sandbox for LocalSandbox {
     }
 
     fn base(&self) -> &TreeId {
-        &self.made.tree
+        &self.properties.tree
     }
 
     fn capture(
         &mut self,
         previous: &TreeId,
-        touched: &Touched,
-        stop: &Stop,
+        touched: &TouchedPaths,
+        stop: &StopSignal,
     ) -> SandboxResult<Capture> {
-        let _held = self.hold()?;
-        let captured = self.until(stop, |this| capture::capture(this, previous, touched))?;
+        let _held = self.lock()?;
+        let captured = self.with_stop(stop, |this| capture::capture(this, previous, touched))?;
         if self.captures.is_multiple_of(MANY_PACKS) {
             self.store.index_packs(MANY_PACKS);
         }
@@ -211,9 +214,9 @@ impl Sandbox for LocalSandbox {
         Ok(captured)
     }
 
-    fn restore(&mut self, tree: &TreeId, stop: &Stop) -> SandboxResult<()> {
-        let _held = self.hold()?;
-        self.until(stop, |this| restore::restore(this, tree))
+    fn restore(&mut self, tree: &TreeId, stop: &StopSignal) -> SandboxResult<()> {
+        let _held = self.lock()?;
+        self.with_stop(stop, |this| restore::restore(this, tree))
     }
 
     fn diff(
@@ -221,10 +224,10 @@ impl Sandbox for LocalSandbox {
         from: &TreeId,
         to: &TreeId,
         paths: &[ResourcePath],
-        stop: &Stop,
-    ) -> SandboxResult<Diff> {
+        stop: &StopSignal,
+    ) -> SandboxResult<TreeDiff> {
         self.store.seal()?;
-        let store = self.store.until(stop);
+        let store = self.store.with_stop(stop);
         store.check_stop()?;
         diff::diff(&store, from, to, paths)
     }
@@ -233,31 +236,35 @@ impl Sandbox for LocalSandbox {
         &self,
         from: &TreeId,
         to: &TreeId,
-        stop: &Stop,
+        stop: &StopSignal,
     ) -> SandboxResult<Vec<NetChange>> {
         self.store.seal()?;
-        let stoppable = self.stoppable(stop);
+        let stoppable = self.clone_with_stop(stop);
         stoppable.store.check_stop()?;
-        net::changes(&stoppable, from, to)
+        net_changes::changes(&stoppable, from, to)
     }
 
-    fn filtered(&self, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>> {
-        if self.made.conversion == Conversion::Never {
+    fn filtered_paths(&self, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>> {
+        if self.properties.conversion == ContentConversion::Never {
             return Ok(Vec::new());
         }
         self.store.seal()?;
         let bytes: Vec<&[u8]> = paths.iter().map(ResourcePath::as_bytes).collect();
         let filter = [Attribute::Filter];
-        let found = attributes::of_paths(|| self.store.call([]), &bytes, &filter)?;
+        let found = attributes::query_attributes(|| self.store.call([]), &bytes, &filter)?;
         let is_refused = |path: &&ResourcePath| {
             let filter = found.get(path.as_bytes()).and_then(Attributes::filter);
             let allowed = &self.store.git.allowed;
-            filter.is_some_and(|name| allowed.storable(name) == Storable::Nothing)
+            filter.is_some_and(|name| allowed.storable_content(name) == StorableContent::Nothing)
         };
         Ok(paths.iter().filter(is_refused).cloned().collect())
     }
 
-    fn among(&self, tree: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>> {
+    fn files_in_tree(
+        &self,
+        tree: &TreeId,
+        paths: &[ResourcePath],
+    ) -> SandboxResult<Vec<ResourcePath>> {
         if paths.is_empty() {
             return Ok(Vec::new());
         }
@@ -267,23 +274,28 @@ impl Sandbox for LocalSandbox {
         Ok(paths.iter().filter(is_there).cloned().collect())
     }
 
-    fn without(&self, base: &TreeId, tree: &TreeId, part: &Part) -> SandboxResult<TreeId> {
-        let _held = self.hold()?;
-        net::without(self, base, tree, part)
+    fn tree_without(&self, base: &TreeId, tree: &TreeId, part: &DiffPart) -> SandboxResult<TreeId> {
+        let _held = self.lock()?;
+        net_changes::tree_without(self, base, tree, part)
     }
 
     fn log(&self, path: Option<&ResourcePath>, limit: u32) -> SandboxResult<Vec<LogEntry>> {
         self.store.seal()?;
-        let commit = self.made.base_commit.as_deref();
+        let commit = self.properties.base_commit.as_deref();
         commit.map_or(Ok(Vec::new()), |commit| {
             log::log(&self.store, commit, path, limit)
         })
     }
 
-    fn publish(&self, tree: &TreeId, commit: &CommitText, stop: &Stop) -> SandboxResult<Published> {
+    fn publish(
+        &self,
+        tree: &TreeId,
+        commit: &CommitMetadata,
+        stop: &StopSignal,
+    ) -> SandboxResult<PublishedCommit> {
         self.store.seal()?;
-        let _held = self.hold()?;
-        let stoppable = self.stoppable(stop);
+        let _held = self.lock()?;
+        let stoppable = self.clone_with_stop(stop);
         stoppable.store.check_stop()?;
         publish::publish(&stoppable, tree, commit)
     }

@@ -13,17 +13,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 
-use crate::files::{create_private_folder, failed, remove};
+use crate::files::{create_private_folder, io_error, remove};
 
 /// The most processes that may use one data directory at a time.
-const MOST_SLOTS: u32 = 10_000;
+const MAX_SLOTS: u32 = 10_000;
 
 /// Makes folders that are removed with their handles. Clones share one number.
 #[derive(Debug, Clone)]
-pub(crate) struct Scratch(Arc<Shared>);
+pub(crate) struct Scratch(Arc<ScratchState>);
 
 #[derive(Debug)]
-struct Shared {
+struct ScratchState {
     root: PathBuf,
     slot: Mutex<Option<Slot>>,
     next: AtomicU64,
@@ -48,7 +48,7 @@ pub(crate) struct ScratchFolder {
 impl Scratch {
     /// Nothing is written before the first folder is asked for.
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(ScratchState {
             root,
             slot: Mutex::new(None),
             next: AtomicU64::new(0),
@@ -56,12 +56,12 @@ impl Scratch {
     }
 
     /// Makes an empty folder.
-    pub(crate) fn folder(&self) -> SandboxResult<ScratchFolder> {
+    pub(crate) fn create_folder(&self) -> SandboxResult<ScratchFolder> {
         let mut slot = self.0.slot.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = match &*slot {
             Some(slot) => slot.folder.clone(),
             None => {
-                let taken = Slot::take(&self.0.root)?;
+                let taken = Slot::acquire(&self.0.root)?;
                 let folder = taken.folder.clone();
                 *slot = Some(taken);
                 folder
@@ -79,17 +79,20 @@ impl Scratch {
 }
 
 impl Slot {
-    fn take(root: &Path) -> SandboxResult<Self> {
+    fn acquire(root: &Path) -> SandboxResult<Self> {
         create_private_folder(root)?;
-        for number in 0..MOST_SLOTS {
+        for number in 0..MAX_SLOTS {
             let path = root.join(format!("{number}.lock"));
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).mode(0o600);
-            let lock = options.truncate(false).open(&path).map_err(failed(&path))?;
+            let lock = options
+                .truncate(false)
+                .open(&path)
+                .map_err(io_error(&path))?;
             match lock.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => continue,
-                Err(TryLockError::Error(error)) => return Err(failed(&path)(error)),
+                Err(TryLockError::Error(error)) => return Err(io_error(&path)(error)),
             }
             let folder = root.join(number.to_string());
             remove(&folder)?;
@@ -101,7 +104,7 @@ impl Slot {
         }
         Err(SandboxError::Io {
             path: root.to_owned(),
-            reason: format!("more than {MOST_SLOTS} processes use this folder"),
+            reason: format!("more than {MAX_SLOTS} processes use this folder"),
         })
     }
 }
@@ -132,14 +135,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_private_to_their_handles_and_removed_with_them() {
+    fn folders_are_removed_with_their_handles() {
         let root = tempfile::tempdir().unwrap();
         let (first, second) = (
             Scratch::new(root.path().to_owned()),
             Scratch::new(root.path().to_owned()),
         );
-        let (a, b) = (first.folder().unwrap(), first.folder().unwrap());
-        let c = second.folder().unwrap();
+        let (a, b) = (
+            first.create_folder().unwrap(),
+            first.create_folder().unwrap(),
+        );
+        let c = second.create_folder().unwrap();
         assert!(a.is_dir() && b.is_dir() && c.is_dir());
         assert_eq!(a.parent(), b.parent());
         assert_ne!(a.parent(), c.parent());
@@ -151,11 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed_by_the_next() {
+    fn leftovers_of_a_killed_process_are_removed() {
         let root = tempfile::tempdir().unwrap();
         let left = root.path().join("0/7");
         create_private_folder(&left).unwrap();
-        let folder = Scratch::new(root.path().to_owned()).folder().unwrap();
+        let folder = Scratch::new(root.path().to_owned())
+            .create_folder()
+            .unwrap();
         assert!(!left.exists() && folder.starts_with(root.path().join("0")));
     }
 }

@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult, TreeId};
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
 use cleveragents_engine::secrets::masks::MaskScanner;
 
-use crate::asked::Asked;
-use crate::entries::{Content, Entries, FOLDER, TreeEntry};
-use crate::files::{failed, remove};
-use crate::git::{Call, Git};
+use crate::entries::{Content, FOLDER, TreeEntries, TreeEntry};
+use crate::files::{io_error, remove};
+use crate::git::{Git, GitCall};
+use crate::git_session::GitSession;
 use crate::new_objects::NewObjects;
-use crate::object_id::{ObjectId, ObjectKind, id_of};
+use crate::object_id::{ObjectId, ObjectKind, hash_object};
 use crate::private_dir::PrivateGitDir;
-use crate::repository::records;
-use crate::stopping::UntilStopped;
+use crate::repository::nul_records;
+use crate::stop_reader::StoppableReader;
 
 /// Up to so many objects the git that stays is asked for, one by one.
-const MOST_ASKED: usize = 64;
+const MAX_SESSION_READS: usize = 64;
 
 /// The private repository, with what its files are shaped by.
 #[derive(Debug, Clone)]
@@ -34,21 +34,21 @@ pub(crate) struct PrivateStore {
     pub(crate) shaping: Vec<(String, String)>,
     /// The tree that says which attributes paths have: never one an agent wrote.
     pub(crate) attributes: String,
-    pub(crate) reader: Reader,
+    pub(crate) reader: ObjectReader,
     /// Ends runs of git and loops over files early.
-    pub(crate) stop: Stop,
+    pub(crate) stop: StopSignal,
 }
 
 /// A git that reads objects for as long as somebody holds the store, once it was needed.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Reader(Arc<Mutex<Option<Asked>>>);
+pub(crate) struct ObjectReader(Arc<Mutex<Option<GitSession>>>);
 
 impl PrivateStore {
     /// The same repository for work that ends early when `stop` is given. It has a reader of its
     /// own: one that somebody else holds would have to be waited for.
-    pub(crate) fn until(&self, stop: &Stop) -> Self {
+    pub(crate) fn with_stop(&self, stop: &StopSignal) -> Self {
         Self {
-            reader: Reader::default(),
+            reader: ObjectReader::default(),
             stop: stop.clone(),
             ..self.clone()
         }
@@ -65,11 +65,11 @@ impl PrivateStore {
     }
 
     /// A run of git on this repository; attributes come from the base.
-    pub(crate) fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Call {
-        let call = self.git.private(&self.dir, arguments);
+    pub(crate) fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> GitCall {
+        let call = self.git.private_call(&self.dir, arguments);
         let call = call.settings(&self.shaping);
         let call = call.setting("core.attributesFile", self.user_attributes());
-        let call = call.until(&self.stop);
+        let call = call.with_stop(&self.stop);
         match self.attributes.is_empty() {
             true => call,
             false => call.attributes_of(&self.attributes),
@@ -111,19 +111,19 @@ impl PrivateStore {
 
     /// The tree with nothing in it, which git knows without storing it.
     pub(crate) fn empty_tree(&self) -> SandboxResult<String> {
-        Ok(id_of(self.format, ObjectKind::Tree, b"")?.to_string())
+        Ok(hash_object(self.format, ObjectKind::Tree, b"")?.to_string())
     }
 
     /// The paths of a captured tree, nothing known of their files.
-    pub(crate) fn entries_of(&self, tree: &TreeId) -> SandboxResult<Entries> {
+    pub(crate) fn entries_of(&self, tree: &TreeId) -> SandboxResult<TreeEntries> {
         let answer = self
             .call(["ls-tree", "-r", "-t", "-z", "--full-tree", tree.files()])
             .run()?;
-        let mut entries = Entries::default();
+        let mut entries = TreeEntries::default();
         let root = ObjectId::parse(tree.files())?;
         entries.folders.insert(Vec::new(), root);
         let mut files = Vec::new();
-        for record in records(&answer) {
+        for record in nul_records(&answer) {
             self.check_stop()?;
             let (path, entry) =
                 parse_tree_entry(record).ok_or_else(|| SandboxError::Malformed {
@@ -137,7 +137,7 @@ impl PrivateStore {
         entries.files = files.into_iter().collect();
         if let Some(list) = tree.empty_directories() {
             let list = self.call(["cat-file", "blob", list]).run()?;
-            entries.empty_directories = records(&list).map(<[u8]>::to_vec).collect();
+            entries.empty_directories = nul_records(&list).map(<[u8]>::to_vec).collect();
         }
         Ok(entries)
     }
@@ -151,8 +151,8 @@ impl PrivateStore {
         if objects.is_empty() {
             return Ok(Vec::new());
         }
-        if objects.len() <= MOST_ASKED
-            && let Some(contents) = self.ask_contents(objects)
+        if objects.len() <= MAX_SESSION_READS
+            && let Some(contents) = self.read_contents_in_session(objects)
         {
             return Ok(contents);
         }
@@ -195,17 +195,17 @@ impl PrivateStore {
     }
 
     /// Asks the git that stays. Nothing if it cannot answer: a run of its own then says why.
-    fn ask_contents(&self, objects: &[ObjectId]) -> Option<Vec<Content>> {
+    fn read_contents_in_session(&self, objects: &[ObjectId]) -> Option<Vec<Content>> {
         let mut reader = self.reader.0.lock().unwrap_or_else(PoisonError::into_inner);
         // It is put back only if all went well.
         let mut asked = match reader.take() {
             Some(asked) => asked,
-            None => self.call(["cat-file", "--batch"]).ask().ok()?,
+            None => self.call(["cat-file", "--batch"]).start_session().ok()?,
         };
         let mut contents = Vec::with_capacity(objects.len());
         for object in objects {
             let question = format!("{object}\n");
-            let answer = asked.ask(question.as_bytes(), &self.stop, |mut pipe| {
+            let answer = asked.request(question.as_bytes(), &self.stop, |mut pipe| {
                 read_content(&mut pipe, &self.stop)
             });
             contents.push(answer.ok()?);
@@ -231,16 +231,16 @@ impl PrivateStore {
     }
 
     /// The index that stands for exactly this tree, if it was kept.
-    fn index_of(&self, files: &str) -> PathBuf {
+    fn index_path(&self, files: &str) -> PathBuf {
         self.dir.join(format!("index-{files}"))
     }
 
     /// Keeps a finished index under the name of its tree, and no other.
     pub(crate) fn keep_index(&self, index: &Path, files: &str) -> SandboxResult<()> {
-        let path = self.index_of(files);
-        std::fs::rename(index, &path).map_err(failed(&path))?;
-        for entry in std::fs::read_dir(&*self.dir).map_err(failed(&self.dir))? {
-            let entry = entry.map_err(failed(&self.dir))?;
+        let path = self.index_path(files);
+        std::fs::rename(index, &path).map_err(io_error(&path))?;
+        for entry in std::fs::read_dir(&*self.dir).map_err(io_error(&self.dir))? {
+            let entry = entry.map_err(io_error(&self.dir))?;
             let is_index = entry.file_name().to_string_lossy().starts_with("index-");
             if is_index && entry.path() != path {
                 remove(&entry.path())?;
@@ -260,13 +260,13 @@ impl PrivateStore {
     /// The tree `previous` becomes by these lines of `update-index --index-info`.
     pub(crate) fn change_tree(&self, previous: &str, lines: &[u8]) -> SandboxResult<String> {
         let index = self.next_index()?;
-        let kept = self.index_of(previous);
+        let kept = self.index_path(previous);
         match std::fs::copy(&kept, &index) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.call(["read-tree", previous]).index(&index).run()?;
             }
-            Err(error) => return Err(failed(&kept)(error)),
+            Err(error) => return Err(io_error(&kept)(error)),
         }
         let call = self.call(["update-index", "-z", "--index-info"]);
         call.index(&index).run_with(lines)?;
@@ -278,13 +278,13 @@ impl PrivateStore {
 }
 
 /// Adds a line of `update-index --index-info`.
-pub(crate) fn tree_line(lines: &mut Vec<u8>, mode: u32, object: &str, path: &[u8]) {
+pub(crate) fn push_tree_line(lines: &mut Vec<u8>, mode: u32, object: &str, path: &[u8]) {
     lines.extend_from_slice(format!("{mode:o} {object}\t").as_bytes());
     lines.extend_from_slice(path);
     lines.push(0);
 }
 
-fn read_content(pipe: &mut impl BufRead, stop: &Stop) -> io::Result<Content> {
+fn read_content(pipe: &mut impl BufRead, stop: &StopSignal) -> io::Result<Content> {
     let mut hasher = blake3::Hasher::new();
     let size = read_object(pipe, &mut hasher, stop)?;
     Ok(Content {
@@ -294,7 +294,7 @@ fn read_content(pipe: &mut impl BufRead, stop: &Stop) -> io::Result<Content> {
 }
 
 /// Copies an object of `cat-file --batch` and returns its size.
-fn read_object(pipe: &mut impl BufRead, to: &mut impl Write, stop: &Stop) -> io::Result<u64> {
+fn read_object(pipe: &mut impl BufRead, to: &mut impl Write, stop: &StopSignal) -> io::Result<u64> {
     let broken = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut header = String::new();
     pipe.read_line(&mut header)?;
@@ -302,7 +302,7 @@ fn read_object(pipe: &mut impl BufRead, to: &mut impl Write, stop: &Stop) -> io:
     let Some(Ok(size)) = size else {
         return Err(broken(&header));
     };
-    let mut from = UntilStopped {
+    let mut from = StoppableReader {
         from: pipe.by_ref().take(size),
         stop,
     };

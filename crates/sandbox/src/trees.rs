@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use cleveragents_engine::ports::sandbox::SandboxResult;
 
-use crate::entries::{Entries, FOLDER, folders_around};
+use crate::entries::{FOLDER, TreeEntries, parent_folders};
 use crate::new_objects::NewObjects;
 use crate::object_id::{ObjectId, ObjectKind};
 
@@ -16,14 +16,14 @@ pub(crate) fn changed_folders<'a>(
 ) -> BTreeSet<Vec<u8>> {
     let mut folders: BTreeSet<Vec<u8>> = BTreeSet::from([Vec::new()]);
     for path in paths {
-        folders.extend(folders_around(path).map(<[u8]>::to_vec));
+        folders.extend(parent_folders(path).map(<[u8]>::to_vec));
     }
     folders
 }
 
 /// Writes the trees of these folders and of those whose tree is not known; the tree of the root.
 pub(crate) fn write(
-    entries: &mut Entries,
+    entries: &mut TreeEntries,
     folders: &BTreeSet<Vec<u8>>,
     objects: &mut NewObjects,
 ) -> SandboxResult<ObjectId> {
@@ -42,7 +42,7 @@ pub(crate) fn write(
 
 /// Writes the tree of one folder, unless nothing is in it: git has no empty folders.
 fn write_folder(
-    entries: &mut Entries,
+    entries: &mut TreeEntries,
     folder: &[u8],
     objects: &mut NewObjects,
 ) -> SandboxResult<()> {
@@ -50,8 +50,8 @@ fn write_folder(
     let mut at = Vec::new();
     while let Some(child) = next_child(entries, folder, &at) {
         let (mode, name, object) = match child {
-            Child::File(mode, path, object) => (mode, path, object),
-            Child::Folder(path) => {
+            TreeChild::File(mode, path, object) => (mode, path, object),
+            TreeChild::Folder(path) => {
                 if !entries.folders.contains_key(&path) {
                     write_folder(entries, &path, objects)?;
                 }
@@ -81,13 +81,13 @@ fn write_folder(
 }
 
 /// What stands directly in a folder, by its whole path.
-enum Child {
+enum TreeChild {
     File(u32, Vec<u8>, ObjectId),
     Folder(Vec<u8>),
 }
 
 /// The first child at or after `at`. Paths in their order are children in git's order.
-fn next_child(entries: &Entries, folder: &[u8], at: &[u8]) -> Option<Child> {
+fn next_child(entries: &TreeEntries, folder: &[u8], at: &[u8]) -> Option<TreeChild> {
     let mut prefix = folder.to_vec();
     if !prefix.is_empty() {
         prefix.push(b'/');
@@ -97,8 +97,8 @@ fn next_child(entries: &Entries, folder: &[u8], at: &[u8]) -> Option<Child> {
     let (path, entry) = entries.files.range::<[u8], _>(from).next()?;
     let rest = path.strip_prefix(prefix.as_slice())?;
     match rest.iter().position(|byte| *byte == b'/') {
-        None => Some(Child::File(entry.mode, path.clone(), entry.object)),
-        Some(length) => Some(Child::Folder(path[..prefix.len() + length].to_vec())),
+        None => Some(TreeChild::File(entry.mode, path.clone(), entry.object)),
+        Some(length) => Some(TreeChild::Folder(path[..prefix.len() + length].to_vec())),
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use cleveragents_engine::ports::sandbox::ObjectFormat;
-    use cleveragents_engine::ports::stop::Stop;
+    use cleveragents_engine::ports::stop::StopSignal;
     use proptest::prelude::*;
     use proptest::test_runner::{Config, FileFailurePersistence};
 
@@ -115,7 +115,7 @@ pub(crate) mod tests {
     use crate::entries::{EXECUTABLE, FILE, GITLINK, LINK, TreeEntry};
     use crate::git::{Git, GitSettings};
     use crate::private_dir::PrivateGitDir;
-    use crate::store::{PrivateStore, Reader, tree_line};
+    use crate::store::{ObjectReader, PrivateStore, push_tree_line};
 
     /// Names that stand before, between and after each other's contents.
     const PATHS: [&str; 14] = [
@@ -137,34 +137,34 @@ pub(crate) mod tests {
             format,
             shaping: Vec::new(),
             attributes: String::new(),
-            reader: Reader::default(),
-            stop: Stop::new(),
+            reader: ObjectReader::default(),
+            stop: StopSignal::new(),
         };
         store.init().unwrap();
         store
     }
 
     /// Whether something can stand at this path beside the others.
-    fn has_room(entries: &Entries, path: &[u8]) -> bool {
-        let taken = folders_around(path).any(|folder| entries.files.contains_key(folder));
-        !taken && entries.inside(path).next().is_none()
+    fn has_room(entries: &TreeEntries, path: &[u8]) -> bool {
+        let taken = parent_folders(path).any(|folder| entries.files.contains_key(folder));
+        !taken && entries.entries_in(path).next().is_none()
     }
 
     /// One step: paths that go, and paths that come with a mode and a content.
-    type Step = Vec<(usize, Option<(u32, u8)>)>;
+    type TreeStep = Vec<(usize, Option<(u32, u8)>)>;
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps() -> impl Strategy<Value = Vec<TreeStep>> {
         let mode = prop_oneof![Just(FILE), Just(EXECUTABLE), Just(LINK), Just(GITLINK)];
         let entry = prop::option::weighted(0.7, (mode, 0_u8..4));
         let step = prop::collection::vec((0..PATHS.len(), entry), 1..9);
         prop::collection::vec(step, 1..4)
     }
 
-    fn check(format: ObjectFormat, steps: &[Step]) {
+    fn check(format: ObjectFormat, steps: &[TreeStep]) {
         let folder = tempfile::tempdir().unwrap();
         let store = store(folder.path(), format);
         let nothing = "0".repeat(format.id_length());
-        let mut entries = Entries::default();
+        let mut entries = TreeEntries::default();
         let mut gits = store.empty_tree().unwrap();
         for step in steps {
             let mut objects = store.new_objects();
@@ -173,13 +173,13 @@ pub(crate) mod tests {
             for (path, entry) in step {
                 let path = PATHS[*path].as_bytes().to_vec();
                 if entries.files.remove(&path).is_some() {
-                    tree_line(&mut lines, 0, &nothing, &path);
+                    push_tree_line(&mut lines, 0, &nothing, &path);
                 }
                 if let Some((mode, content)) = entry
                     && has_room(&entries, &path)
                 {
                     let object = objects.put(ObjectKind::Blob, &[*content]).unwrap();
-                    tree_line(&mut lines, *mode, &object.to_string(), &path);
+                    push_tree_line(&mut lines, *mode, &object.to_string(), &path);
                     let entry = TreeEntry {
                         mode: *mode,
                         object,
@@ -192,7 +192,7 @@ pub(crate) mod tests {
             }
             let folders = changed_folders(&changed);
             let ours = write(&mut entries, &folders, &mut objects).unwrap();
-            objects.keep().unwrap();
+            objects.persist().unwrap();
             gits = store.change_tree(&gits, &lines).unwrap();
             assert_eq!(ours.to_string(), gits);
             // What is known of folders is what is there, no more and no less.
@@ -216,7 +216,7 @@ pub(crate) mod tests {
         })]
 
         #[test]
-        fn trees_are_those_that_git_writes(steps in steps()) {
+        fn trees_match_git(steps in steps()) {
             check(ObjectFormat::Sha1, &steps);
             check(ObjectFormat::Sha256, &steps);
         }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::sandbox::{Coverage, Objects, SandboxResult};
+use cleveragents_engine::ports::sandbox::{CheckoutCoverage, ObjectCompleteness, SandboxResult};
 
-use crate::git::{Call, Git};
-use crate::users_command::UsersCommand;
+use crate::git::{Git, GitCall};
+use crate::user_git_command::UserGitCommand;
 
 /// Settings that shape the files of a checkout, under the names git lists them.
 const SHAPING: [&str; 5] = [
@@ -36,8 +36,8 @@ pub(crate) struct UserSettings {
     /// because their text is copied into sandboxes.
     pub(crate) excludes_file: PathBuf,
     pub(crate) attributes_file: PathBuf,
-    pub(crate) objects: Objects,
-    pub(crate) coverage: Coverage,
+    pub(crate) objects: ObjectCompleteness,
+    pub(crate) coverage: CheckoutCoverage,
     pub(crate) index: IndexForm,
     /// Whether the user's commits are signed, and what that needs.
     pub(crate) signing: Signing,
@@ -60,17 +60,17 @@ pub(crate) enum IndexForm {
 /// How the user signs commits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Signing {
-    pub(crate) wanted: Wanted,
+    pub(crate) sign_commits: SignCommits,
     /// Which key, which program: to be given to a git that signs. Only the user's own
     /// configuration says so.
-    pub(crate) means: Vec<(String, String)>,
+    pub(crate) settings: Vec<(String, String)>,
     /// Settings of the repository's that would have signed in another way.
     pub(crate) refused: Vec<String>,
 }
 
 /// Whose configuration a value is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum ConfigScope {
     /// The user's, or the machine's.
     User,
     /// In the repository, where anybody may have written it.
@@ -78,7 +78,7 @@ enum Scope {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Wanted {
+pub(crate) enum SignCommits {
     Yes,
     #[default]
     No,
@@ -86,14 +86,16 @@ pub(crate) enum Wanted {
 
 impl UserSettings {
     pub(crate) fn read(git: &Git, git_dir: &Path) -> SandboxResult<Self> {
-        let answer = git.users(git_dir, UsersCommand::ListConfiguration).run()?;
+        let answer = git
+            .user_call(git_dir, UserGitCommand::ListConfiguration)
+            .run()?;
         let configured = git.home().join(".config/git");
         let mut settings = Self {
             shaping: Vec::new(),
             excludes_file: configured.join("ignore"),
             attributes_file: configured.join("attributes"),
-            objects: Objects::Complete,
-            coverage: Coverage::Complete,
+            objects: ObjectCompleteness::Complete,
+            coverage: CheckoutCoverage::Complete,
             index: IndexForm::Full,
             signing: Signing::default(),
             name: None,
@@ -108,20 +110,20 @@ impl UserSettings {
             let scope = match scope {
                 // The command's own settings are ours.
                 "command" => continue,
-                "system" | "global" => Scope::User,
-                _ => Scope::Repository,
+                "system" | "global" => ConfigScope::User,
+                _ => ConfigScope::Repository,
             };
-            settings.take(key, value, scope, git.home());
+            settings.apply_setting(key, value, scope, git.home());
         }
         Ok(settings)
     }
 
-    fn take(&mut self, key: &str, value: &str, scope: Scope, home: &Path) {
+    fn apply_setting(&mut self, key: &str, value: &str, scope: ConfigScope, home: &Path) {
         if SHAPING.contains(&key) {
-            put(&mut self.shaping, key, value);
+            set_setting(&mut self.shaping, key, value);
         }
         if COMPARING.contains(&key) {
-            put(&mut self.comparing, key, value);
+            set_setting(&mut self.comparing, key, value);
         }
         let path = || match value.strip_prefix("~/") {
             Some(rest) => home.join(rest),
@@ -129,29 +131,29 @@ impl UserSettings {
         };
         match key {
             "user.name" => self.name = Some(value.to_owned()),
-            "core.worktree" if scope == Scope::Repository => self.worktree = Some(path()),
+            "core.worktree" if scope == ConfigScope::Repository => self.worktree = Some(path()),
             "user.email" => self.email = Some(value.to_owned()),
             _ if key == "user.signingkey" || key.starts_with("gpg.") => {
-                self.signing.take(key, value, scope);
+                self.signing.apply_setting(key, value, scope);
             }
-            "core.excludesfile" if scope == Scope::User => self.excludes_file = path(),
-            "core.attributesfile" if scope == Scope::User => self.attributes_file = path(),
-            "core.sparsecheckout" if is_true(value) => self.coverage = Coverage::Sparse,
-            "core.sparsecheckout" => self.coverage = Coverage::Complete,
+            "core.excludesfile" if scope == ConfigScope::User => self.excludes_file = path(),
+            "core.attributesfile" if scope == ConfigScope::User => self.attributes_file = path(),
+            "core.sparsecheckout" if is_true(value) => self.coverage = CheckoutCoverage::Sparse,
+            "core.sparsecheckout" => self.coverage = CheckoutCoverage::Complete,
             "index.sparse" if is_true(value) => self.index = IndexForm::Sparse,
             "index.sparse" => self.index = IndexForm::Full,
-            "commit.gpgsign" if is_true(value) => self.signing.wanted = Wanted::Yes,
-            "commit.gpgsign" => self.signing.wanted = Wanted::No,
-            "extensions.partialclone" => self.objects = Objects::Partial,
+            "commit.gpgsign" if is_true(value) => self.signing.sign_commits = SignCommits::Yes,
+            "commit.gpgsign" => self.signing.sign_commits = SignCommits::No,
+            "extensions.partialclone" => self.objects = ObjectCompleteness::Partial,
             _ if key.starts_with("remote.") && key.ends_with(".promisor") && is_true(value) => {
-                self.objects = Objects::Partial;
+                self.objects = ObjectCompleteness::Partial;
             }
             _ => {}
         }
     }
 
     /// Gives a run of git on the user's files what they depend on.
-    pub(crate) fn apply_to(&self, call: Call) -> Call {
+    pub(crate) fn apply_to(&self, call: GitCall) -> GitCall {
         call.settings(&self.shaping)
             .settings(&self.comparing)
             .setting("core.excludesFile", &self.excludes_file)
@@ -165,12 +167,12 @@ impl UserSettings {
 }
 
 impl Signing {
-    fn take(&mut self, key: &str, value: &str, scope: Scope) {
+    fn apply_setting(&mut self, key: &str, value: &str, scope: ConfigScope) {
         match scope {
-            Scope::User => put(&mut self.means, key, value),
-            Scope::Repository => {
+            ConfigScope::User => set_setting(&mut self.settings, key, value),
+            ConfigScope::Repository => {
                 let is_same = |(known, own): &(String, String)| known == key && own == value;
-                if !self.means.iter().any(is_same) {
+                if !self.settings.iter().any(is_same) {
                     self.refused.push(key.to_owned());
                 }
             }
@@ -179,7 +181,7 @@ impl Signing {
 }
 
 /// The last value of a key holds.
-fn put(settings: &mut Vec<(String, String)>, key: &str, value: &str) {
+fn set_setting(settings: &mut Vec<(String, String)>, key: &str, value: &str) {
     settings.retain(|(known, _)| known != key);
     settings.push((key.to_owned(), value.to_owned()));
 }

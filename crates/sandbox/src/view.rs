@@ -12,18 +12,18 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::sandbox::{Checkout, SandboxError, SandboxResult};
 
-use crate::files::{Sync, failed, replace_quickly};
-use crate::git::{Call, Git};
+use crate::files::{Sync, io_error, replace_with_sync};
+use crate::git::{Git, GitCall};
 use crate::git_files;
 use crate::make_git::{alternates_line, copy_index};
 use crate::private_dir::PrivateGitDir;
-use crate::repository::{Found, Repository};
+use crate::repository::{RepositoryInfo, UserRepository};
 use crate::scratch::ScratchFolder;
 use crate::user_settings::UserSettings;
 
 /// A private git directory for one working tree. It is removed with this handle.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct RepositoryView {
     git: Git,
     dir: PrivateGitDir,
     root: PathBuf,
@@ -31,17 +31,17 @@ pub(crate) struct View {
     _folder: ScratchFolder,
 }
 
-impl View {
+impl RepositoryView {
     /// Copies the index as it is now. `HEAD` stands at no commit.
-    pub(crate) fn of(repository: &Repository) -> SandboxResult<Self> {
-        let found: &Found = repository;
+    pub(crate) fn new(repository: &UserRepository) -> SandboxResult<Self> {
+        let found: &RepositoryInfo = repository;
         let Checkout::At(root) = &found.checkout else {
             return Err(SandboxError::Bare {
                 path: found.git_dir.clone(),
             });
         };
         let git = repository.git();
-        let folder = git.scratch.folder()?;
+        let folder = git.scratch.create_folder()?;
         let view = Self {
             git: git.clone(),
             dir: PrivateGitDir::new(folder.to_owned()),
@@ -52,7 +52,7 @@ impl View {
         view.dir.init(found.object_format)?;
         let objects = alternates_line(repository.objects_dir().as_os_str().as_bytes());
         let alternates = view.dir.join("objects/info/alternates");
-        replace_quickly(&alternates, &objects, Sync::No)?;
+        replace_with_sync(&alternates, &objects, Sync::No)?;
         view.copy(&found.common_dir, "info/exclude")?;
         view.copy(&found.common_dir, "info/attributes")?;
         view.copy(&found.git_dir, "info/sparse-checkout")?;
@@ -63,7 +63,7 @@ impl View {
     /// Copies a file that shapes what git sees, if there is one. It need not outlive a power cut.
     fn copy(&self, from: &Path, name: &str) -> SandboxResult<()> {
         match git_files::read(from, name)? {
-            Some(content) => replace_quickly(&self.dir.join(name), &content, Sync::No),
+            Some(content) => replace_with_sync(&self.dir.join(name), &content, Sync::No),
             None => Ok(()),
         }
     }
@@ -75,11 +75,11 @@ impl View {
             return Ok(());
         }
         copy_index(&users, &self.index())?;
-        for entry in fs::read_dir(git_dir).map_err(failed(git_dir))? {
-            let name = entry.map_err(failed(git_dir))?.file_name();
+        for entry in fs::read_dir(git_dir).map_err(io_error(git_dir))? {
+            let name = entry.map_err(io_error(git_dir))?.file_name();
             if name.as_bytes().starts_with(b"sharedindex.") {
                 let link = self.dir.join(&name);
-                symlink(git_dir.join(&name), &link).map_err(failed(&link))?;
+                symlink(git_dir.join(&name), &link).map_err(io_error(&link))?;
             }
         }
         Ok(())
@@ -88,7 +88,7 @@ impl View {
     /// Puts `HEAD` at a commit.
     pub(crate) fn set_head(&self, commit: &str) -> SandboxResult<()> {
         let head = self.dir.join("HEAD");
-        replace_quickly(&head, format!("{commit}\n").as_bytes(), Sync::No)
+        replace_with_sync(&head, format!("{commit}\n").as_bytes(), Sync::No)
     }
 
     /// Where the copy of the index is.
@@ -97,8 +97,8 @@ impl View {
     }
 
     /// A run of git on the user's files, with the settings they depend on.
-    pub(crate) fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Call {
-        let call = self.git.private(&self.dir, arguments);
+    pub(crate) fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> GitCall {
+        let call = self.git.private_call(&self.dir, arguments);
         // Elsewhere git would take paths relative to where it stands.
         let call = call.work_tree(&self.root).directory(&self.root);
         self.settings.apply_to(call)

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
@@ -28,14 +28,19 @@ enum WatchState {
 }
 
 impl Watch {
-    pub(crate) fn of(child: &Child) -> Self {
+    pub(crate) fn new(child: &Child) -> Self {
         Self {
             process: i32::try_from(child.id()).ok().and_then(Pid::from_raw),
             state: Mutex::new(WatchState::Running),
         }
     }
 
-    pub(crate) fn kill_after(&self, timeout: Duration, stop: &Stop, done: &mpsc::Receiver<()>) {
+    pub(crate) fn kill_after(
+        &self,
+        timeout: Duration,
+        stop: &StopSignal,
+        done: &mpsc::Receiver<()>,
+    ) {
         let begun = Instant::now();
         loop {
             let left = timeout.saturating_sub(begun.elapsed());

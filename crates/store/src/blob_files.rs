@@ -9,7 +9,7 @@ use std::time::Duration;
 use cleveragents_domain::Timestamp;
 use cleveragents_engine::ports::{BlobHash, Clock, Result, StoreError};
 
-use crate::files::{create_private_folder, explain, open_private, replace, sync_folder};
+use crate::files::{create_private_folder, map_io_error, open_private, replace, sync_folder};
 
 /// The folder of large blobs. Staging shares `blobs.lock`; a sweep holds it alone.
 #[derive(Debug, Clone)]
@@ -36,11 +36,11 @@ impl BlobFiles {
     pub(crate) fn stage(&self, hash: &BlobHash, bytes: &[u8], clock: &dyn Clock) -> Result<()> {
         let path = self.path(hash);
         self.stage_at(&path, bytes, clock)
-            .map_err(|e| explain(&path, &e))
+            .map_err(|e| map_io_error(&path, &e))
     }
 
     fn stage_at(&self, path: &Path, bytes: &[u8], clock: &dyn Clock) -> io::Result<()> {
-        let lock = self.lock()?;
+        let lock = self.open_lock_file()?;
         lock.lock_shared()?;
         let folder = path.parent().unwrap_or(&self.folder);
         create_private_folder(folder)?;
@@ -71,13 +71,13 @@ impl BlobFiles {
     }
 
     /// Keeps every file where it is until the answer is dropped.
-    pub(crate) fn hold(&self) -> Result<File> {
+    pub(crate) fn lock_shared(&self) -> Result<File> {
         let hold = || -> io::Result<File> {
-            let lock = self.lock()?;
+            let lock = self.open_lock_file()?;
             lock.lock_shared()?;
             Ok(lock)
         };
-        hold().map_err(|e| explain(&self.folder, &e))
+        hold().map_err(|e| map_io_error(&self.folder, &e))
     }
 
     /// Files last touched before `cutoff`.
@@ -85,7 +85,8 @@ impl BlobFiles {
         if !self.folder.exists() {
             return Ok(Vec::new());
         }
-        self.list(cutoff).map_err(|e| explain(&self.folder, &e))
+        self.list(cutoff)
+            .map_err(|e| map_io_error(&self.folder, &e))
     }
 
     /// Removes those of `files` that nobody has touched since; no staging happens meanwhile.
@@ -94,19 +95,19 @@ impl BlobFiles {
             return Ok(0);
         }
         let remove = || -> io::Result<u64> {
-            let lock = self.lock()?;
+            let lock = self.open_lock_file()?;
             lock.lock()?;
             let mut removed = 0;
             for file in files {
                 // Others collect too; what is gone is gone.
                 let facts = fs::metadata(&file.path);
-                if facts.is_ok_and(|facts| touched(&facts).is_ok_and(|at| at < cutoff)) {
+                if facts.is_ok_and(|facts| modified_at(&facts).is_ok_and(|at| at < cutoff)) {
                     removed += u64::from(fs::remove_file(&file.path).is_ok());
                 }
             }
             Ok(removed)
         };
-        remove().map_err(|e| explain(&self.folder, &e))
+        remove().map_err(|e| map_io_error(&self.folder, &e))
     }
 
     fn list(&self, cutoff: Timestamp) -> io::Result<Vec<StoredFile>> {
@@ -119,7 +120,7 @@ impl BlobFiles {
             for entry in fs::read_dir(folder)? {
                 let entry = entry?;
                 let facts = entry.metadata();
-                if facts.is_ok_and(|facts| touched(&facts).is_ok_and(|at| at < cutoff)) {
+                if facts.is_ok_and(|facts| modified_at(&facts).is_ok_and(|at| at < cutoff)) {
                     let name = entry.file_name().to_string_lossy().into_owned();
                     files.push(StoredFile {
                         path: entry.path(),
@@ -136,13 +137,13 @@ impl BlobFiles {
         self.folder.join(&text[..2]).join(text)
     }
 
-    fn lock(&self) -> io::Result<File> {
+    fn open_lock_file(&self) -> io::Result<File> {
         create_private_folder(&self.folder)?;
         open_private(&self.folder.join("blobs.lock"))
     }
 }
 
-fn touched(facts: &fs::Metadata) -> io::Result<Timestamp> {
+fn modified_at(facts: &fs::Metadata) -> io::Result<Timestamp> {
     let age = facts.modified()?.duration_since(std::time::UNIX_EPOCH);
     Ok(Timestamp::default().after(age.unwrap_or_default()))
 }

@@ -4,26 +4,27 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use cleveragents_engine::ports::blobs::{INLINE_MAXIMUM, Staging};
-use cleveragents_engine::ports::store::{Answer, ReadJob, Refusal, WriteJob};
+use cleveragents_engine::ports::store::{ReadJob, StoreFuture, StoreJobError, WriteJob};
 use cleveragents_engine::ports::{
-    BlobHash, Clock, Operation, Result, StagedBlob, Store, StoreError, StoreHandle,
+    BlobHash, Clock, Result, StagedBlob, Store, StoreError, StoreHandle, StoreOperation,
 };
 use tokio::sync::watch;
 
 use crate::blob_files::BlobFiles;
 use crate::directory::DataDirectory;
 use crate::postgres::Postgres;
-use crate::presence::Presence;
-use crate::queue::{Mode, Output, Work};
-use crate::session::{Session, run_once};
+use crate::presence::ProcessPresence;
+use crate::queue::{TaskFn, TaskOutput, TransactionMode};
+use crate::session::{StoreSession, run_once};
 use crate::sqlite::Sqlite;
 
 /// What the engines have in common: they run work in transactions on their own threads.
-pub(crate) trait Backend: Send + Sync + Debug {
-    fn submit(&self, mode: Mode, work: Work) -> Answer<Output, Refusal>;
+pub(crate) trait StoreBackend: Send + Sync + Debug {
+    fn submit(&self, mode: TransactionMode, work: TaskFn)
+    -> StoreFuture<TaskOutput, StoreJobError>;
 
     /// Where the data is, for people.
-    fn place(&self) -> String;
+    fn location(&self) -> String;
 
     /// Begins to hear of other processes' commits, if this engine can.
     fn listen(&self) {}
@@ -39,9 +40,9 @@ pub enum Engine {
 
 /// What a database is opened with.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct StoreOptions {
     pub directory: DataDirectory,
-    pub presence: Arc<Presence>,
+    pub presence: Arc<ProcessPresence>,
     pub clock: Arc<dyn Clock>,
     /// What this process is, for others who find it in their way.
     pub command: String,
@@ -50,19 +51,19 @@ pub struct Options {
 /// An open database. Dropping it waits for what was already sent.
 #[derive(Debug)]
 pub struct Database {
-    pub(crate) backend: Box<dyn Backend>,
+    pub(crate) backend: Box<dyn StoreBackend>,
     pub(crate) engine: Engine,
     pub(crate) files: Option<BlobFiles>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) presence: Option<Arc<Presence>>,
+    pub(crate) presence: Option<Arc<ProcessPresence>>,
     hints: Arc<watch::Sender<u64>>,
 }
 
 impl Database {
     /// A SQLite file in the data directory.
-    pub fn sqlite(options: &Options) -> Result<Arc<Self>> {
+    pub fn sqlite(options: &StoreOptions) -> Result<Arc<Self>> {
         let hints = new_hints();
-        let Options {
+        let StoreOptions {
             directory,
             presence,
             clock,
@@ -80,7 +81,7 @@ impl Database {
     }
 
     /// A PostgreSQL database.
-    pub fn postgres(url: &str, options: &Options) -> Result<Arc<Self>> {
+    pub fn postgres(url: &str, options: &StoreOptions) -> Result<Arc<Self>> {
         let hints = new_hints();
         let backend = Postgres::open(url, &options.command, &hints)?;
         Ok(Arc::new(Self {
@@ -94,7 +95,7 @@ impl Database {
     }
 
     /// Opens what `url` names: nothing (SQLite in the data directory), or PostgreSQL.
-    pub fn open(url: Option<&str>, options: &Options) -> Result<Arc<Self>> {
+    pub fn open(url: Option<&str>, options: &StoreOptions) -> Result<Arc<Self>> {
         match url {
             None => Self::sqlite(options),
             Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
@@ -130,27 +131,27 @@ impl Database {
         self.engine
     }
 
-    pub fn place(&self) -> String {
-        self.backend.place()
+    pub fn location(&self) -> String {
+        self.backend.location()
     }
 
     /// Work of the store itself, in one transaction and without an operation id.
     pub(crate) async fn transact<T: Send + 'static>(
         &self,
-        mode: Mode,
-        work: impl Fn(&mut Session<'_>) -> Result<T> + Send + 'static,
+        mode: TransactionMode,
+        work: impl Fn(&mut StoreSession<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let work: Work = Box::new(move |session| match work(session) {
-            Ok(value) => Ok(Box::new(value) as Output),
-            Err(error) => Err(Refusal::Store(error)),
+        let work: TaskFn = Box::new(move |session| match work(session) {
+            Ok(value) => Ok(Box::new(value) as TaskOutput),
+            Err(error) => Err(StoreJobError::Store(error)),
         });
         match self.backend.submit(mode, work).await {
             Ok(value) => value
                 .downcast()
                 .map(|value| *value)
                 .map_err(|_| StoreError::internal("a task was answered with another's value")),
-            Err(Refusal::Store(error)) => Err(error),
-            Err(Refusal::Caller(_)) => Err(StoreError::internal("a task refused itself")),
+            Err(StoreJobError::Store(error)) => Err(error),
+            Err(StoreJobError::Caller(_)) => Err(StoreError::internal("a task refused itself")),
         }
     }
 
@@ -162,7 +163,7 @@ impl Database {
             staged.await.map_err(StoreError::internal)??;
             return Ok(Staging::File);
         }
-        self.transact(Mode::Write, move |session| {
+        self.transact(TransactionMode::Write, move |session| {
             session.put_chunks(&hash, &bytes)
         })
         .await?;
@@ -172,27 +173,31 @@ impl Database {
 
 /// The engine's port, on a shared handle so that answers outlive the call.
 impl Store for Database {
-    fn write(&self, operation: Operation, job: WriteJob) -> Answer<String, Refusal> {
-        let work: Work = Box::new(move |session| {
-            run_once(session, operation, &job).map(|json| Box::new(json) as Output)
+    fn write(
+        &self,
+        operation: StoreOperation,
+        job: WriteJob,
+    ) -> StoreFuture<String, StoreJobError> {
+        let work: TaskFn = Box::new(move |session| {
+            run_once(session, operation, &job).map(|json| Box::new(json) as TaskOutput)
         });
-        let answer = self.backend.submit(Mode::Write, work);
+        let answer = self.backend.submit(TransactionMode::Write, work);
         Box::pin(async move {
             let output = answer.await?;
             output.downcast().map(|json| *json).map_err(|_| {
-                Refusal::Store(StoreError::internal(
+                StoreJobError::Store(StoreError::internal(
                     "a write was answered with another's value",
                 ))
             })
         })
     }
 
-    fn read(&self, job: ReadJob) -> Answer<Output, Refusal> {
-        let work: Work = Box::new(move |session| job(session));
-        self.backend.submit(Mode::Read, work)
+    fn read(&self, job: ReadJob) -> StoreFuture<TaskOutput, StoreJobError> {
+        let work: TaskFn = Box::new(move |session| job(session));
+        self.backend.submit(TransactionMode::Read, work)
     }
 
-    fn stage_blob(self: Arc<Self>, bytes: Vec<u8>) -> Answer<StagedBlob> {
+    fn stage_blob(self: Arc<Self>, bytes: Vec<u8>) -> StoreFuture<StagedBlob> {
         Box::pin(async move {
             let hash = BlobHash::of(&bytes);
             let size = bytes.len() as u64;
@@ -209,7 +214,7 @@ impl Store for Database {
         })
     }
 
-    fn hints(&self) -> watch::Receiver<u64> {
+    fn watch_commits(&self) -> watch::Receiver<u64> {
         self.backend.listen();
         self.hints.subscribe()
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum SqlDialect {
     Sqlite,
     Postgres,
 }
@@ -16,9 +16,9 @@ const ROW_LOCKS: [&str; 4] = [
     " FOR SHARE",
 ];
 
-impl Dialect {
+impl SqlDialect {
     /// A statement in this engine's words.
-    pub(crate) fn statement<'a>(self, sql: &'a str) -> Cow<'a, str> {
+    pub(crate) fn translate_statement<'a>(self, sql: &'a str) -> Cow<'a, str> {
         match self {
             Self::Sqlite => {
                 let lock = ROW_LOCKS.iter().find_map(|lock| sql.strip_suffix(lock));
@@ -30,8 +30,8 @@ impl Dialect {
     }
 
     /// A migration in this engine's words.
-    pub(crate) fn migration(self, sql: &str) -> String {
-        let words: [(&str, &str, &str); 6] = [
+    pub(crate) fn translate_migration(self, sql: &str) -> String {
+        let placeholders: [(&str, &str, &str); 6] = [
             (
                 "{SEQUENCE}",
                 // Events are never deleted, so the highest number is never given twice, and
@@ -56,12 +56,12 @@ impl Dialect {
             ),
         ];
         let mut text = sql.to_owned();
-        for (word, sqlite, postgres) in words {
-            let meaning = match self {
+        for (word, sqlite, postgres) in placeholders {
+            let replacement = match self {
                 Self::Sqlite => sqlite,
                 Self::Postgres => postgres,
             };
-            text = text.replace(word, meaning);
+            text = text.replace(word, replacement);
         }
         text
     }
@@ -89,7 +89,7 @@ impl Dialect {
 
     /// After a restore gave events their old numbers: new ones go on behind them. SQLite does so
     /// by itself.
-    pub(crate) fn go_on_counting(self) -> Option<&'static str> {
+    pub(crate) fn advance_event_sequence(self) -> Option<&'static str> {
         match self {
             Self::Sqlite => None,
             Self::Postgres => Some(
@@ -100,7 +100,7 @@ impl Dialect {
     }
 
     /// Inserts one event of the stream `?1`, which stands at `?2`, at the time `?3`; its other
-    /// columns begin at `?4`. See [`Dialect::insert_events`].
+    /// columns begin at `?4`. See [`SqlDialect::insert_events`].
     pub(crate) fn insert_event(self) -> &'static str {
         match self {
             Self::Sqlite => {
@@ -148,7 +148,7 @@ impl Dialect {
     /// SQLite commits one writer after the other, so `seq` is that order. On PostgreSQL a
     /// transaction may take a lower `seq` and commit later: only events of transactions below the
     /// oldest one still running are final, and they are ordered by transaction, then `seq`.
-    pub(crate) fn events_of_all(self) -> &'static str {
+    pub(crate) fn all_events_query(self) -> &'static str {
         match self {
             Self::Sqlite => {
                 "SELECT 0, seq, stream, stream_seq, kind, v, at, actor, payload, payload_hash, \
@@ -173,25 +173,28 @@ mod tests {
     fn placeholders_and_row_locks_are_translated() {
         let sql = "SELECT a FROM t WHERE b = ?1 AND c = ?12 FOR UPDATE";
         assert_eq!(
-            Dialect::Sqlite.statement(sql),
+            SqlDialect::Sqlite.translate_statement(sql),
             "SELECT a FROM t WHERE b = ?1 AND c = ?12"
         );
         assert_eq!(
-            Dialect::Postgres.statement(sql),
+            SqlDialect::Postgres.translate_statement(sql),
             "SELECT a FROM t WHERE b = $1 AND c = $12 FOR UPDATE"
         );
         for lock in ROW_LOCKS {
             let sql = format!("SELECT a FROM t{lock}");
-            assert_eq!(Dialect::Sqlite.statement(&sql), "SELECT a FROM t");
-            assert_eq!(Dialect::Postgres.statement(&sql), sql);
+            assert_eq!(
+                SqlDialect::Sqlite.translate_statement(&sql),
+                "SELECT a FROM t"
+            );
+            assert_eq!(SqlDialect::Postgres.translate_statement(&sql), sql);
         }
     }
 
     #[test]
-    fn no_word_of_a_migration_is_left_over() {
+    fn every_migration_placeholder_is_replaced() {
         for migration in crate::schema::MIGRATIONS {
-            for dialect in [Dialect::Sqlite, Dialect::Postgres] {
-                assert!(!dialect.migration(migration.sql).contains('{'));
+            for dialect in [SqlDialect::Sqlite, SqlDialect::Postgres] {
+                assert!(!dialect.translate_migration(migration.sql).contains('{'));
             }
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::{Ids, Result, StoreError};
 
-use crate::files::{create_private_folder, explain, open_private, sync_folder};
+use crate::files::{create_private_folder, map_io_error, open_private, sync_folder};
 
 /// File systems that other machines write too; flock and shared memory do not hold there.
 const NETWORK_FILE_SYSTEMS: &[&str] = &[
@@ -51,13 +51,13 @@ impl DataDirectory {
     /// Creates the directory if need be (0700) and refuses a network file system.
     pub fn open(path: &Path) -> Result<Self> {
         if !path.exists() {
-            create_private_folder(path).map_err(|e| explain(path, &e))?;
+            create_private_folder(path).map_err(|e| map_io_error(path, &e))?;
             let parent = path
                 .parent()
                 .filter(|parent| !parent.as_os_str().is_empty());
-            sync_folder(parent.unwrap_or(Path::new("."))).map_err(|e| explain(path, &e))?;
+            sync_folder(parent.unwrap_or(Path::new("."))).map_err(|e| map_io_error(path, &e))?;
         }
-        let path = path.canonicalize().map_err(|e| explain(path, &e))?;
+        let path = path.canonicalize().map_err(|e| map_io_error(path, &e))?;
         if !path.is_dir() {
             let reason = "it is not a directory".to_owned();
             return Err(StoreError::NotWritable { path, reason });
@@ -78,14 +78,16 @@ impl DataDirectory {
     /// copied directory is another node.
     pub fn node(&self, ids: &dyn Ids) -> Result<String> {
         let path = self.path.join("node");
-        let own = self.node_file(&path, ids).map_err(|e| explain(&path, &e))?;
+        let own = self
+            .load_or_create_node(&path, ids)
+            .map_err(|e| map_io_error(&path, &e))?;
         // The machine's id is to be kept to oneself: only a hash of it is shown.
         let machine = fs::read("/etc/machine-id").unwrap_or_default();
         let machine = blake3::hash(&machine).to_hex();
         Ok(format!("{own}@{}", &machine.as_str()[..12]))
     }
 
-    fn node_file(&self, path: &Path, ids: &dyn Ids) -> std::io::Result<String> {
+    fn load_or_create_node(&self, path: &Path, ids: &dyn Ids) -> std::io::Result<String> {
         if let Ok(text) = fs::read_to_string(path)
             && !text.is_empty()
         {
@@ -110,7 +112,7 @@ fn refuse_network_file_system(path: &Path) -> Result<()> {
     let Ok(table) = fs::read("/proc/self/mountinfo") else {
         return Ok(());
     };
-    let Some(kind) = file_system_of(&table, path) else {
+    let Some(kind) = file_system_type(&table, path) else {
         return Ok(());
     };
     if NETWORK_FILE_SYSTEMS.contains(&kind.as_str()) {
@@ -123,10 +125,10 @@ fn refuse_network_file_system(path: &Path) -> Result<()> {
 }
 
 /// The type of the file system that holds `path`, from the text of `/proc/self/mountinfo`.
-pub fn file_system_of(table: &[u8], path: &Path) -> Option<String> {
+pub fn file_system_type(table: &[u8], path: &Path) -> Option<String> {
     let mut best: Option<(usize, String)> = None;
     for line in table.split(|byte| *byte == b'\n') {
-        let Some((mount_point, kind)) = mount_of(line) else {
+        let Some((mount_point, kind)) = parse_mount(line) else {
             continue;
         };
         let length = mount_point.len();
@@ -140,7 +142,7 @@ pub fn file_system_of(table: &[u8], path: &Path) -> Option<String> {
 }
 
 /// The mount point (unescaped) and the file system type of one line.
-fn mount_of(line: &[u8]) -> Option<(Vec<u8>, String)> {
+fn parse_mount(line: &[u8]) -> Option<(Vec<u8>, String)> {
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let mount_point = unescape_octal(fields.get(4)?);
     let dash = fields.iter().position(|field| *field == b"-")?;
@@ -180,7 +182,7 @@ mod tests {
 ";
 
     fn kind(path: &str) -> String {
-        file_system_of(TABLE, Path::new(path)).unwrap()
+        file_system_type(TABLE, Path::new(path)).unwrap()
     }
 
     #[test]
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_table_says_nothing() {
-        assert_eq!(file_system_of(b"rubbish\n\n1 2", Path::new("/")), None);
+    fn a_malformed_mount_table_gives_no_type() {
+        assert_eq!(file_system_type(b"rubbish\n\n1 2", Path::new("/")), None);
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// What an I/O error on `path` means to the user.
-pub(crate) fn explain(path: &Path, error: &io::Error) -> StoreError {
+pub(crate) fn map_io_error(path: &Path, error: &io::Error) -> StoreError {
     let (path, reason) = (path.to_owned(), error.to_string());
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

@@ -16,16 +16,17 @@ mod presence;
 mod queue;
 mod schema;
 mod session;
+mod sql_executor;
 mod sqlite;
-mod tx;
 mod value;
 
-pub use database::{Database, Engine, Options};
-pub use directory::{DataDirectory, file_system_of};
+pub use database::{Database, Engine, StoreOptions};
+pub use directory::{DataDirectory, file_system_type};
 pub use maintenance::{
-    Altered, Backup, Collected, Existing, Finding, Manifest, Progress, Restored, Retention,
-    Statistics, Target, inspect, restore,
+    AlteredBackupPolicy, BackupManifest, BackupReport, CollectionReport, ExistingDataPolicy,
+    HealthFinding, ProgressCallback, RestoreReport, RestoreTarget, Retention, Statistics,
+    inspect_backup, restore,
 };
-pub use presence::{Card, Presence};
-pub use schema::NEWEST as NEWEST_SCHEMA;
+pub use presence::{ProcessInfo, ProcessPresence};
+pub use schema::NEWEST_VERSION as NEWEST_SCHEMA;
 pub use sqlite::version as sqlite_version;

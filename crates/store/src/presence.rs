@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::OwnerId;
-use cleveragents_engine::ports::{Liveness, Result, Verdict};
+use cleveragents_engine::ports::{Liveness, OwnerStatus, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::files::{create_private_folder, explain, open_private};
+use crate::files::{create_private_folder, map_io_error, open_private};
 
 /// What a process says of itself in its lock file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Card {
+pub struct ProcessInfo {
     pub pid: u32,
     pub command: String,
     pub since: Timestamp,
@@ -26,32 +26,32 @@ pub struct Card {
 
 /// This process's presence in a data directory; ends when dropped or when the process dies.
 #[derive(Debug)]
-pub struct Presence {
+pub struct ProcessPresence {
     folder: PathBuf,
     node: String,
     owner: OwnerId,
     /// Holds the OS lock.
     _file: File,
     /// Whether the file stays when this process ends.
-    keep_proof: AtomicBool,
+    keep_lock_file: AtomicBool,
 }
 
-impl Presence {
+impl ProcessPresence {
     /// Announces `owner`, a fresh id, in `<data directory>/run`.
     pub fn announce(
         data_directory: &Path,
         node: String,
         owner: OwnerId,
-        card: &Card,
+        info: &ProcessInfo,
     ) -> Result<Self> {
         let folder = data_directory.join("run");
-        let file = lock_card(&folder, owner, card).map_err(|e| explain(&folder, &e))?;
+        let file = create_lock_file(&folder, owner, info).map_err(|e| map_io_error(&folder, &e))?;
         Ok(Self {
             folder,
             node,
             owner,
             _file: file,
-            keep_proof: AtomicBool::new(false),
+            keep_lock_file: AtomicBool::new(false),
         })
     }
 
@@ -60,37 +60,37 @@ impl Presence {
     }
 
     /// The live processes that use the directory, this one left out.
-    pub fn others(&self) -> Result<Vec<Card>> {
-        let io_error = |e: io::Error| explain(&self.folder, &e);
-        let mut cards = Vec::new();
+    pub fn other_processes(&self) -> Result<Vec<ProcessInfo>> {
+        let io_error = |e: io::Error| map_io_error(&self.folder, &e);
+        let mut processes = Vec::new();
         for (owner, path) in lock_files(&self.folder).map_err(io_error)? {
             if owner != self.owner
-                && probe(&path) == Verdict::Alive
-                && let Some(card) = read_card(&path)
+                && probe(&path) == OwnerStatus::Alive
+                && let Some(info) = read_process_info(&path)
             {
-                cards.push(card);
+                processes.push(info);
             }
         }
-        Ok(cards)
+        Ok(processes)
     }
 
     /// What a live process of this directory says of itself.
-    pub fn card_of(&self, owner: OwnerId) -> Option<Card> {
+    pub fn process_info(&self, owner: OwnerId) -> Option<ProcessInfo> {
         let path = lock_path(&self.folder, owner);
-        (probe(&path) == Verdict::Alive).then(|| read_card(&path))?
+        (probe(&path) == OwnerStatus::Alive).then(|| read_process_info(&path))?
     }
 
     /// Lock files of the dead that are not in `keep`; with `remove`, they are taken away. Returns
     /// their number.
     pub fn sweep(&self, keep: &HashSet<OwnerId>, remove: bool) -> Result<u64> {
-        let io_error = |e: io::Error| explain(&self.folder, &e);
+        let io_error = |e: io::Error| map_io_error(&self.folder, &e);
         let mut swept = 0;
         for (owner, path) in lock_files(&self.folder).map_err(io_error)? {
             if owner == self.owner || keep.contains(&owner) {
                 continue;
             }
             // The exclusive lock keeps a process that is just announcing itself from being
-            // mistaken for a dead one: it checks that its file is still there (see `lock_card`).
+            // mistaken for a dead one: it checks that its file is still there (see `create_lock_file`).
             let Ok(file) = File::open(&path) else {
                 continue;
             };
@@ -106,28 +106,28 @@ impl Presence {
     }
 }
 
-impl Liveness for Presence {
+impl Liveness for ProcessPresence {
     fn node(&self) -> &str {
         &self.node
     }
 
-    fn verdict(&self, owner: OwnerId) -> Verdict {
+    fn owner_status(&self, owner: OwnerId) -> OwnerStatus {
         if owner == self.owner {
-            return Verdict::Alive;
+            return OwnerStatus::Alive;
         }
         probe(&lock_path(&self.folder, owner))
     }
 
-    fn keep_proof(&self) {
-        self.keep_proof.store(true, Ordering::Relaxed);
+    fn keep_lock_file(&self) {
+        self.keep_lock_file.store(true, Ordering::Relaxed);
     }
 }
 
-impl Drop for Presence {
+impl Drop for ProcessPresence {
     fn drop(&mut self) {
         // Who may still own something leaves the file behind, as proof of its death. To others it
         // is only rubbish, which a collection takes.
-        if !self.keep_proof.load(Ordering::Relaxed) {
+        if !self.keep_lock_file.load(Ordering::Relaxed) {
             let _ = fs::remove_file(lock_path(&self.folder, self.owner));
         }
     }
@@ -137,7 +137,7 @@ fn lock_path(folder: &Path, owner: OwnerId) -> PathBuf {
     folder.join(format!("{owner}.lock"))
 }
 
-fn lock_card(folder: &Path, owner: OwnerId, card: &Card) -> io::Result<File> {
+fn create_lock_file(folder: &Path, owner: OwnerId, info: &ProcessInfo) -> io::Result<File> {
     create_private_folder(folder)?;
     let path = lock_path(folder, owner);
     loop {
@@ -150,23 +150,23 @@ fn lock_card(folder: &Path, owner: OwnerId, card: &Card) -> io::Result<File> {
                 .is_ok_and(|held| held.ino() == found.ino() && held.dev() == found.dev())
         });
         if named {
-            file.write_all(&serde_json::to_vec(card)?)?;
+            file.write_all(&serde_json::to_vec(info)?)?;
             return Ok(file);
         }
     }
 }
 
 /// A shared lock tells without getting into the way of others who ask the same.
-fn probe(path: &Path) -> Verdict {
+fn probe(path: &Path) -> OwnerStatus {
     match File::open(path) {
-        Ok(file) if file.try_lock_shared().is_ok() => Verdict::Dead,
-        Ok(_) => Verdict::Alive,
+        Ok(file) if file.try_lock_shared().is_ok() => OwnerStatus::Dead,
+        Ok(_) => OwnerStatus::Alive,
         // No file, no proof: the owner may live in another directory under a copied node name.
-        Err(_) => Verdict::Unknown,
+        Err(_) => OwnerStatus::Unknown,
     }
 }
 
-fn read_card(path: &Path) -> Option<Card> {
+fn read_process_info(path: &Path) -> Option<ProcessInfo> {
     let mut text = String::new();
     File::open(path)
         .ok()?

@@ -3,9 +3,9 @@
 
 use cleveragents_engine::ports::{Result, StoreError};
 
-use crate::dialect::Dialect;
-use crate::session::Session;
-use crate::tx::Tx;
+use crate::dialect::SqlDialect;
+use crate::session::StoreSession;
+use crate::sql_executor::SqlExecutor;
 use crate::value::params;
 
 pub(crate) struct Migration {
@@ -58,7 +58,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
 ];
 
 /// The schema this program writes.
-pub const NEWEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+pub const NEWEST_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
 /// Tables of the schema in the order in which rows may be inserted.
 pub(crate) const TABLES: &[&str] = &[
@@ -109,7 +109,7 @@ const APP_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What an engine finds when it looks at its schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Condition {
+pub(crate) enum SchemaState {
     Current,
     /// Empty or older: `from` is the newest version applied.
     Behind {
@@ -118,38 +118,42 @@ pub(crate) enum Condition {
 }
 
 /// Looks at the schema through a transaction; `exists` says whether `schema_versions` is there.
-pub(crate) fn inspect(tx: &mut dyn Tx, place: &str, exists: bool) -> Result<Condition> {
+pub(crate) fn inspect_schema(
+    tx: &mut dyn SqlExecutor,
+    location: &str,
+    exists: bool,
+) -> Result<SchemaState> {
     if !exists {
-        return Ok(Condition::Behind { from: 0 });
+        return Ok(SchemaState::Behind { from: 0 });
     }
     let rows = tx.query(
         "SELECT version, written_by FROM schema_versions ORDER BY version DESC LIMIT 1",
         &[],
     )?;
     let Some(row) = rows.first() else {
-        return Ok(Condition::Behind { from: 0 });
+        return Ok(SchemaState::Behind { from: 0 });
     };
     let found = row.integer(0)?;
-    match found.cmp(&NEWEST) {
-        std::cmp::Ordering::Equal => Ok(Condition::Current),
-        std::cmp::Ordering::Less => Ok(Condition::Behind { from: found }),
+    match found.cmp(&NEWEST_VERSION) {
+        std::cmp::Ordering::Equal => Ok(SchemaState::Current),
+        std::cmp::Ordering::Less => Ok(SchemaState::Behind { from: found }),
         std::cmp::Ordering::Greater => Err(StoreError::Newer {
-            place: place.to_owned(),
+            place: location.to_owned(),
             found,
-            known: NEWEST,
+            known: NEWEST_VERSION,
             written_by: row.text(1)?,
         }),
     }
 }
 
 /// The script that brings a schema from `from` to the newest version.
-pub(crate) fn script(dialect: Dialect, from: i64) -> String {
+pub(crate) fn migration_script(dialect: SqlDialect, from: i64) -> String {
     let mut script = String::new();
     if from == 0 {
         script.push_str(dialect.prelude());
     }
     for migration in MIGRATIONS.iter().filter(|m| m.version > from) {
-        script.push_str(&dialect.migration(migration.sql));
+        script.push_str(&dialect.translate_migration(migration.sql));
         if migration.version == 1 {
             script.push_str(dialect.postlude());
         }
@@ -157,10 +161,10 @@ pub(crate) fn script(dialect: Dialect, from: i64) -> String {
     script
 }
 
-/// Carries over what SQL alone cannot and records the migrations that [`script`] ran, in the same
+/// Carries over what SQL alone cannot and records the migrations that [`migration_script`] ran, in the same
 /// transaction.
-pub(crate) fn record(tx: &mut dyn Tx, from: i64) -> Result<()> {
-    Session::new(tx, None).carry_over(from)?;
+pub(crate) fn record_migrations(tx: &mut dyn SqlExecutor, from: i64) -> Result<()> {
+    StoreSession::new(tx, None).backfill(from)?;
     for migration in MIGRATIONS.iter().filter(|m| m.version > from) {
         tx.execute(
             "INSERT INTO schema_versions (version, name, written_by, applied_at) \

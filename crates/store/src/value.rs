@@ -72,7 +72,7 @@ pub(crate) use params;
 
 /// A column of a result row.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum SqlValue {
     Null,
     Integer(i64),
     Real(f64),
@@ -82,26 +82,26 @@ pub(crate) enum Value {
 
 /// A result row; columns are taken by position and type.
 #[derive(Debug, Clone)]
-pub(crate) struct Row(pub(crate) Vec<Value>);
+pub(crate) struct SqlRow(pub(crate) Vec<SqlValue>);
 
-impl Row {
+impl SqlRow {
     pub(crate) fn integer(&self, column: usize) -> Result<i64> {
         match self.0.get(column) {
-            Some(Value::Integer(integer)) => Ok(*integer),
-            other => Err(unexpected(column, "an integer", other)),
+            Some(SqlValue::Integer(integer)) => Ok(*integer),
+            other => Err(unexpected_value(column, "an integer", other)),
         }
     }
 
     pub(crate) fn real(&self, column: usize) -> Result<f64> {
         match self.0.get(column) {
-            Some(Value::Real(real)) => Ok(*real),
-            other => Err(unexpected(column, "a real", other)),
+            Some(SqlValue::Real(real)) => Ok(*real),
+            other => Err(unexpected_value(column, "a real", other)),
         }
     }
 
     pub(crate) fn optional_integer(&self, column: usize) -> Result<Option<i64>> {
         match self.0.get(column) {
-            Some(Value::Null) => Ok(None),
+            Some(SqlValue::Null) => Ok(None),
             _ => self.integer(column).map(Some),
         }
     }
@@ -112,14 +112,14 @@ impl Row {
 
     pub(crate) fn text(&self, column: usize) -> Result<String> {
         self.optional_text(column)?
-            .ok_or_else(|| unexpected(column, "a text", Some(&Value::Null)))
+            .ok_or_else(|| unexpected_value(column, "a text", Some(&SqlValue::Null)))
     }
 
     pub(crate) fn optional_text(&self, column: usize) -> Result<Option<String>> {
         match self.0.get(column) {
-            Some(Value::Text(text)) => Ok(Some(unescape(text).into_owned())),
-            Some(Value::Null) => Ok(None),
-            other => Err(unexpected(column, "a text", other)),
+            Some(SqlValue::Text(text)) => Ok(Some(unescape(text).into_owned())),
+            Some(SqlValue::Null) => Ok(None),
+            other => Err(unexpected_value(column, "a text", other)),
         }
     }
 
@@ -139,20 +139,20 @@ impl Row {
         T::Err: std::fmt::Display,
     {
         match self.0.get(column) {
-            Some(Value::Null) => Ok(None),
+            Some(SqlValue::Null) => Ok(None),
             _ => self.parsed(column).map(Some),
         }
     }
 
     pub(crate) fn bytes(&self, column: usize) -> Result<Vec<u8>> {
         match self.0.get(column) {
-            Some(Value::Bytes(bytes)) => Ok(bytes.clone()),
-            other => Err(unexpected(column, "bytes", other)),
+            Some(SqlValue::Bytes(bytes)) => Ok(bytes.clone()),
+            other => Err(unexpected_value(column, "bytes", other)),
         }
     }
 }
 
-fn unexpected(column: usize, wanted: &str, found: Option<&Value>) -> StoreError {
+fn unexpected_value(column: usize, wanted: &str, found: Option<&SqlValue>) -> StoreError {
     StoreError::internal(format!(
         "column {column} of a row should be {wanted}, found {found:?}"
     ))
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nul_and_the_escape_itself_read_back() {
+    fn nul_and_the_escape_character_round_trip() {
         for text in [
             "",
             "plain",
@@ -211,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_text_is_stored_as_it_is() {
+    fn ordinary_text_is_stored_unescaped() {
         assert!(matches!(escape("plain é"), Cow::Borrowed(_)));
     }
 
     #[test]
-    fn a_column_of_another_type_is_named() {
-        let row = Row(vec![Value::Integer(1)]);
+    fn a_type_mismatch_names_the_column() {
+        let row = SqlRow(vec![SqlValue::Integer(1)]);
         let error = row.text(0).unwrap_err().to_string();
         assert!(error.contains("column 0"), "{error}");
         assert!(row.integer(7).is_err());

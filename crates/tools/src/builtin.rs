@@ -8,30 +8,30 @@ use cleveragents_domain::NamespacedName;
 use cleveragents_domain::name::NameError;
 use cleveragents_domain::tool::{Capability, ToolDefinition};
 use cleveragents_engine::ports::processes::Processes;
-use cleveragents_engine::ports::sandbox::Touched;
-use cleveragents_engine::ports::tools::{Call, Tool, ToolFailure, ToolOutput, Toolbox};
+use cleveragents_engine::ports::sandbox::TouchedPaths;
+use cleveragents_engine::ports::tools::{Tool, ToolFailure, ToolInvocation, ToolOutput, Toolbox};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::schemas::{SchemaError, Schemas};
 use crate::shell::{Shell, ShellSettings};
-use crate::{files, folders, history, look, outline, talk};
+use crate::{browse, control_tools, files, folders, history, outline};
 
 /// What one built-in tool is and does.
-pub(crate) trait Work: Send + Sync + Debug {
-    fn describe(&self) -> Description;
+pub(crate) trait ToolImpl: Send + Sync + Debug {
+    fn describe(&self) -> ToolDescription;
 
     /// Whether an input that matches the schema keeps the bounds a schema had better not state.
     fn check(&self, _input: &Value) -> Result<(), ToolFailure> {
         Ok(())
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure>;
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure>;
 }
 
 /// A tool's definition before it has its full name.
 #[derive(Debug)]
-pub(crate) struct Description {
+pub(crate) struct ToolDescription {
     /// Without the namespace.
     pub(crate) name: &'static str,
     pub(crate) text: String,
@@ -51,19 +51,19 @@ pub struct ToolSettings {
 
 /// The tools of the namespace `builtin`.
 #[derive(Debug)]
-pub struct BuiltinTools(BTreeMap<NamespacedName, Builtin>);
+pub struct BuiltinTools(BTreeMap<NamespacedName, BuiltinTool>);
 
 impl BuiltinTools {
     pub fn new(settings: ToolSettings) -> Result<Self, NameError> {
-        let works: Vec<Box<dyn Work>> = vec![
+        let implementations: Vec<Box<dyn ToolImpl>> = vec![
             Box::new(files::read::FileRead),
             Box::new(files::write::FileWrite),
             Box::new(files::edit::FileEdit),
             Box::new(files::transfer::FileMove),
             Box::new(files::copy::FileCopy),
             Box::new(files::delete::FileDelete),
-            Box::new(look::list::FileList),
-            Box::new(look::search::FileSearch),
+            Box::new(browse::list::FileList),
+            Box::new(browse::search::FileSearch),
             Box::new(outline::Outline::default()),
             Box::new(folders::create::DirCreate),
             Box::new(folders::delete::DirDelete),
@@ -71,13 +71,13 @@ impl BuiltinTools {
             Box::new(history::GitDiff),
             Box::new(history::GitLog),
             Box::new(Shell::new(settings.shell, settings.processes)),
-            Box::new(talk::finish::Finish),
-            Box::new(talk::strategy::SubmitStrategy),
-            Box::new(talk::decision::RecordDecision),
-            Box::new(talk::question::AskUser),
+            Box::new(control_tools::finish::FinishTool),
+            Box::new(control_tools::strategy::SubmitStrategyTool),
+            Box::new(control_tools::decision::RecordDecisionTool),
+            Box::new(control_tools::question::AskUserTool),
         ];
-        let tools = works.into_iter().map(|work| {
-            let tool = Builtin::new(work)?;
+        let tools = implementations.into_iter().map(|work| {
+            let tool = BuiltinTool::new(work)?;
             Ok((tool.definition.name.clone(), tool))
         });
         Ok(Self(tools.collect::<Result<_, NameError>>()?))
@@ -96,14 +96,14 @@ impl Toolbox for BuiltinTools {
 
 /// One tool with its definition, and its schemas from the first time they are asked for.
 #[derive(Debug)]
-struct Builtin {
+struct BuiltinTool {
     definition: ToolDefinition,
     schemas: OnceLock<Result<Schemas, SchemaError>>,
-    work: Box<dyn Work>,
+    implementation: Box<dyn ToolImpl>,
 }
 
-impl Builtin {
-    fn new(work: Box<dyn Work>) -> Result<Self, NameError> {
+impl BuiltinTool {
+    fn new(work: Box<dyn ToolImpl>) -> Result<Self, NameError> {
         let description = work.describe();
         Ok(Self {
             definition: ToolDefinition {
@@ -115,54 +115,58 @@ impl Builtin {
                 timeout_seconds: description.timeout_seconds,
             },
             schemas: OnceLock::new(),
-            work,
+            implementation: work,
         })
     }
 
     fn schemas(&self) -> Result<&Schemas, ToolFailure> {
-        let schemas = self.schemas.get_or_init(|| Schemas::of(&self.definition));
+        let schemas = self
+            .schemas
+            .get_or_init(|| Schemas::compile(&self.definition));
         schemas.as_ref().map_err(|error| failed(error.to_string()))
     }
 }
 
-impl Tool for Builtin {
+impl Tool for BuiltinTool {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
 
     fn check_input(&self, input: &Value) -> Result<(), ToolFailure> {
         self.schemas()?.check_input(input)?;
-        self.work.check(input)
+        self.implementation.check(input)
     }
 
     fn check_output(&self, output: &ToolOutput) -> Result<(), ToolFailure> {
         self.schemas()?.check_output(output)
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
         call.stop.check().map_err(stopped)?;
-        self.work.run(call)
+        self.implementation.run(call)
     }
 }
 
 /// The input in the tool's own words. It has matched the schema, so this fails only for a caller
 /// that did not check it.
-pub(crate) fn input<T: DeserializeOwned>(call: &Call<'_>) -> Result<T, ToolFailure> {
-    T::deserialize(call.input).map_err(|error| unusable(error.to_string()))
+pub(crate) fn parse_input<T: DeserializeOwned>(
+    call: &ToolInvocation<'_>,
+) -> Result<T, ToolFailure> {
+    T::deserialize(call.input).map_err(|error| invalid_input(error.to_string()))
 }
 
 /// A result of a tool that changed nothing.
-pub(crate) fn untouched(data: Value) -> ToolOutput {
-    let touched = nothing();
+pub(crate) fn read_only_output(data: Value) -> ToolOutput {
+    let touched = no_paths();
     ToolOutput { data, touched }
 }
 
-pub(crate) fn nothing() -> Touched {
-    Touched::Paths(Vec::new())
+pub(crate) fn no_paths() -> TouchedPaths {
+    TouchedPaths::Paths(Vec::new())
 }
 
 /// The input can never work.
-pub(crate) fn unusable(reason: impl Into<String>) -> ToolFailure {
+pub(crate) fn invalid_input(reason: impl Into<String>) -> ToolFailure {
     let reason = reason.into();
     ToolFailure::Input { reason }
 }
@@ -171,12 +175,12 @@ pub(crate) fn unusable(reason: impl Into<String>) -> ToolFailure {
 pub(crate) fn failed(reason: impl Into<String>) -> ToolFailure {
     ToolFailure::Failed {
         reason: reason.into(),
-        touched: nothing(),
+        touched: no_paths(),
     }
 }
 
 /// It was told to stop before it changed anything.
-pub(crate) fn stopped(why: cleveragents_engine::ports::Stopped) -> ToolFailure {
-    let touched = nothing();
+pub(crate) fn stopped(why: cleveragents_engine::ports::StopReason) -> ToolFailure {
+    let touched = no_paths();
     ToolFailure::Stopped { why, touched }
 }

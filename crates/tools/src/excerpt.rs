@@ -1,20 +1,20 @@
 //! Pieces of content that are fit to be shown: bounded, and whole characters only.
 
 /// How many of the first bytes decide whether content is text.
-const SNIFFED: usize = 8 << 10;
+const SNIFF_BYTES: usize = 8 << 10;
 
 /// Whether content that begins like this is no text.
 pub(crate) fn is_binary(start: &[u8]) -> bool {
-    start[..start.len().min(SNIFFED)].contains(&0)
+    start[..start.len().min(SNIFF_BYTES)].contains(&0)
 }
 
 /// The beginning of a text, at most this many bytes.
-pub(crate) fn beginning(text: &str, most: usize) -> &str {
+pub(crate) fn truncate_str(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }
 
 /// Bytes without the part of a character that their end cuts off.
-pub(crate) fn whole_start(bytes: &[u8]) -> &[u8] {
+pub(crate) fn trim_partial_end(bytes: &[u8]) -> &[u8] {
     for back in 1..=bytes.len().min(3) {
         let at = bytes.len() - back;
         let length = match bytes[at] {
@@ -30,7 +30,7 @@ pub(crate) fn whole_start(bytes: &[u8]) -> &[u8] {
 }
 
 /// Bytes without the part of a character that their beginning cuts off.
-pub(crate) fn whole_end(bytes: &[u8]) -> &[u8] {
+pub(crate) fn trim_partial_start(bytes: &[u8]) -> &[u8] {
     let rest = bytes.iter().take(3);
     let cut = rest.take_while(|byte| matches!(byte, 0x80..=0xBF)).count();
     &bytes[cut..]
@@ -41,15 +41,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_are_never_cut() {
+    fn characters_are_never_split() {
         let text = "aé漢🦀z";
         for at in 0..=text.len() {
             let (start, end) = text.as_bytes().split_at(at);
-            assert!(std::str::from_utf8(whole_start(start)).is_ok(), "{at}");
-            assert!(std::str::from_utf8(whole_end(end)).is_ok(), "{at}");
-            assert!(beginning(text, at).len() <= at);
+            assert!(std::str::from_utf8(trim_partial_end(start)).is_ok(), "{at}");
+            assert!(std::str::from_utf8(trim_partial_start(end)).is_ok(), "{at}");
+            assert!(truncate_str(text, at).len() <= at);
         }
-        assert_eq!(whole_start(b"\xff\xfe"), b"\xff\xfe");
-        assert_eq!(whole_end(b"\x80\x80\x80\x80"), b"\x80");
+        assert_eq!(trim_partial_end(b"\xff\xfe"), b"\xff\xfe");
+        assert_eq!(trim_partial_start(b"\x80\x80\x80\x80"), b"\x80");
     }
 }

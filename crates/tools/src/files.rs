@@ -3,7 +3,7 @@
 pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod edit;
-mod near;
+mod match_hints;
 mod patch;
 pub(crate) mod read;
 pub(crate) mod transfer;

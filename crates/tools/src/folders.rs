@@ -2,4 +2,4 @@
 
 pub(crate) mod create;
 pub(crate) mod delete;
-pub(crate) mod inside;
+pub(crate) mod inventory;

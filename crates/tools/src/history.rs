@@ -7,25 +7,25 @@
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::tool::Capability;
 use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat};
-use cleveragents_engine::ports::tools::{Call, ToolFailure, ToolOutput};
+use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::builtin::{Description, Work, input, untouched};
-use crate::excerpt::whole_start;
-use crate::place::named;
-use crate::schema_parts::{count, list, object, one_of, path, text, whole_number, yes_or_no};
+use crate::builtin::{ToolDescription, ToolImpl, parse_input, read_only_output};
+use crate::excerpt::trim_partial_end;
+use crate::paths::parse_readable_path;
+use crate::schema_parts::{boolean, count, integer, list, object, one_of, path, text};
 
 /// The most files and the most bytes of a patch that are shown.
-const MOST_FILES: usize = 1000;
-const MOST_PATCH: usize = 256 << 10;
+const MAX_FILES: usize = 1000;
+const MAX_PATCH_BYTES: usize = 256 << 10;
 
 /// Commits shown unless asked otherwise, and the most of them.
-const COMMITS: u32 = 20;
-const MOST_COMMITS: u32 = 200;
+const DEFAULT_COMMITS: u32 = 20;
+const MAX_COMMITS: u32 = 200;
 
 /// The most characters of a commit's subject and of an author's name.
-const MOST_TEXT: usize = 200;
+const MAX_TEXT: usize = 200;
 
 /// The line that begins the changed bytes of a binary file.
 const BINARY: &[u8] = b"GIT binary patch\n";
@@ -40,19 +40,19 @@ pub(crate) struct GitDiff;
 pub(crate) struct GitLog;
 
 #[derive(Debug, Deserialize)]
-struct DiffInput {
+struct GitDiffInput {
     path: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct LogInput {
+struct GitLogInput {
     path: Option<String>,
     limit: Option<u32>,
 }
 
-impl Work for GitStatus {
-    fn describe(&self) -> Description {
-        Description {
+impl ToolImpl for GitStatus {
+    fn describe(&self) -> ToolDescription {
+        ToolDescription {
             name: "git-status",
             text: "Tell which files this sandbox has changed since it began, and by how many \
                    lines. Ignored files are not among them."
@@ -62,30 +62,30 @@ impl Work for GitStatus {
                 ("files", files_schema()),
                 ("left_out", count("How many more files changed.")),
             ]),
-            capability: Capability::reads(),
+            capability: Capability::read_only(),
             timeout_seconds: 60,
         }
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
         let base = call.sandbox.base();
         let diff = call.sandbox.diff(base, call.tree, &[], call.stop)?;
-        let files = &diff.files[..diff.files.len().min(MOST_FILES)];
-        Ok(untouched(json!({
+        let files = &diff.files[..diff.files.len().min(MAX_FILES)];
+        Ok(read_only_output(json!({
             "files": files.iter().map(file_data).collect::<Vec<Value>>(),
             "left_out": diff.files.len() - files.len(),
         })))
     }
 }
 
-impl Work for GitDiff {
-    fn describe(&self) -> Description {
-        Description {
+impl ToolImpl for GitDiff {
+    fn describe(&self) -> ToolDescription {
+        ToolDescription {
             name: "git-diff",
             text: format!(
                 "Show what this sandbox has changed since it began, as a patch: everything, or one \
                  file or folder. At most {} KiB are shown; of binary files only that they changed.",
-                MOST_PATCH >> 10
+                MAX_PATCH_BYTES >> 10
             ),
             input: object([(
                 "path?",
@@ -100,24 +100,29 @@ impl Work for GitDiff {
                 ),
                 (
                     "truncated",
-                    yes_or_no("Whether any of the patch is not shown."),
+                    boolean("Whether any of the patch is not shown."),
                 ),
             ]),
-            capability: Capability::reads(),
+            capability: Capability::read_only(),
             timeout_seconds: 60,
         }
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
-        let input: DiffInput = input(call)?;
-        let path = input.path.as_deref().map(named).transpose()?.flatten();
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
+        let input: GitDiffInput = parse_input(call)?;
+        let path = input
+            .path
+            .as_deref()
+            .map(parse_readable_path)
+            .transpose()?
+            .flatten();
         let paths: Vec<ResourcePath> = path.into_iter().collect();
         let base = call.sandbox.base();
         let diff = call.sandbox.diff(base, call.tree, &paths, call.stop)?;
-        let patch = without_binaries(&diff.patch);
-        let shown = cut_at_line(&patch, MOST_PATCH);
-        let files = &diff.files[..diff.files.len().min(MOST_FILES)];
-        Ok(untouched(json!({
+        let patch = strip_binary_patches(&diff.patch);
+        let shown = truncate_at_line(&patch, MAX_PATCH_BYTES);
+        let files = &diff.files[..diff.files.len().min(MAX_FILES)];
+        Ok(read_only_output(json!({
             "patch": String::from_utf8_lossy(shown),
             "files": files.iter().map(file_data).collect::<Vec<Value>>(),
             "left_out": patch.len() - shown.len(),
@@ -126,9 +131,9 @@ impl Work for GitDiff {
     }
 }
 
-impl Work for GitLog {
-    fn describe(&self) -> Description {
-        Description {
+impl ToolImpl for GitLog {
+    fn describe(&self) -> ToolDescription {
+        ToolDescription {
             name: "git-log",
             text:
                 "Tell the commits this sandbox began from, the newest first: of everything, or of \
@@ -141,9 +146,9 @@ impl Work for GitLog {
                 ),
                 (
                     "limit?",
-                    whole_number(
+                    integer(
                         1,
-                        u64::from(MOST_COMMITS),
+                        u64::from(MAX_COMMITS),
                         "How many commits at most; 20 if it is left out.",
                     ),
                 ),
@@ -160,32 +165,37 @@ impl Work for GitLog {
                     "The commits; none if there is no history.",
                 ),
             )]),
-            capability: Capability::reads(),
+            capability: Capability::read_only(),
             timeout_seconds: 60,
         }
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
-        let input: LogInput = input(call)?;
-        let path = input.path.as_deref().map(named).transpose()?.flatten();
-        let limit = input.limit.unwrap_or(COMMITS).min(MOST_COMMITS);
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
+        let input: GitLogInput = parse_input(call)?;
+        let path = input
+            .path
+            .as_deref()
+            .map(parse_readable_path)
+            .transpose()?
+            .flatten();
+        let limit = input.limit.unwrap_or(DEFAULT_COMMITS).min(MAX_COMMITS);
         let commits = call.sandbox.log(path.as_ref(), limit)?;
-        let short = |text: &str| text.chars().take(MOST_TEXT).collect::<String>();
+        let short = |text: &str| text.chars().take(MAX_TEXT).collect::<String>();
         let commits = commits.iter().map(|commit| {
             json!({
                 "id": commit.id,
                 "author": short(&commit.author),
-                "time": time(commit.seconds),
+                "time": format_time(commit.seconds),
                 "subject": short(&commit.subject),
             })
         });
-        Ok(untouched(
+        Ok(read_only_output(
             json!({"commits": commits.collect::<Vec<Value>>()}),
         ))
     }
 }
 
-fn time(seconds: i64) -> String {
+fn format_time(seconds: i64) -> String {
     match jiff::Timestamp::from_second(seconds) {
         Ok(time) => time.to_string(),
         Err(_) => format!("{seconds} s after 1970"),
@@ -201,7 +211,7 @@ fn files_schema() -> Value {
             ("from?", text("Where it was before it was renamed.")),
             ("inserted?", count("New lines.")),
             ("deleted?", count("Lines that are gone.")),
-            ("binary", yes_or_no("Whether it is no text.")),
+            ("binary", boolean("Whether it is no text.")),
         ]),
         "The files that changed.",
     )
@@ -228,7 +238,7 @@ fn file_data(file: &DiffStat) -> Value {
 }
 
 /// The patch without the bytes of binary files, which say nothing to a reader.
-fn without_binaries(patch: &[u8]) -> Vec<u8> {
+fn strip_binary_patches(patch: &[u8]) -> Vec<u8> {
     let mut readable = Vec::with_capacity(patch.len());
     let mut is_binary = false;
     for line in patch.split_inclusive(|byte| *byte == b'\n') {
@@ -246,13 +256,13 @@ fn without_binaries(patch: &[u8]) -> Vec<u8> {
     readable
 }
 
-fn cut_at_line(patch: &[u8], most: usize) -> &[u8] {
+fn truncate_at_line(patch: &[u8], most: usize) -> &[u8] {
     if patch.len() <= most {
         return patch;
     }
     match memchr::memrchr(b'\n', &patch[..most]) {
         Some(newline) => &patch[..=newline],
-        None => whole_start(&patch[..most]),
+        None => trim_partial_end(&patch[..most]),
     }
 }
 
@@ -261,20 +271,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn binary_content_is_left_out_and_the_rest_stays() {
+    fn binary_content_is_omitted_from_a_patch() {
         let patch =
             b"diff --git a/x b/x\nGIT binary patch\nliteral 3\nKcmZ\n\ndiff --git a/y b/y\n+1\n";
         let expected = "diff --git a/x b/x\nBinary content differs\ndiff --git a/y b/y\n+1\n";
         assert_eq!(
-            String::from_utf8(without_binaries(patch)).unwrap(),
+            String::from_utf8(strip_binary_patches(patch)).unwrap(),
             expected
         );
     }
 
     #[test]
-    fn a_patch_is_cut_at_a_line() {
-        assert_eq!(cut_at_line(b"ab\ncd\nef\n", 7), b"ab\ncd\n");
-        assert_eq!(cut_at_line(b"ab\n", 3), b"ab\n");
-        assert_eq!(cut_at_line("aé".as_bytes(), 2), b"a");
+    fn a_patch_is_truncated_at_a_line() {
+        assert_eq!(truncate_at_line(b"ab\ncd\nef\n", 7), b"ab\ncd\n");
+        assert_eq!(truncate_at_line(b"ab\n", 3), b"ab\n");
+        assert_eq!(truncate_at_line("aé".as_bytes(), 2), b"a");
     }
 }

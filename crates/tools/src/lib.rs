@@ -7,25 +7,25 @@
 //! actor knows it as it is. This crate knows no clock, no environment and no git; commands run
 //! through the port of processes, and history comes from the sandbox.
 //!
-//! Start reading at [`BuiltinTools`], then `place` (how a path is followed), `stale` (who may
+//! Start reading at [`BuiltinTools`], then `paths` (how a path is followed), `stale_check` (who may
 //! change what), `staging` (how a file is replaced) and one tool, `files/edit.rs`.
 
+mod browse;
 mod builtin;
+mod control_tools;
 mod excerpt;
+mod file_content;
 mod files;
 mod folders;
 mod history;
-mod look;
 mod outline;
-mod place;
-mod reading;
+mod paths;
 mod schema_parts;
 mod schemas;
 mod shell;
 mod staging;
-mod stale;
+mod stale_check;
 mod storable;
-mod talk;
 
 pub use builtin::{BuiltinTools, ToolSettings};
 pub use schemas::{SchemaError, Schemas};

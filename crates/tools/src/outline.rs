@@ -19,124 +19,132 @@ use std::sync::{Mutex, PoisonError};
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::Stop;
-use cleveragents_engine::ports::tools::{Call, ToolFailure, ToolOutput};
+use cleveragents_engine::ports::StopSignal;
+use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tree_sitter::{ParseOptions, Parser, Tree as Syntax};
 
-use self::language::Language;
-use self::symbols::{Kind, Symbols};
-use crate::builtin::{Description, Work, failed, input, stopped, untouched};
+use self::language::SourceLanguage;
+use self::symbols::{SymbolKind, Symbols};
+use crate::builtin::{ToolDescription, ToolImpl, failed, parse_input, read_only_output, stopped};
 use crate::excerpt::is_binary;
-use crate::place::{Purpose, Tree};
-use crate::reading::read_through;
-use crate::schema_parts::{count, list, object, one_of, path, text, yes_or_no};
+use crate::file_content::read_chunks;
+use crate::paths::{PathPurpose, SandboxTree};
+use crate::schema_parts::{boolean, count, list, object, one_of, path, text};
 
 /// The largest file that is parsed: a syntax tree takes many times the room of its text.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// How often a parser may say that it is still at work, which it does every hundred steps. Code
 /// takes about one step a byte; text that can be read in many ways takes more of them, and with
 /// them memory.
-const MOST_REPORTS: usize = 15_000;
+const MAX_PROGRESS_REPORTS: usize = 15_000;
 
 /// The most symbols that are shown.
-const MOST_SYMBOLS: usize = 500;
+const MAX_SYMBOLS: usize = 500;
 
 /// How many widths of indentation a text in Python may have: its grammar's scanner writes past its
 /// own memory with some five hundred levels, and no text has more levels than widths.
-const MOST_INDENTATIONS: usize = 200;
+const MAX_INDENTATIONS: usize = 200;
 
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
     /// Trees take much memory, so there is one at a time however many are asked for at once.
-    turn: Mutex<()>,
+    parse_lock: Mutex<()>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Input {
+struct OutlineInput {
     path: String,
 }
 
-impl Work for Outline {
-    fn describe(&self) -> Description {
-        Description {
+impl ToolImpl for Outline {
+    fn describe(&self) -> ToolDescription {
+        ToolDescription {
             name: "outline",
             text: format!(
                 "List the symbols of one source file (types, functions, methods, constants) with \
                  their lines, in the order of the file: a quick way to know what to read. Known \
-                 are {}. At most {MOST_SYMBOLS} symbols are shown, the outer ones first; \
+                 are {}. At most {MAX_SYMBOLS} symbols are shown, the outer ones first; \
                  `left_out` counts the rest. It is no reading of the file.",
-                Language::words().join(", ")
+                SourceLanguage::names().join(", ")
             ),
             input: object([("path", path("The source file."))]),
             output: object([
                 ("path", text("The file, links resolved.")),
                 (
                     "language",
-                    one_of(&Language::words(), "What it is read as."),
+                    one_of(&SourceLanguage::names(), "What it is read as."),
                 ),
-                ("symbols", list(symbol(), "In the order of the file.")),
+                (
+                    "symbols",
+                    list(symbol_schema(), "In the order of the file."),
+                ),
                 ("left_out", count("How many more symbols there are.")),
                 ("total_lines", count("How many lines the file has.")),
                 (
                     "syntax_errors",
-                    yes_or_no("Whether there are any; what is around one may be missing."),
+                    boolean("Whether there are any; what is around one may be missing."),
                 ),
                 ("note?", text("What is special about the file.")),
             ]),
-            capability: Capability::reads(),
+            capability: Capability::read_only(),
             timeout_seconds: 60,
         }
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
-        let input: Input = input(call)?;
-        let spot = Tree::of(call)?.spot(&input.path, Purpose::Look)?;
-        let file = spot.open_file()?;
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
+        let input: OutlineInput = parse_input(call)?;
+        let target = SandboxTree::open(call)?.resolve_path(&input.path, PathPurpose::Read)?;
+        let file = target.open_file()?;
         let mut content = Vec::new();
-        read_through(&file, &spot.path, call.stop, |piece| {
+        read_chunks(&file, &target.path, call.stop, |piece| {
             content.extend_from_slice(piece);
-            match content.len() > MOST_BYTES {
+            match content.len() > MAX_BYTES {
                 false => Ok(()),
                 true => {
-                    let why = format!("is larger than {} MiB", MOST_BYTES >> 20);
-                    Err(too_much(&spot.path, &why))
+                    let why = format!("is larger than {} MiB", MAX_BYTES >> 20);
+                    Err(too_complex(&target.path, &why))
                 }
             }
         })?;
-        let languages = language::of(&spot.path, &content);
+        let languages = language::detect_languages(&target.path, &content);
         if languages.is_empty() {
-            return Err(unknown(&spot.path));
+            return Err(unknown_language(&target.path));
         }
         if is_binary(&content) {
-            let path = &spot.path;
+            let path = &target.path;
             return Err(failed(format!(
                 "{path} is a binary file, it has no outline"
             )));
         }
-        if languages.contains(&Language::Python) && indentations(&content) > MOST_INDENTATIONS {
-            return Err(too_much(&spot.path, "is nested too deeply"));
+        if languages.contains(&SourceLanguage::Python)
+            && count_indentations(&content) > MAX_INDENTATIONS
+        {
+            return Err(too_complex(&target.path, "is nested too deeply"));
         }
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let (language, syntax) = read_as(languages, &spot.path, &content, call.stop)?;
-        let symbols = Symbols::of(&syntax, language, &content, call.stop)?;
-        let mut data = symbols.tell(MOST_SYMBOLS);
-        data["path"] = json!(spot.path);
-        data["language"] = json!(language.word());
+        let _turn = self
+            .parse_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let (language, syntax) = parse_best(languages, &target.path, &content, call.stop)?;
+        let symbols = Symbols::collect(&syntax, language, &content, call.stop)?;
+        let mut data = symbols.into_output(MAX_SYMBOLS);
+        data["path"] = json!(target.path);
+        data["language"] = json!(language.name());
         data["syntax_errors"] = json!(syntax.root_node().has_error());
-        data["total_lines"] = json!(lines(&content));
+        data["total_lines"] = json!(count_lines(&content));
         if std::str::from_utf8(&content).is_err() {
             data["note"] = json!("bytes that are not UTF-8 are shown as \u{fffd}");
         }
-        Ok(untouched(data))
+        Ok(read_only_output(data))
     }
 }
 
-fn symbol() -> Value {
+fn symbol_schema() -> Value {
     object([
-        ("kind", one_of(&Kind::words(), "What it is.")),
+        ("kind", one_of(&SymbolKind::names(), "What it is.")),
         ("name", text("Its name, cut if it is long.")),
         ("line", count("Its first line, from 1.")),
         ("end_line", count("Its last line.")),
@@ -148,18 +156,18 @@ fn symbol() -> Value {
 }
 
 /// The first language that reads the content without an error, else the first of all.
-fn read_as(
-    languages: &'static [Language],
+fn parse_best(
+    languages: &'static [SourceLanguage],
     path: &ResourcePath,
     content: &[u8],
-    stop: &Stop,
-) -> Result<(Language, Syntax), ToolFailure> {
+    stop: &StopSignal,
+) -> Result<(SourceLanguage, Syntax), ToolFailure> {
     let mut best = None;
     for language in languages {
         let mut reports = 0;
         let syntax = parse(*language, content, || {
             reports += 1;
-            reports <= MOST_REPORTS && stop.check().is_ok()
+            reports <= MAX_PROGRESS_REPORTS && stop.check().is_ok()
         })?;
         stop.check().map_err(stopped)?;
         match syntax {
@@ -168,19 +176,19 @@ fn read_as(
             None => {}
         }
     }
-    best.ok_or_else(|| too_much(path, "takes too many steps to parse"))
+    best.ok_or_else(|| too_complex(path, "takes too many steps to parse"))
 }
 
 /// Nothing if it was not let go on.
 fn parse(
-    language: Language,
+    language: SourceLanguage,
     content: &[u8],
-    mut goes_on: impl FnMut() -> bool,
+    mut should_continue: impl FnMut() -> bool,
 ) -> Result<Option<Syntax>, ToolFailure> {
     let mut parser = Parser::new();
     let grammar = parser.set_language(&language.grammar());
-    grammar.map_err(|error| failed(format!("{} cannot be read: {error}", language.word())))?;
-    let mut ask = |_: &_| match goes_on() {
+    grammar.map_err(|error| failed(format!("{} cannot be read: {error}", language.name())))?;
+    let mut ask = |_: &_| match should_continue() {
         true => ControlFlow::Continue(()),
         false => ControlFlow::Break(()),
     };
@@ -190,7 +198,7 @@ fn parse(
 }
 
 /// How many different beginnings of white space its lines have.
-fn indentations(content: &[u8]) -> usize {
+fn count_indentations(content: &[u8]) -> usize {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\x0c' | b'\r');
     let lines = content.split(|byte| *byte == b'\n');
     let beginnings = lines.map(|line| {
@@ -200,53 +208,55 @@ fn indentations(content: &[u8]) -> usize {
     beginnings.collect::<HashSet<_>>().len()
 }
 
-fn lines(content: &[u8]) -> usize {
+fn count_lines(content: &[u8]) -> usize {
     let ended = memchr::memchr_iter(b'\n', content).count();
     ended + usize::from(content.last().is_some_and(|byte| *byte != b'\n'))
 }
 
-fn too_much(path: &ResourcePath, why: &str) -> ToolFailure {
+fn too_complex(path: &ResourcePath, why: &str) -> ToolFailure {
     failed(format!(
         "{path} {why}, there is no outline of it: use builtin/file-search or builtin/file-read"
     ))
 }
 
-fn unknown(path: &ResourcePath) -> ToolFailure {
+fn unknown_language(path: &ResourcePath) -> ToolFailure {
     failed(format!(
         "{path} is of no language that can be outlined; known are {}. Use builtin/file-read or \
          builtin/file-search",
-        language::known()
+        language::describe_known_languages()
     ))
 }
 
 #[cfg(test)]
 mod tests {
-    use cleveragents_engine::ports::Stopped;
+    use cleveragents_engine::ports::StopReason;
 
     use super::*;
 
     #[test]
-    fn parsing_and_walking_end_when_told_to() {
+    fn parsing_and_walking_stop_on_a_stop_signal() {
         let content = "fn a() { b(c[1 + 2]); }\n".repeat(1000);
         let content = content.as_bytes();
         let mut asked = 0;
-        let left = parse(Language::Rust, content, || {
+        let left = parse(SourceLanguage::Rust, content, || {
             asked += 1;
             asked < 3
         });
         assert!(left.unwrap().is_none());
         assert_eq!(asked, 3);
-        let syntax = parse(Language::Rust, content, || true).unwrap().unwrap();
-        let stop = Stop::new();
-        stop.stop(Stopped::TimedOut);
+        let syntax = parse(SourceLanguage::Rust, content, || true)
+            .unwrap()
+            .unwrap();
+        let stop = StopSignal::new();
+        stop.stop(StopReason::TimedOut);
         let path = "a.rs".parse().unwrap();
-        let read = read_as(&[Language::Rust], &path, content, &stop);
-        let walked = Symbols::of(&syntax, Language::Rust, content, &stop);
+        let read = parse_best(&[SourceLanguage::Rust], &path, content, &stop);
+        let walked = Symbols::collect(&syntax, SourceLanguage::Rust, content, &stop);
         for failure in [read.map(drop), walked.map(drop)] {
             let Err(ToolFailure::Stopped { why, .. }) = failure else {
                 panic!("{failure:?}");
             };
-            assert_eq!(why, Stopped::TimedOut);
+            assert_eq!(why, StopReason::TimedOut);
         }
     }
 }

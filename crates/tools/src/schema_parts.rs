@@ -25,7 +25,7 @@ pub(crate) fn text(description: &str) -> Value {
     json!({"type": "string", "description": description})
 }
 
-pub(crate) fn some_text(description: &str) -> Value {
+pub(crate) fn non_empty_text(description: &str) -> Value {
     json!({"type": "string", "minLength": 1, "description": description})
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn path(description: &str) -> Value {
     json!({"type": "string", "description": description})
 }
 
-pub(crate) fn whole_number(from: u64, to: u64, description: &str) -> Value {
+pub(crate) fn integer(from: u64, to: u64, description: &str) -> Value {
     json!({"type": "integer", "minimum": from, "maximum": to, "description": description})
 }
 
@@ -50,12 +50,12 @@ pub(crate) fn fraction(description: &str) -> Value {
     json!({"type": "number", "minimum": 0, "maximum": 1, "description": description})
 }
 
-pub(crate) fn yes_or_no(description: &str) -> Value {
+pub(crate) fn boolean(description: &str) -> Value {
     json!({"type": "boolean", "description": description})
 }
 
-pub(crate) fn one_of(words: &[&str], description: &str) -> Value {
-    json!({"type": "string", "enum": words, "description": description})
+pub(crate) fn one_of(values: &[&str], description: &str) -> Value {
+    json!({"type": "string", "enum": values, "description": description})
 }
 
 pub(crate) fn list(items: Value, description: &str) -> Value {

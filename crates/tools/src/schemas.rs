@@ -7,10 +7,10 @@ use jsonschema::{Draft, Validator};
 use serde_json::Value;
 
 /// As many mismatches as are worth telling.
-const MOST_PROBLEMS: usize = 20;
+const MAX_ERRORS: usize = 20;
 
 /// The most characters of one mismatch: the library repeats the value that does not match.
-const MOST_TEXT: usize = 300;
+const MAX_ERROR_TEXT: usize = 300;
 
 /// The compiled schemas of one tool.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct SchemaError {
 
 impl Schemas {
     /// Compiles both schemas. Nothing is ever fetched: a reference to elsewhere is an error.
-    pub fn of(definition: &ToolDefinition) -> Result<Self, SchemaError> {
+    pub fn compile(definition: &ToolDefinition) -> Result<Self, SchemaError> {
         let compile = |schema: &Value, which| {
             let options = jsonschema::options().with_draft(Draft::Draft202012);
             options.build(schema).map_err(|error| SchemaError {
@@ -46,7 +46,7 @@ impl Schemas {
     }
 
     pub fn check_input(&self, input: &Value) -> Result<(), ToolFailure> {
-        match problems(&self.input, input) {
+        match describe_errors(&self.input, input) {
             None => Ok(()),
             Some(problems) => Err(ToolFailure::Input {
                 reason: format!("the input does not match its schema: {problems}"),
@@ -55,7 +55,7 @@ impl Schemas {
     }
 
     pub fn check_output(&self, output: &ToolOutput) -> Result<(), ToolFailure> {
-        match problems(&self.output, &output.data) {
+        match describe_errors(&self.output, &output.data) {
             None => Ok(()),
             Some(problems) => Err(ToolFailure::Failed {
                 reason: format!("the output does not match its schema: {problems}"),
@@ -65,21 +65,24 @@ impl Schemas {
     }
 }
 
-fn problems(schema: &Validator, value: &Value) -> Option<String> {
+fn describe_errors(schema: &Validator, value: &Value) -> Option<String> {
     if schema.is_valid(value) {
         return None;
     }
-    let mut problems: Vec<String> = schema.iter_errors(value).map(|it| problem(&it)).collect();
-    let more = problems.len().saturating_sub(MOST_PROBLEMS);
-    problems.truncate(MOST_PROBLEMS);
+    let mut problems: Vec<String> = schema
+        .iter_errors(value)
+        .map(|it| describe_error(&it))
+        .collect();
+    let more = problems.len().saturating_sub(MAX_ERRORS);
+    problems.truncate(MAX_ERRORS);
     if more > 0 {
         problems.push(format!("and {more} more"));
     }
     Some(problems.join("; "))
 }
 
-fn problem(error: &ValidationError<'_>) -> String {
-    let place = error.instance_path().to_string();
+fn describe_error(error: &ValidationError<'_>) -> String {
+    let path = error.instance_path().to_string();
     let what = match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let names: Vec<String> = unexpected.iter().map(|name| format!("`{name}`")).collect();
@@ -93,21 +96,24 @@ fn problem(error: &ValidationError<'_>) -> String {
             let text = error.to_string();
             let expected = text.rsplit(" is not of type").next().unwrap_or(&text);
             let expected = expected.trim_start_matches('s').trim().replace('"', "");
-            format!("{expected} is expected, not {}", kind(error.instance()))
+            format!(
+                "{expected} is expected, not {}",
+                json_type(error.instance())
+            )
         }
         _ => error.to_string(),
     };
-    let what = match what.char_indices().nth(MOST_TEXT) {
+    let what = match what.char_indices().nth(MAX_ERROR_TEXT) {
         Some((at, _)) => format!("{}…", &what[..at]),
         None => what,
     };
-    match place.is_empty() {
+    match path.is_empty() {
         true => what,
-        false => format!("at {place}: {what}"),
+        false => format!("at {path}: {what}"),
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -121,7 +127,7 @@ fn kind(value: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use cleveragents_domain::tool::Capability;
-    use cleveragents_engine::ports::sandbox::Touched;
+    use cleveragents_engine::ports::sandbox::TouchedPaths;
     use serde_json::json;
 
     use super::*;
@@ -132,7 +138,7 @@ mod tests {
             description: String::new(),
             input_schema: input,
             output_schema: json!({"type": "object", "required": ["done"]}),
-            capability: Capability::reads(),
+            capability: Capability::read_only(),
             timeout_seconds: 1,
         }
     }
@@ -149,8 +155,8 @@ mod tests {
         })
     }
 
-    fn complaint(input: &Value) -> String {
-        let schemas = Schemas::of(&definition(schema())).unwrap();
+    fn input_error(input: &Value) -> String {
+        let schemas = Schemas::compile(&definition(schema())).unwrap();
         match schemas.check_input(input) {
             Err(ToolFailure::Input { reason }) => reason,
             other => panic!("{other:?}"),
@@ -158,8 +164,8 @@ mod tests {
     }
 
     #[test]
-    fn every_mismatch_is_named_with_its_place() {
-        let reason = complaint(&json!({"lines": [1, 0, "x"], "pth": "a"}));
+    fn every_mismatch_is_reported_with_its_path() {
+        let reason = input_error(&json!({"lines": [1, 0, "x"], "pth": "a"}));
         for part in [
             "`path` is missing",
             "`pth` is not expected",
@@ -168,32 +174,32 @@ mod tests {
         ] {
             assert!(reason.contains(part), "{part}: {reason}");
         }
-        let reason = complaint(&json!(null));
+        let reason = input_error(&json!(null));
         assert!(reason.ends_with("object is expected, not null"), "{reason}");
-        let reason = complaint(&json!({"path": ""}));
+        let reason = input_error(&json!({"path": ""}));
         assert!(reason.contains("at /path: "), "{reason}");
     }
 
     #[test]
-    fn complaints_are_bounded() {
+    fn error_messages_are_bounded() {
         let long = "x".repeat(100_000);
         let many: Vec<Value> = (0..1000).map(|_| json!(long)).collect();
-        let reason = complaint(&json!({"path": "a", "lines": many}));
+        let reason = input_error(&json!({"path": "a", "lines": many}));
         assert!(reason.len() < 10_000, "{}", reason.len());
         assert!(reason.contains("and 980 more"), "{reason}");
     }
 
     #[test]
-    fn what_matches_is_let_through() {
-        let schemas = Schemas::of(&definition(schema())).unwrap();
+    fn matching_values_are_accepted() {
+        let schemas = Schemas::compile(&definition(schema())).unwrap();
         assert!(schemas.check_input(&json!({"path": "a"})).is_ok());
         let output = |data| ToolOutput {
             data,
-            touched: Touched::Unknown,
+            touched: TouchedPaths::Unknown,
         };
         assert!(schemas.check_output(&output(json!({"done": 1}))).is_ok());
         let failure = schemas.check_output(&output(json!({})));
-        let touched = Touched::Unknown;
+        let touched = TouchedPaths::Unknown;
         assert!(
             matches!(&failure, Err(ToolFailure::Failed { touched: found, .. }) if *found == touched),
             "{failure:?}"
@@ -201,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schema_and_references_to_elsewhere_are_refused() {
+    fn invalid_schemas_and_external_references_are_refused() {
         for schema in [
             json!({"type": "nonsense"}),
             json!({"$ref": "https://localhost/schema.json"}),
             json!({"$ref": "file:///etc/passwd"}),
         ] {
-            let error = Schemas::of(&definition(schema.clone())).unwrap_err();
+            let error = Schemas::compile(&definition(schema.clone())).unwrap_err();
             assert!(
                 error
                     .to_string()

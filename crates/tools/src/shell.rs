@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleveragents_domain::process::{Confinement, Network};
-use cleveragents_domain::tool::{Access, Capability, Repeatable, Safety};
+use cleveragents_domain::tool::{Capability, Repeatability, Safety, ToolAccess};
 use cleveragents_engine::ports::processes::{
-    ConfinedCommand, Ended, Finished, Kept, ProcessError, Processes, TreeAccess,
+    CommandExit, ConfinedCommand, FinishedCommand, ProcessError, Processes, TreeAccess,
+    TruncatedOutput,
 };
-use cleveragents_engine::ports::sandbox::Touched;
-use cleveragents_engine::ports::tools::{Call, ToolFailure, ToolOutput};
+use cleveragents_engine::ports::sandbox::TouchedPaths;
+use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::builtin::{Description, Work, input, unusable};
-use crate::excerpt::{is_binary, whole_end, whole_start};
-use crate::schema_parts::{count, object, one_of, some_text, text, whole_number};
+use crate::builtin::{ToolDescription, ToolImpl, invalid_input, parse_input};
+use crate::excerpt::{is_binary, trim_partial_end, trim_partial_start};
+use crate::schema_parts::{count, integer, non_empty_text, object, one_of, text};
 
 /// How much longer than its command a call may take: to start it, and to end all of it.
 const GRACE_SECONDS: u64 = 30;
@@ -30,7 +31,7 @@ pub struct ShellSettings {
     /// How long a command may take unless the call says otherwise.
     pub timeout: Duration,
     /// How long any command may take, whatever the call says.
-    pub longest: Duration,
+    pub max_timeout: Duration,
     /// How many bytes of each of stdout and stderr are kept.
     pub output_limit: usize,
 }
@@ -41,7 +42,7 @@ impl Default for ShellSettings {
             network: Network::Deny,
             writable: Vec::new(),
             timeout: Duration::from_secs(120),
-            longest: Duration::from_secs(1800),
+            max_timeout: Duration::from_secs(1800),
             output_limit: 64 << 10,
         }
     }
@@ -54,7 +55,7 @@ pub(crate) struct Shell {
 }
 
 #[derive(Debug, Deserialize)]
-struct Input {
+struct ShellInput {
     command: String,
     timeout: Option<u64>,
 }
@@ -101,42 +102,49 @@ impl Shell {
             }
         }
         let repeatable = match side_effects.is_empty() {
-            true => Repeatable::Idempotent,
-            false => Repeatable::OnceOnly,
+            true => Repeatability::Idempotent,
+            false => Repeatability::OnceOnly,
         };
         Capability {
-            access: Access::Writes,
+            access: ToolAccess::Writes,
             repeatable,
             safety: Safety::Safe,
             side_effects,
         }
     }
 
-    fn command(&self, input: &Input, call: &Call<'_>) -> Result<ConfinedCommand, ToolFailure> {
+    fn command(
+        &self,
+        input: &ShellInput,
+        call: &ToolInvocation<'_>,
+    ) -> Result<ConfinedCommand, ToolFailure> {
         if input.command.contains('\0') {
-            return Err(unusable("no command has a NUL character in it"));
+            return Err(invalid_input("no command has a NUL character in it"));
         }
-        let asked = input.timeout.map(Duration::from_secs);
+        let requested = input.timeout.map(Duration::from_secs);
         Ok(ConfinedCommand {
             argv: ["sh", "-c", &input.command].map(Into::into).to_vec(),
             tree: call.sandbox.tree().to_owned(),
             scratch: call.sandbox.scratch()?,
             access: TreeAccess::Writable,
             network: self.settings.network,
-            timeout: asked
+            timeout: requested
                 .unwrap_or(self.settings.timeout)
-                .min(self.settings.longest),
+                .min(self.settings.max_timeout),
             output_limit: self.settings.output_limit,
             stdin: Vec::new(),
         })
     }
 }
 
-impl Work for Shell {
-    fn describe(&self) -> Description {
+impl ToolImpl for Shell {
+    fn describe(&self) -> ToolDescription {
         let (usual, longest) = (
-            self.settings.timeout.min(self.settings.longest).as_secs(),
-            self.settings.longest.as_secs(),
+            self.settings
+                .timeout
+                .min(self.settings.max_timeout)
+                .as_secs(),
+            self.settings.max_timeout.as_secs(),
         );
         let network = match self.settings.network {
             Network::Deny => "There is no network.",
@@ -147,7 +155,7 @@ impl Work for Shell {
             Confinement::Landlock.as_str(),
             Confinement::None.as_str(),
         ];
-        Description {
+        ToolDescription {
             name: "shell",
             text: format!(
                 "Run a command with `sh -c` in the root of the sandbox, where alone it can write. \
@@ -155,10 +163,10 @@ impl Work for Shell {
                  is told by `exit_code`; of long output the middle is left out."
             ),
             input: object([
-                ("command", some_text("The command line.")),
+                ("command", non_empty_text("The command line.")),
                 (
                     "timeout?",
-                    whole_number(
+                    integer(
                         1,
                         longest.max(1),
                         &format!("Seconds it may take; {usual} if it is left out."),
@@ -183,28 +191,28 @@ impl Work for Shell {
         }
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
-        let input: Input = input(call)?;
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
+        let input: ShellInput = parse_input(call)?;
         let command = self.command(&input, call)?;
         let Some(processes) = &self.processes else {
             let reason = "there is nobody to run commands in this build".to_owned();
             return Err(ProcessError::Unconfined { reason }.into());
         };
         let waiting = processes.prepare(&command)?;
-        let mark = waiting.mark().clone();
-        (call.announce)(&mark)?;
-        let Finished {
-            ended,
+        let mark = waiting.identity().clone();
+        (call.on_process_start)(&mark)?;
+        let FinishedCommand {
+            exit: ended,
             stdout,
             stderr,
             ..
-        } = waiting.go(call.stop)?;
-        let touched = Touched::Unknown;
+        } = waiting.run(call.stop)?;
+        let touched = TouchedPaths::Unknown;
         let exit_code = match ended {
-            Ended::Exited(code) => code,
-            Ended::Signalled(signal) => 128 + signal,
-            Ended::Stopped(why) => return Err(ToolFailure::Stopped { why, touched }),
-            Ended::OverLimit(over) => {
+            CommandExit::Exited(code) => code,
+            CommandExit::Signalled(signal) => 128 + signal,
+            CommandExit::Stopped(why) => return Err(ToolFailure::Stopped { why, touched }),
+            CommandExit::OverLimit(over) => {
                 let reason = format!("the command was ended: {over}");
                 return Err(ToolFailure::Failed { reason, touched });
             }
@@ -214,7 +222,7 @@ impl Work for Shell {
                 "exit_code": exit_code,
                 "stdout": output_text(&stdout),
                 "stderr": output_text(&stderr),
-                "left_out": stdout.left_out + stderr.left_out,
+                "left_out": stdout.omitted_bytes + stderr.omitted_bytes,
                 "confinement": mark.confinement.as_str(),
             }),
             touched,
@@ -223,15 +231,15 @@ impl Work for Shell {
 }
 
 /// Output as text: the part that was left out is marked, and what is no text is only counted.
-fn output_text(kept: &Kept) -> String {
-    let whole = (kept.start.len() + kept.end.len()) as u64 + kept.left_out;
+fn output_text(kept: &TruncatedOutput) -> String {
+    let whole = (kept.start.len() + kept.end.len()) as u64 + kept.omitted_bytes;
     if is_binary(&kept.start) || is_binary(&kept.end) {
         return format!("[binary output, {whole} bytes]");
     }
-    if kept.left_out == 0 {
+    if kept.omitted_bytes == 0 {
         return String::from_utf8_lossy(&[&kept.start[..], &kept.end].concat()).into_owned();
     }
-    let (start, end) = (whole_start(&kept.start), whole_end(&kept.end));
+    let (start, end) = (trim_partial_end(&kept.start), trim_partial_start(&kept.end));
     let left_out = whole - (start.len() + end.len()) as u64;
     let (start, end) = (String::from_utf8_lossy(start), String::from_utf8_lossy(end));
     format!("{start}\n[… {left_out} bytes left out …]\n{end}")
@@ -241,28 +249,34 @@ fn output_text(kept: &Kept) -> String {
 mod tests {
     use super::*;
 
-    fn kept(start: &[u8], left_out: u64, end: &[u8]) -> String {
-        output_text(&Kept {
+    fn render_output(start: &[u8], left_out: u64, end: &[u8]) -> String {
+        output_text(&TruncatedOutput {
             start: start.to_vec(),
-            left_out,
+            omitted_bytes: left_out,
             end: end.to_vec(),
         })
     }
 
     #[test]
-    fn what_is_left_out_is_marked_and_no_character_is_cut() {
-        assert_eq!(kept(b"all", 0, b""), "all");
-        assert_eq!(kept("é".as_bytes(), 0, b""), "é");
+    fn omitted_output_is_marked_and_no_character_is_split() {
+        assert_eq!(render_output(b"all", 0, b""), "all");
+        assert_eq!(render_output("é".as_bytes(), 0, b""), "é");
         // A character across the seam is whole when nothing is left out.
-        assert_eq!(kept(b"\xc3", 0, b"\xa9"), "é");
-        assert_eq!(kept(b"a\xc3", 7, b"\xa9z"), "a\n[… 9 bytes left out …]\nz");
-        assert_eq!(kept(b"\xff", 0, b""), "\u{fffd}");
-        assert_eq!(kept(b"\0\x01", 5, b"x"), "[binary output, 8 bytes]");
-        assert_eq!(kept(b"", 0, b""), "");
+        assert_eq!(render_output(b"\xc3", 0, b"\xa9"), "é");
+        assert_eq!(
+            render_output(b"a\xc3", 7, b"\xa9z"),
+            "a\n[… 9 bytes left out …]\nz"
+        );
+        assert_eq!(render_output(b"\xff", 0, b""), "\u{fffd}");
+        assert_eq!(
+            render_output(b"\0\x01", 5, b"x"),
+            "[binary output, 8 bytes]"
+        );
+        assert_eq!(render_output(b"", 0, b""), "");
     }
 
     #[test]
-    fn a_command_that_may_write_outside_its_sandbox_runs_once_only() {
+    fn a_command_that_may_write_outside_is_not_repeatable() {
         let of = |writable| {
             let settings = ShellSettings {
                 writable,
@@ -270,9 +284,9 @@ mod tests {
             };
             Shell::new(settings, None).capability()
         };
-        assert_eq!(of(Vec::new()).repeatable, Repeatable::Idempotent);
+        assert_eq!(of(Vec::new()).repeatable, Repeatability::Idempotent);
         let capability = of(vec!["/srv/build".into()]);
-        assert_eq!(capability.repeatable, Repeatable::OnceOnly);
+        assert_eq!(capability.repeatable, Repeatability::OnceOnly);
         assert_eq!(capability.side_effects, ["may change files in /srv/build"]);
     }
 }

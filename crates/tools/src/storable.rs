@@ -1,19 +1,24 @@
 //! Files at which a plan cannot leave new content: they are refused before anything is changed.
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::OmittedWhy;
-use cleveragents_engine::ports::tools::{Call, ToolFailure};
+use cleveragents_engine::ports::sandbox::OmissionReason;
+use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation};
 
-use crate::place::Spot;
+use crate::paths::TreePath;
 
 /// Fails if git runs a filter on one of these places that the user does not allow.
-pub(crate) fn check_storable(call: &Call<'_>, spots: &[&Spot]) -> Result<(), ToolFailure> {
+pub(crate) fn check_storable(
+    call: &ToolInvocation<'_>,
+    spots: &[&TreePath],
+) -> Result<(), ToolFailure> {
     let paths: Vec<ResourcePath> = spots.iter().map(|spot| spot.path.clone()).collect();
-    let paths = call.sandbox.filtered(&paths)?;
+    let paths = call.sandbox.filtered_paths(&paths)?;
     if paths.is_empty() {
         return Ok(());
     }
-    let reason = OmittedWhy::Filtered.refusal(&paths).unwrap_or_default();
+    let reason = OmissionReason::Filtered
+        .refusal_message(&paths)
+        .unwrap_or_default();
     Err(ToolFailure::Refused {
         reason: format!("{reason} Nothing was changed"),
         paths,

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{environment, process};
 
-use super::options::Who;
+use super::options::AttackAccount;
 
 /// The folders of the machine's own programs.
 pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -41,7 +41,9 @@ impl Setup {
             "/var/lib".into(),
             std::env::temp_dir(),
         ];
-        let reachable = candidates.iter().filter(|it| can(Who::User, "-x", it));
+        let reachable = candidates
+            .iter()
+            .filter(|it| can_access(AttackAccount::User, "-x", it));
         let mut made = reachable.filter_map(|parent| {
             let folder = tempfile::Builder::new()
                 .prefix("attack-")
@@ -53,7 +55,7 @@ impl Setup {
         let mut program = program
             .canonicalize()
             .with_context(|| format!("{}", program.display()))?;
-        if !can(Who::User, "-x", &program) {
+        if !can_access(AttackAccount::User, "-x", &program) {
             let copy = base.join("agents");
             fs::copy(&program, &copy)?;
             program = copy;
@@ -76,8 +78,8 @@ impl Drop for Machine {
 }
 
 /// The words before a command line that make it run as that account.
-pub fn prefix(who: Who) -> Vec<String> {
-    if who == Who::Root || !environment::is_root() {
+pub fn account_prefix(account: AttackAccount) -> Vec<String> {
+    if account == AttackAccount::Root || !environment::is_root() {
         return Vec::new();
     }
     let words = ["setpriv", "--clear-groups"].map(str::to_owned);
@@ -89,8 +91,12 @@ pub fn prefix(who: Who) -> Vec<String> {
     [&words[..], &ids].concat()
 }
 
-fn can(who: Who, test: &str, path: &Path) -> bool {
-    let words = [&prefix(who)[..], &["test".to_owned(), test.to_owned()]].concat();
+fn can_access(account: AttackAccount, test: &str, path: &Path) -> bool {
+    let words = [
+        &account_prefix(account)[..],
+        &["test".to_owned(), test.to_owned()],
+    ]
+    .concat();
     let mut command = process::command(&words[0]);
     command.args(&words[1..]).arg(path);
     command.status().is_ok_and(|status| status.success())
@@ -98,7 +104,7 @@ fn can(who: Who, test: &str, path: &Path) -> bool {
 
 /// What a command answered.
 #[derive(Debug, Clone, Default)]
-pub struct Answer {
+pub struct CommandOutput {
     /// `None` if a signal or the time limit ended it.
     pub code: Option<i32>,
     pub stdout: String,
@@ -106,7 +112,7 @@ pub struct Answer {
     pub timed_out: bool,
 }
 
-impl Answer {
+impl CommandOutput {
     pub fn is_ok(&self) -> bool {
         self.code == Some(0)
     }
@@ -131,7 +137,7 @@ impl Answer {
             (false, Some(code)) => format!("exit code {code}"),
             (false, None) => "ended by a signal".to_owned(),
         };
-        format!("{end}: {}", super::tally::shortened(&self.text()))
+        format!("{end}: {}", super::tally::shorten(&self.text()))
     }
 }
 
@@ -140,7 +146,7 @@ impl Answer {
 pub struct Machine {
     root: PathBuf,
     program: PathBuf,
-    who: Who,
+    account: AttackAccount,
     /// Variables beside the usual ones; an empty value removes the variable.
     pub variables: Vec<(String, String)>,
     /// Words before every command line, run as the account of the suite itself.
@@ -151,12 +157,12 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn new(setup: &Setup, who: Who) -> Result<Machine> {
-        Machine::below(setup, who, &setup.base)
+    pub fn new(setup: &Setup, account: AttackAccount) -> Result<Machine> {
+        Machine::below(setup, account, &setup.base)
     }
 
     /// The same in another folder, such as `/tmp`.
-    pub fn below(setup: &Setup, who: Who, parent: &Path) -> Result<Machine> {
+    pub fn below(setup: &Setup, account: AttackAccount, parent: &Path) -> Result<Machine> {
         let root = tempfile::Builder::new()
             .prefix("machine-")
             .tempdir_in(parent)?
@@ -164,7 +170,7 @@ impl Machine {
         let machine = Machine {
             root,
             program: setup.program.clone(),
-            who,
+            account,
             variables: Vec::new(),
             outer: Vec::new(),
             launcher: Vec::new(),
@@ -174,7 +180,7 @@ impl Machine {
             &machine.root,
             std::os::unix::fs::PermissionsExt::from_mode(0o755),
         )?;
-        if who == Who::User && environment::is_root() {
+        if account == AttackAccount::User && environment::is_root() {
             chown(&machine.root, Some(USER_ID), Some(USER_ID))?;
         }
         machine.must_shell("mkdir home logs outside")?;
@@ -186,8 +192,8 @@ impl Machine {
         &self.program
     }
 
-    pub fn who(&self) -> Who {
-        self.who
+    pub fn account(&self) -> AttackAccount {
+        self.account
     }
 
     pub fn root(&self) -> &Path {
@@ -200,7 +206,12 @@ impl Machine {
 
     /// A program with this machine's environment, in the root folder, as this machine's account.
     pub fn command(&self, words: &[&str]) -> Command {
-        let all = [&self.outer[..], &prefix(self.who), &strings(words)].concat();
+        let all = [
+            &self.outer[..],
+            &account_prefix(self.account),
+            &to_strings(words),
+        ]
+        .concat();
         let mut command = process::command(&all[0]);
         command
             .args(&all[1..])
@@ -232,13 +243,13 @@ impl Machine {
     }
 
     /// Runs the program under attack; it answers in JSON.
-    pub fn agents(&self, words: &[&str]) -> Result<Answer> {
+    pub fn agents(&self, words: &[&str]) -> Result<CommandOutput> {
         let words = [words, &["--format", "json"]].concat();
-        self.answer(&mut self.agents_command(&words), LIMIT)
+        self.run_command(&mut self.agents_command(&words), LIMIT)
     }
 
     /// The same, and fails unless it exits with 0.
-    pub fn must_agents(&self, words: &[&str]) -> Result<Answer> {
+    pub fn must_agents(&self, words: &[&str]) -> Result<CommandOutput> {
         let answer = self.agents(words)?;
         if !answer.is_ok() {
             bail!("agents {}: {}", words.join(" "), answer.summary());
@@ -247,10 +258,10 @@ impl Machine {
     }
 
     /// Runs git as the user would, in a folder below the root.
-    pub fn git(&self, folder: &str, words: &[&str]) -> Result<Answer> {
+    pub fn git(&self, folder: &str, words: &[&str]) -> Result<CommandOutput> {
         let mut command = self.command(&[&["git"], words].concat());
-        command.current_dir(self.path(folder)).envs(identity());
-        self.answer(&mut command, LIMIT)
+        command.current_dir(self.path(folder)).envs(git_identity());
+        self.run_command(&mut command, LIMIT)
     }
 
     /// What git prints, trimmed. Fails unless it exits with 0.
@@ -263,20 +274,16 @@ impl Machine {
     }
 
     /// Runs a script as the user would.
-    pub fn shell(&self, script: &str) -> Result<Answer> {
+    pub fn shell(&self, script: &str) -> Result<CommandOutput> {
         let mut command = self.command(&["sh", "-c", script]);
-        command.envs(identity());
-        self.answer(&mut command, LIMIT)
+        command.envs(git_identity());
+        self.run_command(&mut command, LIMIT)
     }
 
     pub fn must_shell(&self, script: &str) -> Result<String> {
         let answer = self.shell(script)?;
         if !answer.is_ok() {
-            bail!(
-                "`{}`: {}",
-                super::tally::shortened(script),
-                answer.summary()
-            );
+            bail!("`{}`: {}", super::tally::shorten(script), answer.summary());
         }
         Ok(answer.stdout)
     }
@@ -302,23 +309,23 @@ impl Machine {
     }
 
     /// Runs a command to its end, or kills its process group at the limit.
-    pub fn answer(&self, command: &mut Command, limit: Duration) -> Result<Answer> {
-        Running::start(command)?.finish(limit)
+    pub fn run_command(&self, command: &mut Command, limit: Duration) -> Result<CommandOutput> {
+        RunningCommand::start(command)?.finish(limit)
     }
 }
 
 /// A command that runs.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningCommand {
     pub child: Child,
     stdout: File,
     stderr: File,
 }
 
-impl Running {
+impl RunningCommand {
     /// Starts a command in a process group of its own. Its output goes to files, so a process that
     /// outlives it cannot block the attacker.
-    pub fn start(command: &mut Command) -> Result<Running> {
+    pub fn start(command: &mut Command) -> Result<RunningCommand> {
         let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         command
             .process_group(0)
@@ -326,15 +333,15 @@ impl Running {
             .stderr(stderr.try_clone()?);
         let child = command
             .spawn()
-            .with_context(|| format!("cannot start {}", process::shown(command)))?;
-        Ok(Running {
+            .with_context(|| format!("cannot start {}", process::command_line(command)))?;
+        Ok(RunningCommand {
             child,
             stdout,
             stderr,
         })
     }
 
-    pub fn finish(mut self, limit: Duration) -> Result<Answer> {
+    pub fn finish(mut self, limit: Duration) -> Result<CommandOutput> {
         let deadline = Instant::now() + limit;
         let status = loop {
             if let Some(status) = self.child.try_wait()? {
@@ -349,10 +356,10 @@ impl Running {
             send_signal("KILL", &format!("-{}", self.child.id()));
             self.child.wait()?;
         }
-        Ok(Answer {
+        Ok(CommandOutput {
             code: status.and_then(|it| it.code()),
-            stdout: content(&mut self.stdout)?,
-            stderr: content(&mut self.stderr)?,
+            stdout: read_output(&mut self.stdout)?,
+            stderr: read_output(&mut self.stderr)?,
             timed_out: status.is_none(),
         })
     }
@@ -367,7 +374,7 @@ pub fn send_signal(signal: &str, process_id: &str) {
 }
 
 /// A process and all its descendants, the process first.
-pub fn family_of(process_id: u32) -> Vec<u32> {
+pub fn process_tree(process_id: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let parents: Vec<(u32, u32)> = numbers
@@ -390,16 +397,16 @@ fn parent_of(process_id: u32) -> Option<u32> {
     fields.split_whitespace().nth(1)?.parse().ok()
 }
 
-fn content(file: &mut File) -> Result<String> {
+fn read_output(file: &mut File) -> Result<String> {
     use std::io::Seek as _;
-    const MOST: u64 = 64 << 20;
+    const MAX_BYTES: u64 = 64 << 20;
     file.rewind()?;
     let mut bytes = Vec::new();
-    file.take(MOST).read_to_end(&mut bytes)?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn identity() -> [(&'static str, &'static str); 4] {
+fn git_identity() -> [(&'static str, &'static str); 4] {
     [
         ("GIT_AUTHOR_NAME", "User"),
         ("GIT_AUTHOR_EMAIL", "user@localhost"),
@@ -408,6 +415,6 @@ fn identity() -> [(&'static str, &'static str); 4] {
     ]
 }
 
-pub fn strings(words: &[&str]) -> Vec<String> {
+pub fn to_strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }

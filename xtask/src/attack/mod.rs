@@ -23,7 +23,7 @@ use anyhow::Result;
 
 use crate::{environment, output, process};
 use machine::Setup;
-use options::{Family, Options};
+use options::{AttackFamily, AttackOptions};
 use tally::Tally;
 
 /// Runs the attacks; fails if one succeeds.
@@ -32,7 +32,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         output::line(options::USAGE);
         return Ok(());
     }
-    let options = Options::parse(arguments)?;
+    let options = AttackOptions::parse(arguments)?;
     let program = match &options.program {
         Some(program) => program.clone(),
         None => build()?,
@@ -49,7 +49,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         None => String::new(),
     };
     report(&tally, &with_program);
-    let is_enough = has_enough_escapes(&options, tally.distinct(Family::Escapes));
+    let is_enough = has_enough_escapes(&options, tally.count_distinct(AttackFamily::Escapes));
     if !is_enough {
         output::line(&format!(
             "fewer than {ESCAPES_MINIMUM} different escapes counted"
@@ -65,8 +65,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
 /// machine lacks what it needs, so a poor machine would show little.
 const ESCAPES_MINIMUM: usize = 150;
 
-fn has_enough_escapes(options: &Options, counted: usize) -> bool {
-    let is_whole = options.families.contains(&Family::Escapes) && options.only.is_none();
+fn has_enough_escapes(options: &AttackOptions, counted: usize) -> bool {
+    let is_whole = options.families.contains(&AttackFamily::Escapes) && options.only.is_none();
     !is_whole || counted >= ESCAPES_MINIMUM
 }
 
@@ -83,16 +83,16 @@ fn build() -> Result<std::path::PathBuf> {
     Ok(environment::target_dir().join("debug/agents"))
 }
 
-fn attack(setup: &Setup, options: &Options, tally: &mut Tally) -> Result<()> {
+fn attack(setup: &Setup, options: &AttackOptions, tally: &mut Tally) -> Result<()> {
     for family in &options.families {
         output::heading(family.name());
         let begun = Instant::now();
         let outcomes = match family {
-            Family::Escapes => escapes::run(setup, options)?,
-            Family::Kills => kills::run(setup, options)?,
-            Family::Repositories => repositories::run(setup, options)?,
-            Family::Definitions => definitions::run(setup, options)?,
-            Family::Races => races::run(setup, options)?,
+            AttackFamily::Escapes => escapes::run(setup, options)?,
+            AttackFamily::Kills => kills::run(setup, options)?,
+            AttackFamily::Repositories => repositories::run(setup, options)?,
+            AttackFamily::Definitions => definitions::run(setup, options)?,
+            AttackFamily::Races => races::run(setup, options)?,
         };
         let seconds = begun.elapsed().as_secs();
         output::line(&format!(
@@ -127,7 +127,7 @@ fn report(tally: &Tally, with_program: &str) {
     output::line(&tally.table());
     output::line(&format!(
         "{} different escapes counted; {} attacks succeeded",
-        tally.distinct(Family::Escapes),
+        tally.count_distinct(AttackFamily::Escapes),
         findings.len()
     ));
 }
@@ -192,13 +192,13 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::{ESCAPES_MINIMUM, Random, has_enough_escapes};
-    use crate::attack::options::Options;
+    use crate::attack::options::AttackOptions;
 
     #[test]
     fn a_whole_run_must_count_enough_escapes() {
         let options = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|it| (*it).to_owned()).collect();
-            Options::parse(&words).unwrap()
+            AttackOptions::parse(&words).unwrap()
         };
         assert!(!has_enough_escapes(&options(&[]), ESCAPES_MINIMUM - 1));
         assert!(has_enough_escapes(&options(&[]), ESCAPES_MINIMUM));

@@ -11,7 +11,7 @@ families: escapes, kills, races, repositories, definitions (default: all)";
 
 /// One family of attacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub enum AttackFamily {
     Escapes,
     Kills,
     Races,
@@ -19,61 +19,61 @@ pub enum Family {
     Definitions,
 }
 
-impl Family {
-    pub const ALL: [Family; 5] = [
-        Family::Escapes,
-        Family::Kills,
-        Family::Races,
-        Family::Repositories,
-        Family::Definitions,
+impl AttackFamily {
+    pub const ALL: [AttackFamily; 5] = [
+        AttackFamily::Escapes,
+        AttackFamily::Kills,
+        AttackFamily::Races,
+        AttackFamily::Repositories,
+        AttackFamily::Definitions,
     ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Family::Escapes => "escapes",
-            Family::Kills => "kills",
-            Family::Races => "races",
-            Family::Repositories => "repositories",
-            Family::Definitions => "definitions",
+            AttackFamily::Escapes => "escapes",
+            AttackFamily::Kills => "kills",
+            AttackFamily::Races => "races",
+            AttackFamily::Repositories => "repositories",
+            AttackFamily::Definitions => "definitions",
         }
     }
 }
 
 /// The account that runs the program under attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
+pub enum AttackAccount {
     Root,
     User,
 }
 
-impl Who {
+impl AttackAccount {
     pub fn name(self) -> &'static str {
         match self {
-            Who::Root => "root",
-            Who::User => "user",
+            AttackAccount::Root => "root",
+            AttackAccount::User => "user",
         }
     }
 }
 
 /// The level of confinement that the program is told to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
+pub enum ConfinementLevel {
     Namespaces,
     Landlock,
 }
 
-impl Level {
+impl ConfinementLevel {
     pub fn name(self) -> &'static str {
         match self {
-            Level::Namespaces => "namespaces",
-            Level::Landlock => "landlock",
+            ConfinementLevel::Namespaces => "namespaces",
+            ConfinementLevel::Landlock => "landlock",
         }
     }
 }
 
 /// How much of the suite runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
+pub enum AttackDepth {
     /// The part for CI: at most five minutes on two cores.
     Short,
     Full,
@@ -81,11 +81,11 @@ pub enum Depth {
 
 /// The parsed arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    pub families: Vec<Family>,
-    pub depth: Depth,
-    pub who: Option<Who>,
-    pub level: Option<Level>,
+pub struct AttackOptions {
+    pub families: Vec<AttackFamily>,
+    pub depth: AttackDepth,
+    pub account: Option<AttackAccount>,
+    pub level: Option<ConfinementLevel>,
     /// Chooses the sample of the short form and the moments of random kills.
     pub seed: u64,
     /// Runs only the attempts whose name contains this text.
@@ -96,13 +96,13 @@ pub struct Options {
     pub keep: bool,
 }
 
-impl Options {
+impl AttackOptions {
     /// Fails if an argument is unknown or lacks its value.
-    pub fn parse(arguments: &[String]) -> Result<Options> {
-        let mut options = Options {
+    pub fn parse(arguments: &[String]) -> Result<AttackOptions> {
+        let mut options = AttackOptions {
             families: Vec::new(),
-            depth: Depth::Short,
-            who: None,
+            depth: AttackDepth::Short,
+            account: None,
             level: None,
             seed: 1,
             only: None,
@@ -116,9 +116,9 @@ impl Options {
                     .with_context(|| format!("{argument} needs a value\n{USAGE}"))
             };
             match argument.as_str() {
-                "--full" => options.depth = Depth::Full,
-                "--user" => options.who = Some(Who::User),
-                "--root" => options.who = Some(Who::Root),
+                "--full" => options.depth = AttackDepth::Full,
+                "--user" => options.account = Some(AttackAccount::User),
+                "--root" => options.account = Some(AttackAccount::Root),
                 "--keep" => options.keep = true,
                 "--level" => options.level = Some(parse_level(value()?)?),
                 "--seed" => options.seed = value()?.parse().context("--seed takes a number")?,
@@ -128,31 +128,33 @@ impl Options {
             }
         }
         if options.families.is_empty() {
-            options.families = Family::ALL.to_vec();
+            options.families = AttackFamily::ALL.to_vec();
         }
         Ok(options)
     }
 
-    pub fn wants(&self, name: &str) -> bool {
+    pub fn selects(&self, name: &str) -> bool {
         self.only
             .as_ref()
             .is_none_or(|only| name.contains(only.as_str()))
     }
 
     pub fn is_full(&self) -> bool {
-        self.depth == Depth::Full
+        self.depth == AttackDepth::Full
     }
 }
 
-fn parse_family(name: &str) -> Result<Family> {
-    let family = Family::ALL.into_iter().find(|family| family.name() == name);
+fn parse_family(name: &str) -> Result<AttackFamily> {
+    let family = AttackFamily::ALL
+        .into_iter()
+        .find(|family| family.name() == name);
     family.with_context(|| format!("unknown argument `{name}`\n{USAGE}"))
 }
 
-fn parse_level(name: &str) -> Result<Level> {
+fn parse_level(name: &str) -> Result<ConfinementLevel> {
     match name {
-        "namespaces" => Ok(Level::Namespaces),
-        "landlock" => Ok(Level::Landlock),
+        "namespaces" => Ok(ConfinementLevel::Namespaces),
+        "landlock" => Ok(ConfinementLevel::Landlock),
         other => bail!("unknown level `{other}`\n{USAGE}"),
     }
 }
@@ -161,32 +163,35 @@ fn parse_level(name: &str) -> Result<Level> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Options> {
+    fn parse(line: &str) -> Result<AttackOptions> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        Options::parse(&words)
+        AttackOptions::parse(&words)
     }
 
     #[test]
     fn everything_in_short_form_is_the_default() {
         let options = parse("").unwrap();
-        assert_eq!(options.families, Family::ALL);
-        assert_eq!(options.depth, Depth::Short);
-        assert_eq!((options.who, options.level, options.seed), (None, None, 1));
-        assert!(options.wants("anything"));
+        assert_eq!(options.families, AttackFamily::ALL);
+        assert_eq!(options.depth, AttackDepth::Short);
+        assert_eq!(
+            (options.account, options.level, options.seed),
+            (None, None, 1)
+        );
+        assert!(options.selects("anything"));
     }
 
     #[test]
     fn families_and_settings_narrow_the_run() {
         let line = "kills races --full --user --level landlock --seed 7 --only patch --program /x";
         let options = parse(line).unwrap();
-        assert_eq!(options.families, [Family::Kills, Family::Races]);
+        assert_eq!(options.families, [AttackFamily::Kills, AttackFamily::Races]);
         assert!(options.is_full());
-        assert_eq!(options.who, Some(Who::User));
-        assert_eq!(options.level, Some(Level::Landlock));
+        assert_eq!(options.account, Some(AttackAccount::User));
+        assert_eq!(options.level, Some(ConfinementLevel::Landlock));
         assert_eq!(options.seed, 7);
         assert_eq!(options.program, Some(PathBuf::from("/x")));
-        assert!(options.wants("patch/git"));
-        assert!(!options.wants("branch/git"));
+        assert!(options.selects("patch/git"));
+        assert!(!options.selects("branch/git"));
     }
 
     #[test]

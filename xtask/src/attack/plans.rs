@@ -2,14 +2,14 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::machine::{Answer, Machine};
+use super::machine::{CommandOutput, Machine};
 
 /// Goes on alone into Execute and asks before Apply.
 pub const PROFILE: &str = "trusted";
 
 /// Makes a project of folders below the machine's root. A folder that is no repository is registered as
 /// such first, because the machine itself may lie in a repository.
-pub fn project(machine: &Machine, name: &str, folders: &[&str]) -> Result<()> {
+pub fn create_project(machine: &Machine, name: &str, folders: &[&str]) -> Result<()> {
     machine.must_agents(&["project", "create", name])?;
     for folder in folders {
         let path = machine.path(folder);
@@ -59,7 +59,12 @@ pub fn define(machine: &Machine, name: &str, steps: &str, more: &str) -> Result<
 }
 
 /// Makes a plan and returns its id.
-pub fn plan(machine: &Machine, action: &str, project: &str, profile: &str) -> Result<String> {
+pub fn create_plan(
+    machine: &Machine,
+    action: &str,
+    project: &str,
+    profile: &str,
+) -> Result<String> {
     let words = [
         "plan",
         "use",
@@ -74,8 +79,8 @@ pub fn plan(machine: &Machine, action: &str, project: &str, profile: &str) -> Re
 }
 
 /// Makes a plan and executes it.
-pub fn executed(machine: &Machine, action: &str, project: &str) -> Result<String> {
-    let plan = plan(machine, action, project, PROFILE)?;
+pub fn create_executed_plan(machine: &Machine, action: &str, project: &str) -> Result<String> {
+    let plan = create_plan(machine, action, project, PROFILE)?;
     let answer = machine.must_agents(&["plan", "execute", &plan])?;
     match position(&answer).as_str() {
         "execute/complete" => Ok(plan),
@@ -84,14 +89,14 @@ pub fn executed(machine: &Machine, action: &str, project: &str) -> Result<String
 }
 
 /// Phase and state that an answer names.
-pub fn position(answer: &Answer) -> String {
+pub fn position(answer: &CommandOutput) -> String {
     let data = answer.data();
     let part = |key: &str| data[key].as_str().unwrap_or("?").to_owned();
     format!("{}/{}", part("phase"), part("state"))
 }
 
 /// The commands that an answer recommends, as words without the program.
-pub fn hints(answer: &Answer) -> Vec<Vec<String>> {
+pub fn hints(answer: &CommandOutput) -> Vec<Vec<String>> {
     let Ok(envelope) = serde_json::from_str::<serde_json::Value>(&answer.stdout) else {
         return Vec::new();
     };
@@ -114,7 +119,7 @@ pub fn hints(answer: &Answer) -> Vec<Vec<String>> {
 }
 
 /// Warnings that an answer carries.
-pub fn warnings(answer: &Answer) -> Vec<String> {
+pub fn warnings(answer: &CommandOutput) -> Vec<String> {
     let envelope: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap_or_default();
     let messages = envelope["messages"].as_array().cloned().unwrap_or_default();
     let is_warning = |level: &str| level.starts_with("warn") || level == "error";
@@ -133,11 +138,11 @@ pub fn warnings(answer: &Answer) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn answer(stdout: &str) -> Answer {
-        Answer {
+    fn answer(stdout: &str) -> CommandOutput {
+        CommandOutput {
             code: Some(0),
             stdout: stdout.into(),
-            ..Answer::default()
+            ..CommandOutput::default()
         }
     }
 

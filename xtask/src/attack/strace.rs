@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::machine::{Machine, Running};
+use super::machine::{Machine, RunningCommand};
 
 /// The program with these words behind strace. The programs that it starts are left alone.
 pub fn command(machine: &Machine, options: &[&str], words: &[&str]) -> Command {
@@ -25,7 +25,7 @@ pub fn inject(call: &str, number: usize, signal: &str) -> Vec<String> {
 }
 
 /// Waits until the traced program is stopped for good; returns whether it is, rather than ended.
-pub fn wait_until_stopped(running: &mut Running, limit: Duration) -> bool {
+pub fn wait_until_stopped(running: &mut RunningCommand, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
     let mut stopped = 0;
     while stopped < 10 && Instant::now() < deadline {

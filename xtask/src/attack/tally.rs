@@ -2,13 +2,13 @@
 
 use crate::table;
 
-use super::options::Family;
+use super::options::AttackFamily;
 
 /// The ways in which a promise of the program can break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum BrokenPromise {
     /// Something got out of the sandbox, or into the program from a repository.
-    Through,
+    Escaped,
     /// Work of the plan or of the user is gone.
     Lost,
     /// Some of a plan's changes are applied and some are not.
@@ -17,37 +17,42 @@ pub enum Fault {
     Stuck,
 }
 
-impl Fault {
-    const ALL: [Fault; 4] = [Fault::Through, Fault::Lost, Fault::Partial, Fault::Stuck];
+impl BrokenPromise {
+    const ALL: [BrokenPromise; 4] = [
+        BrokenPromise::Escaped,
+        BrokenPromise::Lost,
+        BrokenPromise::Partial,
+        BrokenPromise::Stuck,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Fault::Through => "through",
-            Fault::Lost => "lost",
-            Fault::Partial => "partial",
-            Fault::Stuck => "stuck",
+            BrokenPromise::Escaped => "through",
+            BrokenPromise::Lost => "lost",
+            BrokenPromise::Partial => "partial",
+            BrokenPromise::Stuck => "stuck",
         }
     }
 }
 
 /// What one attempt showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AttackVerdict {
     Held,
     /// The attempt proves nothing here, for this reason: its control failed, or the documentation
     /// promises nothing about it at this level.
     NotCounted(String),
-    Broken(Fault, String),
+    Broken(BrokenPromise, String),
 }
 
 /// One attempt with its verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    pub family: Family,
+pub struct AttackOutcome {
+    pub family: AttackFamily,
     /// Who and level, or the database.
     pub setting: String,
     pub name: String,
-    pub verdict: Verdict,
+    pub verdict: AttackVerdict,
     /// Arguments of `cargo xtask attack` that repeat this attempt alone.
     pub repeat: String,
 }
@@ -55,41 +60,41 @@ pub struct Outcome {
 /// All outcomes of a run.
 #[derive(Debug, Default)]
 pub struct Tally {
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<AttackOutcome>,
 }
 
 impl Tally {
-    pub fn add(&mut self, outcomes: Vec<Outcome>) {
+    pub fn add(&mut self, outcomes: Vec<AttackOutcome>) {
         self.outcomes.extend(outcomes);
     }
 
     /// Whether no attack succeeded, and something was tried in each family.
     pub fn is_clean(&self) -> bool {
-        self.broken().count() == 0 && self.idle_families().is_empty()
+        self.broken_outcomes().count() == 0 && self.idle_families().is_empty()
     }
 
     /// The families of which no attempt counted: nothing is known about them.
     pub fn idle_families(&self) -> Vec<&'static str> {
-        let mut families: Vec<Family> = Vec::new();
+        let mut families: Vec<AttackFamily> = Vec::new();
         for outcome in &self.outcomes {
             if !families.contains(&outcome.family) {
                 families.push(outcome.family);
             }
         }
-        families.retain(|family| self.distinct(*family) == 0);
-        families.into_iter().map(Family::name).collect()
+        families.retain(|family| self.count_distinct(*family) == 0);
+        families.into_iter().map(AttackFamily::name).collect()
     }
 
-    fn broken(&self) -> impl Iterator<Item = (&Outcome, Fault, &str)> {
+    fn broken_outcomes(&self) -> impl Iterator<Item = (&AttackOutcome, BrokenPromise, &str)> {
         self.outcomes.iter().filter_map(|it| match &it.verdict {
-            Verdict::Broken(fault, detail) => Some((it, *fault, detail.as_str())),
+            AttackVerdict::Broken(fault, detail) => Some((it, *fault, detail.as_str())),
             _ => None,
         })
     }
 
     /// One row for each family and setting, in the order of their first attempts.
     pub fn table(&self) -> String {
-        let mut keys: Vec<(Family, &str)> = Vec::new();
+        let mut keys: Vec<(AttackFamily, &str)> = Vec::new();
         for outcome in &self.outcomes {
             let key = (outcome.family, outcome.setting.as_str());
             if !keys.contains(&key) {
@@ -98,50 +103,49 @@ impl Tally {
         }
         let rows: Vec<Vec<String>> = keys.into_iter().map(|key| self.row(key)).collect();
         let heads = ["family", "setting", "attempts", "not counted"];
-        let heads = [&heads[..], &Fault::ALL.map(Fault::name)].concat();
+        let heads = [&heads[..], &BrokenPromise::ALL.map(BrokenPromise::name)].concat();
         table::render(&heads, &rows)
     }
 
-    fn row(&self, (family, setting): (Family, &str)) -> Vec<String> {
-        let mine = |it: &&Outcome| it.family == family && it.setting == setting;
-        let count = |wanted: &dyn Fn(&Verdict) -> bool| {
+    fn row(&self, (family, setting): (AttackFamily, &str)) -> Vec<String> {
+        let mine = |it: &&AttackOutcome| it.family == family && it.setting == setting;
+        let count = |wanted: &dyn Fn(&AttackVerdict) -> bool| {
             let all = self.outcomes.iter().filter(mine);
             all.filter(|it| wanted(&it.verdict)).count().to_string()
         };
         let mut row = vec![
             family.name().to_owned(),
             setting.to_owned(),
-            count(&|verdict| !matches!(verdict, Verdict::NotCounted(_))),
-            count(&|verdict| matches!(verdict, Verdict::NotCounted(_))),
+            count(&|verdict| !matches!(verdict, AttackVerdict::NotCounted(_))),
+            count(&|verdict| matches!(verdict, AttackVerdict::NotCounted(_))),
         ];
-        for fault in Fault::ALL {
+        for fault in BrokenPromise::ALL {
             row.push(count(
-                &|verdict| matches!(verdict, Verdict::Broken(it, _) if *it == fault),
+                &|verdict| matches!(verdict, AttackVerdict::Broken(it, _) if *it == fault),
             ));
         }
         row
     }
 
     /// How many different attempts counted somewhere.
-    pub fn distinct(&self, family: Family) -> usize {
-        let counted = self
-            .outcomes
-            .iter()
-            .filter(|it| it.family == family && !matches!(it.verdict, Verdict::NotCounted(_)));
+    pub fn count_distinct(&self, family: AttackFamily) -> usize {
+        let counted = self.outcomes.iter().filter(|it| {
+            it.family == family && !matches!(it.verdict, AttackVerdict::NotCounted(_))
+        });
         let names: std::collections::BTreeSet<&str> = counted.map(|it| it.name.as_str()).collect();
         names.len()
     }
 
     /// The attacks that succeeded, each with the command line that repeats it.
     pub fn findings(&self) -> Vec<String> {
-        let found = self.broken().map(|(it, fault, detail)| {
+        let found = self.broken_outcomes().map(|(it, fault, detail)| {
             format!(
                 "{} [{} {}] {}: {}\n    repeat: cargo xtask attack {}",
                 fault.name(),
                 it.family.name(),
                 it.setting,
                 it.name,
-                shortened(detail),
+                shorten(detail),
                 it.repeat,
             )
         });
@@ -152,7 +156,7 @@ impl Tally {
     pub fn not_counted(&self) -> Vec<String> {
         let mut reasons: std::collections::BTreeMap<(&str, &str), Vec<&str>> = Default::default();
         for it in &self.outcomes {
-            if let Verdict::NotCounted(reason) = &it.verdict {
+            if let AttackVerdict::NotCounted(reason) = &it.verdict {
                 let key = (it.setting.as_str(), reason.as_str());
                 reasons.entry(key).or_default().push(&it.name);
             }
@@ -165,7 +169,7 @@ impl Tally {
 }
 
 /// The start of a text, on one line.
-pub fn shortened(text: &str) -> String {
+pub fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(400) {
         Some((end, _)) => format!("{}…", &line[..end]),
@@ -177,9 +181,9 @@ pub fn shortened(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn outcome(setting: &str, name: &str, verdict: Verdict) -> Outcome {
-        Outcome {
-            family: Family::Escapes,
+    fn outcome(setting: &str, name: &str, verdict: AttackVerdict) -> AttackOutcome {
+        AttackOutcome {
+            family: AttackFamily::Escapes,
             setting: setting.into(),
             name: name.into(),
             verdict,
@@ -189,11 +193,15 @@ mod tests {
 
     fn sample() -> Tally {
         let mut tally = Tally::default();
-        let through = Verdict::Broken(Fault::Through, "saw\n  it".into());
+        let through = AttackVerdict::Broken(BrokenPromise::Escaped, "saw\n  it".into());
         tally.add(vec![
-            outcome("root landlock", "mount", Verdict::Held),
+            outcome("root landlock", "mount", AttackVerdict::Held),
             outcome("root landlock", "ptrace", through),
-            outcome("user landlock", "mount", Verdict::NotCounted("no".into())),
+            outcome(
+                "user landlock",
+                "mount",
+                AttackVerdict::NotCounted("no".into()),
+            ),
         ]);
         tally
     }
@@ -206,7 +214,7 @@ family   setting        attempts  not counted  through  lost  partial  stuck
 escapes  root landlock  2         0            1        0     0        0
 escapes  user landlock  0         1            0        0     0        0";
         assert_eq!(sample().table(), expected);
-        assert_eq!(sample().distinct(Family::Escapes), 2);
+        assert_eq!(sample().count_distinct(AttackFamily::Escapes), 2);
         assert!(!sample().is_clean());
     }
 
@@ -221,7 +229,7 @@ escapes  user landlock  0         1            0        0     0        0";
     #[test]
     fn attempts_that_held_are_clean() {
         let mut tally = Tally::default();
-        tally.add(vec![outcome("x", "y", Verdict::Held)]);
+        tally.add(vec![outcome("x", "y", AttackVerdict::Held)]);
         assert!(tally.is_clean());
     }
 }

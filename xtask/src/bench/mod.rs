@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use crate::cluster::Cluster;
+use crate::cluster::PostgresCluster;
 use crate::{environment, files, output, process};
 
 const DEFAULT: [&str; 5] = ["startup", "appends", "plans", "sandboxes", "thinking"];
@@ -30,27 +30,33 @@ pub fn run(arguments: &[String]) -> Result<()> {
     for name in names {
         output::heading(&format!("bench {name}"));
         match name {
-            "startup" => keep(name, &startup::measure()?)?,
-            "build" => keep(name, &build::measure()?)?,
+            "startup" => write_results(name, &startup::measure()?)?,
+            "build" => write_results(name, &build::measure()?)?,
             "plans" | "sandboxes" => {
                 let agents = startup::build()?;
-                program(name, &["--agents".as_ref(), agents.as_os_str()])?;
+                run_bench_program(name, &["--agents".as_ref(), agents.as_os_str()])?;
             }
-            _ => program(name, &[])?,
+            _ => run_bench_program(name, &[])?,
         }
         output::line(&format!("kept in {}", result_path(name).display()));
     }
     Ok(())
 }
 
-/// A program of the proof crate prints for people and writes its results where it is told.
-fn program(name: &str, more: &[&OsStr]) -> Result<()> {
-    let cluster = Cluster::start()?;
+/// A program of `integration-tests` prints for people and writes its results where it is told.
+fn run_bench_program(name: &str, more: &[&OsStr]) -> Result<()> {
+    let cluster = PostgresCluster::start()?;
     let result = result_path(name);
     std::fs::create_dir_all(result.parent().context("a result lies in a folder")?)?;
     process::run(
         process::cargo(&environment::workspace_root())
-            .args(["run", "--release", "--locked", "-p", "cleveragents-proof"])
+            .args([
+                "run",
+                "--release",
+                "--locked",
+                "-p",
+                "cleveragents-integration-tests",
+            ])
             .args(["--bin", &format!("bench-{name}"), "--", "--json"])
             .arg(&result)
             .args(more)
@@ -58,7 +64,7 @@ fn program(name: &str, more: &[&OsStr]) -> Result<()> {
     )
 }
 
-fn keep(name: &str, result: &serde_json::Value) -> Result<()> {
+fn write_results(name: &str, result: &serde_json::Value) -> Result<()> {
     let text = serde_json::to_string_pretty(result)?;
     files::write(&result_path(name), &(text + "\n"))
 }

@@ -17,31 +17,32 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 
 /// How long a value must not change to be taken as final.
-const STILL: Duration = Duration::from_millis(100);
+const STABLE_DURATION: Duration = Duration::from_millis(100);
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The most resident memory the program had before its first output, in KiB.
 pub fn memory_kib(program: &Path, arguments: &[&str]) -> Result<u64> {
     let (reader, writer) = std::io::pipe()?;
-    let plug = Plug::insert(writer.try_clone()?);
-    settled(|| Some(plug.written.load(Ordering::Relaxed))).context("cannot fill a pipe")?;
+    let plug = PipeBlocker::start(writer.try_clone()?);
+    wait_until_stable(|| Some(plug.written.load(Ordering::Relaxed)))
+        .context("cannot fill a pipe")?;
 
     let mut command = process::command(program);
     command.args(arguments).stdin(Stdio::null());
     let mut child = command.stdout(writer).stderr(Stdio::null()).spawn()?;
     let status = format!("/proc/{}/status", child.id());
-    let peak = settled(|| high_water_mark(&std::fs::read_to_string(&status).ok()?));
+    let peak = wait_until_stable(|| high_water_mark(&std::fs::read_to_string(&status).ok()?));
 
     command.stdout(Stdio::null());
-    plug.pull(reader)?;
+    plug.release(reader)?;
     if !child.wait()?.success() {
-        bail!("`{}` failed", process::shown(&command));
+        bail!("`{}` failed", process::command_line(&command));
     }
     peak.context("the program ended before its memory could be read: did it print nothing?")
 }
 
 /// The value once it has stopped changing; `None` if it never does.
-fn settled<T: PartialEq>(mut value: impl FnMut() -> Option<T>) -> Option<T> {
+fn wait_until_stable<T: PartialEq>(mut value: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + LIMIT;
     let mut last = value();
     let mut since = Instant::now();
@@ -51,7 +52,7 @@ fn settled<T: PartialEq>(mut value: impl FnMut() -> Option<T>) -> Option<T> {
         if now != last {
             last = now;
             since = Instant::now();
-        } else if since.elapsed() >= STILL {
+        } else if since.elapsed() >= STABLE_DURATION {
             return last;
         }
     }
@@ -64,14 +65,14 @@ fn high_water_mark(status: &str) -> Option<u64> {
 }
 
 /// A thread that keeps a pipe full until told to stop.
-struct Plug {
+struct PipeBlocker {
     written: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
-impl Plug {
-    fn insert(mut writer: PipeWriter) -> Plug {
+impl PipeBlocker {
+    fn start(mut writer: PipeWriter) -> PipeBlocker {
         let written = Arc::new(AtomicUsize::new(0));
         let stop = Arc::new(AtomicBool::new(false));
         let (count, ended) = (Arc::clone(&written), Arc::clone(&stop));
@@ -80,7 +81,7 @@ impl Plug {
                 count.fetch_add(512, Ordering::Relaxed);
             }
         });
-        Plug {
+        PipeBlocker {
             written,
             stop,
             thread,
@@ -88,7 +89,7 @@ impl Plug {
     }
 
     /// Lets everything through until the last writer is gone.
-    fn pull(self, mut reader: PipeReader) -> Result<()> {
+    fn release(self, mut reader: PipeReader) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         reader.read_to_end(&mut Vec::new())?;
         match self.thread.join() {

@@ -25,7 +25,10 @@ pub fn measure() -> Result<Value> {
         ours.push(time(agents, "version")?);
         theirs.push(time(git, "--version")?);
     }
-    let (ours, theirs) = (Spread::of(ours), Spread::of(theirs));
+    let (ours, theirs) = (
+        TimingSpread::from_times(ours),
+        TimingSpread::from_times(theirs),
+    );
     let ratio = ours.median.as_secs_f64() / theirs.median.as_secs_f64();
     let most = peak::memory_kib(agents, &["version"])?;
 
@@ -66,26 +69,26 @@ fn time(program: &Path, argument: &str) -> Result<Duration> {
     let status = command.status()?;
     let taken = begun.elapsed();
     if !status.success() {
-        bail!("`{}` failed: {status}", process::shown(&command));
+        bail!("`{}` failed: {status}", process::command_line(&command));
     }
     Ok(taken)
 }
 
 /// The middle and the slow end of many times.
 #[derive(Debug, PartialEq, Eq)]
-struct Spread {
+struct TimingSpread {
     median: Duration,
     p95: Duration,
 }
 
-impl Spread {
-    fn of(mut times: Vec<Duration>) -> Spread {
+impl TimingSpread {
+    fn from_times(mut times: Vec<Duration>) -> TimingSpread {
         times.sort();
         let at = |part: usize| {
             let index = (times.len() * part / 100).min(times.len().saturating_sub(1));
             times.get(index).copied().unwrap_or_default()
         };
-        Spread {
+        TimingSpread {
             median: at(50),
             p95: at(95),
         }
@@ -110,10 +113,10 @@ mod tests {
     #[test]
     fn the_spread_of_a_hundred() {
         let times = (1..=100).rev().map(Duration::from_millis).collect();
-        let expected = Spread {
+        let expected = TimingSpread {
             median: Duration::from_millis(51),
             p95: Duration::from_millis(96),
         };
-        assert_eq!(Spread::of(times), expected);
+        assert_eq!(TimingSpread::from_times(times), expected);
     }
 }

@@ -11,23 +11,23 @@ use crate::{environment, process};
 
 /// Who owns and runs the cluster.
 #[derive(Debug)]
-pub struct Account {
+pub struct ClusterAccount {
     pub name: String,
     /// User and group to change to; `None` when we already are that user.
     ids: Option<(u32, u32)>,
 }
 
 /// Ourselves, unless we are root: then `postgres` or `nobody`.
-pub fn unprivileged() -> Result<Account> {
+pub fn unprivileged() -> Result<ClusterAccount> {
     if !environment::is_root() {
-        return Ok(Account {
+        return Ok(ClusterAccount {
             name: "this user".into(),
             ids: None,
         });
     }
     for name in ["postgres", "nobody"] {
         if let (Ok(user), Ok(group)) = (id("-u", name), id("-g", name)) {
-            return Ok(Account {
+            return Ok(ClusterAccount {
                 name: name.into(),
                 ids: Some((user, group)),
             });
@@ -39,7 +39,7 @@ pub fn unprivileged() -> Result<Account> {
     )
 }
 
-impl Account {
+impl ClusterAccount {
     /// A program that will run as this account.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         match self.prefix().split_first() {
@@ -67,7 +67,7 @@ impl Account {
     }
 
     /// Makes this account the owner of `path`.
-    pub fn give(&self, path: &Path) -> Result<()> {
+    pub fn give_ownership(&self, path: &Path) -> Result<()> {
         let Some((user, group)) = self.ids else {
             return Ok(());
         };

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::account::Account;
+use super::account::ClusterAccount;
 use crate::{files, process};
 
 const NEW_KEY: [&str; 5] = [
@@ -26,7 +26,7 @@ subjectAltName=DNS:localhost,IP:127.0.0.1
 ";
 
 /// Puts `ca.pem` into `folder`, and `server.crt` with `server.key` into the account's `home`.
-pub fn make(folder: &Path, home: &Path, account: &Account) -> Result<()> {
+pub fn create(folder: &Path, home: &Path, account: &ClusterAccount) -> Result<()> {
     let openssl = || -> Command {
         let mut command = account.command("openssl");
         command.current_dir(home);

@@ -2,7 +2,7 @@
 //!
 //! It must leave nothing behind, however xtask ends. A small guard process therefore waits for the end of a
 //! pipe only xtask holds, then stops the cluster and removes the folder; success, failure and `kill -9` take
-//! that same path. Start at [`Cluster::start`]; `packages` brings the programs, `account` picks the
+//! that same path. Start at [`PostgresCluster::start`]; `packages` brings the programs, `account` picks the
 //! unprivileged user, `script` writes the control script tests use.
 
 pub mod account;
@@ -19,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result};
 
 use crate::{files, output, process};
-use account::Account;
+use account::ClusterAccount;
 use packages::Programs;
 
 /// Names under which the tests find the cluster.
@@ -37,20 +37,20 @@ const START_ATTEMPTS: usize = 3;
 
 /// A running cluster; dropping it stops it and removes its folder.
 #[derive(Debug)]
-pub struct Cluster {
+pub struct PostgresCluster {
     folder: PathBuf,
     password: String,
     port: u16,
     guard: Child,
 }
 
-impl Cluster {
+impl PostgresCluster {
     /// Installs what is missing, then starts a fresh cluster that accepts connections.
-    pub fn start() -> Result<Cluster> {
+    pub fn start() -> Result<PostgresCluster> {
         let programs = packages::ensure()?;
         let account = account::unprivileged()?;
         let folder = make_folder(&account)?;
-        let mut cluster = Cluster {
+        let mut cluster = PostgresCluster {
             guard: start_guard(&folder)?,
             folder,
             password: random_password()?,
@@ -101,13 +101,13 @@ impl Cluster {
         &self.folder
     }
 
-    fn set_up(&mut self, programs: &Programs, account: &Account) -> Result<()> {
+    fn set_up(&mut self, programs: &Programs, account: &ClusterAccount) -> Result<()> {
         let home = self.folder.join("home");
         std::fs::create_dir(&home)?;
         files::set_mode(&home, 0o700)?;
-        account.give(&home)?;
+        account.give_ownership(&home)?;
 
-        certificate::make(&self.folder, &home, account)?;
+        certificate::create(&self.folder, &home, account)?;
         self.initialise(programs, account, &home)?;
         let script = script::text(&programs.postgres, account, &home);
         files::write_script(&self.control(), &script)?;
@@ -115,11 +115,11 @@ impl Cluster {
         self.create_database(programs, account, &home)
     }
 
-    fn initialise(&self, programs: &Programs, account: &Account, home: &Path) -> Result<()> {
+    fn initialise(&self, programs: &Programs, account: &ClusterAccount, home: &Path) -> Result<()> {
         let password_file = self.folder.join("password");
         files::write(&password_file, &self.password)?;
         files::set_mode(&password_file, 0o600)?;
-        account.give(&password_file)?;
+        account.give_ownership(&password_file)?;
         process::capture(
             account
                 .command(programs.postgres.join("initdb"))
@@ -134,13 +134,13 @@ impl Cluster {
     }
 
     /// A port seen free may be taken a moment later, so another is tried.
-    fn listen(&mut self, account: &Account, home: &Path) -> Result<()> {
+    fn listen(&mut self, account: &ClusterAccount, home: &Path) -> Result<()> {
         let mut attempt = 1;
         loop {
             self.port = free_port()?;
             let settings = home.join("data/postgresql.auto.conf");
             files::write(&settings, &script::settings(self.port, home))?;
-            account.give(&settings)?;
+            account.give_ownership(&settings)?;
             match process::capture(process::command(self.control()).arg("start")) {
                 Ok(_) => return Ok(()),
                 Err(_) if attempt < START_ATTEMPTS => attempt += 1,
@@ -149,7 +149,12 @@ impl Cluster {
         }
     }
 
-    fn create_database(&self, programs: &Programs, account: &Account, home: &Path) -> Result<()> {
+    fn create_database(
+        &self,
+        programs: &Programs,
+        account: &ClusterAccount,
+        home: &Path,
+    ) -> Result<()> {
         process::capture(
             account
                 .command(programs.postgres.join("createdb"))
@@ -163,7 +168,7 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for PostgresCluster {
     fn drop(&mut self) {
         drop(self.guard.stdin.take());
         if let Err(error) = self.guard.wait() {
@@ -174,7 +179,7 @@ impl Drop for Cluster {
 }
 
 /// The account must be able to reach the folder; a private temporary folder of root's is of no use to it.
-fn make_folder(account: &Account) -> Result<PathBuf> {
+fn make_folder(account: &ClusterAccount) -> Result<PathBuf> {
     let preferred = std::env::temp_dir();
     let parent = match account.can_enter(&preferred) {
         true => preferred,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::account::Account;
+use super::account::ClusterAccount;
 
 /// What differs from PostgreSQL's defaults. `fsync` stays on: durability is what the tests are about.
 pub fn settings(port: u16, home: &Path) -> String {
@@ -23,7 +23,7 @@ logging_collector = off
 }
 
 /// The script with the verbs `start`, `stop`, `restart`, `kill` and, for the guard, `discard`.
-pub fn text(programs: &Path, account: &Account, home: &Path) -> String {
+pub fn text(programs: &Path, account: &ClusterAccount, home: &Path) -> String {
     let prefix = account.prefix().join(" ");
     let head = format!(
         "#!/bin/sh

@@ -22,13 +22,13 @@ pub struct Mutant {
     /// Arguments of `cargo test`; every one must go red.
     tests: Vec<String>,
     #[serde(rename = "edit")]
-    pub edits: Vec<Edit>,
+    pub edits: Vec<MutantEdit>,
 }
 
 /// One piece of one file, and what stands there instead.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Edit {
+pub struct MutantEdit {
     /// Relative to the workspace.
     pub file: PathBuf,
     pub find: String,
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_file_is_read() {
         let header = "guard = 'version check'\nwhy = 'a stale write must not win'\n\
-                      tests = ['-p proof --test contract plans::sqlite', '-p store']\n";
+                      tests = ['-p integration-tests --test contract plans::sqlite', '-p store']\n";
         let mutant = parsed(header).unwrap();
         assert_eq!(mutant.name, "version-check");
         assert_eq!(mutant.guard, "version check");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_must_say_guard_and_tests() {
+    fn a_file_needs_guard_and_tests() {
         for header in [
             "guard = 'g'\n",
             "tests = ['-p x']\n",

@@ -5,20 +5,20 @@ use std::fmt;
 /// Replaces the one place in `source` that reads like `find`.
 ///
 /// Whitespace does not count, nor does a comma before a closing bracket: `rustfmt` moves both when a name grows.
-pub fn replace(source: &str, find: &str, replace: &str) -> Result<String, Mismatch> {
+pub fn replace(source: &str, find: &str, replace: &str) -> Result<String, EditMismatch> {
     let text = significant(source);
     let wanted: Vec<char> = significant(find).into_iter().map(|it| it.1).collect();
     if wanted.is_empty() {
-        return Err(Mismatch::Nothing);
+        return Err(EditMismatch::EmptyPattern);
     }
     let is_here =
         |window: &[(usize, char)]| window.iter().map(|it| it.1).eq(wanted.iter().copied());
     let mut matches = text.windows(wanted.len()).filter(|window| is_here(window));
     let Some(found) = matches.next() else {
-        return Err(Mismatch::Absent);
+        return Err(EditMismatch::Absent);
     };
     if matches.next().is_some() {
-        return Err(Mismatch::Ambiguous);
+        return Err(EditMismatch::Ambiguous);
     }
     let (first, last) = (found[0].0, found[found.len() - 1]);
     let end = last.0 + last.1.len_utf8();
@@ -32,18 +32,18 @@ pub fn replace(source: &str, find: &str, replace: &str) -> Result<String, Mismat
 
 /// Why a piece of source was not replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mismatch {
-    Nothing,
+pub enum EditMismatch {
+    EmptyPattern,
     Absent,
     Ambiguous,
 }
 
-impl fmt::Display for Mismatch {
+impl fmt::Display for EditMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Mismatch::Nothing => "`find` is empty",
-            Mismatch::Absent => "`find` is not in the file",
-            Mismatch::Ambiguous => "`find` is in the file more than once",
+            EditMismatch::EmptyPattern => "`find` is empty",
+            EditMismatch::Absent => "`find` is not in the file",
+            EditMismatch::Ambiguous => "`find` is in the file more than once",
         })
     }
 }
@@ -72,11 +72,11 @@ mod tests {
     }
 
     #[test]
-    fn the_text_must_be_there_once() {
+    fn the_text_must_occur_once() {
         for (find, expected) in [
-            ("x", Mismatch::Absent),
-            ("a", Mismatch::Ambiguous),
-            (" \n", Mismatch::Nothing),
+            ("x", EditMismatch::Absent),
+            ("a", EditMismatch::Ambiguous),
+            (" \n", EditMismatch::EmptyPattern),
         ] {
             assert_eq!(replace("a(b); a(c);", find, "d"), Err(expected), "{find}");
         }

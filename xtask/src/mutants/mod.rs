@@ -1,7 +1,7 @@
 //! `cargo xtask mutants`: takes each guard away and shows that the tests notice.
 //!
 //! A mutant is a file in `mutants/` saying which guard goes, by which edits, and which tests must go red.
-//! The work tree is copied once and only the copy is ever edited. Start at [`Workshop::judge_all`]; `definition`
+//! The work tree is copied once and only the copy is ever edited. Start at [`MutantRunner::run_all`]; `definition`
 //! reads the files, `edit` finds the place, `tree` keeps the copy, `trial` runs the tests.
 
 pub mod definition;
@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::cluster::Cluster;
+use crate::cluster::PostgresCluster;
 use crate::{environment, output, table};
 use definition::Mutant;
-use tree::Copy;
+use tree::TreeCopy;
 
 /// Where the mutants are, relative to the workspace.
 pub const FOLDER: &str = "mutants";
@@ -29,15 +29,15 @@ const USAGE: &str = "usage: cargo xtask mutants [NAME…] [--list] [--share=PART
 
 /// One of several parts of the mutants, counted from 1, so that a run need not judge all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
+pub struct MutantShare {
     part: usize,
     parts: usize,
 }
 
-impl Share {
+impl MutantShare {
     /// The part whose turn it is at this commit: after as many commits as there are parts every
     /// mutant was judged.
-    pub fn in_turn(commits: usize, parts: usize) -> Self {
+    pub fn for_commit(commits: usize, parts: usize) -> Self {
         let parts = parts.max(1);
         Self {
             part: commits % parts + 1,
@@ -53,14 +53,14 @@ impl Share {
 
     /// Every so manieth, so that neighbours by name, which are often of one kind, are in different
     /// parts.
-    fn of<T>(self, all: Vec<T>) -> Vec<T> {
+    fn select<T>(self, all: Vec<T>) -> Vec<T> {
         let is_in = |(index, _): &(usize, T)| index % self.parts == self.part - 1;
         let mine = all.into_iter().enumerate().filter(is_in);
         mine.map(|(_, one)| one).collect()
     }
 }
 
-impl std::fmt::Display for Share {
+impl std::fmt::Display for MutantShare {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "--share={}/{}", self.part, self.parts)
     }
@@ -77,7 +77,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         match (flag.as_str(), flag.strip_prefix("--share=")) {
             ("--list", _) => is_listing = true,
             (_, Some(text)) => {
-                let parsed = Share::parse(text);
+                let parsed = MutantShare::parse(text);
                 share = Some(parsed.with_context(|| format!("`{flag}` is no share; {USAGE}"))?);
             }
             _ => bail!("unknown option `{flag}`; {USAGE}"),
@@ -87,7 +87,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let all = definition::select(definition::read_all(&root.join(FOLDER))?, &names)?;
     let number = all.len();
     let mutants = match share {
-        Some(share) => share.of(all),
+        Some(share) => share.select(all),
         None => all,
     };
     if let Some(share) = share {
@@ -100,58 +100,58 @@ pub fn run(arguments: &[String]) -> Result<()> {
 
     let workplace = root.join("target/mutants");
     let _alone = lock(&workplace)?;
-    let cluster = Cluster::start()?;
+    let cluster = PostgresCluster::start()?;
     let mut variables = cluster.variables();
     let trials = environment::variable(environment::TRIALS);
     variables.push((
         environment::TRIALS.into(),
         trials.unwrap_or_else(|| EVERYDAY_TRIALS.into()),
     ));
-    let workshop = Workshop {
+    let workshop = MutantRunner {
         source: root,
         tree: workplace.join("tree"),
         target: workplace.join("target"),
         variables,
         limit: Duration::from_mins(2),
     };
-    let verdicts = workshop.judge_all(&mutants)?;
+    let verdicts = workshop.run_all(&mutants)?;
     output::heading("mutants");
     output::line(&verdict_table(&mutants, &verdicts));
-    conclude(&mutants, &verdicts)
+    check_verdicts(&mutants, &verdicts)
 }
 
 /// How a mutant fared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum MutantVerdict {
     Caught,
     Survived(String),
     DoesNotApply(String),
     DoesNotBuild(String),
 }
 
-impl Verdict {
-    fn word(&self) -> &'static str {
+impl MutantVerdict {
+    fn label(&self) -> &'static str {
         match self {
-            Verdict::Caught => "caught",
-            Verdict::Survived(_) => "SURVIVED",
-            Verdict::DoesNotApply(_) => "does not apply",
-            Verdict::DoesNotBuild(_) => "does not build",
+            MutantVerdict::Caught => "caught",
+            MutantVerdict::Survived(_) => "SURVIVED",
+            MutantVerdict::DoesNotApply(_) => "does not apply",
+            MutantVerdict::DoesNotBuild(_) => "does not build",
         }
     }
 
     /// Why it was not caught and what to do; `None` if it was.
-    fn complaint(&self) -> Option<String> {
+    fn failure_message(&self) -> Option<String> {
         let (advice, details) = match self {
-            Verdict::Caught => return None,
-            Verdict::Survived(text) => (
+            MutantVerdict::Caught => return None,
+            MutantVerdict::Survived(text) => (
                 "the expected tests stayed green without the guard: strengthen them",
                 text,
             ),
-            Verdict::DoesNotApply(text) => (
+            MutantVerdict::DoesNotApply(text) => (
                 "the source has moved on: put the text that stands there now into `find` and `replace`",
                 text,
             ),
-            Verdict::DoesNotBuild(text) => (
+            MutantVerdict::DoesNotBuild(text) => (
                 "the mutated source must compile, or it shows nothing: mend `replace`",
                 text,
             ),
@@ -162,7 +162,7 @@ impl Verdict {
 
 /// Where mutants are tried.
 #[derive(Debug)]
-pub struct Workshop {
+pub struct MutantRunner {
     /// The work tree to copy; never changed.
     pub source: PathBuf,
     pub tree: PathBuf,
@@ -173,26 +173,26 @@ pub struct Workshop {
     pub limit: Duration,
 }
 
-impl Workshop {
+impl MutantRunner {
     /// Shows that the expected tests are green, then that each mutant turns its own red.
-    pub fn judge_all(&self, mutants: &[Mutant]) -> Result<Vec<Verdict>> {
+    pub fn run_all(&self, mutants: &[Mutant]) -> Result<Vec<MutantVerdict>> {
         output::heading("the tests on the unchanged source");
-        let copy = Copy::refresh(&self.source, &self.tree)?;
-        self.show_green(mutants)?;
+        let copy = TreeCopy::refresh(&self.source, &self.tree)?;
+        self.check_tests_pass(mutants)?;
         let mut verdicts = Vec::new();
         for mutant in mutants {
             output::line(&format!("{}: takes away {}", mutant.name, mutant.guard));
-            let verdict = self.judge(&copy, mutant)?;
-            output::line(&format!("{}: {}", mutant.name, verdict.word()));
+            let verdict = self.run_mutant(&copy, mutant)?;
+            output::line(&format!("{}: {}", mutant.name, verdict.label()));
             verdicts.push(verdict);
         }
         Ok(verdicts)
     }
 
-    fn judge(&self, copy: &Copy, mutant: &Mutant) -> Result<Verdict> {
+    fn run_mutant(&self, copy: &TreeCopy, mutant: &Mutant) -> Result<MutantVerdict> {
         let changed = match mutant.changed_files(&self.source) {
             Ok(changed) => changed,
-            Err(error) => return Ok(Verdict::DoesNotApply(format!("{error:#}"))),
+            Err(error) => return Ok(MutantVerdict::DoesNotApply(format!("{error:#}"))),
         };
         copy.write(&changed)?;
         let verdict = self.try_mutant(mutant);
@@ -207,9 +207,9 @@ impl Workshop {
 }
 
 /// Two runs would edit the same copy.
-fn lock(workplace: &std::path::Path) -> Result<File> {
-    std::fs::create_dir_all(workplace)?;
-    let file = File::create(workplace.join("lock"))?;
+fn lock(folder: &std::path::Path) -> Result<File> {
+    std::fs::create_dir_all(folder)?;
+    let file = File::create(folder.join("lock"))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
@@ -234,7 +234,7 @@ fn listing(mutants: &[Mutant]) -> String {
     table::render(&["name", "guard", "expected to go red"], &rows)
 }
 
-fn verdict_table(mutants: &[Mutant], verdicts: &[Verdict]) -> String {
+fn verdict_table(mutants: &[Mutant], verdicts: &[MutantVerdict]) -> String {
     let rows: Vec<Vec<String>> = mutants
         .iter()
         .zip(verdicts)
@@ -242,19 +242,19 @@ fn verdict_table(mutants: &[Mutant], verdicts: &[Verdict]) -> String {
             vec![
                 mutant.name.clone(),
                 mutant.guard.clone(),
-                verdict.word().into(),
+                verdict.label().into(),
             ]
         })
         .collect();
     table::render(&["name", "guard", "result"], &rows)
 }
 
-fn conclude(mutants: &[Mutant], verdicts: &[Verdict]) -> Result<()> {
+fn check_verdicts(mutants: &[Mutant], verdicts: &[MutantVerdict]) -> Result<()> {
     let complaints: Vec<String> = mutants
         .iter()
         .zip(verdicts)
         .filter_map(|(mutant, verdict)| {
-            let complaint = verdict.complaint()?;
+            let complaint = verdict.failure_message()?;
             Some(format!("\n{FOLDER}/{}.toml: {complaint}", mutant.name))
         })
         .collect();
@@ -274,10 +274,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shares_of_as_many_commits_as_there_are_parts_are_everything() {
+    fn consecutive_shares_cover_all_mutants() {
         for parts in 1..6 {
             let mut judged: Vec<usize> = (100..100 + parts)
-                .flat_map(|commits| Share::in_turn(commits, parts).of((0..23).collect()))
+                .flat_map(|commits| {
+                    MutantShare::for_commit(commits, parts).select((0..23).collect())
+                })
                 .collect();
             judged.sort_unstable();
             assert_eq!(judged, (0..23).collect::<Vec<_>>(), "{parts} parts");
@@ -286,11 +288,11 @@ mod tests {
 
     #[test]
     fn a_share_reads_back() {
-        let share = Share::in_turn(4, 3);
+        let share = MutantShare::for_commit(4, 3);
         assert_eq!(share.to_string(), "--share=2/3");
-        assert_eq!(Share::parse("2/3"), Some(share));
+        assert_eq!(MutantShare::parse("2/3"), Some(share));
         for wrong in ["", "2", "0/3", "4/3", "1/0", "a/b"] {
-            assert_eq!(Share::parse(wrong), None, "{wrong}");
+            assert_eq!(MutantShare::parse(wrong), None, "{wrong}");
         }
     }
 }

@@ -10,13 +10,13 @@ use crate::{files, process};
 
 /// A copy of everything git tracks or would track.
 #[derive(Debug)]
-pub struct Copy {
+pub struct TreeCopy {
     tree: PathBuf,
 }
 
-impl Copy {
+impl TreeCopy {
     /// Makes `tree` equal to `source`. Files already equal keep their time stamps, so builds stay incremental.
-    pub fn refresh(source: &Path, tree: &Path) -> Result<Copy> {
+    pub fn refresh(source: &Path, tree: &Path) -> Result<TreeCopy> {
         let wanted = listed_files(source)?;
         fs::create_dir_all(tree)?;
         for path in present_files(tree, Path::new(""))? {
@@ -28,7 +28,7 @@ impl Copy {
             copy_if_different(&source.join(path), &tree.join(path))
                 .with_context(|| format!("cannot copy {}", path.display()))?;
         }
-        Ok(Copy {
+        Ok(TreeCopy {
             tree: tree.to_path_buf(),
         })
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::definition::Mutant;
-use super::{Verdict, Workshop};
-use crate::process::{self, Ended};
-use crate::report::{Outcome, Report};
+use super::{MutantRunner, MutantVerdict};
+use crate::process::{self, CollectedOutput};
+use crate::report::{TestOutcome, TestReport};
 
 /// A build may take its time on a small machine; this only ends one that is stuck.
 const BUILD_LIMIT: Duration = Duration::from_mins(20);
@@ -29,34 +29,34 @@ const OPTIONS_WITH_VALUE: [&str; 8] = [
     "--exclude",
 ];
 
-impl Workshop {
+impl MutantRunner {
     /// Runs every expected test once, those of the same binary together; each must exist and pass.
-    pub(super) fn show_green(&self, mutants: &[Mutant]) -> Result<()> {
+    pub(super) fn check_tests_pass(&self, mutants: &[Mutant]) -> Result<()> {
         let expected = mutants.iter().flat_map(Mutant::tests);
-        for (target, filters) in grouped(expected) {
+        for (target, filters) in group_tests(expected) {
             let mut arguments = target.clone();
             arguments.push("--".into());
             arguments.extend(filters.iter().cloned());
             let shown = arguments.join(" ");
-            if let Built::No(text) = self.build(&target)? {
+            if let BuildOutcome::Failed(text) = self.build(&target)? {
                 bail!("`cargo test {shown}` does not build on the unchanged source:\n{text}");
             }
             // All tests of the run share one limit, so each mutant contributes its own.
             let limit = self.limit * u32::try_from(mutants.len().max(1))?;
             let text = match process::collect_within(&mut self.cargo_test(&arguments), limit)? {
-                Ended::Exited {
+                CollectedOutput::Exited {
                     success: true,
                     text,
                 } => text,
-                Ended::Exited { text, .. } | Ended::TimedOut { text } => {
+                CollectedOutput::Exited { text, .. } | CollectedOutput::TimedOut { text } => {
                     bail!(
                         "`cargo test {shown}` must be green on the unchanged source:\n{}",
                         tail(&text)
                     )
                 }
             };
-            let report = Report::parse(&text);
-            if let Some(missing) = unmatched(&report, &filters) {
+            let report = TestReport::parse(&text);
+            if let Some(missing) = find_unmatched_filter(&report, &filters) {
                 bail!("no test matches `{missing}` in `cargo test {shown}`: mend `tests`");
             }
         }
@@ -64,34 +64,36 @@ impl Workshop {
     }
 
     /// Runs the tests of a mutant whose edits are in the copy.
-    pub(super) fn try_mutant(&self, mutant: &Mutant) -> Result<Verdict> {
+    pub(super) fn try_mutant(&self, mutant: &Mutant) -> Result<MutantVerdict> {
         for arguments in &mutant.tests() {
-            if let Built::No(text) = self.build(arguments)? {
-                return Ok(Verdict::DoesNotBuild(text));
+            if let BuildOutcome::Failed(text) = self.build(arguments)? {
+                return Ok(MutantVerdict::DoesNotBuild(text));
             }
             match process::collect_within(&mut self.cargo_test(arguments), self.limit)? {
-                Ended::Exited {
+                CollectedOutput::Exited {
                     success: true,
                     text,
                 } => {
                     let shown = arguments.join(" ");
-                    return Ok(Verdict::Survived(format!("{shown}\n{}", tail(&text))));
+                    return Ok(MutantVerdict::Survived(format!("{shown}\n{}", tail(&text))));
                 }
                 // Without its guard a test may wait for ever: it did not pass.
-                Ended::Exited { .. } | Ended::TimedOut { .. } => {}
+                CollectedOutput::Exited { .. } | CollectedOutput::TimedOut { .. } => {}
             }
         }
-        Ok(Verdict::Caught)
+        Ok(MutantVerdict::Caught)
     }
 
     /// Building apart tells a source that does not compile from a test that goes red.
-    fn build(&self, arguments: &[String]) -> Result<Built> {
+    fn build(&self, arguments: &[String]) -> Result<BuildOutcome> {
         let mut with_no_run = vec!["--no-run".to_owned()];
         with_no_run.extend_from_slice(arguments);
         let ended = process::collect_within(&mut self.cargo_test(&with_no_run), BUILD_LIMIT)?;
         Ok(match ended {
-            Ended::Exited { success: true, .. } => Built::Yes,
-            Ended::Exited { text, .. } | Ended::TimedOut { text } => Built::No(tail(&text)),
+            CollectedOutput::Exited { success: true, .. } => BuildOutcome::Succeeded,
+            CollectedOutput::Exited { text, .. } | CollectedOutput::TimedOut { text } => {
+                BuildOutcome::Failed(tail(&text))
+            }
         })
     }
 
@@ -109,18 +111,18 @@ impl Workshop {
     }
 }
 
-enum Built {
-    Yes,
-    No(String),
+enum BuildOutcome {
+    Succeeded,
+    Failed(String),
 }
 
 /// What is built, and the test names asked of it.
-type Groups = BTreeMap<Vec<String>, Vec<String>>;
+type TestGroups = BTreeMap<Vec<String>, Vec<String>>;
 
-fn grouped(expected: impl Iterator<Item = Vec<String>>) -> Groups {
-    let mut groups = Groups::new();
+fn group_tests(expected: impl Iterator<Item = Vec<String>>) -> TestGroups {
+    let mut groups = TestGroups::new();
     for arguments in expected {
-        let (target, filters) = split(&arguments);
+        let (target, filters) = split_arguments(&arguments);
         let group = groups.entry(target).or_default();
         for filter in filters {
             if !group.contains(&filter) {
@@ -132,7 +134,7 @@ fn grouped(expected: impl Iterator<Item = Vec<String>>) -> Groups {
 }
 
 /// Takes the arguments of `cargo test` apart: what to build, and what goes to the test program.
-fn split(arguments: &[String]) -> (Vec<String>, Vec<String>) {
+fn split_arguments(arguments: &[String]) -> (Vec<String>, Vec<String>) {
     let mut target = Vec::new();
     let mut filters = Vec::new();
     let mut words = arguments.iter();
@@ -151,12 +153,12 @@ fn split(arguments: &[String]) -> (Vec<String>, Vec<String>) {
     (target, filters)
 }
 
-fn unmatched<'a>(report: &Report, filters: &'a [String]) -> Option<&'a String> {
+fn find_unmatched_filter<'a>(report: &TestReport, filters: &'a [String]) -> Option<&'a String> {
     filters.iter().find(|filter| {
         let names_tests = !filter.starts_with('-');
         names_tests
             && !report
-                .paths(Outcome::Passed)
+                .paths(TestOutcome::Passed)
                 .any(|path| path.contains(filter.as_str()))
     })
 }
@@ -177,14 +179,14 @@ mod tests {
     #[test]
     fn tests_of_one_binary_run_together() {
         let expected = [
-            words("-p proof --test contract plans::sqlite"),
-            words("-p proof --test contract runs::sqlite"),
-            words("-p proof --test contract runs::sqlite"),
+            words("-p integration-tests --test contract plans::sqlite"),
+            words("-p integration-tests --test contract runs::sqlite"),
+            words("-p integration-tests --test contract runs::sqlite"),
             words("-p store --lib -- --exact name::tests::reads"),
         ];
-        let groups = grouped(expected.into_iter());
+        let groups = group_tests(expected.into_iter());
         assert_eq!(
-            groups[&words("-p proof --test contract")],
+            groups[&words("-p integration-tests --test contract")],
             words("plans::sqlite runs::sqlite")
         );
         assert_eq!(
@@ -194,11 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_without_a_test_is_seen() {
-        let report = Report::parse("test plans::sqlite::stale ... ok");
-        assert_eq!(unmatched(&report, &words("plans::sqlite")), None);
+    fn a_filter_without_a_test_is_found() {
+        let report = TestReport::parse("test plans::sqlite::stale ... ok");
         assert_eq!(
-            unmatched(&report, &words("--exact plans::postgres")),
+            find_unmatched_filter(&report, &words("plans::sqlite")),
+            None
+        );
+        assert_eq!(
+            find_unmatched_filter(&report, &words("--exact plans::postgres")),
             Some(&"plans::postgres".to_owned())
         );
     }

@@ -2,13 +2,13 @@
 //!
 //! A temporary home, a real git repository, real commands on a real (pseudo-)terminal; what they
 //! print becomes an SVG without fonts or scripts. Ids and times are replaced by fixed ones of the
-//! same width, so that the same program gives the same pictures. Start reading at [`run`]: `scene`
-//! is what is photographed, `terminal` runs a command, `screen` reads what it printed, `steady`
+//! same width, so that the same program gives the same pictures. Start reading at [`run`]: `picture_fixture`
+//! is what is photographed, `terminal` runs a command, `screen` reads what it printed, `normalizer`
 //! takes away what differs from time to time, `svg` draws.
 
-mod scene;
+pub mod normalizer;
+mod picture_fixture;
 pub mod screen;
-pub mod steady;
 pub mod svg;
 mod terminal;
 
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use crate::{environment, files, output, process};
-use scene::Scene;
+use picture_fixture::PictureFixture;
 use svg::Picture;
 
 /// Where the pictures are, relative to the workspace.
@@ -28,16 +28,16 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let folder = environment::workspace_root().join(FOLDER);
     match words[..] {
-        [] => write(&folder, &taken()?),
-        ["--check"] => compare(&folder, &taken()?),
+        [] => write(&folder, &render_pictures()?),
+        ["--check"] => compare(&folder, &render_pictures()?),
         _ => bail!("usage: cargo xtask pictures [--check]"),
     }
 }
 
 /// Every picture of the documents, by the name of its file.
-fn taken() -> Result<Vec<(&'static str, String)>> {
+fn render_pictures() -> Result<Vec<(&'static str, String)>> {
     let (program, story) = build()?;
-    let scene = Scene::set(&program, &story)?;
+    let scene = PictureFixture::create(&program, &story)?;
     let pictures = scene.pictures()?;
     let drawn = |(name, picture): (&'static str, Picture)| (name, picture.draw());
     Ok(pictures.into_iter().map(drawn).collect())
@@ -48,7 +48,7 @@ fn build() -> Result<(PathBuf, PathBuf)> {
     let root = environment::workspace_root();
     for target in [
         ["-p", "cleveragents-cli", "--bin", "agents"],
-        ["-p", "cleveragents-proof", "--example", "story"],
+        ["-p", "cleveragents-integration-tests", "--example", "story"],
     ] {
         let mut cargo = process::cargo(&root);
         process::run(cargo.args(["build", "--locked", "--quiet"]).args(target))?;

@@ -4,12 +4,12 @@ use anyhow::{Result, bail};
 
 /// One of the sixteen colours every terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Colour(pub u8);
+pub struct AnsiColour(pub u8);
 
 /// How a character looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Look {
-    pub colour: Option<Colour>,
+pub struct TextStyle {
+    pub colour: Option<AnsiColour>,
     pub bold: bool,
     pub dim: bool,
     pub italic: bool,
@@ -18,46 +18,46 @@ pub struct Look {
 
 /// A character and its look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cell {
+pub struct ScreenCell {
     pub character: char,
-    pub look: Look,
+    pub style: TextStyle,
 }
 
 /// Lines of cells.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Screen {
-    pub lines: Vec<Vec<Cell>>,
+    pub lines: Vec<Vec<ScreenCell>>,
 }
 
 impl Screen {
     /// Reads text with colour sequences. Any other sequence is an error, so that no picture leaves
     /// out what a terminal shows.
-    pub fn read(text: &str) -> Result<Self> {
-        let mut look = Look::default();
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut style = TextStyle::default();
         let mut lines = Vec::new();
         for line in text.lines() {
             let mut cells = Vec::new();
             let mut rest = line;
             while let Some((before, after)) = rest.split_once('\x1b') {
-                cells.extend(cells_of(before, look));
+                cells.extend(styled_cells(before, style));
                 let sequence = after
                     .strip_prefix('[')
                     .and_then(|after| after.split_once('m'));
                 let Some((codes, after)) = sequence else {
                     bail!("not a colour: {after:?}");
                 };
-                look = look.after(codes)?;
+                style = style.with_codes(codes)?;
                 rest = after;
             }
-            cells.extend(cells_of(rest, look));
+            cells.extend(styled_cells(rest, style));
             lines.push(cells);
         }
         Ok(Self { lines })
     }
 
     /// A line that was typed rather than printed.
-    pub fn typed(text: &str) -> Vec<Cell> {
-        cells_of(text, Look::default()).collect()
+    pub fn typed_line(text: &str) -> Vec<ScreenCell> {
+        styled_cells(text, TextStyle::default()).collect()
     }
 
     /// How many characters the longest line has.
@@ -66,12 +66,13 @@ impl Screen {
     }
 }
 
-fn cells_of(text: &str, look: Look) -> impl Iterator<Item = Cell> {
-    text.chars().map(move |character| Cell { character, look })
+fn styled_cells(text: &str, style: TextStyle) -> impl Iterator<Item = ScreenCell> {
+    text.chars()
+        .map(move |character| ScreenCell { character, style })
 }
 
-impl Look {
-    fn after(self, codes: &str) -> Result<Self> {
+impl TextStyle {
+    fn with_codes(self, codes: &str) -> Result<Self> {
         let mut look = self;
         let mut codes = codes.split(';');
         while let Some(code) = codes.next() {
@@ -85,26 +86,26 @@ impl Look {
                 "23" => look.italic = false,
                 "24" => look.underlined = false,
                 "39" => look.colour = None,
-                "38" => look.colour = Some(one_of_many(codes.next(), codes.next())?),
-                other => look.colour = Some(one_of_sixteen(other)?),
+                "38" => look.colour = Some(parse_indexed_colour(codes.next(), codes.next())?),
+                other => look.colour = Some(parse_basic_colour(other)?),
             }
         }
         Ok(look)
     }
 }
 
-fn one_of_sixteen(code: &str) -> Result<Colour> {
+fn parse_basic_colour(code: &str) -> Result<AnsiColour> {
     match code.parse::<u8>() {
-        Ok(code @ 30..=37) => Ok(Colour(code - 30)),
-        Ok(code @ 90..=97) => Ok(Colour(code - 82)),
+        Ok(code @ 30..=37) => Ok(AnsiColour(code - 30)),
+        Ok(code @ 90..=97) => Ok(AnsiColour(code - 82)),
         _ => bail!("a colour that no picture shows: {code}"),
     }
 }
 
 /// `5;N`, of which the first sixteen are the ones every terminal has.
-fn one_of_many(kind: Option<&str>, number: Option<&str>) -> Result<Colour> {
+fn parse_indexed_colour(kind: Option<&str>, number: Option<&str>) -> Result<AnsiColour> {
     match (kind, number.map(str::parse::<u8>)) {
-        (Some("5"), Some(Ok(number @ 0..=15))) => Ok(Colour(number)),
+        (Some("5"), Some(Ok(number @ 0..=15))) => Ok(AnsiColour(number)),
         _ => bail!("a colour that no picture shows: 38;{kind:?};{number:?}"),
     }
 }
@@ -114,15 +115,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_begin_change_and_end() {
+    fn styles_begin_change_and_end() {
         let text = "a\x1b[1m\x1b[36mb\x1b[0mc\n\x1b[38;5;6md\x1b[39m\x1b[2me\x1b[22;91mf";
-        let screen = Screen::read(text).unwrap();
+        let screen = Screen::parse(text).unwrap();
         let looks: Vec<(char, Option<u8>, bool, bool)> = screen
             .lines
             .iter()
             .flatten()
             .map(|cell| {
-                let look = cell.look;
+                let look = cell.style;
                 let colour = look.colour.map(|colour| colour.0);
                 (cell.character, colour, look.bold, look.dim)
             })
@@ -142,9 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shown_is_refused() {
+    fn unknown_sequences_are_refused() {
         for text in ["\x1b[2K", "\x1b[38;5;200mx", "\x1b]8;;link", "\x1b[41mx"] {
-            assert!(Screen::read(text).is_err(), "{text:?}");
+            assert!(Screen::parse(text).is_err(), "{text:?}");
         }
     }
 }

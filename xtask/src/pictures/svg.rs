@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::screen::{Cell, Colour, Look, Screen};
+use super::screen::{AnsiColour, Screen, ScreenCell, TextStyle};
 
 /// A character's place, in tenths of a pixel.
 const ADVANCE: usize = 84;
@@ -35,7 +35,7 @@ pub struct Picture {
 
 /// Where the lines of a frame's character leave its middle.
 #[derive(Debug, Clone, Copy)]
-struct Strokes {
+struct BoxStrokes {
     up: bool,
     down: bool,
     left: bool,
@@ -45,7 +45,7 @@ struct Strokes {
 
 impl Picture {
     pub fn draw(&self) -> String {
-        let prompt = Screen::typed(&format!("$ {}", self.command));
+        let prompt = Screen::typed_line(&format!("$ {}", self.command));
         let columns = self.screen.width().max(prompt.len());
         let width = tenths(columns * ADVANCE + 2 * MARGIN);
         let rows = self.screen.lines.len() + 1;
@@ -102,10 +102,10 @@ fn corner(column: usize, row: usize) -> (usize, usize) {
     )
 }
 
-fn draw_words(svg: &mut String, line: &[Cell], row: usize) {
+fn draw_words(svg: &mut String, line: &[ScreenCell], row: usize) {
     let mut column = 0;
     for word in
-        line.chunk_by(|one, other| is_text(*one) == is_text(*other) && one.look == other.look)
+        line.chunk_by(|one, other| is_text(*one) == is_text(*other) && one.style == other.style)
     {
         if word.first().is_some_and(|cell| is_text(*cell)) {
             draw_word(svg, word, column, row);
@@ -114,14 +114,14 @@ fn draw_words(svg: &mut String, line: &[Cell], row: usize) {
     }
 }
 
-fn is_text(cell: Cell) -> bool {
+fn is_text(cell: ScreenCell) -> bool {
     cell.character != ' ' && strokes(cell.character).is_none()
 }
 
-fn draw_word(svg: &mut String, word: &[Cell], column: usize, row: usize) {
+fn draw_word(svg: &mut String, word: &[ScreenCell], column: usize, row: usize) {
     let (x, y) = corner(column, row);
     let text: String = word.iter().map(|cell| cell.character).collect();
-    let look = word.first().map(|cell| cell.look).unwrap_or_default();
+    let look = word.first().map(|cell| cell.style).unwrap_or_default();
     let _ = writeln!(
         svg,
         "<text x=\"{}\" y=\"{}\" textLength=\"{}\"{}>{}</text>",
@@ -133,10 +133,10 @@ fn draw_word(svg: &mut String, word: &[Cell], column: usize, row: usize) {
     );
 }
 
-fn attributes(look: Look) -> String {
+fn attributes(look: TextStyle) -> String {
     let mut text = String::new();
     let colour = match (look.colour, look.dim) {
-        (Some(Colour(number)), _) => PALETTE.get(usize::from(number)).copied(),
+        (Some(AnsiColour(number)), _) => PALETTE.get(usize::from(number)).copied(),
         (None, true) => Some(QUIET),
         (None, false) => None,
     };
@@ -153,7 +153,7 @@ fn attributes(look: Look) -> String {
     text
 }
 
-fn draw_frames(path: &mut String, line: &[Cell], row: usize) {
+fn draw_frames(path: &mut String, line: &[ScreenCell], row: usize) {
     for (column, cell) in line.iter().enumerate() {
         if let Some(strokes) = strokes(cell.character) {
             draw_strokes(path, strokes, corner(column, row));
@@ -161,7 +161,7 @@ fn draw_frames(path: &mut String, line: &[Cell], row: usize) {
     }
 }
 
-fn draw_strokes(path: &mut String, strokes: Strokes, (x, y): (usize, usize)) {
+fn draw_strokes(path: &mut String, strokes: BoxStrokes, (x, y): (usize, usize)) {
     let (middle, level) = (tenths(x + ADVANCE / 2), tenths(y + LINE / 2));
     let vertical = match strokes.down {
         true => tenths(y + LINE),
@@ -195,7 +195,7 @@ fn draw_strokes(path: &mut String, strokes: Strokes, (x, y): (usize, usize)) {
 }
 
 /// The strokes of a frame's character: up, down, left, right.
-fn strokes(character: char) -> Option<Strokes> {
+fn strokes(character: char) -> Option<BoxStrokes> {
     let (sides, round) = match character {
         '─' => ("lr", false),
         '│' => ("ud", false),
@@ -214,7 +214,7 @@ fn strokes(character: char) -> Option<Strokes> {
         '╯' => ("ul", true),
         _ => return None,
     };
-    Some(Strokes {
+    Some(BoxStrokes {
         up: sides.contains('u'),
         down: sides.contains('d'),
         left: sides.contains('l'),
@@ -241,15 +241,15 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn drawn(command: &str, text: &str) -> String {
-        let screen = Screen::read(text).unwrap();
+    fn draw_text(command: &str, text: &str) -> String {
+        let screen = Screen::parse(text).unwrap();
         let command = command.to_owned();
         Picture { command, screen }.draw()
     }
 
     #[test]
-    fn words_stand_in_their_columns_with_their_looks() {
-        let svg = drawn(
+    fn words_keep_their_columns_and_styles() {
+        let svg = draw_text(
             "agents <x> & y",
             "  \x1b[1m\x1b[36mPlan\x1b[0m of\x1b[2m mine\x1b[0m",
         );
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn frames_are_lines_that_meet() {
-        let svg = drawn("x", "╭─╮\n│a│\n╰─╯\n");
+        let svg = draw_text("x", "╭─╮\n│a│\n╰─╯\n");
         assert!(!svg.contains(['╭', '─', '│', '╯']), "{svg}");
         // The corner leaves at the right where the line begins, and below where the bar begins.
         assert!(

@@ -11,8 +11,8 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::process;
 
 /// Everything a command writes to a terminal of that width; one that fails is an error.
-pub(super) fn printed(mut command: Command, columns: u16) -> Result<String> {
-    let shown = process::shown(&command);
+pub(super) fn capture_terminal(mut command: Command, columns: u16) -> Result<String> {
+    let shown = process::command_line(&command);
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).context("no pseudo-terminal")?;
     grantpt(&ours)?;
     unlockpt(&ours)?;
@@ -47,7 +47,7 @@ pub(super) fn printed(mut command: Command, columns: u16) -> Result<String> {
 
 /// What stays on the screen when lines that were drawn over and over are gone: everything behind
 /// the last movement of the cursor.
-pub(super) fn settled(text: &str) -> &str {
+pub(super) fn final_screen(text: &str) -> &str {
     let mut rest = text;
     let mut after = text;
     while let Some((_, next)) = rest.split_once("\x1b[") {
@@ -65,20 +65,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_believes_it_has_a_terminal_of_that_width() {
+    fn a_program_sees_a_terminal_of_that_width() {
         let mut shell = process::command("sh");
         shell.args(["-c", "test -t 1 && stty size <&1"]);
-        assert_eq!(printed(shell, 77).unwrap(), "50 77\n");
+        assert_eq!(capture_terminal(shell, 77).unwrap(), "50 77\n");
         let mut shell = process::command("sh");
         shell.args(["-c", "echo why; exit 3"]);
-        let error = printed(shell, 77).unwrap_err().to_string();
+        let error = capture_terminal(shell, 77).unwrap_err().to_string();
         assert!(error.contains("why"), "{error}");
     }
 
     #[test]
-    fn what_was_drawn_over_is_gone() {
+    fn overdrawn_lines_are_dropped() {
         let text = "begin\n\x1b[36ma\x1b[0m: 1\r\x1b[2K\x1b[1A\x1b[2K\r\x1b[1mend\x1b[0m\n";
-        assert_eq!(settled(text), "\x1b[1mend\x1b[0m\n");
-        assert_eq!(settled("\x1b[31mred\x1b[0m"), "\x1b[31mred\x1b[0m");
+        assert_eq!(final_screen(text), "\x1b[1mend\x1b[0m\n");
+        assert_eq!(final_screen("\x1b[31mred\x1b[0m"), "\x1b[31mred\x1b[0m");
     }
 }

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-use super::Finding;
-use super::source::Source;
-use super::tree::{Document, Tree};
+use super::TidyFinding;
+use super::source::RustSource;
+use super::tree::{SourceTree, TextFile};
 
 /// Crates and what they may depend on inside the workspace, without the common prefix.
 const ALLOWED: [(&str, &[&str]); 12] = [
     ("domain", &[]),
-    ("beneath", &[]),
+    ("safe-fs", &[]),
     ("engine", &["domain"]),
     ("store", &["engine", "domain"]),
     ("context", &["engine", "domain"]),
     ("models", &["engine", "domain"]),
-    ("tools", &["engine", "domain", "beneath"]),
-    ("sandbox", &["engine", "domain", "beneath"]),
+    ("tools", &["engine", "domain", "safe-fs"]),
+    ("sandbox", &["engine", "domain", "safe-fs"]),
     ("server", &["engine", "domain"]),
     (
         "cli",
@@ -26,7 +26,7 @@ const ALLOWED: [(&str, &[&str]); 12] = [
         ],
     ),
     (
-        "proof",
+        "integration-tests",
         &["engine", "store", "models", "tools", "sandbox", "domain"],
     ),
     ("xtask", &["cli"]),
@@ -45,10 +45,10 @@ const ADAPTERS: [&str; 5] = [
 const SQL_CLIENTS: [&str; 2] = ["rusqlite", "postgres"];
 
 /// Folders whose sources may use them: the store, and the bare loops benches compare it with.
-const SQL_HOMES: [&str; 2] = ["crates/store/src/", "xtask/src/bench/"];
+const SQL_FOLDERS: [&str; 2] = ["crates/store/src/", "xtask/src/bench/"];
 
 /// Forbidden edges, adapters outside the wiring, SQL outside the store.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     let mut manifests = BTreeMap::new();
     for document in &tree.manifests {
@@ -56,7 +56,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             Ok(manifest) => drop(manifests.insert(document.path.as_str(), manifest)),
             Err(error) => {
                 let message = format!("not a manifest: {}", error.message());
-                findings.push(Finding::error("edges", &document.path, 1, message));
+                findings.push(TidyFinding::error("edges", &document.path, 1, message));
             }
         }
     }
@@ -72,14 +72,18 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn check_edges(document: &Document, manifest: &Table, workspace: Option<&Table>) -> Vec<Finding> {
+fn check_edges(
+    document: &TextFile,
+    manifest: &Table,
+    workspace: Option<&Table>,
+) -> Vec<TidyFinding> {
     let Some(package) = manifest.get("package").and_then(|it| it.get("name")) else {
         return Vec::new();
     };
     let package = short_name(package.as_str().unwrap_or_default());
     let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == package) else {
         let message = format!("crate `{package}` is not in the dependency table: add it there");
-        return vec![Finding::error("edges", &document.path, 1, message)];
+        return vec![TidyFinding::error("edges", &document.path, 1, message)];
     };
     dependency_names(manifest, workspace)
         .into_iter()
@@ -96,7 +100,7 @@ fn check_edges(document: &Document, manifest: &Table, workspace: Option<&Table>)
                     "`{package}` may not depend on `{inner}`, only on {allowed}: pass what it needs \
                      through a port"
                 );
-                Finding::error("edges", &document.path, line_of(document, &key), message)
+                TidyFinding::error("edges", &document.path, line_of(document, &key), message)
             })
         })
         .collect()
@@ -106,7 +110,7 @@ fn short_name(package: &str) -> &str {
     package.strip_prefix("cleveragents-").unwrap_or(package)
 }
 
-fn line_of(document: &Document, key: &str) -> usize {
+fn line_of(document: &TextFile, key: &str) -> usize {
     let position = document.text.lines().position(|line| line.starts_with(key));
     position.map_or(1, |at| at + 1)
 }
@@ -137,10 +141,10 @@ fn dependency_names(manifest: &Table, workspace: Option<&Table>) -> Vec<(String,
         .collect()
 }
 
-fn check_adapters(source: &Source) -> Vec<Finding> {
+fn check_adapters(source: &RustSource) -> Vec<TidyFinding> {
     let path = source.path.as_str();
     let in_wiring =
-        path == "crates/cli/src/wiring.rs" || path.starts_with("crates/cli/src/wiring/");
+        path == "crates/cli/src/bootstrap.rs" || path.starts_with("crates/cli/src/bootstrap/");
     if !path.starts_with("crates/cli/") || in_wiring {
         return Vec::new();
     }
@@ -149,16 +153,16 @@ fn check_adapters(source: &Source) -> Vec<Finding> {
         for line in source.lines_with(adapter) {
             let message =
                 format!("`{adapter}` is named outside wiring: take the port as a value instead");
-            findings.push(Finding::error("wiring", path, line, message));
+            findings.push(TidyFinding::error("wiring", path, line, message));
         }
     }
     findings
 }
 
 /// A crate that does not depend on a client cannot use it, so its own `postgres` module is none.
-fn check_sql(source: &Source, manifests: &BTreeMap<&str, Table>) -> Vec<Finding> {
+fn check_sql(source: &RustSource, manifests: &BTreeMap<&str, Table>) -> Vec<TidyFinding> {
     let path = source.path.as_str();
-    if SQL_HOMES.iter().any(|home| path.starts_with(home)) {
+    if SQL_FOLDERS.iter().any(|home| path.starts_with(home)) {
         return Vec::new();
     }
     let mut findings = Vec::new();
@@ -169,7 +173,7 @@ fn check_sql(source: &Source, manifests: &BTreeMap<&str, Table>) -> Vec<Finding>
         for line in uses(source, client) {
             let message =
                 format!("`{client}` is used outside crates/store/src: add a verb to the store");
-            findings.push(Finding::error("sql-client", path, line, message));
+            findings.push(TidyFinding::error("sql-client", path, line, message));
         }
     }
     findings
@@ -192,7 +196,7 @@ fn depends_on(client: &str, path: &str, manifests: &BTreeMap<&str, Table>) -> bo
 }
 
 /// Lines where the client's own path begins, so `crate::postgres::…` and `tokio_postgres` do not count.
-fn uses<'a>(source: &'a Source, client: &'a str) -> impl Iterator<Item = usize> + 'a {
+fn uses<'a>(source: &'a RustSource, client: &'a str) -> impl Iterator<Item = usize> + 'a {
     source.lines_with(client).filter(move |number| {
         let code = &source.lines[number - 1].code;
         code.match_indices(client).any(|(at, _)| {
@@ -271,18 +275,18 @@ mod tests {
     }
 
     #[test]
-    fn adapters_are_named_in_wiring_only() {
+    fn adapters_are_named_in_bootstrap_only() {
         let text = "use cleveragents_store::Store;\n";
         assert_only(
             &[("crates/cli/src/info.rs", text)],
             "crates/cli/src/info.rs:1: error [wiring]",
         );
-        assert_clean(&[("crates/cli/src/wiring.rs", text)]);
-        assert_clean(&[("crates/cli/src/wiring/store.rs", text)]);
+        assert_clean(&[("crates/cli/src/bootstrap.rs", text)]);
+        assert_clean(&[("crates/cli/src/bootstrap/store.rs", text)]);
     }
 
     #[test]
-    fn sql_is_spoken_in_the_store_only() {
+    fn sql_is_used_in_the_store_only() {
         let text = "use rusqlite::Connection;\n";
         assert_only(
             &[("crates/engine/src/a.rs", text)],
@@ -294,18 +298,18 @@ mod tests {
     #[test]
     fn a_module_called_postgres_is_no_client() {
         let text = "use crate::postgres::Cluster;\nlet a = postgres::start();\n";
-        let path = "crates/proof/src/a.rs";
+        let path = "crates/integration-tests/src/a.rs";
         assert_clean(&[(path, text)]);
         let rest = "[dependencies]\npostgres.workspace = true\n";
         assert_only(
             &[
                 (path, text),
                 (
-                    "crates/proof/Cargo.toml",
-                    &manifest("cleveragents-proof", rest),
+                    "crates/integration-tests/Cargo.toml",
+                    &manifest("cleveragents-integration-tests", rest),
                 ),
             ],
-            "crates/proof/src/a.rs:2: error [sql-client]",
+            "crates/integration-tests/src/a.rs:2: error [sql-client]",
         );
     }
 }

@@ -1,13 +1,13 @@
 //! Documents: decisions are numbered and complete, links lead somewhere.
 
-use super::Finding;
-use super::tree::{Document, Tree};
+use super::TidyFinding;
+use super::tree::{SourceTree, TextFile};
 
 const DECISIONS: &str = "docs/decisions/";
 const HEADINGS: [&str; 3] = ["Context", "Choice", "Consequences"];
 
 /// `docs/decisions/NNNN-title.md`, numbered from 0001 without gaps, each with its three headings.
-pub fn check_decisions(tree: &Tree) -> Vec<Finding> {
+pub fn check_decisions(tree: &SourceTree) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     let mut expected = 1;
     for document in &tree.documents {
@@ -20,7 +20,7 @@ pub fn check_decisions(tree: &Tree) -> Vec<Finding> {
         if number != expected {
             let message =
                 format!("number {expected:04} comes next: decisions have no gaps or twins");
-            findings.push(Finding::error("decisions", &document.path, 1, message));
+            findings.push(TidyFinding::error("decisions", &document.path, 1, message));
         }
         expected = number + 1;
         findings.extend(missing_headings(document));
@@ -33,7 +33,7 @@ fn decision_number(name: &str) -> Option<u32> {
     (number.len() == 4).then(|| number.parse().ok())?
 }
 
-fn missing_headings(document: &Document) -> impl Iterator<Item = Finding> {
+fn missing_headings(document: &TextFile) -> impl Iterator<Item = TidyFinding> {
     HEADINGS
         .into_iter()
         .filter(|heading| {
@@ -43,12 +43,12 @@ fn missing_headings(document: &Document) -> impl Iterator<Item = Finding> {
         })
         .map(|heading| {
             let message = format!("a decision needs the heading `## {heading}`");
-            Finding::error("decisions", &document.path, 1, message)
+            TidyFinding::error("decisions", &document.path, 1, message)
         })
 }
 
 /// Relative links point to files that exist.
-pub fn check_links(tree: &Tree) -> Vec<Finding> {
+pub fn check_links(tree: &SourceTree) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for document in &tree.documents {
         let mut in_code = false;
@@ -62,7 +62,12 @@ pub fn check_links(tree: &Tree) -> Vec<Finding> {
             for target in targets(&without_inline_code(line)) {
                 if is_broken(tree, &document.path, &target) {
                     let message = format!("`{target}` does not exist: mend or remove the link");
-                    findings.push(Finding::error("links", &document.path, index + 1, message));
+                    findings.push(TidyFinding::error(
+                        "links",
+                        &document.path,
+                        index + 1,
+                        message,
+                    ));
                 }
             }
         }
@@ -93,7 +98,7 @@ fn without_inline_code(line: &str) -> String {
     line.split('`').step_by(2).collect()
 }
 
-fn is_broken(tree: &Tree, from: &str, target: &str) -> bool {
+fn is_broken(tree: &SourceTree, from: &str, target: &str) -> bool {
     let path = target.split(['#', '?']).next().unwrap_or_default();
     let elsewhere = path.contains(':') || path.is_empty();
     !elsewhere && !resolve(from, path).is_some_and(|resolved| tree.contains(&resolved))

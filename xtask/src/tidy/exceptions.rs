@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Finding, Severity};
+use super::{Severity, TidyFinding};
 use crate::files;
 
 /// Where the list is, relative to the workspace.
@@ -21,7 +21,7 @@ struct Exception {
 }
 
 /// Takes the excepted findings out and adds one for every entry that covers more than there is.
-pub fn apply(root: &Path, mut findings: Vec<Finding>) -> Result<Vec<Finding>> {
+pub fn apply(root: &Path, mut findings: Vec<TidyFinding>) -> Result<Vec<TidyFinding>> {
     let path = root.join(FILE);
     if !path.exists() {
         return Ok(findings);
@@ -44,7 +44,7 @@ pub fn apply(root: &Path, mut findings: Vec<Finding>) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-fn outgrown(text: &str, exception: &Exception, covered: usize) -> Finding {
+fn outgrown(text: &str, exception: &Exception, covered: usize) -> TidyFinding {
     let Exception { rule, file, count } = exception;
     let line = text.lines().position(|line| line.contains(file.as_str()));
     let advice = match covered {
@@ -54,7 +54,7 @@ fn outgrown(text: &str, exception: &Exception, covered: usize) -> Finding {
     let message = format!(
         "the exception of {file} from `{rule}` covers {count} findings, there are {covered}: {advice}"
     );
-    Finding::error("exceptions", FILE, line.map_or(1, |at| at + 1), message)
+    TidyFinding::error("exceptions", FILE, line.map_or(1, |at| at + 1), message)
 }
 
 fn parse(text: &str) -> Result<Vec<Exception>> {
@@ -102,18 +102,18 @@ mod tests {
     use super::super::fixture::{assert_clean, assert_only, findings};
     use super::*;
 
-    const SLEEPY: (&str, &str) = ("crates/store/tests/slow.rs", "fn a() { sleep(1) }\n");
+    const SLEEPING_TEST: (&str, &str) = ("crates/store/tests/slow.rs", "fn a() { sleep(1) }\n");
     const EXCEPTION: &str = "[[exception]]\nrule = 'sleep'\n\
                              file = 'crates/store/tests/slow.rs'\nreason = 'waits for a lease'\n";
 
     #[test]
     fn an_exception_silences_its_finding() {
-        assert_eq!(findings(&[SLEEPY]).len(), 1);
-        assert_clean(&[SLEEPY, (FILE, EXCEPTION)]);
+        assert_eq!(findings(&[SLEEPING_TEST]).len(), 1);
+        assert_clean(&[SLEEPING_TEST, (FILE, EXCEPTION)]);
     }
 
     #[test]
-    fn an_exception_nobody_needs_fails() {
+    fn an_unused_exception_fails() {
         assert_only(
             &[(FILE, EXCEPTION)],
             "xtask/tidy-exceptions.toml:3: error [exceptions]",

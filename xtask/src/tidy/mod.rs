@@ -1,7 +1,7 @@
 //! The house rules a machine can check: the dependency table, sizes, names, documents.
 //!
 //! It reads manifests, sources and documents as text and never builds anything. Start at [`check`]; each
-//! file holds one family of rules over a [`Tree`], `source` tells code from comments and strings.
+//! file holds one family of rules over a [`SourceTree`], `source` tells code from comments and strings.
 
 pub mod dependencies;
 pub mod documents;
@@ -19,7 +19,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::{environment, output};
-use tree::Tree;
+use tree::SourceTree;
 
 /// Whether a finding fails the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Severity {
 
 /// One place that breaks a rule, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct TidyFinding {
     pub rule: &'static str,
     pub severity: Severity,
     /// Relative to the workspace, with forward slashes.
@@ -39,9 +39,14 @@ pub struct Finding {
     pub message: String,
 }
 
-impl Finding {
-    fn error(rule: &'static str, file: &str, line: usize, message: impl Into<String>) -> Finding {
-        Finding {
+impl TidyFinding {
+    fn error(
+        rule: &'static str,
+        file: &str,
+        line: usize,
+        message: impl Into<String>,
+    ) -> TidyFinding {
+        TidyFinding {
             rule,
             severity: Severity::Error,
             file: file.to_owned(),
@@ -51,7 +56,7 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for TidyFinding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self.severity {
             Severity::Error => "error",
@@ -79,7 +84,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
 }
 
 /// How many findings fail the check.
-pub fn errors(findings: &[Finding]) -> usize {
+pub fn errors(findings: &[TidyFinding]) -> usize {
     findings
         .iter()
         .filter(|finding| finding.severity == Severity::Error)
@@ -87,8 +92,8 @@ pub fn errors(findings: &[Finding]) -> usize {
 }
 
 /// Every finding in the workspace at `root`, exceptions taken into account.
-pub fn check(root: &Path) -> Result<Vec<Finding>> {
-    let tree = Tree::read(root)?;
+pub fn check(root: &Path) -> Result<Vec<TidyFinding>> {
+    let tree = SourceTree::read(root)?;
     let findings = [
         dependencies::check,
         size::check,
@@ -110,7 +115,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>> {
 pub(crate) mod fixture {
     //! Small trees that break one rule each.
 
-    use super::{Finding, check};
+    use super::{TidyFinding, check};
     use crate::files;
 
     /// The findings in a tree of the given files, as text.
@@ -120,7 +125,7 @@ pub(crate) mod fixture {
             files::write(&root.path().join(path), text).unwrap();
         }
         let found = check(root.path()).unwrap();
-        found.iter().map(Finding::to_string).collect()
+        found.iter().map(TidyFinding::to_string).collect()
     }
 
     /// Asserts that exactly one finding is there and begins so.

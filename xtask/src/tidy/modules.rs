@@ -1,37 +1,37 @@
 //! Names of files, and the opening words of crates and folder modules.
 
-use super::Finding;
-use super::source::Source;
-use super::tree::Tree;
+use super::TidyFinding;
+use super::source::RustSource;
+use super::tree::SourceTree;
 
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 5] = ["utils", "helpers", "common", "imp", "misc"];
 
 /// Empty names and missing openings.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     tree.sources
         .iter()
         .flat_map(|source| {
-            let silent = opens_a_module(tree, &source.path) && !has_opening(source);
+            let silent = is_module_root(tree, &source.path) && !has_module_doc(source);
             let opening = silent.then(|| {
                 let advice =
                     "open with `//!`: what it is for, what it must not know, where to start";
-                Finding::error("opening", &source.path, 1, advice)
+                TidyFinding::error("opening", &source.path, 1, advice)
             });
             empty_name(&source.path).into_iter().chain(opening)
         })
         .collect()
 }
 
-fn empty_name(path: &str) -> Option<Finding> {
+fn empty_name(path: &str) -> Option<TidyFinding> {
     let stem = path.strip_suffix(".rs").unwrap_or(path);
     let name = stem.split('/').find(|part| EMPTY_NAMES.contains(part))?;
     let message = format!("`{name}` says nothing: name the file after what it holds");
-    Some(Finding::error("names", path, 1, message))
+    Some(TidyFinding::error("names", path, 1, message))
 }
 
 /// A crate root, a `mod.rs`, or a file beside a folder of its own name.
-fn opens_a_module(tree: &Tree, path: &str) -> bool {
+fn is_module_root(tree: &SourceTree, path: &str) -> bool {
     let Some(stem) = path.strip_suffix(".rs") else {
         return false;
     };
@@ -39,7 +39,7 @@ fn opens_a_module(tree: &Tree, path: &str) -> bool {
     ["lib", "main", "mod"].contains(&name) || path.contains("/src/bin/") || tree.contains(stem)
 }
 
-fn has_opening(source: &Source) -> bool {
+fn has_module_doc(source: &RustSource) -> bool {
     source
         .lines
         .iter()
@@ -52,7 +52,7 @@ mod tests {
     use super::super::fixture::{assert_clean, assert_only};
 
     #[test]
-    fn a_crate_root_and_a_folder_module_open_with_words() {
+    fn crate_roots_and_folder_modules_need_a_doc() {
         for path in [
             "crates/store/src/lib.rs",
             "crates/cli/src/main.rs",

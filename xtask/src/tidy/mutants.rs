@@ -2,23 +2,35 @@
 
 use std::path::Path;
 
-use super::Finding;
+use super::TidyFinding;
 use crate::mutants::{FOLDER, definition};
 
 /// The mutants that no longer fit the source at `root`.
-pub fn check(root: &Path) -> Vec<Finding> {
+pub fn check(root: &Path) -> Vec<TidyFinding> {
     let folder = root.join(FOLDER);
     if !folder.is_dir() {
         return Vec::new();
     }
     let mutants = match definition::read_all(&folder) {
         Ok(mutants) => mutants,
-        Err(error) => return vec![Finding::error("mutants", FOLDER, 1, format!("{error:#}"))],
+        Err(error) => {
+            return vec![TidyFinding::error(
+                "mutants",
+                FOLDER,
+                1,
+                format!("{error:#}"),
+            )];
+        }
     };
     let unfit = mutants.iter().filter_map(|mutant| {
         let error = mutant.changed_files(root).err()?;
         let file = format!("{FOLDER}/{}.toml", mutant.name);
-        Some(Finding::error("mutants", &file, 1, format!("{error:#}")))
+        Some(TidyFinding::error(
+            "mutants",
+            &file,
+            1,
+            format!("{error:#}"),
+        ))
     });
     unfit.collect()
 }

@@ -1,32 +1,32 @@
 //! Sizes: files by count, functions by clippy, and nobody silences clippy about them unnamed.
 
-use super::source::Source;
-use super::tree::Tree;
-use super::{Finding, Severity};
+use super::source::RustSource;
+use super::tree::SourceTree;
+use super::{Severity, TidyFinding};
 
 const WARN_LINES: usize = 400;
-const MOST_LINES: usize = 600;
+const MAX_LINES: usize = 600;
 
 /// The lints that hold the limits of functions.
 const LINTS: [&str; 2] = ["too_many_lines", "too_many_arguments"];
 
 /// File sizes and silenced size lints.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     tree.sources
         .iter()
         .flat_map(|source| file_size(source).into_iter().chain(silenced_lints(source)))
         .collect()
 }
 
-fn file_size(source: &Source) -> Option<Finding> {
+fn file_size(source: &RustSource) -> Option<TidyFinding> {
     let lines = source.code_lines();
     let message = format!(
-        "{lines} code lines; {MOST_LINES} are allowed, {WARN_LINES} are plenty: split it by subject"
+        "{lines} code lines; {MAX_LINES} are allowed, {WARN_LINES} are plenty: split it by subject"
     );
-    let finding = Finding::error("size", &source.path, 1, message);
+    let finding = TidyFinding::error("size", &source.path, 1, message);
     match lines {
-        _ if lines > MOST_LINES => Some(finding),
-        _ if lines >= WARN_LINES => Some(Finding {
+        _ if lines > MAX_LINES => Some(finding),
+        _ if lines >= WARN_LINES => Some(TidyFinding {
             severity: Severity::Warning,
             ..finding
         }),
@@ -34,7 +34,7 @@ fn file_size(source: &Source) -> Option<Finding> {
     }
 }
 
-fn silenced_lints(source: &Source) -> Vec<Finding> {
+fn silenced_lints(source: &RustSource) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     let mut silencing = false;
     for (index, line) in source.lines.iter().enumerate() {
@@ -42,7 +42,7 @@ fn silenced_lints(source: &Source) -> Vec<Finding> {
             match word {
                 "allow" | "expect" => silencing = true,
                 "warn" | "deny" | "forbid" => silencing = false,
-                lint if silencing && LINTS.contains(&lint) => findings.push(Finding::error(
+                lint if silencing && LINTS.contains(&lint) => findings.push(TidyFinding::error(
                     "lint",
                     &source.path,
                     index + 1,

@@ -5,7 +5,7 @@ const STRING_FILLER: char = '·';
 
 /// One line of a file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct SourceLine {
     /// The code, without comments and with the inside of strings filled in.
     pub code: String,
     /// The text of the comments.
@@ -16,17 +16,17 @@ pub struct Line {
 
 /// A Rust file, line by line.
 #[derive(Debug)]
-pub struct Source {
+pub struct RustSource {
     pub path: String,
-    pub lines: Vec<Line>,
+    pub lines: Vec<SourceLine>,
 }
 
-impl Source {
+impl RustSource {
     /// Takes a file apart.
-    pub fn new(path: String, text: &str) -> Source {
+    pub fn new(path: String, text: &str) -> RustSource {
         let mut lines = Scanner::scan(text);
         mark_test_modules(&mut lines);
-        Source { path, lines }
+        RustSource { path, lines }
     }
 
     /// Lines of code outside test modules: neither blank nor comment.
@@ -59,7 +59,7 @@ pub fn has_word(code: &str, word: &str) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ScannerState {
     Code,
     LineComment,
     BlockComment { depth: usize },
@@ -67,15 +67,15 @@ enum State {
 }
 
 struct Scanner {
-    lines: Vec<Line>,
-    state: State,
+    lines: Vec<SourceLine>,
+    state: ScannerState,
 }
 
 impl Scanner {
-    fn scan(text: &str) -> Vec<Line> {
+    fn scan(text: &str) -> Vec<SourceLine> {
         let mut scanner = Scanner {
-            lines: vec![Line::default()],
-            state: State::Code,
+            lines: vec![SourceLine::default()],
+            state: ScannerState::Code,
         };
         let characters: Vec<char> = text.chars().collect();
         let mut at = 0;
@@ -88,38 +88,38 @@ impl Scanner {
     /// Takes what comes next and says how many characters it was.
     fn step(&mut self, before: &[char], rest: &[char]) -> usize {
         if rest[0] == '\n' {
-            self.lines.push(Line::default());
-            if self.state == State::LineComment {
-                self.state = State::Code;
+            self.lines.push(SourceLine::default());
+            if self.state == ScannerState::LineComment {
+                self.state = ScannerState::Code;
             }
             return 1;
         }
         match self.state {
-            State::Code => self.step_code(before, rest),
-            State::LineComment => self.comment(rest[0], 1),
-            State::BlockComment { depth } => self.step_block(depth, rest),
-            State::Text { hashes } => self.step_text(hashes, rest),
+            ScannerState::Code => self.step_code(before, rest),
+            ScannerState::LineComment => self.comment(rest[0], 1),
+            ScannerState::BlockComment { depth } => self.step_block(depth, rest),
+            ScannerState::Text { hashes } => self.step_text(hashes, rest),
         }
     }
 
     fn step_code(&mut self, before: &[char], rest: &[char]) -> usize {
         if rest.starts_with(&['/', '/']) {
-            self.state = State::LineComment;
+            self.state = ScannerState::LineComment;
             return self.comment('/', 2);
         }
         if rest.starts_with(&['/', '*']) {
-            self.state = State::BlockComment { depth: 1 };
+            self.state = ScannerState::BlockComment { depth: 1 };
             return self.comment('/', 2);
         }
         if let Some((hashes, length)) = raw_string_start(before, rest) {
-            self.state = State::Text {
+            self.state = ScannerState::Text {
                 hashes: Some(hashes),
             };
             return self.code('"', length);
         }
         match rest[0] {
             '"' => {
-                self.state = State::Text { hashes: None };
+                self.state = ScannerState::Text { hashes: None };
                 self.code('"', 1)
             }
             '\'' => match character_length(rest) {
@@ -133,13 +133,13 @@ impl Scanner {
     fn step_block(&mut self, depth: usize, rest: &[char]) -> usize {
         if rest.starts_with(&['*', '/']) {
             self.state = match depth {
-                1 => State::Code,
-                _ => State::BlockComment { depth: depth - 1 },
+                1 => ScannerState::Code,
+                _ => ScannerState::BlockComment { depth: depth - 1 },
             };
             return self.comment('/', 2);
         }
         if rest.starts_with(&['/', '*']) {
-            self.state = State::BlockComment { depth: depth + 1 };
+            self.state = ScannerState::BlockComment { depth: depth + 1 };
             return self.comment('/', 2);
         }
         self.comment(rest[0], 1)
@@ -154,7 +154,7 @@ impl Scanner {
             && rest.len() > closing
             && rest[1..=closing].iter().all(|hash| *hash == '#');
         if closes {
-            self.state = State::Code;
+            self.state = ScannerState::Code;
             return self.code('"', 1 + closing);
         }
         let shown = match rest[0].is_whitespace() {
@@ -213,7 +213,7 @@ fn character_length(rest: &[char]) -> Option<usize> {
     }
 }
 
-fn mark_test_modules(lines: &mut [Line]) {
+fn mark_test_modules(lines: &mut [SourceLine]) {
     let mut index = 0;
     while index < lines.len() {
         if lines[index].code.contains("#[cfg(test)]")
@@ -229,7 +229,7 @@ fn mark_test_modules(lines: &mut [Line]) {
 }
 
 /// The line on which the module opened after the attribute closes again; `None` if no module with a body follows.
-fn test_module_end(lines: &[Line]) -> Option<usize> {
+fn test_module_end(lines: &[SourceLine]) -> Option<usize> {
     let mut depth = 0_usize;
     let mut is_module = false;
     for (index, line) in lines.iter().enumerate() {
@@ -256,8 +256,8 @@ fn test_module_end(lines: &[Line]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn source(text: &str) -> Source {
-        Source::new("some.rs".into(), text)
+    fn source(text: &str) -> RustSource {
+        RustSource::new("some.rs".into(), text)
     }
 
     #[test]

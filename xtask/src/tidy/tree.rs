@@ -5,30 +5,30 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::source::Source;
+use super::source::RustSource;
 use crate::files;
 
 /// What the rules look at. Paths are relative to the root, with forward slashes, in order.
 #[derive(Debug, Default)]
-pub struct Tree {
-    pub sources: Vec<Source>,
-    pub manifests: Vec<Document>,
-    pub documents: Vec<Document>,
+pub struct SourceTree {
+    pub sources: Vec<RustSource>,
+    pub manifests: Vec<TextFile>,
+    pub documents: Vec<TextFile>,
     /// Every path in the tree, folders included, so that links can be looked up.
     pub paths: Vec<String>,
 }
 
 /// A file kept as plain text.
 #[derive(Debug)]
-pub struct Document {
+pub struct TextFile {
     pub path: String,
     pub text: String,
 }
 
-impl Tree {
+impl SourceTree {
     /// Reads everything below `root` but build output and git's own folder.
-    pub fn read(root: &Path) -> Result<Tree> {
-        let mut tree = Tree::default();
+    pub fn read(root: &Path) -> Result<SourceTree> {
+        let mut tree = SourceTree::default();
         tree.visit(root, "")?;
         tree.paths.sort();
         tree.sources.sort_by(|one, other| one.path.cmp(&other.path));
@@ -75,9 +75,9 @@ impl Tree {
         let name = path.rsplit('/').next().unwrap_or(&path);
         if has_extension(name, "rs") {
             let text = files::read(&root.join(&path))?;
-            self.sources.push(Source::new(path.clone(), &text));
+            self.sources.push(RustSource::new(path.clone(), &text));
         } else if name == "Cargo.toml" || has_extension(name, "md") {
-            let document = Document {
+            let document = TextFile {
                 path: path.clone(),
                 text: files::read(&root.join(&path))?,
             };

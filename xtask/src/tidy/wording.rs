@@ -1,8 +1,8 @@
 //! Words that do not belong into finished sources.
 
-use super::Finding;
-use super::source::{Source, has_word};
-use super::tree::Tree;
+use super::TidyFinding;
+use super::source::{RustSource, has_word};
+use super::tree::SourceTree;
 
 /// Code that must not be there, and what to do instead.
 const UNFINISHED: [(&str, &str); 4] = [
@@ -25,15 +25,15 @@ const UNFINISHED: [(&str, &str); 4] = [
 ];
 
 /// Ignored tests, unfinished code, and tests that wait by the clock.
-pub fn check(tree: &Tree) -> Vec<Finding> {
+pub fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     tree.sources.iter().flat_map(check_source).collect()
 }
 
-fn check_source(source: &Source) -> Vec<Finding> {
+fn check_source(source: &RustSource) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for (index, line) in source.lines.iter().enumerate() {
         let mut report = |rule, message: String| {
-            findings.push(Finding::error(rule, &source.path, index + 1, message));
+            findings.push(TidyFinding::error(rule, &source.path, index + 1, message));
         };
         if has_word(&line.code, "cfg_attr") && has_word(&line.code, "ignore") {
             report(

@@ -12,12 +12,12 @@ use cleveragents_domain::NamespacedName;
 use cleveragents_engine::StoreError;
 use cleveragents_engine::lifecycle::LifecycleError;
 
-use super::{Context, Needs};
-use crate::failure::Failure;
+use super::{CommandContext, CommandRequirements};
+use crate::bootstrap::AppContext;
+use crate::failure::CommandFailure;
 use crate::local_actions;
 use crate::nearest::nearest;
-use crate::output::Answer;
-use crate::wiring::Wired;
+use crate::output::CommandAnswer;
 
 /// Register, find and retire actions: reusable, typed templates of work
 ///
@@ -32,22 +32,22 @@ Examples:
   agents action list
   agents action show local/code-coverage")]
 pub enum ActionCommand {
-    Create(create::Create),
-    List(list::List),
-    Show(show::Show),
-    Archive(archive::Archive),
-    Validate(validate::Validate),
+    Create(create::ActionCreateArgs),
+    List(list::ActionListArgs),
+    Show(show::ActionShowArgs),
+    Archive(archive::ActionArchiveArgs),
+    Validate(validate::ActionValidateArgs),
 }
 
 impl ActionCommand {
-    pub fn needs(&self) -> Needs {
+    pub fn requirements(&self) -> CommandRequirements {
         match self {
-            Self::Validate(_) => Needs::Settings,
-            _ => Needs::Store,
+            Self::Validate(_) => CommandRequirements::Settings,
+            _ => CommandRequirements::Store,
         }
     }
 
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         match self {
             Self::Create(command) => command.run(context),
             Self::List(command) => command.run(context),
@@ -67,31 +67,31 @@ pub(super) fn is_missing<T>(answer: &Result<T, LifecycleError>) -> bool {
 }
 
 /// The names of the actions that stand in files around the working directory.
-pub(super) fn local_names(context: &Context<'_>) -> Vec<NamespacedName> {
-    let folders = local_actions::around_here(context.environment);
-    let local = local_actions::survey(&folders).actions;
+pub(super) fn local_action_names(context: &CommandContext<'_>) -> Vec<NamespacedName> {
+    let folders = local_actions::default_folders(context.environment);
+    let local = local_actions::scan(&folders).actions;
     local.into_iter().map(|one| one.draft.name).collect()
 }
 
 /// There is no action `name`: what is offered are the most alike of those registered and of
 /// `local`, those that stand in files.
-pub(super) fn unknown(
+pub(super) fn unknown_action_failure(
     name: &NamespacedName,
     local: &[NamespacedName],
-    wired: &Wired<'_>,
-) -> Failure {
+    app: &AppContext<'_>,
+) -> CommandFailure {
     let missing = StoreError::NotFound {
         what: "action",
         id: name.to_string(),
     };
-    let registered = wired.wait(wired.lifecycle().actions());
+    let registered = app.block_on(app.lifecycle().actions());
     let registered = registered.map_or(Vec::new(), |(actions, _)| actions);
     let known = registered.iter().map(|action| &action.name).chain(local);
     let reason = match local.contains(name) {
         true => "it stands in a file of the project and is not registered",
         false => "no action is registered under this name",
     };
-    let mut failure = Failure::from(missing).because(reason);
+    let mut failure = CommandFailure::from(missing).because(reason);
     let alike = nearest(name, known);
     for near in &alike {
         failure = failure.hint(format!("agents action show {near}"));

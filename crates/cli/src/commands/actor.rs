@@ -15,11 +15,11 @@ use cleveragents_domain::NamespacedName;
 use cleveragents_engine::StoreError;
 use cleveragents_engine::actors::{ActorRegistryError, RegisteredActor};
 
-use super::{Context, Needs};
-use crate::definition_failure::unknown;
-use crate::failure::Failure;
-use crate::output::Answer;
-use crate::wiring::Wired;
+use super::{CommandContext, CommandRequirements};
+use crate::bootstrap::AppContext;
+use crate::definition_failure::unknown_name_failure;
+use crate::failure::CommandFailure;
+use crate::output::CommandAnswer;
 
 /// Define, find and remove actors, who do the work of plans
 ///
@@ -37,23 +37,23 @@ Examples:
   agents actor run local/reviewer \"Say hello\"
   agents actor remove local/greeter")]
 pub enum ActorCommand {
-    Add(add::Add),
-    List(list::List),
-    Show(show::Show),
-    Remove(remove::Remove),
-    Validate(validate::Validate),
-    Run(run::Run),
+    Add(add::ActorAddArgs),
+    List(list::ActorListArgs),
+    Show(show::ActorShowArgs),
+    Remove(remove::ActorRemoveArgs),
+    Validate(validate::ActorValidateArgs),
+    Run(run::ActorRunArgs),
 }
 
 impl ActorCommand {
-    pub fn needs(&self) -> Needs {
+    pub fn requirements(&self) -> CommandRequirements {
         match self {
-            Self::Validate(_) => Needs::Settings,
-            _ => Needs::Store,
+            Self::Validate(_) => CommandRequirements::Settings,
+            _ => CommandRequirements::Store,
         }
     }
 
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         match self {
             Self::Add(command) => command.run(context),
             Self::List(command) => command.run(context),
@@ -66,21 +66,28 @@ impl ActorCommand {
 }
 
 /// The actor of this name, or a refusal.
-pub(super) fn find(name: &NamespacedName, wired: &Wired<'_>) -> Result<RegisteredActor, Failure> {
-    let found = wired.wait(wired.actors().actor(name.clone()));
-    found.map_err(|error| refused(error, name, wired))
+pub(super) fn find(
+    name: &NamespacedName,
+    app: &AppContext<'_>,
+) -> Result<RegisteredActor, CommandFailure> {
+    let found = app.block_on(app.actors().actor(name.clone()));
+    found.map_err(|error| registry_failure(error, name, app))
 }
 
 /// A refusal about the actor `name`; one that is not there is told with those most like it.
-fn refused(error: ActorRegistryError, name: &NamespacedName, wired: &Wired<'_>) -> Failure {
+fn registry_failure(
+    error: ActorRegistryError,
+    name: &NamespacedName,
+    app: &AppContext<'_>,
+) -> CommandFailure {
     match error {
         ActorRegistryError::Store(StoreError::NotFound { what: "actor", .. }) => {
-            let all = wired.wait(wired.actors().actors()).unwrap_or_default();
+            let all = app.block_on(app.actors().actors()).unwrap_or_default();
             let known: Vec<NamespacedName> = all
                 .into_iter()
                 .map(|each| each.actor().name.clone())
                 .collect();
-            unknown("actor", name, &known)
+            unknown_name_failure("actor", name, &known)
         }
         other => other.into(),
     }

@@ -7,9 +7,9 @@ mod view;
 
 use clap::Subcommand;
 
-use super::Context;
-use crate::failure::Failure;
-use crate::output::Answer;
+use super::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::CommandAnswer;
 
 /// List, show and add automation profiles, which say where a human must decide
 ///
@@ -22,13 +22,13 @@ Examples:
   agents automation-profile show cautious
   agents automation-profile add --config night-shift.yaml")]
 pub enum AutomationProfileCommand {
-    List(list::List),
-    Show(show::Show),
-    Add(add::Add),
+    List(list::AutomationProfileListArgs),
+    Show(show::AutomationProfileShowArgs),
+    Add(add::AutomationProfileAddArgs),
 }
 
 impl AutomationProfileCommand {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         match self {
             Self::List(command) => command.run(context),
             Self::Show(command) => command.run(context),

@@ -6,14 +6,14 @@ use clap::Args;
 use cleveragents_domain::{EventKind, Timestamp};
 use serde_json::json;
 
-use super::Context;
+use super::CommandContext;
+use crate::bootstrap::{BackupReport as Written, Bootstrap};
 use crate::disk;
-use crate::failure::{ExitCode, Failure, shown_path};
+use crate::failure::{CommandFailure, ExitCode, display_path};
 use crate::files::{Privacy, create_directory};
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 use crate::progress::ProgressLine;
-use crate::records::record;
-use crate::wiring::{Backup as Written, Wiring};
+use crate::system_journal::record;
 
 /// Write everything to one file
 ///
@@ -26,27 +26,27 @@ Examples:
   agents backup
   agents backup /media/usb/agents.tar
   agents backup --format json")]
-pub struct Backup {
+pub struct BackupArgs {
     /// The file to write [default: backups/cleveragents-TIME.tar in the data directory]
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     file: Option<PathBuf>,
 }
 
-impl Backup {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
+impl BackupArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
         let path = match &self.file {
             Some(file) => context.absolute(file),
-            None => new_file(&wiring, "cleveragents")?,
+            None => unused_backup_path(&bootstrap, "cleveragents")?,
         };
-        let wired = wiring.open_to_read()?;
+        let app = bootstrap.open_to_read()?;
         let line = ProgressLine::new("Backup", context.arguments, context.environment);
-        let written = wired
+        let written = app
             .backup(&path, line.listener())
-            .map_err(|error| cannot_write(&path, error.into()))?;
+            .map_err(|error| write_failure(&path, error.into()))?;
         drop(line);
         let recorded = record(
-            &wired,
+            &app,
             "store.backup",
             EventKind::BackupCreated,
             &json!({
@@ -58,8 +58,8 @@ impl Backup {
         let answer = answer(&written);
         Ok(match recorded {
             Ok(()) => answer,
-            Err(error) => answer.say(
-                Level::Warn,
+            Err(error) => answer.with_message(
+                MessageLevel::Warn,
                 format!("the backup is whole, but could not be put on record: {error}"),
             ),
         })
@@ -67,20 +67,23 @@ impl Backup {
 }
 
 /// A name nobody has yet, in the folder of backups.
-pub(super) fn new_file(wiring: &Wiring, prefix: &str) -> Result<PathBuf, Failure> {
-    let folder = wiring.directory().join("backups");
+pub(super) fn unused_backup_path(
+    bootstrap: &Bootstrap,
+    prefix: &str,
+) -> Result<PathBuf, CommandFailure> {
+    let folder = bootstrap.directory().join("backups");
     create_directory(&folder, Privacy::Private).map_err(|error| {
-        Failure::new(ExitCode::Error, format!("cannot make {}", folder.display()))
+        CommandFailure::new(ExitCode::Error, format!("cannot make {}", folder.display()))
             .kind("not_writable")
             .caused_by(&error)
             .hint("agents backup FILE")
     })?;
-    let name = format!("{prefix}-{}.tar", compact(wiring.now()));
+    let name = format!("{prefix}-{}.tar", format_compact(bootstrap.now()));
     Ok(folder.join(name))
 }
 
 /// `20260131T120000.123Z`
-fn compact(time: Timestamp) -> String {
+fn format_compact(time: Timestamp) -> String {
     let text = time.to_string().replace(['-', ':'], "");
     match text.split_once('.') {
         Some((seconds, rest)) => format!("{seconds}.{}Z", rest.get(..3).unwrap_or("000")),
@@ -88,11 +91,11 @@ fn compact(time: Timestamp) -> String {
     }
 }
 
-fn cannot_write(path: &Path, failure: Failure) -> Failure {
+fn write_failure(path: &Path, failure: CommandFailure) -> CommandFailure {
     match failure.kind {
-        "taken" => Failure::new(
+        "taken" => CommandFailure::new(
             ExitCode::Conflict,
-            format!("{} exists already", shown_path(path)),
+            format!("{} exists already", display_path(path)),
         )
         .kind("taken")
         .because("a backup never overwrites anything")
@@ -102,7 +105,7 @@ fn cannot_write(path: &Path, failure: Failure) -> Failure {
     }
 }
 
-fn answer(written: &Written) -> Answer {
+fn answer(written: &Written) -> CommandAnswer {
     let shown = written.path.display().to_string();
     let data = json!({
         "path": shown,
@@ -111,38 +114,38 @@ fn answer(written: &Written) -> Answer {
         "unreadable_blobs": written.unreadable_blobs,
     });
     let rows = [
-        ("file", Cell::new(shown.as_str(), Tone::Strong)),
-        ("size", disk::shown(written.bytes).into()),
+        ("file", ViewCell::new(shown.as_str(), Tone::Strong)),
+        ("size", disk::format_size(written.bytes).into()),
     ];
     let contents = content_rows(written.contents.iter());
-    let mut view = View::new().panel("Backup", rows);
+    let mut view = OutputView::new().panel("Backup", rows);
     if !contents.is_empty() {
         view = view.table("Contents", &["what", "number"], contents);
     }
-    let answer = Answer::new(data, view).say(Level::Info, "backup written");
-    let answer = match without_blobs(written.unreadable_blobs.len()) {
-        Some(warning) => answer.say(Level::Warn, warning),
+    let answer = CommandAnswer::new(data, view).with_message(MessageLevel::Info, "backup written");
+    let answer = match missing_blobs_warning(written.unreadable_blobs.len()) {
+        Some(warning) => answer.with_message(MessageLevel::Warn, warning),
         None => answer,
     };
-    answer.say(Level::Hint, format!("agents restore '{shown}'"))
+    answer.with_message(MessageLevel::Hint, format!("agents restore '{shown}'"))
 }
 
 /// What is missing from a backup because it was damaged before.
-pub(super) fn without_blobs(number: usize) -> Option<String> {
-    let blobs = counted(i64::try_from(number).unwrap_or(i64::MAX), "blob");
+pub(super) fn missing_blobs_warning(number: usize) -> Option<String> {
+    let blobs = format_count(i64::try_from(number).unwrap_or(i64::MAX), "blob");
     (number > 0).then(|| format!("the backup is without {blobs} whose content is damaged"))
 }
 
 /// What a backup holds, without what it has none of.
 pub(super) fn content_rows<'a>(
     contents: impl Iterator<Item = (&'a String, &'a u64)>,
-) -> Vec<Vec<Cell>> {
+) -> Vec<Vec<ViewCell>> {
     contents
         .filter(|(_, number)| **number > 0)
         .map(|(what, number)| {
             vec![
-                Cell::from(what.replace('_', " ")),
-                Cell::from(number.to_string()),
+                ViewCell::from(what.replace('_', " ")),
+                ViewCell::from(number.to_string()),
             ]
         })
         .collect()
@@ -155,7 +158,7 @@ mod tests {
     #[test]
     fn times_in_names_are_short_and_sort() {
         let time: Timestamp = "2026-01-31T12:00:00.123456Z".parse().unwrap();
-        assert_eq!(compact(time), "20260131T120000.123Z");
-        assert_eq!(compact(Timestamp::default()), "19700101T000000.000Z");
+        assert_eq!(format_compact(time), "20260131T120000.123Z");
+        assert_eq!(format_compact(Timestamp::default()), "19700101T000000.000Z");
     }
 }

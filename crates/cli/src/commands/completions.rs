@@ -4,8 +4,8 @@ use clap::Args;
 use clap_complete::Shell;
 use serde_json::json;
 
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Answer, View};
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CommandAnswer, OutputView};
 
 /// Print a completion script for a shell
 ///
@@ -16,20 +16,21 @@ Examples:
   agents completions bash > ~/.local/share/bash-completion/completions/agents
   agents completions zsh > ~/.zfunc/_agents
   agents completions fish > ~/.config/fish/completions/agents.fish")]
-pub struct Completions {
+pub struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }
 
-impl Completions {
-    pub fn run(&self) -> Result<Answer, Failure> {
+impl CompletionsArgs {
+    pub fn run(&self) -> Result<CommandAnswer, CommandFailure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut crate::command(), "agents", &mut script);
         let script = String::from_utf8(script).map_err(|error| {
-            Failure::new(ExitCode::Error, "the completion script is not text").caused_by(&error)
+            CommandFailure::new(ExitCode::Error, "the completion script is not text")
+                .caused_by(&error)
         })?;
         let data = json!({"shell": self.shell.to_string(), "script": script});
-        Ok(Answer::new(data, View::new().verbatim(script)))
+        Ok(CommandAnswer::new(data, OutputView::new().verbatim(script)))
     }
 }

@@ -8,13 +8,13 @@ mod unset;
 use clap::Subcommand;
 use serde_json::Value;
 
-use super::Context;
-use crate::failure::{Failure, excerpt};
-use crate::output::{Answer, Cell, Tone};
-use crate::settings::file::Owner;
+use super::CommandContext;
+use crate::failure::{CommandFailure, excerpt};
+use crate::output::{CommandAnswer, Tone, ViewCell};
+use crate::settings::file::SettingsOwner;
 use crate::settings::registry::UnknownKey;
-use crate::settings::resolve::Candidate;
-use crate::settings::{Key, Locations, Resolved};
+use crate::settings::resolve::SettingCandidate;
+use crate::settings::{Key, Locations, ResolvedSetting};
 
 /// Read and change settings
 ///
@@ -28,14 +28,14 @@ Examples:
   agents config set plan.concurrency 8
   agents config unset plan.concurrency")]
 pub enum ConfigCommand {
-    Get(get::Get),
-    Set(set::Set),
-    List(list::List),
-    Unset(unset::Unset),
+    Get(get::ConfigGetArgs),
+    Set(set::ConfigSetArgs),
+    List(list::ConfigListArgs),
+    Unset(unset::ConfigUnsetArgs),
 }
 
 impl ConfigCommand {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         match self {
             Self::Get(command) => command.run(context),
             Self::Set(command) => command.run(context),
@@ -46,12 +46,12 @@ impl ConfigCommand {
 }
 
 /// The setting of that name, or a failure that names the nearest.
-fn key(name: &str) -> Result<Key, Failure> {
-    Key::named(name).map_err(|error| unknown(&error))
+fn parse_key(name: &str) -> Result<Key, CommandFailure> {
+    Key::from_name(name).map_err(|error| unknown_key_failure(&error))
 }
 
-fn unknown(error: &UnknownKey) -> Failure {
-    let failure = Failure::usage(format!("`{}` is not a setting", excerpt(&error.name)))
+fn unknown_key_failure(error: &UnknownKey) -> CommandFailure {
+    let failure = CommandFailure::usage(format!("`{}` is not a setting", excerpt(&error.name)))
         .kind("unknown_setting");
     match error.nearest {
         Some(nearest) => failure
@@ -65,30 +65,35 @@ fn unknown(error: &UnknownKey) -> Failure {
 }
 
 /// The file a change goes to.
-fn target(locations: &Locations, project: bool) -> Result<(std::path::PathBuf, Owner), Failure> {
+fn target_file(
+    locations: &Locations,
+    project: bool,
+) -> Result<(std::path::PathBuf, SettingsOwner), CommandFailure> {
     if !project {
-        return Ok((locations.config_file.clone(), Owner::User));
+        return Ok((locations.config_file.clone(), SettingsOwner::User));
     }
     let existing = locations.project_file.clone();
     existing
         .or_else(|| locations.new_project_file.clone())
-        .map(|path| (path, Owner::Project))
+        .map(|path| (path, SettingsOwner::Project))
         .ok_or_else(|| {
-            Failure::usage("there is no project here")
+            CommandFailure::usage("there is no project here")
                 .because("the working directory does not exist")
                 .hint("cd into the project")
         })
 }
 
 /// A value for people; what is not set is shown as such.
-fn shown(resolved: &Resolved, candidate: Option<&Candidate>) -> Cell {
+fn value_cell(resolved: &ResolvedSetting, candidate: Option<&SettingCandidate>) -> ViewCell {
     match candidate {
-        Some(candidate) => Cell::new(resolved.shown(candidate).to_string(), Tone::Strong),
-        None => Cell::new("(not set)", Tone::Faint),
+        Some(candidate) => {
+            ViewCell::new(resolved.redacted_value(candidate).to_string(), Tone::Strong)
+        }
+        None => ViewCell::new("(not set)", Tone::Faint),
     }
 }
 
 /// A value for programs.
-fn value(resolved: &Resolved, candidate: Option<&Candidate>) -> Value {
-    candidate.map_or(Value::Null, |one| resolved.shown(one).to_json())
+fn value_data(resolved: &ResolvedSetting, candidate: Option<&SettingCandidate>) -> Value {
+    candidate.map_or(Value::Null, |one| resolved.redacted_value(one).to_json())
 }

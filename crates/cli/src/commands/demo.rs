@@ -1,14 +1,14 @@
 //! `agents demo`: four plans at once on a small repository, without a key and without a network.
 //!
-//! `stage` is the folder it is played in, `cast` the plans and how they are meant to end, `evidence`
-//! what is on record of them, `shown` the answer. Everything else is the code that every other
+//! `workspace` is the folder it is played in, `plans` the plans and how they are meant to end, `evidence`
+//! what is on record of them, `view` the answer. Everything else is the code that every other
 //! command uses.
 
-mod cast;
 mod evidence;
 mod interrupts;
-mod shown;
-mod stage;
+mod plans;
+mod view;
+mod workspace;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Event, EventKind, StreamId};
 use cleveragents_engine::StoreHandle;
 use cleveragents_engine::applying::ApplyOutcome;
-use cleveragents_engine::decisions::{DecisionTree, Superseded};
-use cleveragents_engine::execution::{Executed, ExecutionError, Executor, Selection};
+use cleveragents_engine::decisions::{DecisionTree, SupersededVisibility};
+use cleveragents_engine::execution::{ExecuteOutcome, ExecutionError, Executor, Selection};
 use cleveragents_engine::journal::Tail;
 use cleveragents_engine::ports::targets::{Conflict, Destination};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use self::cast::{Ending, PARTS, Part};
-use self::evidence::Evidence;
+use self::evidence::PlanEvidence;
 use self::interrupts::Interrupts;
-use self::stage::{CONTESTED, Stage};
-use super::Context;
-use crate::failure::{ExitCode, Failure, shown_path};
-use crate::output::{Answer, Level};
+use self::plans::{DEMO_PLANS, DemoPlan, ExpectedOutcome};
+use self::workspace::{CONFLICT_FILE, DemoWorkspace};
+use super::CommandContext;
+use crate::bootstrap::AppContext;
+use crate::failure::{CommandFailure, ExitCode, display_path};
+use crate::output::{CommandAnswer, MessageLevel};
 use crate::progress::{ProgressLine, ProgressLines};
-use crate::wiring::Wired;
 
 /// Show what agents does: four plans at once, without a key and without a network
 ///
@@ -48,7 +48,7 @@ Examples:
   agents demo
   agents demo --keep
   agents demo --format json | jq .data.counts")]
-pub struct Demo {
+pub struct DemoArgs {
     /// Leave the repository and the data directory there, to look at them
     #[arg(long)]
     keep: bool,
@@ -56,24 +56,24 @@ pub struct Demo {
 
 /// How one plan ended.
 #[derive(Debug)]
-struct Ended {
-    part: &'static Part,
-    outcome: Outcome,
-    evidence: Evidence,
+struct DemoPlanResult {
+    plan: &'static DemoPlan,
+    outcome: DemoPlanOutcome,
+    evidence: PlanEvidence,
 }
 
 #[derive(Debug)]
-enum Outcome {
+enum DemoPlanOutcome {
     Applied,
     Blocked(Vec<Conflict>),
     /// Anything else, in words.
-    Otherwise(String),
+    Unexpected(String),
 }
 
 /// What there is to show at the end.
 #[derive(Debug)]
-struct Played {
-    plans: Vec<Ended>,
+struct DemoResult {
+    plans: Vec<DemoPlanResult>,
     /// What was decided on the way of the first plan, and what it changed.
     tree: DecisionTree,
     patch: Vec<u8>,
@@ -81,86 +81,96 @@ struct Played {
     commits: Vec<(String, String)>,
     /// Whether what somebody edited is as they left it.
     edit_is_kept: bool,
-    took: Duration,
+    duration: Duration,
 }
 
-impl Demo {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let stage = Stage::set(context)?;
-        let folder = shown_path(stage.folder());
-        let played = self.play(&stage, context);
-        let places = shown::Places::of(&stage, self.keep);
+impl DemoArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let workspace = DemoWorkspace::create(context)?;
+        let folder = display_path(workspace.folder());
+        let played = self.run_plans(&workspace, context);
+        let folders = view::DemoFolders::of(&workspace, self.keep);
         let left = match self.keep {
-            true => stage.keep(),
-            false => stage.clear(),
+            true => workspace.keep(),
+            false => workspace.remove(),
         };
         let played = played.map_err(|failure| match self.keep {
             true => failure.because(format!("what there is of it is in {folder}")),
             false => failure,
         })?;
-        let answer = shown::answer(&played, &places);
+        let answer = view::answer(&played, &folders);
         Ok(match left {
             Ok(()) => answer,
-            Err(error) => answer.say(
-                Level::Warn,
+            Err(error) => answer.with_message(
+                MessageLevel::Warn,
                 format!("{folder} could not be removed: {error}"),
             ),
         })
     }
 
     /// Plays it all; nothing is open any more when it returns.
-    fn play(&self, stage: &Stage, outside: &Context<'_>) -> Result<Played, Failure> {
-        let context = &stage.context(outside);
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let mut interrupts = Interrupts::listen(&wired);
-        self.announce(stage, outside);
-        stage.make_repository()?;
-        let project = cast::project(stage, context, &wired)?;
+    fn run_plans(
+        &self,
+        workspace: &DemoWorkspace,
+        outer: &CommandContext<'_>,
+    ) -> Result<DemoResult, CommandFailure> {
+        let context = &workspace.context(outer);
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let mut interrupts = Interrupts::listen(&app);
+        self.announce(workspace, outer);
+        workspace.make_repository()?;
+        let project = plans::create_project(workspace, context, &app)?;
         let mut plans = Vec::new();
-        for part in &PARTS {
-            interrupts.check(&wired)?;
-            plans.push((part, part.make(stage, context, (&wired, &project))?));
-        }
-        let executed = at_once(&plans, &wired, outside, &mut interrupts)?;
-        stage.edit()?;
-        let mut ended = Vec::new();
-        for ((part, plan), executed) in plans.iter().zip(executed) {
-            interrupts.check(&wired)?;
-            let outcome = match executed {
-                Ok(Executed::Complete { .. }) => apply(*plan, &wired)?,
-                Ok(other) => Outcome::Otherwise(format!("ended at {}", other.plan().position)),
-                Err(error) => Outcome::Otherwise(error.to_string()),
-            };
-            ended.push(Ended {
+        for part in &DEMO_PLANS {
+            interrupts.check(&app)?;
+            plans.push((
                 part,
+                part.create_plan(workspace, context, (&app, &project))?,
+            ));
+        }
+        let executed = execute_concurrently(&plans, &app, outer, &mut interrupts)?;
+        workspace.edit_file()?;
+        let mut results = Vec::new();
+        for ((part, plan), executed) in plans.iter().zip(executed) {
+            interrupts.check(&app)?;
+            let outcome = match executed {
+                Ok(ExecuteOutcome::Complete { .. }) => apply(*plan, &app)?,
+                Ok(other) => {
+                    DemoPlanOutcome::Unexpected(format!("ended at {}", other.plan().position))
+                }
+                Err(error) => DemoPlanOutcome::Unexpected(error.to_string()),
+            };
+            results.push(DemoPlanResult {
+                plan: part,
                 outcome,
-                evidence: Evidence::of(*plan, &wired)?,
+                evidence: PlanEvidence::collect(*plan, &app)?,
             });
         }
         let first = plans.first().map(|(_, plan)| *plan);
-        let first = first.ok_or_else(|| Failure::new(ExitCode::Error, "the demo has no plans"))?;
-        let diff = wired.wait(wired.results()?.diff(first, Selection::default()))?;
-        Ok(Played {
-            plans: ended,
-            tree: wired.wait(wired.decisions().tree(first, Superseded::Hidden))?,
+        let first =
+            first.ok_or_else(|| CommandFailure::new(ExitCode::Error, "the demo has no plans"))?;
+        let diff = app.block_on(app.results()?.diff(first, Selection::default()))?;
+        Ok(DemoResult {
+            plans: results,
+            tree: app.block_on(app.decisions().tree(first, SupersededVisibility::Hidden))?,
             patch: diff
                 .resources
                 .into_iter()
                 .flat_map(|it| it.diff.patch)
                 .collect(),
-            commits: stage.commits()?,
-            edit_is_kept: stage.edit_is_kept(),
-            took: outside.environment.started_instant.elapsed(),
+            commits: workspace.commits()?,
+            edit_is_kept: workspace.edit_is_kept(),
+            duration: outer.environment.started_instant.elapsed(),
         })
     }
 
     /// Says where everything is. Who hears it may interrupt: from now on nothing is left behind.
-    fn announce(&self, stage: &Stage, context: &Context<'_>) {
+    fn announce(&self, workspace: &DemoWorkspace, context: &CommandContext<'_>) {
         if context.arguments.quiet {
             return;
         }
-        let folder = shown_path(stage.folder());
+        let folder = display_path(workspace.folder());
         let then = match self.keep {
             true => "stays there",
             false => "is removed at the end",
@@ -171,20 +181,21 @@ impl Demo {
 }
 
 /// Executes the plans, all of them at the same time, each as a task of its own on one executor.
-fn at_once(
-    plans: &[(&'static Part, PlanId)],
-    wired: &Wired<'_>,
-    context: &Context<'_>,
+fn execute_concurrently(
+    plans: &[(&'static DemoPlan, PlanId)],
+    app: &AppContext<'_>,
+    context: &CommandContext<'_>,
     interrupts: &mut Interrupts,
-) -> Result<Vec<Result<Executed, ExecutionError>>, Failure> {
-    let executor = wired.executor()?;
+) -> Result<Vec<Result<ExecuteOutcome, ExecutionError>>, CommandFailure> {
+    let executor = app.executor()?;
     let lines = ProgressLines::new(context.arguments, context.environment);
-    let (ended, stopped) = wired.wait(async {
+    let (ended, stopped) = app.block_on(async {
         let mut work = JoinSet::new();
         for (place, (part, plan)) in plans.iter().enumerate() {
             let line = lines.line(part.name);
-            let (executor, store) = (executor.clone(), wired.store().clone());
-            let task = watched(*plan, wired.actor().to_owned(), executor, (store, line));
+            let (executor, store) = (executor.clone(), app.store().clone());
+            let task =
+                execute_with_progress(*plan, app.actor().to_owned(), executor, (store, line));
             work.spawn(async move { (place, task.await) });
         }
         let (mut ended, mut stopped) = (Vec::new(), Ok(()));
@@ -195,8 +206,8 @@ fn at_once(
                     None => break (ended, stopped),
                 },
                 () = interrupts.next() => {
-                    stopped = Err(interrupts::interrupted());
-                    wired.interrupt();
+                    stopped = Err(interrupts::interrupted_failure());
+                    app.interrupt();
                 }
             }
         }
@@ -208,7 +219,7 @@ fn at_once(
             Ok((place, executed)) => drop(results.insert(place, executed)),
             Err(error) => {
                 let what = "a plan ended unexpectedly";
-                return Err(Failure::new(ExitCode::Error, what).caused_by(&error));
+                return Err(CommandFailure::new(ExitCode::Error, what).caused_by(&error));
             }
         }
     }
@@ -216,12 +227,12 @@ fn at_once(
 }
 
 /// Executes one plan and says on its line what happens meanwhile.
-async fn watched(
+async fn execute_with_progress(
     plan: PlanId,
     actor: String,
     executor: Executor,
     (store, line): (StoreHandle, ProgressLine),
-) -> Result<Executed, ExecutionError> {
+) -> Result<ExecuteOutcome, ExecutionError> {
     let mut tail = Tail::of_stream(store, StreamId::Plan(plan), 0);
     let work = executor.execute(plan, &actor, &|_| {});
     let mut work = std::pin::pin!(work);
@@ -230,8 +241,8 @@ async fn watched(
             biased;
             done = &mut work => return done,
             found = tail.next() => for event in found? {
-                if let Some(text) = told(&event) {
-                    line.say(&text);
+                if let Some(text) = describe_event(&event) {
+                    line.set_message(&text);
                 }
             },
         }
@@ -239,7 +250,7 @@ async fn watched(
 }
 
 /// What a person who watches is told of an event.
-fn told(event: &Event) -> Option<String> {
+fn describe_event(event: &Event) -> Option<String> {
     let payload = event.payload.as_ref();
     let payload: Option<Value> = payload.and_then(|it| serde_json::from_str(it.get()).ok());
     let text = |key: &str| {
@@ -259,50 +270,52 @@ fn told(event: &Event) -> Option<String> {
 }
 
 /// Applies a plan, as `agents plan apply` does.
-fn apply(plan: PlanId, wired: &Wired<'_>) -> Result<Outcome, Failure> {
-    let ask = wired.apply_ask(plan, Destination::Current);
-    let applied = wired.wait(wired.applies()?.apply(&ask))?;
+fn apply(plan: PlanId, app: &AppContext<'_>) -> Result<DemoPlanOutcome, CommandFailure> {
+    let request = app.apply_request(plan, Destination::Current);
+    let applied = app.block_on(app.apply_service()?.apply(&request))?;
     Ok(match applied {
-        ApplyOutcome::Applied { .. } => Outcome::Applied,
-        ApplyOutcome::Blocked { conflicts, .. } => Outcome::Blocked(conflicts),
-        other => Outcome::Otherwise(format!("stands at {}", other.plan().position)),
+        ApplyOutcome::Applied { .. } => DemoPlanOutcome::Applied,
+        ApplyOutcome::Blocked { conflicts, .. } => DemoPlanOutcome::Blocked(conflicts),
+        other => DemoPlanOutcome::Unexpected(format!("stands at {}", other.plan().position)),
     })
 }
 
-impl Ended {
+impl DemoPlanResult {
     /// Where it did not end as scripted, each in words; nothing if it did.
     fn differences(&self, edit_is_kept: bool) -> Vec<String> {
         let records = &self.evidence.records;
         let mut found = Vec::new();
-        match (self.part.ending, &self.outcome) {
-            (Ending::Applied, Outcome::Applied) => {}
-            (Ending::Conflict, Outcome::Blocked(conflicts)) => {
+        match (self.plan.expected, &self.outcome) {
+            (ExpectedOutcome::Applied, DemoPlanOutcome::Applied) => {}
+            (ExpectedOutcome::Conflict, DemoPlanOutcome::Blocked(conflicts)) => {
                 let paths = conflicts.iter().map(|it| it.path.as_ref());
                 let paths = paths.map(|it| it.map(ToString::to_string));
-                if paths.ne([Some(CONTESTED.to_owned())]) {
-                    found.push(format!("something else than {CONTESTED} was in the way"));
+                if paths.ne([Some(CONFLICT_FILE.to_owned())]) {
+                    found.push(format!(
+                        "something else than {CONFLICT_FILE} was in the way"
+                    ));
                 }
                 if !edit_is_kept {
-                    found.push(format!("{CONTESTED} is not as somebody left it"));
+                    found.push(format!("{CONFLICT_FILE} is not as somebody left it"));
                 }
             }
-            (_, Outcome::Otherwise(what)) => found.push(what.clone()),
-            (Ending::Applied, _) => found.push("it was not applied".to_owned()),
-            (Ending::Conflict, _) => found.push("nothing was in its way".to_owned()),
+            (_, DemoPlanOutcome::Unexpected(what)) => found.push(what.clone()),
+            (ExpectedOutcome::Applied, _) => found.push("it was not applied".to_owned()),
+            (ExpectedOutcome::Conflict, _) => found.push("nothing was in its way".to_owned()),
         }
         let at = self.evidence.plan.position;
-        if !self.part.ending.is(at) {
+        if !self.plan.expected.matches(at) {
             found.push(format!("it stands at {at}"));
         }
         let met: Vec<_> = records.errors.iter().map(|it| it.category).collect();
-        if met != self.part.errors {
+        if met != self.plan.errors {
             let met: Vec<&str> = met.iter().map(|it| it.as_str()).collect();
             found.push(format!("it met other errors: {}", met.join(", ")));
         }
         if let Err(fault) = &self.evidence.journal {
             found.push(fault.to_string());
         }
-        found.extend(self.evidence.lost.iter().cloned());
+        found.extend(self.evidence.inconsistencies.iter().cloned());
         found
     }
 }

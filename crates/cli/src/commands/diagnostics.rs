@@ -10,9 +10,9 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::Context;
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
+use super::CommandContext;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// Check data, settings and the machine, and say what to do about each finding
 ///
@@ -23,7 +23,7 @@ use crate::output::{Answer, Cell, Level, Tone, View, counted};
 Examples:
   agents diagnostics
   agents diagnostics --format json")]
-pub struct Diagnostics {}
+pub struct DiagnosticsArgs {}
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -36,7 +36,7 @@ enum Health {
 
 /// One thing looked at.
 #[derive(Debug, Clone, Serialize)]
-struct Check {
+struct HealthCheck {
     name: &'static str,
     status: Health,
     detail: String,
@@ -44,18 +44,18 @@ struct Check {
     hint: Option<String>,
 }
 
-impl Diagnostics {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl DiagnosticsArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let mut checks = vec![settings::files(context)];
         checks.extend(data::checks(context));
         checks.extend(tools::checks(context));
         checks.push(settings::model_keys(context));
-        checks.push(settings::masked(context));
+        checks.push(settings::masked_secrets(context));
         Ok(answer(&checks))
     }
 }
 
-fn answer(checks: &[Check]) -> Answer {
+fn answer(checks: &[HealthCheck]) -> CommandAnswer {
     let count = |status| {
         let of_status = checks.iter().filter(|check| check.status == status);
         i64::try_from(of_status.count()).unwrap_or(i64::MAX)
@@ -67,28 +67,30 @@ fn answer(checks: &[Check]) -> Answer {
         "has_errors": errors > 0,
         "has_warnings": warnings > 0,
     });
-    let rows = checks.iter().map(Check::row);
-    let view = View::new().table("Diagnostics", &["check", "status", "detail"], rows);
-    let mut answer = Answer::new(data, view);
+    let rows = checks.iter().map(HealthCheck::row);
+    let view = OutputView::new().table("Diagnostics", &["check", "status", "detail"], rows);
+    let mut answer = CommandAnswer::new(data, view);
     let sum = format!(
         "{}, {}",
-        counted(errors, "error"),
-        counted(warnings, "warning")
+        format_count(errors, "error"),
+        format_count(warnings, "warning")
     );
     answer = match (errors, warnings) {
-        (0, 0) => answer.say(Level::Info, "everything is fine"),
-        (0, _) => answer.say(Level::Warn, sum),
-        _ => answer.say(Level::Error, sum).exit(ExitCode::Error),
+        (0, 0) => answer.with_message(MessageLevel::Info, "everything is fine"),
+        (0, _) => answer.with_message(MessageLevel::Warn, sum),
+        _ => answer
+            .with_message(MessageLevel::Error, sum)
+            .with_exit_code(ExitCode::Error),
     };
     for check in checks {
         if let Some(hint) = &check.hint {
-            answer = answer.say(Level::Hint, format!("{}: {hint}", check.title()));
+            answer = answer.with_message(MessageLevel::Hint, format!("{}: {hint}", check.title()));
         }
     }
     answer
 }
 
-impl Check {
+impl HealthCheck {
     fn ok(name: &'static str, detail: impl Into<String>) -> Self {
         Self::new(name, Health::Ok, detail)
     }
@@ -111,13 +113,13 @@ impl Check {
     }
 
     /// A failure as a finding: what and why, and the first thing to do.
-    fn failed(name: &'static str, failure: &Failure) -> Self {
+    fn from_failure(name: &'static str, failure: &CommandFailure) -> Self {
         let mut check = Self::error(name, failure.to_string());
         check.hint = failure.hints.first().cloned();
         check
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> Self {
+    fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -127,7 +129,7 @@ impl Check {
         self.name.replace('_', " ")
     }
 
-    fn row(&self) -> Vec<Cell> {
+    fn row(&self) -> Vec<ViewCell> {
         let (status, tone) = match self.status {
             Health::Ok => ("ok", Tone::Good),
             Health::Warning => ("warning", Tone::Doubtful),
@@ -135,8 +137,8 @@ impl Check {
         };
         vec![
             self.title().into(),
-            Cell::new(status, tone),
-            Cell::from(self.detail.as_str()),
+            ViewCell::new(status, tone),
+            ViewCell::from(self.detail.as_str()),
         ]
     }
 }

@@ -4,12 +4,12 @@ use clap::Args;
 use cleveragents_domain::EventKind;
 use serde_json::json;
 
-use super::Context;
+use super::CommandContext;
+use crate::bootstrap::{CollectionReport, Retention};
 use crate::disk;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::records::record;
-use crate::wiring::{Collected, Retention};
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use crate::system_journal::record;
 
 /// Remove what nobody needs any more
 ///
@@ -22,38 +22,38 @@ Examples:
   agents gc --dry-run
   agents gc
   agents gc --set retention.operations-days=7")]
-pub struct Gc {
+pub struct GcArgs {
     /// Only say what would be removed
     #[arg(long)]
     dry_run: bool,
 }
 
-impl Gc {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl GcArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let settings = context.settings()?;
         let retention = Retention {
             operations: settings.operations_retention(),
             blobs: settings.blob_grace(),
         };
-        let (_reserve, wiring) = context.collecting()?;
-        let wired = wiring.open()?;
+        let (_reserve, bootstrap) = context.bootstrap_for_gc()?;
+        let app = bootstrap.open()?;
         if self.dry_run {
-            return Ok(self.answer(wired.collectable(retention)?));
+            return Ok(self.answer(app.collectable(retention)?));
         }
-        let collected = wired.collect(retention)?;
+        let collected = app.collect(retention)?;
         let mut answer = self.answer(collected);
-        if !collected.is_nothing() {
+        if !collected.is_empty() {
             let kind = EventKind::GarbageCollected;
-            if let Err(error) = record(&wired, "store.gc", kind, &collected) {
+            if let Err(error) = record(&app, "store.gc", kind, &collected) {
                 let text = format!("removed, but it could not be put on record: {error}");
-                answer = answer.say(Level::Warn, text);
+                answer = answer.with_message(MessageLevel::Warn, text);
             }
         }
         Ok(answer)
     }
 
-    fn answer(&self, collected: Collected) -> Answer {
-        let (title, said) = match (self.dry_run, collected.is_nothing()) {
+    fn answer(&self, collected: CollectionReport) -> CommandAnswer {
+        let (title, said) = match (self.dry_run, collected.is_empty()) {
             (true, true) => ("Would be removed", "there is nothing to remove"),
             (true, false) => ("Would be removed", "nothing was removed: a dry run"),
             (false, true) => ("Removed", "there was nothing to remove"),
@@ -62,7 +62,7 @@ impl Gc {
         let rows = [
             ("results of operations", collected.operations.to_string()),
             ("blobs", collected.blobs.to_string()),
-            ("size of the blobs", disk::shown(collected.blob_bytes)),
+            ("size of the blobs", disk::format_size(collected.blob_bytes)),
             ("stray files", collected.stray_files.to_string()),
             (
                 "traces of dead processes",
@@ -74,13 +74,13 @@ impl Gc {
                 true => Tone::Faint,
                 false => Tone::Strong,
             };
-            vec![Cell::from(what), Cell::new(number, tone)]
+            vec![ViewCell::from(what), ViewCell::new(number, tone)]
         });
-        let view = View::new().table(title, &["what", "number"], rows);
+        let view = OutputView::new().table(title, &["what", "number"], rows);
         let data = json!({"dry_run": self.dry_run, "collected": collected});
-        let answer = Answer::new(data, view).say(Level::Info, said);
-        match self.dry_run && !collected.is_nothing() {
-            true => answer.say(Level::Hint, "agents gc"),
+        let answer = CommandAnswer::new(data, view).with_message(MessageLevel::Info, said);
+        match self.dry_run && !collected.is_empty() {
+            true => answer.with_message(MessageLevel::Hint, "agents gc"),
             false => answer,
         }
     }

@@ -3,12 +3,12 @@
 use clap::Args;
 use serde_json::json;
 
-use super::Context;
+use super::CommandContext;
+use crate::bootstrap::{AppContext, Bootstrap, Engine, NEWEST_SCHEMA, Statistics};
 use crate::disk;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Tone, View, counted};
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell, format_count};
 use crate::settings::Locations;
-use crate::wiring::{Engine, NEWEST_SCHEMA, Statistics, Wired, Wiring};
 
 /// Show where data is kept, what is in it and how much space it takes
 #[derive(Debug, Args)]
@@ -16,10 +16,10 @@ use crate::wiring::{Engine, NEWEST_SCHEMA, Statistics, Wired, Wiring};
 Examples:
   agents info
   agents info --format json")]
-pub struct Info {}
+pub struct InfoArgs {}
 
 /// What files of the data directory take.
-struct Disk {
+struct DataDiskUsage {
     database: u64,
     wal: u64,
     blobs: u64,
@@ -28,30 +28,30 @@ struct Disk {
     free: Option<u64>,
 }
 
-impl Info {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl InfoArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let locations = &context.settings()?.locations;
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let statistics = wired.statistics()?;
-        let disk = Disk::of(&wiring);
-        let installation = installation_rows(&wiring, locations);
-        let view = View::new()
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let statistics = app.statistics()?;
+        let disk = DataDiskUsage::of(&bootstrap);
+        let installation = installation_rows(&bootstrap, locations);
+        let view = OutputView::new()
             .panel("CleverAgents", installation)
-            .panel("Database", database_rows(&wired))
+            .panel("Database", database_rows(&app))
             .panel("Contents", content_rows(&statistics))
             .panel("Disk", disk.rows());
         let data = json!({
             "version": env!("CARGO_PKG_VERSION"),
-            "data_directory": wiring.directory().display().to_string(),
+            "data_directory": bootstrap.directory().display().to_string(),
             "config_file": locations.config_file.display().to_string(),
             "config_file_present": locations.config_file.is_file(),
             "project_config_file": locations.project_file.as_ref().map(|file| file.display().to_string()),
-            "node": wiring.node(),
+            "node": bootstrap.node(),
             "server_mode": "disabled",
             "database": {
-                "engine": engine_name(wired.engine()),
-                "place": wired.place(),
+                "engine": engine_name(app.engine()),
+                "place": app.database_location(),
                 "schema_version": NEWEST_SCHEMA,
             },
             "statistics": statistics,
@@ -64,7 +64,7 @@ impl Info {
                 "free_bytes": disk.free,
             },
         });
-        Ok(Answer::new(data, view))
+        Ok(CommandAnswer::new(data, view))
     }
 }
 
@@ -76,37 +76,40 @@ pub(super) fn engine_name(engine: Engine) -> &'static str {
     }
 }
 
-fn installation_rows(wiring: &Wiring, locations: &Locations) -> Vec<(&'static str, Cell)> {
+fn installation_rows(
+    bootstrap: &Bootstrap,
+    locations: &Locations,
+) -> Vec<(&'static str, ViewCell)> {
     let config = match locations.config_file.is_file() {
-        true => Cell::from(locations.config_file.display().to_string()),
+        true => ViewCell::from(locations.config_file.display().to_string()),
         false => {
             let text = format!("{} (not there)", locations.config_file.display());
-            Cell::new(text, Tone::Faint)
+            ViewCell::new(text, Tone::Faint)
         }
     };
     let mut rows = vec![
         (
             "version",
-            Cell::new(env!("CARGO_PKG_VERSION"), Tone::Strong),
+            ViewCell::new(env!("CARGO_PKG_VERSION"), Tone::Strong),
         ),
         (
             "data directory",
-            wiring.directory().display().to_string().into(),
+            bootstrap.directory().display().to_string().into(),
         ),
         ("settings", config),
     ];
     if let Some(file) = &locations.project_file {
         rows.push(("project settings", file.display().to_string().into()));
     }
-    rows.push(("node", Cell::new(wiring.node(), Tone::Faint)));
-    rows.push(("server mode", Cell::new("disabled", Tone::Faint)));
+    rows.push(("node", ViewCell::new(bootstrap.node(), Tone::Faint)));
+    rows.push(("server mode", ViewCell::new("disabled", Tone::Faint)));
     rows
 }
 
-fn database_rows(wired: &Wired<'_>) -> [(&'static str, Cell); 3] {
+fn database_rows(app: &AppContext<'_>) -> [(&'static str, ViewCell); 3] {
     [
-        ("engine", engine_name(wired.engine()).into()),
-        ("place", wired.place().into()),
+        ("engine", engine_name(app.engine()).into()),
+        ("place", app.database_location().into()),
         ("schema", NEWEST_SCHEMA.to_string().into()),
     ]
 }
@@ -121,47 +124,47 @@ fn content_rows(statistics: &Statistics) -> [(&'static str, String); 6] {
             format!(
                 "{} in {}",
                 statistics.events,
-                counted(statistics.streams, "stream")
+                format_count(statistics.streams, "stream")
             ),
         ),
         ("operations", statistics.operations.to_string()),
         (
             "blobs",
-            format!("{} ({})", statistics.blobs, disk::shown(blob_bytes)),
+            format!("{} ({})", statistics.blobs, disk::format_size(blob_bytes)),
         ),
         (
             "database size",
-            disk::shown(u64::try_from(statistics.database_bytes).unwrap_or(0)),
+            disk::format_size(u64::try_from(statistics.database_bytes).unwrap_or(0)),
         ),
     ]
 }
 
-impl Disk {
-    fn of(wiring: &Wiring) -> Self {
-        let folder = wiring.directory();
-        let database = wiring.database_file();
+impl DataDiskUsage {
+    fn of(bootstrap: &Bootstrap) -> Self {
+        let folder = bootstrap.directory();
+        let database = bootstrap.database_file();
         let mut wal = database.clone().into_os_string();
         wal.push("-wal");
         Self {
-            database: disk::used(&database),
-            wal: disk::used(wal.as_ref()),
-            blobs: disk::used(&folder.join("blobs")),
-            backups: disk::used(&folder.join("backups")),
-            total: disk::used(folder),
-            free: disk::free(folder).ok(),
+            database: disk::disk_usage(&database),
+            wal: disk::disk_usage(wal.as_ref()),
+            blobs: disk::disk_usage(&folder.join("blobs")),
+            backups: disk::disk_usage(&folder.join("backups")),
+            total: disk::disk_usage(folder),
+            free: disk::free_space(folder).ok(),
         }
     }
 
-    fn rows(&self) -> [(&'static str, Cell); 6] {
-        let free = self.free.map_or("unknown".to_owned(), disk::shown);
+    fn rows(&self) -> [(&'static str, ViewCell); 6] {
+        let free = self.free.map_or("unknown".to_owned(), disk::format_size);
         [
-            ("database file", disk::shown(self.database).into()),
-            ("write-ahead log", disk::shown(self.wal).into()),
-            ("blob files", disk::shown(self.blobs).into()),
-            ("backups", disk::shown(self.backups).into()),
+            ("database file", disk::format_size(self.database).into()),
+            ("write-ahead log", disk::format_size(self.wal).into()),
+            ("blob files", disk::format_size(self.blobs).into()),
+            ("backups", disk::format_size(self.backups).into()),
             (
                 "data directory in all",
-                Cell::new(disk::shown(self.total), Tone::Strong),
+                ViewCell::new(disk::format_size(self.total), Tone::Strong),
             ),
             ("free on the disk", free.into()),
         ]

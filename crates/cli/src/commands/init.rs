@@ -6,11 +6,11 @@ use clap::Args;
 use cleveragents_domain::EventKind;
 use serde_json::json;
 
-use super::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::records::{First, record_once};
+use super::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 use crate::settings::{file, template};
+use crate::system_journal::{RecordOutcome, record_once};
 
 /// Create the data directory, the settings file and the database
 ///
@@ -22,84 +22,84 @@ Examples:
   agents init
   agents init --data-dir /srv/agents
   agents init --set core.database-url=postgresql://agents@db.example/agents")]
-pub struct Init {}
+pub struct InitArgs {}
 
 /// Something `init` sees to.
-struct Item {
+struct InitItem {
     name: &'static str,
-    place: String,
-    state: State,
+    location: String,
+    state: InitItemState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum InitItemState {
     Created,
     Existing,
 }
 
-impl Init {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl InitArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let settings = context.settings()?;
         let locations = &settings.locations;
         let was_there = locations.data_directory.is_dir();
-        let wiring = context.wiring()?;
-        let config_created = file::create(&locations.config_file, &template::text())?;
-        let wired = wiring.open()?;
+        let bootstrap = context.bootstrap()?;
+        let config_created = file::create(&locations.config_file, &template::render())?;
+        let app = bootstrap.open()?;
         let record = json!({
             "version": env!("CARGO_PKG_VERSION"),
-            "node": wiring.node(),
+            "node": bootstrap.node(),
         });
-        let first = record_once(&wired, "store.init", EventKind::StoreInitialised, &record)?;
+        let first = record_once(&app, "store.init", EventKind::StoreInitialised, &record)?;
         let items = [
-            Item {
+            InitItem {
                 name: "data_directory",
-                place: shown(wiring.directory()),
-                state: State::of(!was_there),
+                location: display_path(bootstrap.directory()),
+                state: InitItemState::of(!was_there),
             },
-            Item {
+            InitItem {
                 name: "config_file",
-                place: shown(&locations.config_file),
-                state: State::of(config_created),
+                location: display_path(&locations.config_file),
+                state: InitItemState::of(config_created),
             },
-            Item {
+            InitItem {
                 name: "database",
-                place: wired.place(),
-                state: State::of(first == First::Yes),
+                location: app.database_location(),
+                state: InitItemState::of(first == RecordOutcome::Recorded),
             },
         ];
         Ok(answer(&items))
     }
 }
 
-fn answer(items: &[Item]) -> Answer {
-    let is_new = |item: &&Item| item.state == State::Created;
+fn answer(items: &[InitItem]) -> CommandAnswer {
+    let is_new = |item: &&InitItem| item.state == InitItemState::Created;
     let created: Vec<&str> = items.iter().filter(is_new).map(|item| item.name).collect();
     let all: Vec<_> = items
         .iter()
-        .map(|item| json!({"item": item.name, "place": item.place, "state": item.state.name()}))
+        .map(|item| json!({"item": item.name, "place": item.location, "state": item.state.name()}))
         .collect();
     let rows = items.iter().map(|item| {
         let tone = match item.state {
-            State::Created => Tone::Good,
-            State::Existing => Tone::Faint,
+            InitItemState::Created => Tone::Good,
+            InitItemState::Existing => Tone::Faint,
         };
         vec![
-            Cell::from(item.name.replace('_', " ")),
-            Cell::new(item.state.name(), tone),
-            Cell::from(item.place.as_str()),
+            ViewCell::from(item.name.replace('_', " ")),
+            ViewCell::new(item.state.name(), tone),
+            ViewCell::from(item.location.as_str()),
         ]
     });
     let said = match created.is_empty() {
         true => "everything was there already".to_owned(),
         false => "ready".to_owned(),
     };
-    let view = View::new().table("CleverAgents is set up", &["item", "state", "place"], rows);
-    Answer::new(json!({"created": created, "items": all}), view)
-        .say(Level::Info, said)
-        .say(Level::Hint, "agents diagnostics")
+    let view = OutputView::new().table("CleverAgents is set up", &["item", "state", "place"], rows);
+    CommandAnswer::new(json!({"created": created, "items": all}), view)
+        .with_message(MessageLevel::Info, said)
+        .with_message(MessageLevel::Hint, "agents diagnostics")
 }
 
-impl State {
+impl InitItemState {
     fn of(created: bool) -> Self {
         match created {
             true => Self::Created,
@@ -115,6 +115,6 @@ impl State {
     }
 }
 
-fn shown(path: &Path) -> String {
+fn display_path(path: &Path) -> String {
     path.display().to_string()
 }

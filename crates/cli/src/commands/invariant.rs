@@ -7,9 +7,9 @@ mod view;
 
 use clap::Subcommand;
 
-use super::Context;
-use crate::failure::Failure;
-use crate::output::Answer;
+use super::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::CommandAnswer;
 
 /// Add, list and remove invariants: rules that plans must keep
 ///
@@ -24,13 +24,13 @@ Examples:
   agents invariant list --effective --project local/shop
   agents invariant remove 7XK2M9QD")]
 pub enum InvariantCommand {
-    Add(add::Add),
-    List(list::List),
-    Remove(remove::Remove),
+    Add(add::InvariantAddArgs),
+    List(list::InvariantListArgs),
+    Remove(remove::InvariantRemoveArgs),
 }
 
 impl InvariantCommand {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         match self {
             Self::Add(command) => command.run(context),
             Self::List(command) => command.run(context),

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use crate::failure::{ExitCode, Failure};
+use crate::failure::{CommandFailure, ExitCode};
 use crate::files::{self, Privacy};
-use crate::output::{Answer, Level, View};
+use crate::output::{CommandAnswer, MessageLevel, OutputView};
 
 /// Print the manual page, or write the pages of all commands
 #[derive(Debug, Args)]
@@ -15,20 +15,20 @@ use crate::output::{Answer, Level, View};
 Examples:
   agents man | man -l -
   agents man --out ~/.local/share/man/man1")]
-pub struct Man {
+pub struct ManArgs {
     /// Write one page per command into this directory
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     out: Option<PathBuf>,
 }
 
 /// A manual page.
-struct Page {
+struct ManPage {
     file: String,
     roff: String,
 }
 
-impl Man {
-    pub fn run(&self) -> Result<Answer, Failure> {
+impl ManArgs {
+    pub fn run(&self) -> Result<CommandAnswer, CommandFailure> {
         let mut command = crate::command();
         command.build();
         match &self.out {
@@ -36,18 +36,21 @@ impl Man {
             None => {
                 let page = page(&command)?;
                 let data = json!({"page": page.file, "roff": page.roff});
-                Ok(Answer::new(data, View::new().verbatim(page.roff)))
+                Ok(CommandAnswer::new(
+                    data,
+                    OutputView::new().verbatim(page.roff),
+                ))
             }
         }
     }
 }
 
-fn write_all(command: &clap::Command, directory: &Path) -> Result<Answer, Failure> {
+fn write_all(command: &clap::Command, directory: &Path) -> Result<CommandAnswer, CommandFailure> {
     let mut pages = Vec::new();
     collect(command, &mut pages)?;
     let failed = |error: &std::io::Error| {
         let what = format!("cannot write the pages to {}", directory.display());
-        Failure::new(ExitCode::Error, what)
+        CommandFailure::new(ExitCode::Error, what)
             .caused_by(error)
             .hint("agents man --out DIR")
     };
@@ -60,12 +63,12 @@ fn write_all(command: &clap::Command, directory: &Path) -> Result<Answer, Failur
         paths.push(path.display().to_string());
     }
     let rows = paths.iter().map(|path| vec![path.as_str().into()]);
-    let view = View::new().table("Manual pages", &["page"], rows);
+    let view = OutputView::new().table("Manual pages", &["page"], rows);
     let written = format!("{} pages written", paths.len());
-    Ok(Answer::new(json!({"pages": paths}), view).say(Level::Info, written))
+    Ok(CommandAnswer::new(json!({"pages": paths}), view).with_message(MessageLevel::Info, written))
 }
 
-fn collect(command: &clap::Command, pages: &mut Vec<Page>) -> Result<(), Failure> {
+fn collect(command: &clap::Command, pages: &mut Vec<ManPage>) -> Result<(), CommandFailure> {
     pages.push(page(command)?);
     for next in command.get_subcommands() {
         if !next.is_hide_set() && next.get_name() != "help" {
@@ -75,13 +78,13 @@ fn collect(command: &clap::Command, pages: &mut Vec<Page>) -> Result<(), Failure
     Ok(())
 }
 
-fn page(command: &clap::Command) -> Result<Page, Failure> {
+fn page(command: &clap::Command) -> Result<ManPage, CommandFailure> {
     let man = clap_mangen::Man::new(command.clone());
     let mut roff = Vec::new();
     man.render(&mut roff).map_err(|error| {
-        Failure::new(ExitCode::Error, "cannot make the manual page").caused_by(&error)
+        CommandFailure::new(ExitCode::Error, "cannot make the manual page").caused_by(&error)
     })?;
-    Ok(Page {
+    Ok(ManPage {
         file: man.get_filename(),
         roff: String::from_utf8_lossy(&roff).into_owned(),
     })

@@ -1,6 +1,6 @@
-//! `agents plan …`: one file per verb; what they share about showing a plan is in `shown`.
+//! `agents plan …`: one file per verb; what they share about showing a plan is in `view`.
 
-mod aborting;
+mod abort_apply;
 mod apply;
 mod artifacts;
 mod cancel;
@@ -15,6 +15,7 @@ mod execute;
 mod explain;
 mod list;
 mod log;
+mod progress;
 mod prompt;
 mod purge;
 mod rebase;
@@ -22,29 +23,28 @@ mod reject;
 mod resume;
 mod revert;
 mod rollback;
-mod shown;
 mod status;
 mod tree;
 mod unapply;
 mod use_action;
 mod verify;
-mod working;
+mod view;
 
-pub(crate) use apply::outcome;
-pub(crate) use destination::To;
+pub(crate) use apply::outcome_answer;
+pub(crate) use destination::DestinationArgs;
 pub(crate) use errors::data as error_data;
-pub(crate) use execute::{answer as executed_answer, stopped};
-pub(crate) use shown::find;
-pub(crate) use tree::{flat, twig};
-pub(crate) use working::{Told, accompany};
+pub(crate) use execute::{answer as executed_answer, stopped_failure};
+pub(crate) use progress::{PlanProgress, run_with_progress};
+pub(crate) use tree::{node_data, tree_row};
+pub(crate) use view::find;
 
 use clap::Subcommand;
 use cleveragents_domain::Decision;
 
-use super::{Context, Output};
+use super::{CommandContext, OutputMode};
 use crate::arguments::Format;
-use crate::failure::{Failure, excerpt};
-use crate::output::{Answer, Cell, Tone};
+use crate::failure::{CommandFailure, excerpt};
+use crate::output::{CommandAnswer, Tone, ViewCell};
 
 /// Make, watch, steer and remove plans
 ///
@@ -62,45 +62,45 @@ Examples:
   agents plan tree 4k2m9x0q
   agents plan log 4k2m9x0q --follow")]
 pub enum PlanCommand {
-    Use(use_action::Use),
-    Execute(execute::Execute),
-    Resume(resume::Resume),
-    Apply(apply::Apply),
-    Unapply(unapply::Unapply),
-    Rebase(rebase::Rebase),
-    Diff(diff::Diff),
-    Artifacts(artifacts::Artifacts),
-    Reject(reject::Reject),
-    List(list::List),
-    Status(status::Status),
-    Cancel(cancel::Cancel),
-    Revert(revert::Revert),
-    Prompt(prompt::Prompt),
-    Checkpoints(checkpoints::Checkpoints),
-    Rollback(rollback::Rollback),
-    Tree(tree::Tree),
-    Explain(explain::Explain),
-    Correct(correct::Correct),
-    Errors(errors::Errors),
-    Log(log::Log),
-    Verify(verify::Verify),
-    Delete(delete::Delete),
-    Purge(purge::Purge),
+    Use(use_action::PlanUseArgs),
+    Execute(execute::PlanExecuteArgs),
+    Resume(resume::PlanResumeArgs),
+    Apply(apply::PlanApplyArgs),
+    Unapply(unapply::PlanUnapplyArgs),
+    Rebase(rebase::PlanRebaseArgs),
+    Diff(diff::PlanDiffArgs),
+    Artifacts(artifacts::PlanArtifactsArgs),
+    Reject(reject::PlanRejectArgs),
+    List(list::PlanListArgs),
+    Status(status::PlanStatusArgs),
+    Cancel(cancel::PlanCancelArgs),
+    Revert(revert::PlanRevertArgs),
+    Prompt(prompt::PlanPromptArgs),
+    Checkpoints(checkpoints::PlanCheckpointsArgs),
+    Rollback(rollback::PlanRollbackArgs),
+    Tree(tree::PlanTreeArgs),
+    Explain(explain::PlanExplainArgs),
+    Correct(correct::PlanCorrectArgs),
+    Errors(errors::PlanErrorsArgs),
+    Log(log::PlanLogArgs),
+    Verify(verify::PlanVerifyArgs),
+    Delete(delete::PlanDeleteArgs),
+    Purge(purge::PlanPurgeArgs),
 }
 
 impl PlanCommand {
-    pub fn output(&self, format: Format) -> Output {
+    pub fn output_mode(&self, format: Format) -> OutputMode {
         match self {
-            Self::Execute(command) => command.output(format),
-            Self::Resume(command) => command.output(format),
-            Self::Apply(command) => command.output(format),
-            Self::Log(command) => command.output(format),
-            Self::Errors(command) => command.output(format),
-            _ => Output::Answer,
+            Self::Execute(command) => command.output_mode(format),
+            Self::Resume(command) => command.output_mode(format),
+            Self::Apply(command) => command.output_mode(format),
+            Self::Log(command) => command.output_mode(format),
+            Self::Errors(command) => command.output_mode(format),
+            _ => OutputMode::Answer,
         }
     }
 
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         match self {
             Self::Use(command) => command.run(context),
             Self::Execute(command) => command.run(context),
@@ -138,7 +138,7 @@ fn headline(decision: &Decision) -> String {
 }
 
 /// A decision's confidence for people; nothing if its actor did not say.
-fn confidence(decision: &Decision) -> Option<Cell> {
+fn confidence(decision: &Decision) -> Option<ViewCell> {
     let score = decision.confidence_score?;
-    Some(Cell::new(format!("{:.2}", score.value()), Tone::Normal))
+    Some(ViewCell::new(format!("{:.2}", score.value()), Tone::Normal))
 }

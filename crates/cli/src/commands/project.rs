@@ -11,10 +11,10 @@ use clap::Subcommand;
 use cleveragents_domain::{Invariant, Project, Resource};
 use serde_json::{Value, json};
 
-use super::Context;
+use super::CommandContext;
 use super::resource::summary;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Tone, View};
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// Name sets of resources that plans work on
 ///
@@ -28,16 +28,16 @@ Examples:
   agents project link-resource shop local/library
   agents project delete shop")]
 pub enum ProjectCommand {
-    Create(create::Create),
-    List(list::List),
-    Show(show::Show),
-    Delete(delete::Delete),
-    LinkResource(link_resource::LinkResource),
-    UnlinkResource(unlink_resource::UnlinkResource),
+    Create(create::ProjectCreateArgs),
+    List(list::ProjectListArgs),
+    Show(show::ProjectShowArgs),
+    Delete(delete::ProjectDeleteArgs),
+    LinkResource(link_resource::ProjectLinkResourceArgs),
+    UnlinkResource(unlink_resource::ProjectUnlinkResourceArgs),
 }
 
 impl ProjectCommand {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         match self {
             Self::Create(command) => command.run(context),
             Self::List(command) => command.run(context),
@@ -72,13 +72,19 @@ fn view(
     resources: &[Resource],
     invariants: &[Invariant],
     plans: Option<String>,
-) -> View {
-    let faint = |text: &str| Cell::new(text, Tone::Faint);
+) -> OutputView {
+    let faint = |text: &str| ViewCell::new(text, Tone::Faint);
     let description = project.description.as_deref();
     let profile = project.automation_profile.as_ref();
     let mut rows = vec![
-        ("name", Cell::new(project.name.to_string(), Tone::Strong)),
-        ("description", description.map_or(faint("-"), Cell::from)),
+        (
+            "name",
+            ViewCell::new(project.name.to_string(), Tone::Strong),
+        ),
+        (
+            "description",
+            description.map_or(faint("-"), ViewCell::from),
+        ),
         (
             "automation profile",
             profile.map_or(faint("(none)"), |name| name.to_string().into()),
@@ -88,14 +94,14 @@ fn view(
     if let Some(plans) = plans {
         rows.push(("plans", plans.into()));
     }
-    let mut view = View::new().panel("Project", rows);
+    let mut view = OutputView::new().panel("Project", rows);
     if !resources.is_empty() {
         let headers = ["name", "type", "sandbox", "path"];
         view = view.table("Resources", &headers, resources.iter().map(summary));
     }
     if !invariants.is_empty() {
         let rules = invariants.iter().map(|invariant| {
-            let id = Cell::new(invariant.id.short(), Tone::Faint);
+            let id = ViewCell::new(invariant.id.short(), Tone::Faint);
             vec![id, invariant.text.clone().into()]
         });
         view = view.table("Invariants", &["id", "text"], rules);

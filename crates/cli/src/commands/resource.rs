@@ -11,9 +11,9 @@ use cleveragents_domain::{Resource, ResourceType};
 use cleveragents_engine::projects::ResourceView;
 use serde_json::{Value, json};
 
-use super::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Tone};
+use super::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, Tone, ViewCell};
 
 /// Register places that plans may work on
 ///
@@ -26,15 +26,15 @@ Examples:
   agents resource list --type fs-directory
   agents resource tree")]
 pub enum ResourceCommand {
-    Add(add::Add),
-    List(list::List),
-    Show(show::Show),
-    Tree(tree::Tree),
-    Remove(remove::Remove),
+    Add(add::ResourceAddArgs),
+    List(list::ResourceListArgs),
+    Show(show::ResourceShowArgs),
+    Tree(tree::ResourceTreeArgs),
+    Remove(remove::ResourceRemoveArgs),
 }
 
 impl ResourceCommand {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         match self {
             Self::Add(command) => command.run(context),
             Self::List(command) => command.run(context),
@@ -46,7 +46,7 @@ impl ResourceCommand {
 }
 
 /// How work on a resource is kept apart until it is applied.
-fn sandbox(resource_type: ResourceType) -> &'static str {
+fn sandbox_strategy(resource_type: ResourceType) -> &'static str {
     match resource_type {
         ResourceType::GitCheckout => "private git tree",
         ResourceType::FsDirectory => "copy",
@@ -59,7 +59,7 @@ pub(super) fn resource_data(resource: &Resource) -> Value {
         "id": resource.id,
         "name": resource.name,
         "type": resource.resource_type,
-        "sandbox": sandbox(resource.resource_type),
+        "sandbox": sandbox_strategy(resource.resource_type),
         "path": resource.path,
         "created_at": resource.created_at,
     })
@@ -73,17 +73,17 @@ fn view_data(found: &ResourceView) -> Value {
 }
 
 /// A resource in a table for people: name, type, sandbox, path.
-pub(super) fn summary(resource: &Resource) -> Vec<Cell> {
+pub(super) fn summary(resource: &Resource) -> Vec<ViewCell> {
     vec![
-        Cell::new(resource.name.to_string(), Tone::Strong),
+        ViewCell::new(resource.name.to_string(), Tone::Strong),
         resource.resource_type.as_str().into(),
-        sandbox(resource.resource_type).into(),
+        sandbox_strategy(resource.resource_type).into(),
         resource.path.to_string().into(),
     ]
 }
 
 /// Names for people.
-fn joined(names: &[cleveragents_domain::NamespacedName]) -> String {
+fn join_names(names: &[cleveragents_domain::NamespacedName]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     names.join(", ")
 }

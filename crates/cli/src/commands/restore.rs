@@ -6,12 +6,15 @@ use clap::Args;
 use cleveragents_engine::StoreError;
 use serde_json::json;
 
-use super::{Context, backup};
-use crate::ask::{Reply, confirm};
-use crate::failure::{ExitCode, Failure, shown_path};
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
+use super::{CommandContext, backup};
+use crate::bootstrap::{
+    AlteredBackupPolicy, AppContext, Bootstrap, Engine, ExistingDataPolicy, RestoreReport,
+    inspect_backup,
+};
+use crate::confirmation::{Confirmation, confirm};
+use crate::failure::{CommandFailure, ExitCode, display_path};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 use crate::progress::ProgressLine;
-use crate::wiring::{Altered, Engine, Existing, Restored, Wired, Wiring, inspect_backup};
 
 /// Restore a backup
 ///
@@ -24,7 +27,7 @@ Examples:
   agents restore agents.tar
   agents restore agents.tar --data-dir /srv/elsewhere
   agents restore agents.tar --force --yes")]
-pub struct Restore {
+pub struct RestoreArgs {
     /// The file that `agents backup` wrote
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
@@ -45,82 +48,89 @@ pub struct Restore {
     yes: bool,
 }
 
-impl Restore {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl RestoreArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let file = context.absolute(&self.file);
-        let wiring = context.wiring()?;
-        inspect_backup(&file).map_err(|error| unusable(&file, error))?;
+        let bootstrap = context.bootstrap()?;
+        inspect_backup(&file).map_err(|error| unusable_backup_failure(&file, error))?;
         let existing = match self.force {
             true => {
-                self.ask_about_what_is_there(&wiring, context)?;
-                let saved_to = backup::new_file(&wiring, "before-restore")?;
-                Existing::Replace { saved_to }
+                self.confirm_replacement(&bootstrap, context)?;
+                let saved_to = backup::unused_backup_path(&bootstrap, "before-restore")?;
+                ExistingDataPolicy::Replace { saved_to }
             }
-            false => Existing::Refuse,
+            false => ExistingDataPolicy::Refuse,
         };
         let altered = match self.accept_altered {
-            true => Altered::Accept,
-            false => Altered::Refuse,
+            true => AlteredBackupPolicy::Accept,
+            false => AlteredBackupPolicy::Refuse,
         };
         let line = ProgressLine::new("Restore", context.arguments, context.environment);
-        let restored = wiring
+        let restored = bootstrap
             .restore(&file, &existing, altered, &line.listener())
-            .map_err(|error| unusable(&file, error))
-            .map_err(|failure| saved(not_restored(failure, &file), &existing))?;
+            .map_err(|error| unusable_backup_failure(&file, error))
+            .map_err(|failure| with_saved_backup(restore_failure(failure, &file), &existing))?;
         drop(line);
-        let verified = wiring
+        let verified = bootstrap
             .open_to_read()
-            .and_then(|wired| verify_all(&wired))
-            .map_err(|error| restored_but(error.into(), &restored))
-            .map_err(|failure| saved(failure, &existing))?;
+            .and_then(|app| verify_all(&app))
+            .map_err(|error| unverified_failure(error.into(), &restored))
+            .map_err(|failure| with_saved_backup(failure, &existing))?;
         Ok(answer(&file, &restored, &verified))
     }
 
     /// Names what `--force` is about to replace, if someone is there to answer. The store saves it,
     /// or sets aside what cannot be read; a server's database that cannot be read stays as it is.
-    fn ask_about_what_is_there(
+    fn confirm_replacement(
         &self,
-        wiring: &Wiring,
-        context: &Context<'_>,
-    ) -> Result<(), Failure> {
-        let found = wiring
+        bootstrap: &Bootstrap,
+        context: &CommandContext<'_>,
+    ) -> Result<(), CommandFailure> {
+        let found = bootstrap
             .open_to_read()
-            .and_then(|wired| Ok((contents(&wired)?, wired.place())));
+            .and_then(|app| Ok((describe_contents(&app)?, app.database_location())));
         match found {
             Ok((contents, _)) if contents.is_empty() => Ok(()),
             Ok((contents, place)) => {
                 let contents = contents.join(", ");
-                self.ask(&format!("Replace {contents} in {place}?"), context)
+                self.confirm_or_fail(&format!("Replace {contents} in {place}?"), context)
             }
             Err(error @ (StoreError::Corrupt { .. } | StoreError::Newer { .. }))
-                if wiring.engine() == Engine::Sqlite =>
+                if bootstrap.engine() == Engine::Sqlite =>
             {
-                let what = Failure::from(error).what;
-                self.ask(&format!("{what}. Set it aside?"), context)
+                let what = CommandFailure::from(error).message;
+                self.confirm_or_fail(&format!("{what}. Set it aside?"), context)
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    fn ask(&self, question: &str, context: &Context<'_>) -> Result<(), Failure> {
+    fn confirm_or_fail(
+        &self,
+        question: &str,
+        context: &CommandContext<'_>,
+    ) -> Result<(), CommandFailure> {
         if self.yes {
             return Ok(());
         }
         match confirm(question, context.environment) {
-            Reply::Yes | Reply::Nobody => Ok(()),
-            Reply::No => Err(Failure::new(ExitCode::Decision, "nothing was restored")
-                .because("the question was not answered with yes")
-                .hint("agents restore FILE --force --yes")),
+            Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
+            Confirmation::No => Err(CommandFailure::new(
+                ExitCode::Decision,
+                "nothing was restored",
+            )
+            .because("the question was not answered with yes")
+            .hint("agents restore FILE --force --yes")),
         }
     }
 }
 
 /// The file itself may be what is wrong.
-fn unusable(file: &Path, error: StoreError) -> Failure {
+fn unusable_backup_failure(file: &Path, error: StoreError) -> CommandFailure {
     match &error {
         StoreError::Altered { fault, .. } => {
-            let what = format!("{} holds a journal that was altered", shown_path(file));
-            Failure::new(ExitCode::Error, what)
+            let what = format!("{} holds a journal that was altered", display_path(file));
+            CommandFailure::new(ExitCode::Error, what)
                 .kind("backup_altered")
                 .because(fault)
                 .because("nothing was changed")
@@ -130,24 +140,24 @@ fn unusable(file: &Path, error: StoreError) -> Failure {
                     file.display()
                 ))
         }
-        StoreError::Corrupt { path, reason } if path == file => Failure::new(
+        StoreError::Corrupt { path, reason } if path == file => CommandFailure::new(
             ExitCode::Error,
-            format!("{} is not a whole backup", shown_path(file)),
+            format!("{} is not a whole backup", display_path(file)),
         )
         .kind("backup_damaged")
         .because(reason)
         .because("nothing was changed")
         .hint("try another backup: they are written by `agents backup`"),
-        StoreError::NotFound { .. } => Failure::new(
+        StoreError::NotFound { .. } => CommandFailure::new(
             ExitCode::NotFound,
-            format!("there is no backup {}", shown_path(file)),
+            format!("there is no backup {}", display_path(file)),
         )
         .hint("look into the folder `backups` of the data directory"),
         _ => error.into(),
     }
 }
 
-fn not_restored(failure: Failure, file: &Path) -> Failure {
+fn restore_failure(failure: CommandFailure, file: &Path) -> CommandFailure {
     match failure.kind {
         "not_empty" => failure
             .because("a backup is restored into an empty database unless you insist")
@@ -161,9 +171,9 @@ fn not_restored(failure: Failure, file: &Path) -> Failure {
 }
 
 /// Names the backup of what was there, once it is written: its name was nobody's before.
-fn saved(failure: Failure, existing: &Existing) -> Failure {
+fn with_saved_backup(failure: CommandFailure, existing: &ExistingDataPolicy) -> CommandFailure {
     match existing {
-        Existing::Replace { saved_to } if saved_to.exists() => {
+        ExistingDataPolicy::Replace { saved_to } if saved_to.exists() => {
             let path = saved_to.display().to_string();
             failure
                 .because(format!("what was there before is saved in {path}"))
@@ -174,7 +184,7 @@ fn saved(failure: Failure, existing: &Existing) -> Failure {
 }
 
 /// The backup is in, but could not be looked at.
-fn restored_but(failure: Failure, restored: &Restored) -> Failure {
+fn unverified_failure(failure: CommandFailure, restored: &RestoreReport) -> CommandFailure {
     let failure = failure.because("the backup was restored, but not verified");
     match &restored.set_aside {
         Some(path) => {
@@ -190,8 +200,8 @@ fn restored_but(failure: Failure, restored: &Restored) -> Failure {
 }
 
 /// What people would miss.
-fn contents(wired: &Wired<'_>) -> Result<Vec<String>, StoreError> {
-    let statistics = wired.statistics()?;
+fn describe_contents(app: &AppContext<'_>) -> Result<Vec<String>, StoreError> {
+    let statistics = app.statistics()?;
     let all = [
         (statistics.events, "events"),
         (statistics.plans, "plans"),
@@ -205,7 +215,7 @@ fn contents(wired: &Wired<'_>) -> Result<Vec<String>, StoreError> {
 }
 
 #[derive(Debug)]
-struct Verified {
+struct RestoreVerification {
     streams: i64,
     events: i64,
     /// What was altered, stream by stream.
@@ -213,14 +223,14 @@ struct Verified {
 }
 
 /// Walks every stream's chain and reports: what may be restored was decided by the store.
-fn verify_all(wired: &Wired<'_>) -> Result<Verified, StoreError> {
-    let mut verified = Verified {
+fn verify_all(app: &AppContext<'_>) -> Result<RestoreVerification, StoreError> {
+    let mut verified = RestoreVerification {
         streams: 0,
         events: 0,
         faults: Vec::new(),
     };
-    for stream in wired.streams()? {
-        match wired.verify(stream)? {
+    for stream in app.streams()? {
+        match app.verify(stream)? {
             Ok(found) => {
                 verified.streams += 1;
                 verified.events += found.events;
@@ -231,19 +241,19 @@ fn verify_all(wired: &Wired<'_>) -> Result<Verified, StoreError> {
     Ok(verified)
 }
 
-impl Verified {
-    fn cell(&self) -> Cell {
-        let events = counted(self.events, "event");
-        let streams = counted(self.streams, "stream");
+impl RestoreVerification {
+    fn cell(&self) -> ViewCell {
+        let events = format_count(self.events, "event");
+        let streams = format_count(self.streams, "stream");
         let tone = match self.faults.is_empty() {
             true => Tone::Good,
             false => Tone::Doubtful,
         };
-        Cell::new(format!("{events} in {streams}"), tone)
+        ViewCell::new(format!("{events} in {streams}"), tone)
     }
 }
 
-fn answer(file: &Path, restored: &Restored, verified: &Verified) -> Answer {
+fn answer(file: &Path, restored: &RestoreReport, verified: &RestoreVerification) -> CommandAnswer {
     let manifest = &restored.manifest;
     let shown = |path: &PathBuf| path.display().to_string();
     let data = json!({
@@ -262,8 +272,8 @@ fn answer(file: &Path, restored: &Restored, verified: &Verified) -> Answer {
         "previous_set_aside": restored.set_aside.as_ref().map(shown),
     });
     let rows = [
-        ("file", Cell::from(file.display().to_string())),
-        ("restored to", Cell::from(restored.place.as_str())),
+        ("file", ViewCell::from(file.display().to_string())),
+        ("restored to", ViewCell::from(restored.place.as_str())),
         ("backup of", manifest.created_at.to_string().into()),
         (
             "written by",
@@ -272,33 +282,36 @@ fn answer(file: &Path, restored: &Restored, verified: &Verified) -> Answer {
         ("verified", verified.cell()),
     ];
     let contents = backup::content_rows(manifest.contents.iter());
-    let mut view = View::new().panel("Restored", rows);
+    let mut view = OutputView::new().panel("Restored", rows);
     if !contents.is_empty() {
         view = view.table("Contents", &["what", "number"], contents);
     }
     remarks(restored, verified)
         .into_iter()
-        .fold(Answer::new(data, view), |answer, (level, text)| {
-            answer.say(level, text)
+        .fold(CommandAnswer::new(data, view), |answer, (level, text)| {
+            answer.with_message(level, text)
         })
 }
 
 /// How it went, and where what was there before is now.
-fn remarks(restored: &Restored, verified: &Verified) -> Vec<(Level, String)> {
+fn remarks(
+    restored: &RestoreReport,
+    verified: &RestoreVerification,
+) -> Vec<(MessageLevel, String)> {
     let mut remarks = vec![match verified.faults.first() {
-        None => (Level::Info, "restored and verified".to_owned()),
+        None => (MessageLevel::Info, "restored and verified".to_owned()),
         Some(first) => {
             let streams = i64::try_from(verified.faults.len()).unwrap_or(i64::MAX);
-            let streams = counted(streams, "stream");
+            let streams = format_count(streams, "stream");
             let text = format!("restored; the journal was altered in {streams}, first: {first}");
-            (Level::Warn, text)
+            (MessageLevel::Warn, text)
         }
     }];
-    let lost = backup::without_blobs(restored.manifest.unreadable_blobs.len());
-    remarks.extend(lost.map(|warning| (Level::Warn, warning)));
+    let lost = backup::missing_blobs_warning(restored.manifest.unreadable_blobs.len());
+    remarks.extend(lost.map(|warning| (MessageLevel::Warn, warning)));
     match (&restored.saved_to, &restored.set_aside) {
         (_, Some(path)) => remarks.push((
-            Level::Warn,
+            MessageLevel::Warn,
             format!(
                 "the database that was there could not be used and was set aside as {}",
                 path.display()
@@ -306,7 +319,7 @@ fn remarks(restored: &Restored, verified: &Verified) -> Vec<(Level, String)> {
         )),
         (Some(path), None) => {
             let text = format!("what was there before is in {}", path.display());
-            remarks.push((Level::Info, text));
+            remarks.push((MessageLevel::Info, text));
         }
         (None, None) => {}
     }

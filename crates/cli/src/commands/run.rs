@@ -1,6 +1,6 @@
 //! `agents run`: the whole way in one command.
 
-mod place;
+mod target_folder;
 mod task;
 
 use std::path::PathBuf;
@@ -8,27 +8,30 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Actor, ActorKind, Base, LlmActor, Phase, Plan, State};
+use cleveragents_domain::{Actor, ActorKind, BaseSource, LlmActor, Phase, Plan, PlanState};
 use cleveragents_engine::actors::open_model;
-use cleveragents_engine::execution::{Executed, MayApply, Selection};
-use cleveragents_engine::lifecycle::{ActionChoice, UseRequest};
+use cleveragents_engine::execution::{AutoApply, ExecuteOutcome, Selection};
+use cleveragents_engine::lifecycle::{ActionChoice, UseActionRequest};
 use cleveragents_engine::ports::targets::Destination;
 use serde_json::{Value, json};
 
-use self::task::Task;
+use self::task::RunTask;
 use super::actor::find;
-use super::plan::{To, Told, accompany, executed_answer, outcome, stopped};
-use super::{Context, Output};
+use super::plan::{
+    DestinationArgs, PlanProgress, executed_answer, outcome_answer, run_with_progress,
+    stopped_failure,
+};
+use super::{CommandContext, OutputMode};
+use crate::argument_types::{parse_dollars, parse_value};
 use crate::arguments::Format;
-use crate::ask::{Reply, confirm, confirm_unless_interrupted};
-use crate::consent::{self, Trust};
-use crate::engine_failure::no_model;
-use crate::failure::{ExitCode, Failure};
-use crate::left_behind::{self, LeftBehind};
+use crate::bootstrap::{AppContext, Bootstrap};
+use crate::confirmation::{Confirmation, confirm, confirm_unless_interrupted};
+use crate::consent::{self, TrustArgs};
+use crate::engine_failure::no_model_failure;
+use crate::failure::{CommandFailure, ExitCode};
 use crate::names;
-use crate::output::{Answer, Level};
-use crate::typed::{dollars, word};
-use crate::wiring::{Wired, Wiring};
+use crate::output::{CommandAnswer, MessageLevel};
+use crate::uncommitted::{self, UncommittedFiles};
 
 /// Do something to a repository: plan it, do it in a sandbox, show it, apply it
 ///
@@ -45,7 +48,7 @@ Examples:
   agents run local/fix-lint --yes --to branch agents/fix-lint
   agents run local/fix-lint --trust --yes
   agents run local/fix-lint --automation-profile ci --idempotency-key build-4711 --events")]
-pub struct Run {
+pub struct RunArgs {
     /// An action, or what to do in your own words; `-` reads the words from standard input
     #[arg(value_name = "ACTION|TASK", conflicts_with = "file")]
     task: Option<String>,
@@ -63,8 +66,8 @@ pub struct Run {
     path: PathBuf,
 
     /// What the work begins from: `head`, the last commit, or `worktree`, the files as they are
-    #[arg(long, value_name = "BASE", default_value = "head", value_parser = word::<Base>)]
-    base: Base,
+    #[arg(long, value_name = "BASE", default_value = "head", value_parser = parse_value::<BaseSource>)]
+    base: BaseSource,
 
     /// Where a human must decide: a built-in profile or one of your own
     #[arg(long, value_name = "PROFILE")]
@@ -83,10 +86,10 @@ pub struct Run {
     yes: bool,
 
     #[command(flatten)]
-    to: To,
+    to: DestinationArgs,
 
     /// Stop before models have cost more than this, in US dollars
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = parse_dollars)]
     max_usd: Option<f64>,
 
     /// Write each event as a line of JSON while it works, and the envelope as the last line
@@ -98,93 +101,102 @@ pub struct Run {
     idempotency_key: Option<String>,
 
     #[command(flatten)]
-    trust: Trust,
+    trust: TrustArgs,
 }
 
-impl Run {
-    pub fn output(&self, _: Format) -> Output {
+impl RunArgs {
+    pub fn output_mode(&self, _: Format) -> OutputMode {
         match self.events {
-            true => Output::Events,
-            false => Output::Answer,
+            true => OutputMode::Events,
+            false => OutputMode::Answer,
         }
     }
 
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let destination = self.to.destination(context)?;
-        let words = task::words(self.task.as_deref(), self.file.as_deref(), context)?;
-        let place = place::look(&context.absolute(&self.path), context)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let task = Task::of(&words, &place, context, &wired)?;
+        let task_text = task::read_task(self.task.as_deref(), self.file.as_deref(), context)?;
+        let target = target_folder::open_folder(&context.absolute(&self.path), context)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let task = RunTask::resolve(&task_text, &target, context, &app)?;
         let mut wanted = None;
-        if let Task::Action(ActionChoice::Repository(action)) = &task {
-            self.trust.require(action, &wired, context.environment)?;
+        if let RunTask::Action(ActionChoice::Repository(action)) = &task {
+            self.trust.require(action, &app, context.environment)?;
             wanted = action.draft.automation_profile.clone();
         }
-        self.check_actors(&task, &wired)?;
-        let project = place::project(&place, &wired)?;
+        self.check_actors(&task, &app)?;
+        let project = target_folder::find_or_create_project(&target, &app)?;
         let mut request = self.request(context, task)?;
-        request.actor = wired.actor().to_owned();
+        request.actor = app.actor().to_owned();
         request.projects = vec![project.name.clone()];
-        let mut warnings = self.uncommitted(&project.resources, &wiring, context)?;
-        self.trust.includes(&project.resources, &wired)?;
-        let plan = wired.wait(wired.plan_maker()?.use_action(request))?;
-        warnings.extend(consent::tightened(&plan, wanted.as_ref()));
-        let told = Told::from_the_beginning(self.events, context);
-        let shown = self.to.shown(&place.shown());
-        let answer = self.carry_out(&wired, &told, &plan, (context, destination, &shown));
+        let mut warnings = self.confirm_uncommitted(&project.resources, &bootstrap, context)?;
+        self.trust.trust_includes(&project.resources, &app)?;
+        let plan = app.block_on(app.masking_lifecycle()?.use_action(request))?;
+        warnings.extend(consent::tightened_profile_warning(&plan, wanted.as_ref()));
+        let progress = PlanProgress::from_start(self.events, context);
+        let target_name = self.to.describe(&target.display_path());
+        let answer = self.run_plan(&app, &progress, &plan, (context, destination, &target_name));
         let answer = answer.map_err(|failure| {
             let id = plan.identity.plan_id;
             failure.with("plan_id", json!(id))
         })?;
         let answer = match project.is_new {
             true => {
-                let text = format!("{} is a project now: {}", place.shown(), project.name);
-                answer.say(Level::Info, text)
+                let text = format!(
+                    "{} is a project now: {}",
+                    target.display_path(),
+                    project.name
+                );
+                answer.with_message(MessageLevel::Info, text)
             }
             false => answer,
         };
-        let say = |answer: Answer, text: String| answer.say(Level::Warn, text);
+        let say =
+            |answer: CommandAnswer, text: String| answer.with_message(MessageLevel::Warn, text);
         Ok(warnings.into_iter().fold(answer, say))
     }
 
     /// That those who are to work are there and can be asked: without them nothing is left behind.
-    fn check_actors(&self, task: &Task, wired: &Wired<'_>) -> Result<(), Failure> {
-        let in_words = matches!(task, Task::Words(_));
-        let models = wired.inquiry()?.models;
+    fn check_actors(&self, task: &RunTask, app: &AppContext<'_>) -> Result<(), CommandFailure> {
+        let is_text = matches!(task, RunTask::Text(_));
+        let models = app.inquiry()?.models;
         for chosen in [&self.strategy_actor, &self.execution_actor] {
             let kind = match chosen {
-                Some(text) => actor_named(text, wired)?.kind,
-                None if in_words => ActorKind::Llm(LlmActor::default()),
+                Some(text) => find_actor(text, app)?.kind,
+                None if is_text => ActorKind::Llm(LlmActor::default()),
                 None => continue,
             };
             if let ActorKind::Llm(llm) = &kind {
-                open_model(&*models, llm).map_err(|error| no_model(&error))?;
+                open_model(&*models, llm).map_err(|error| no_model_failure(&error))?;
             }
         }
         Ok(())
     }
 
-    fn request(&self, context: &Context<'_>, task: Task) -> Result<UseRequest, Failure> {
+    fn request(
+        &self,
+        context: &CommandContext<'_>,
+        task: RunTask,
+    ) -> Result<UseActionRequest, CommandFailure> {
         let actor = |text: &Option<String>| {
-            let name = text.as_deref().map(|text| names::name("actor", text));
+            let name = text.as_deref().map(|text| names::parse_name("actor", text));
             name.transpose()
         };
-        let chosen = self.automation_profile.as_deref().map(names::profile);
+        let chosen = self.automation_profile.as_deref().map(names::parse_profile);
         let (action, mut arguments) = match task {
-            Task::Action(action) => (action, Vec::new()),
-            Task::Words(words) => words.action(),
+            RunTask::Action(action) => (action, Vec::new()),
+            RunTask::Text(words) => words.action(),
         };
         arguments.extend(self.arguments.iter().cloned());
         let settings = context.settings()?;
         let repository_profile = settings.repository_automation_profile();
-        let repository_profile = repository_profile.as_deref().map(names::profile);
-        Ok(UseRequest {
+        let repository_profile = repository_profile.as_deref().map(names::parse_profile);
+        Ok(UseActionRequest {
             action,
             projects: Vec::new(),
             arguments,
             automation_profile: chosen.transpose()?,
-            default_profile: names::profile(&settings.user_automation_profile())?,
+            default_profile: names::parse_profile(&settings.user_automation_profile())?,
             repository_profile: repository_profile.transpose()?,
             invariants: Vec::new(),
             strategy_actor: actor(&self.strategy_actor)?,
@@ -197,24 +209,25 @@ impl Run {
     }
 
     /// What the plan will not see. A person is asked once whether that is meant.
-    fn uncommitted(
+    fn confirm_uncommitted(
         &self,
         resources: &[cleveragents_domain::Resource],
-        wiring: &Wiring,
-        context: &Context<'_>,
-    ) -> Result<Vec<String>, Failure> {
-        if self.base == Base::Worktree {
+        bootstrap: &Bootstrap,
+        context: &CommandContext<'_>,
+    ) -> Result<Vec<String>, CommandFailure> {
+        if self.base == BaseSource::Worktree {
             return Ok(Vec::new());
         }
-        let left: Vec<LeftBehind> = left_behind::look(resources, wiring, context.environment);
-        let warnings: Vec<String> = left.iter().map(LeftBehind::warning).collect();
+        let uncommitted: Vec<UncommittedFiles> =
+            uncommitted::find_uncommitted(resources, bootstrap, context.environment);
+        let warnings: Vec<String> = uncommitted.iter().map(UncommittedFiles::warning).collect();
         if warnings.is_empty() || self.yes {
             return Ok(warnings);
         }
         let question = format!("{}\nGo on without them?", warnings.join("\n"));
         match confirm(&question, context.environment) {
-            Reply::Yes | Reply::Nobody => Ok(warnings),
-            Reply::No => Err(Failure::new(ExitCode::Decision, "nothing was done")
+            Confirmation::Yes | Confirmation::NoTerminal => Ok(warnings),
+            Confirmation::No => Err(CommandFailure::new(ExitCode::Decision, "nothing was done")
                 .kind("declined")
                 .hint("agents run --base worktree …")
                 .hint("git commit, then the same command")),
@@ -222,62 +235,74 @@ impl Run {
     }
 
     /// Everything up to the end, or to what is the user's to decide.
-    fn carry_out(
+    fn run_plan(
         &self,
-        wired: &Wired<'_>,
-        told: &Told,
+        app: &AppContext<'_>,
+        progress: &PlanProgress,
         plan: &Plan,
-        (context, destination, shown): (&Context<'_>, Destination, &str),
-    ) -> Result<Answer, Failure> {
+        (context, destination, target_name): (&CommandContext<'_>, Destination, &str),
+    ) -> Result<CommandAnswer, CommandFailure> {
         let id = plan.identity.plan_id;
-        let executor = wired.executor()?;
-        let waits = |running: usize| told.waits_for_a_slot(running);
+        let executor = app.executor()?;
+        let waits = |running: usize| progress.show_waiting_for_slot(running);
         let mut executed = {
-            let work = executor.execute(id, wired.actor(), &waits);
-            accompany(wired, told, id, work)?.map_err(|error| stopped(error, id))?
+            let work = executor.execute(id, app.actor(), &waits);
+            run_with_progress(app, progress, id, work)?
+                .map_err(|error| stopped_failure(error, id))?
         };
-        if let Executed::Gate { .. } = executed {
+        if let ExecuteOutcome::NeedsApproval { .. } = executed {
             // Whoever runs a task wants it done: only applying it is asked about.
-            let work = executor.execute(id, wired.actor(), &waits);
-            executed = accompany(wired, told, id, work)?.map_err(|error| stopped(error, id))?;
+            let work = executor.execute(id, app.actor(), &waits);
+            executed = run_with_progress(app, progress, id, work)?
+                .map_err(|error| stopped_failure(error, id))?;
         }
         let may = match &executed {
-            Executed::Complete { applies, .. } => applies.clone(),
-            Executed::Stands(plan) if is_executed(plan) => MayApply::No(String::new()),
+            ExecuteOutcome::Complete {
+                auto_apply: applies,
+                ..
+            } => applies.clone(),
+            ExecuteOutcome::Unchanged(plan) if is_executed(plan) => AutoApply::No(String::new()),
             _ => {
-                let answer = executed_answer(wired, &executed, &self.to.typed())?;
-                return with_cost(wired, id, answer);
+                let answer = executed_answer(app, &executed, &self.to.to_argument())?;
+                return with_cost(app, id, answer);
             }
         };
-        if may != MayApply::Yes && !self.yes {
-            let reply = told.aside(|| {
-                self.show(wired, id, context)?;
-                let question = format!("Apply these changes to {shown}?");
+        if may != AutoApply::Yes && !self.yes {
+            let reply = progress.suspend(|| {
+                self.show_diff(app, id, context)?;
+                let question = format!("Apply these changes to {target_name}?");
                 let reply = confirm_unless_interrupted(&question, context.environment);
-                Ok::<_, Failure>(wired.wait(reply))
+                Ok::<_, CommandFailure>(app.block_on(reply))
             });
             match reply? {
-                Some(Reply::Yes) => {}
-                Some(Reply::No | Reply::Nobody) => return self.left_for_you(wired, &executed),
+                Some(Confirmation::Yes) => {}
+                Some(Confirmation::No | Confirmation::NoTerminal) => {
+                    return self.unapplied_answer(app, &executed);
+                }
                 None => {
-                    return Err(undecided(id, &self.to.typed()));
+                    return Err(interrupted_failure(id, &self.to.to_argument()));
                 }
             }
         }
-        wired.go_on_unless_interrupted(id)?;
-        let service = wired.applies()?;
-        let ask = wired.apply_ask(id, destination);
-        let applied = accompany(wired, told, id, service.apply(&ask))??;
-        with_cost(wired, id, outcome(wired, &applied)?)
+        app.check_not_interrupted(id)?;
+        let service = app.apply_service()?;
+        let request = app.apply_request(id, destination);
+        let applied = run_with_progress(app, progress, id, service.apply(&request))??;
+        with_cost(app, id, outcome_answer(app, &applied)?)
     }
 
     /// The diff, for a person who is about to be asked.
-    fn show(&self, wired: &Wired<'_>, id: PlanId, context: &Context<'_>) -> Result<(), Failure> {
+    fn show_diff(
+        &self,
+        app: &AppContext<'_>,
+        id: PlanId,
+        context: &CommandContext<'_>,
+    ) -> Result<(), CommandFailure> {
         if !context.environment.stdin.is_terminal() || !context.environment.stderr.is_terminal() {
             return Ok(());
         }
-        let results = wired.results()?;
-        let diff = wired.wait(results.diff(id, Selection::default()))?;
+        let results = app.results()?;
+        let diff = app.block_on(results.diff(id, Selection::default()))?;
         for resource in &diff.resources {
             context.lines.patch(&resource.diff.patch)?;
         }
@@ -285,29 +310,33 @@ impl Run {
     }
 
     /// The work is done, and nobody said yes to applying it.
-    fn left_for_you(&self, wired: &Wired<'_>, executed: &Executed) -> Result<Answer, Failure> {
+    fn unapplied_answer(
+        &self,
+        app: &AppContext<'_>,
+        executed: &ExecuteOutcome,
+    ) -> Result<CommandAnswer, CommandFailure> {
         let id = executed.plan().identity.plan_id;
-        let answer = executed_answer(wired, executed, &self.to.typed())?;
-        let answer = answer.exit(ExitCode::Decision);
-        with_cost(wired, id, answer)
+        let answer = executed_answer(app, executed, &self.to.to_argument())?;
+        let answer = answer.with_exit_code(ExitCode::Decision);
+        with_cost(app, id, answer)
     }
 }
 
 /// The actor that was asked for.
-fn actor_named(text: &str, wired: &Wired<'_>) -> Result<Actor, Failure> {
-    let name = names::name("actor", text)?;
-    Ok(find(&name, wired)?.actor().clone())
+fn find_actor(text: &str, app: &AppContext<'_>) -> Result<Actor, CommandFailure> {
+    let name = names::parse_name("actor", text)?;
+    Ok(find(&name, app)?.actor().clone())
 }
 
 fn is_executed(plan: &Plan) -> bool {
     let at = plan.position;
-    let executed = (at.phase(), at.state()) == (Phase::Execute, State::Complete);
+    let executed = (at.phase(), at.state()) == (Phase::Execute, PlanState::Complete);
     !at.is_terminal() && (executed || at.phase() == Phase::Apply)
 }
 
 /// Somebody interrupted the question: the work is done, and can be applied as it was asked for.
-fn undecided(id: PlanId, to: &str) -> Failure {
-    Failure::new(
+fn interrupted_failure(id: PlanId, to: &str) -> CommandFailure {
+    CommandFailure::new(
         ExitCode::Interrupted,
         "interrupted; the work is done, and nothing of yours was changed",
     )
@@ -318,8 +347,12 @@ fn undecided(id: PlanId, to: &str) -> Failure {
 }
 
 /// What models cost, for programs and people.
-fn with_cost(wired: &Wired<'_>, id: PlanId, answer: Answer) -> Result<Answer, Failure> {
-    let spent = wired.wait(wired.store().read(move |unit| unit.spent(id)))?;
+fn with_cost(
+    app: &AppContext<'_>,
+    id: PlanId,
+    answer: CommandAnswer,
+) -> Result<CommandAnswer, CommandFailure> {
+    let spent = app.block_on(app.store().read(move |tx| tx.model_spend(id)))?;
     let mut answer = answer;
     if let Value::Object(data) = &mut answer.data {
         data.insert(
@@ -329,8 +362,8 @@ fn with_cost(wired: &Wired<'_>, id: PlanId, answer: Answer) -> Result<Answer, Fa
     }
     Ok(match spent.tokens {
         0 => answer,
-        tokens => answer.say(
-            Level::Info,
+        tokens => answer.with_message(
+            MessageLevel::Info,
             format!("models used {tokens} tokens, {:.4} USD", spent.usd),
         ),
     })

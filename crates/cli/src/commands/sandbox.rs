@@ -7,9 +7,9 @@ mod view;
 
 use clap::Subcommand;
 
-use super::Context;
-use crate::failure::Failure;
-use crate::output::Answer;
+use super::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::CommandAnswer;
 
 /// Look at the private trees plans work in, and remove those nobody needs
 ///
@@ -23,13 +23,13 @@ Examples:
   agents sandbox gc --dry-run
   agents sandbox gc --older-than 7d")]
 pub enum SandboxCommand {
-    List(list::List),
-    Show(show::Show),
-    Gc(gc::Gc),
+    List(list::SandboxListArgs),
+    Show(show::SandboxShowArgs),
+    Gc(gc::SandboxGcArgs),
 }
 
 impl SandboxCommand {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         match self {
             Self::List(command) => command.run(context),
             Self::Show(command) => command.run(context),

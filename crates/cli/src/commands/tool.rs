@@ -11,11 +11,11 @@ use clap::Subcommand;
 use cleveragents_domain::NamespacedName;
 use cleveragents_engine::ports::tools::{Tool, Toolbox};
 
-use super::{Context, Needs};
-use crate::failure::{ExitCode, Failure};
+use super::{CommandContext, CommandRequirements};
+use crate::failure::{CommandFailure, ExitCode};
 use crate::names;
 use crate::nearest::nearest;
-use crate::output::Answer;
+use crate::output::CommandAnswer;
 
 /// List, show and try tools: what actors can do in a sandbox
 ///
@@ -27,20 +27,20 @@ Examples:
   agents tool show builtin/file-edit
   agents tool run builtin/file-list --input '{\"depth\": 2}'")]
 pub enum ToolCommand {
-    List(list::List),
-    Show(show::Show),
-    Run(run::Run),
+    List(list::ToolListArgs),
+    Show(show::ToolShowArgs),
+    Run(run::ToolRunArgs),
 }
 
 impl ToolCommand {
-    pub fn needs(&self) -> Needs {
+    pub fn requirements(&self) -> CommandRequirements {
         match self {
-            Self::List(_) | Self::Show(_) => Needs::Nothing,
-            Self::Run(_) => Needs::Store,
+            Self::List(_) | Self::Show(_) => CommandRequirements::Nothing,
+            Self::Run(_) => CommandRequirements::Store,
         }
     }
 
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         match self {
             Self::List(command) => command.run(),
             Self::Show(command) => command.run(),
@@ -50,20 +50,22 @@ impl ToolCommand {
 }
 
 /// The tool someone named; the namespace `builtin` may be left out.
-fn find<'a>(toolbox: &'a dyn Toolbox, text: &str) -> Result<&'a dyn Tool, Failure> {
+fn find<'a>(toolbox: &'a dyn Toolbox, text: &str) -> Result<&'a dyn Tool, CommandFailure> {
     let full = match text.contains('/') {
         true => text.to_owned(),
         false => format!("builtin/{text}"),
     };
-    let name = names::name("tool", &full);
+    let name = names::parse_name("tool", &full);
     let name = name.map_err(|failure| failure.hint("agents tool list"))?;
-    toolbox.tool(&name).ok_or_else(|| unknown(toolbox, &name))
+    toolbox
+        .tool(&name)
+        .ok_or_else(|| unknown_tool_failure(toolbox, &name))
 }
 
-fn unknown(toolbox: &dyn Toolbox, name: &NamespacedName) -> Failure {
+fn unknown_tool_failure(toolbox: &dyn Toolbox, name: &NamespacedName) -> CommandFailure {
     let known: Vec<&NamespacedName> = toolbox.definitions().iter().map(|it| &it.name).collect();
     let alike = nearest(name, known);
-    let mut failure = Failure::new(ExitCode::NotFound, format!("there is no tool {name}"));
+    let mut failure = CommandFailure::new(ExitCode::NotFound, format!("there is no tool {name}"));
     for name in &alike {
         failure = failure.hint(format!("agents tool show {name}"));
     }

@@ -13,11 +13,11 @@ use cleveragents_domain::NamespacedName;
 use cleveragents_engine::StoreError;
 use cleveragents_engine::validations::ValidationRegistryError;
 
-use super::Context;
-use crate::definition_failure::unknown;
-use crate::failure::Failure;
-use crate::output::Answer;
-use crate::wiring::Wired;
+use super::CommandContext;
+use crate::bootstrap::AppContext;
+use crate::definition_failure::unknown_name_failure;
+use crate::failure::CommandFailure;
+use crate::output::CommandAnswer;
 
 /// Define validations and attach them to resources
 ///
@@ -34,16 +34,16 @@ Examples:
   agents validation detach 7XK2M9QD
   agents validation remove local/tests")]
 pub enum ValidationCommand {
-    Add(add::Add),
-    List(list::List),
-    Show(show::Show),
-    Attach(attach::Attach),
-    Detach(detach::Detach),
-    Remove(remove::Remove),
+    Add(add::ValidationAddArgs),
+    List(list::ValidationListArgs),
+    Show(show::ValidationShowArgs),
+    Attach(attach::ValidationAttachArgs),
+    Detach(detach::ValidationDetachArgs),
+    Remove(remove::ValidationRemoveArgs),
 }
 
 impl ValidationCommand {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         match self {
             Self::Add(command) => command.run(context),
             Self::List(command) => command.run(context),
@@ -56,17 +56,21 @@ impl ValidationCommand {
 }
 
 /// A refusal about the validation `name`; one that is not there is told with those most like it.
-fn refused(error: ValidationRegistryError, name: &NamespacedName, wired: &Wired<'_>) -> Failure {
+fn registry_failure(
+    error: ValidationRegistryError,
+    name: &NamespacedName,
+    app: &AppContext<'_>,
+) -> CommandFailure {
     match error {
         ValidationRegistryError::Store(StoreError::NotFound {
             what: "validation", ..
         }) => {
-            let all = wired.wait(wired.validations().validations());
+            let all = app.block_on(app.validations().validations());
             let known: Vec<NamespacedName> = all.map_or_else(
                 |_| Vec::new(),
                 |(rows, _)| rows.into_iter().map(|row| row.validation.name).collect(),
             );
-            unknown("validation", name, &known)
+            unknown_name_failure("validation", name, &known)
         }
         other => other.into(),
     }

@@ -3,9 +3,9 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Tone, View};
-use crate::wiring::sqlite_version;
+use crate::bootstrap::sqlite_version;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// Show the version and how it was built
 ///
@@ -15,10 +15,10 @@ use crate::wiring::sqlite_version;
 Examples:
   agents version
   agents version --format json")]
-pub struct Version {}
+pub struct VersionArgs {}
 
-impl Version {
-    pub fn run(&self) -> Result<Answer, Failure> {
+impl VersionArgs {
+    pub fn run(&self) -> Result<CommandAnswer, CommandFailure> {
         let version = env!("CARGO_PKG_VERSION");
         let commit = Some(env!("AGENTS_COMMIT")).filter(|commit| !commit.is_empty());
         let rustc = env!("AGENTS_RUSTC");
@@ -32,12 +32,15 @@ impl Version {
             "sqlite": sqlite,
         });
         let rows = [
-            ("version", Cell::new(version, Tone::Strong)),
+            ("version", ViewCell::new(version, Tone::Strong)),
             ("commit", commit.unwrap_or("unknown").into()),
             ("rustc", rustc.into()),
             ("target", target.into()),
             ("sqlite", sqlite.into()),
         ];
-        Ok(Answer::new(data, View::new().panel("CleverAgents", rows)))
+        Ok(CommandAnswer::new(
+            data,
+            OutputView::new().panel("CleverAgents", rows),
+        ))
     }
 }

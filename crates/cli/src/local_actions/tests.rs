@@ -43,7 +43,7 @@ fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
     root
 }
 
-fn found(root: &tempfile::TempDir, name: &str) -> Result<Option<String>, String> {
+fn find_file_name(root: &tempfile::TempDir, name: &str) -> Result<Option<String>, String> {
     let folders = [root.path().to_owned()];
     find(&name.parse().unwrap(), &folders)
         .map(|found| {
@@ -59,30 +59,33 @@ fn actions_are_found_by_name_in_both_kinds_of_files() {
         ("deploy.yml", &action("team/deploy")),
         ("notes.txt", "not: an action"),
     ]);
-    assert_eq!(found(&root, "lint"), Ok(Some("lint.yaml".to_owned())));
     assert_eq!(
-        found(&root, "team/deploy"),
+        find_file_name(&root, "lint"),
+        Ok(Some("lint.yaml".to_owned()))
+    );
+    assert_eq!(
+        find_file_name(&root, "team/deploy"),
         Ok(Some("deploy.yml".to_owned()))
     );
-    assert_eq!(found(&root, "local/deploy"), Ok(None));
+    assert_eq!(find_file_name(&root, "local/deploy"), Ok(None));
     // The same folder twice is the same folder.
     let twice = [root.path().to_owned(), root.path().join(".")];
-    let survey = survey(&twice);
-    assert_eq!((survey.actions.len(), survey.faults.len()), (2, 0));
+    let survey = scan(&twice);
+    assert_eq!((survey.actions.len(), survey.failures.len()), (2, 0));
     let execution = &survey.actions[0].draft.actors.execution_actor;
     assert_eq!(execution.to_string(), "local/coder");
 }
 
 #[test]
-fn the_nearest_folder_above_is_the_one() {
+fn the_nearest_folder_above_is_used() {
     let root = project(&[("a.yaml", &action("a"))]);
     let deep = root.path().join("src/deep");
     create_directory(&deep, Privacy::Private).unwrap();
-    assert_eq!(enclosing(&deep).as_deref(), Some(root.path()));
-    assert_eq!(around_here(&environment(&deep)), [root.path()]);
+    assert_eq!(enclosing_folder(&deep).as_deref(), Some(root.path()));
+    assert_eq!(default_folders(&environment(&deep)), [root.path()]);
     let mut nowhere = environment(&deep);
     nowhere.working_directory = None;
-    assert!(around_here(&nowhere).is_empty());
+    assert!(default_folders(&nowhere).is_empty());
 }
 
 #[test]
@@ -91,21 +94,24 @@ fn a_name_defined_twice_is_refused_naming_both_files() {
         ("a.yaml", &action("same")),
         ("b.yml", &action("local/same")),
     ]);
-    let said = found(&root, "same").unwrap_err();
+    let said = find_file_name(&root, "same").unwrap_err();
     assert!(
         said.contains("local/same is defined more than once"),
         "{said}"
     );
     assert!(said.contains("a.yaml and "), "{said}");
     assert!(said.contains("b.yml"), "{said}");
-    assert_eq!(found(&root, "other"), Ok(None));
+    assert_eq!(find_file_name(&root, "other"), Ok(None));
 }
 
 #[test]
-fn a_broken_file_is_told_unless_another_has_the_name() {
+fn a_broken_file_is_reported_unless_another_matches() {
     let root = project(&[("bad.yaml", "nmae: x\n"), ("good.yaml", &action("good"))]);
-    assert_eq!(found(&root, "good"), Ok(Some("good.yaml".to_owned())));
-    let said = found(&root, "other").unwrap_err();
+    assert_eq!(
+        find_file_name(&root, "good"),
+        Ok(Some("good.yaml".to_owned()))
+    );
+    let said = find_file_name(&root, "other").unwrap_err();
     assert!(said.contains("bad.yaml:1:1"), "{said}");
     assert!(said.contains("`nmae`"), "{said}");
 }
@@ -120,9 +126,9 @@ fn links_out_of_the_folder_and_other_kinds_of_files_are_not_read() {
     symlink(&secret, folder.join("link.yaml")).unwrap();
     symlink(folder.join("b.yaml"), folder.join("a.yaml")).unwrap();
     create_directory(&folder.join("folder.yaml"), Privacy::Private).unwrap();
-    let survey = survey(&[root.path().to_owned()]);
+    let survey = scan(&[root.path().to_owned()]);
     assert_eq!(survey.actions.len(), 1);
-    let said: Vec<String> = survey.faults.iter().map(ToString::to_string).collect();
+    let said: Vec<String> = survey.failures.iter().map(ToString::to_string).collect();
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].contains("not a regular file"), "{said:?}");
     assert!(said[1].contains("leads out of the folder"), "{said:?}");
@@ -130,7 +136,7 @@ fn links_out_of_the_folder_and_other_kinds_of_files_are_not_read() {
     let other = tempfile::tempdir().unwrap();
     create_directory(&other.path().join(".agents"), Privacy::Private).unwrap();
     symlink(&folder, other.path().join(FOLDER)).unwrap();
-    let said = found(&other, "b").unwrap_err();
+    let said = find_file_name(&other, "b").unwrap_err();
     assert!(said.contains("leads out of the project"), "{said}");
 }
 
@@ -138,13 +144,13 @@ fn links_out_of_the_folder_and_other_kinds_of_files_are_not_read() {
 fn too_many_files_and_too_large_ones_are_refused() {
     let large = "#".repeat(2 << 20);
     let root = project(&[("a.yaml", &large)]);
-    let said = found(&root, "a").unwrap_err();
+    let said = find_file_name(&root, "a").unwrap_err();
     assert!(said.contains("a definition may have 1048576"), "{said}");
     for number in 0..FILES_MAXIMUM {
         let path = root.path().join(FOLDER).join(format!("{number}.yml"));
         replace(&path, b"", Privacy::Private).unwrap();
     }
-    let said = found(&root, "a").unwrap_err();
+    let said = find_file_name(&root, "a").unwrap_err();
     assert!(said.contains("more than 256 files"), "{said}");
 }
 
@@ -156,7 +162,7 @@ fn a_registered_action_wins_and_its_file_is_named() {
         choose(&text.parse().unwrap(), &folders, || Ok(registered))
     };
     match chosen("lint", Some(7)) {
-        Ok(Some(Chosen::Registered {
+        Ok(Some(ActionSource::Registered {
             action: 7,
             shadowed: Some(file),
         })) => assert!(file.ends_with("lint.yaml")),
@@ -164,15 +170,18 @@ fn a_registered_action_wins_and_its_file_is_named() {
     }
     assert!(matches!(
         chosen("other", Some(7)),
-        Ok(Some(Chosen::Registered { shadowed: None, .. }))
+        Ok(Some(ActionSource::Registered { shadowed: None, .. }))
     ));
-    assert!(matches!(chosen("lint", None), Ok(Some(Chosen::File(_)))));
+    assert!(matches!(
+        chosen("lint", None),
+        Ok(Some(ActionSource::File(_)))
+    ));
     assert!(
         chosen("other", None).is_err(),
         "the broken file might be it"
     );
     let refused = choose::<u8>(&"lint".parse().unwrap(), &folders, || {
-        Err(Failure::usage("no database"))
+        Err(CommandFailure::usage("no database"))
     });
-    assert_eq!(refused.unwrap_err().what, "no database");
+    assert_eq!(refused.unwrap_err().message, "no database");
 }

@@ -3,19 +3,19 @@
 use anstyle::Style as Ansi;
 use comfy_table::presets::NOTHING;
 
-use super::choice::{Choice, Colour};
-use super::layout::{self, Style};
-use super::model::{Block, View};
-use super::text::{harmless, one_line};
+use super::layout::{self, GridStyle};
+use super::model::{OutputView, ViewBlock};
+use super::render_options::{ColourMode, RenderOptions};
+use super::text::{escape_line, escape_verbatim};
 use super::{patch, tree};
 
 const TITLE: Ansi = Ansi::new().bold();
 
-pub(super) fn render(view: &View, choice: &Choice) -> String {
-    let style = Style {
+pub(super) fn render(view: &OutputView, options: &RenderOptions) -> String {
+    let style = GridStyle {
         table: NOTHING,
-        colour: choice.stdout,
-        width: choice.width,
+        colour: options.stdout,
+        width: options.width,
     };
     let mut output = String::new();
     for (index, block) in view.blocks.iter().enumerate() {
@@ -23,31 +23,31 @@ pub(super) fn render(view: &View, choice: &Choice) -> String {
             output.push('\n');
         }
         let (title, lines) = match block {
-            Block::Panel { title, rows } => (title.as_str(), layout::lines(&style.panel(rows))),
-            Block::Table {
+            ViewBlock::Panel { title, rows } => (title.as_str(), layout::lines(&style.panel(rows))),
+            ViewBlock::Table {
                 title,
                 headers,
                 rows,
             } => (title.as_str(), layout::lines(&style.table(headers, rows))),
-            Block::Tree { title, lines } => {
-                let lines = tree::lines(lines, &tree::LINES, choice.stdout);
+            ViewBlock::Tree { title, lines } => {
+                let lines = tree::render_lines(lines, &tree::UNICODE, options.stdout);
                 (title.as_str(), lines)
             }
-            Block::Text(text) => ("", layout::wrap(text, choice.width)),
-            Block::Verbatim(text) => {
-                output.push_str(&harmless(text));
+            ViewBlock::Text(text) => ("", layout::wrap(text, options.width)),
+            ViewBlock::Verbatim(text) => {
+                output.push_str(&escape_verbatim(text));
                 continue;
             }
-            Block::Patch(bytes) => {
-                output.push_str(&patch::shown(bytes, choice.stdout));
+            ViewBlock::Patch(bytes) => {
+                output.push_str(&patch::render(bytes, options.stdout));
                 continue;
             }
         };
         if !title.is_empty() {
-            let title = one_line(title);
-            output.push_str(&match choice.stdout {
-                Colour::Yes => format!("{TITLE}{title}{TITLE:#}\n"),
-                Colour::No => format!("{title}\n"),
+            let title = escape_line(title);
+            output.push_str(&match options.stdout {
+                ColourMode::Yes => format!("{TITLE}{title}{TITLE:#}\n"),
+                ColourMode::No => format!("{title}\n"),
             });
         }
         for line in lines {

@@ -5,14 +5,14 @@ use serde::Serialize;
 use super::text::is_unsafe;
 
 pub(super) fn render(envelope: &impl Serialize) -> String {
-    shown(serde_json::to_string_pretty(envelope))
+    finish(serde_json::to_string_pretty(envelope))
 }
 
 pub(super) fn render_line(value: &impl Serialize) -> String {
-    shown(serde_json::to_string(value))
+    finish(serde_json::to_string(value))
 }
 
-fn shown(rendered: serde_json::Result<String>) -> String {
+fn finish(rendered: serde_json::Result<String>) -> String {
     match rendered {
         Ok(text) => escape(&text) + "\n",
         // Envelopes are made of values with text keys, which always serialise.

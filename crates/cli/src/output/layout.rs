@@ -3,45 +3,45 @@
 use anstyle::AnsiColor;
 use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, Row, Table, TableStyle};
 
-use super::choice::Colour;
-use super::model::{Cell, Tone};
-use super::text::visible;
+use super::model::{Tone, ViewCell};
+use super::render_options::ColourMode;
+use super::text::escape_cell;
 
 /// A column narrower than this is not worth having.
 const NARROWEST_COLUMN: usize = 12;
 
 /// How a format draws its grids.
-pub(super) struct Style {
+pub(super) struct GridStyle {
     pub(super) table: TableStyle,
-    pub(super) colour: Colour,
+    pub(super) colour: ColourMode,
     pub(super) width: u16,
 }
 
-impl Style {
+impl GridStyle {
     /// A panel: names to the left, values to the right.
-    pub(super) fn panel(&self, rows: &[(String, Cell)]) -> Table {
+    pub(super) fn panel(&self, rows: &[(String, ViewCell)]) -> Table {
         let mut table = self.grid();
         for (name, cell) in rows {
-            let name = comfy_table::Cell::new(visible(name)).fg(Color::DarkCyan);
-            table.add_row(Row::from(vec![name, styled(cell)]));
+            let name = comfy_table::Cell::new(escape_cell(name)).fg(Color::DarkCyan);
+            table.add_row(Row::from(vec![name, style_cell(cell)]));
         }
         self.keep_names_whole(&mut table);
         table
     }
 
     /// A table; where the columns would become unreadable, each row as a little panel instead.
-    pub(super) fn table(&self, headers: &[String], rows: &[Vec<Cell>]) -> Table {
+    pub(super) fn table(&self, headers: &[String], rows: &[Vec<ViewCell>]) -> Table {
         if usize::from(self.width) < headers.len() * NARROWEST_COLUMN {
             return self.stacked(headers, rows);
         }
         let mut table = self.grid();
         table.set_header(headers.iter().map(|header| {
-            comfy_table::Cell::new(visible(header))
+            comfy_table::Cell::new(escape_cell(header))
                 .fg(Color::DarkCyan)
                 .add_attribute(Attribute::Bold)
         }));
         for row in rows {
-            table.add_row(Row::from(row.iter().map(styled).collect::<Vec<_>>()));
+            table.add_row(Row::from(row.iter().map(style_cell).collect::<Vec<_>>()));
         }
         self.keep_names_whole(&mut table);
         table
@@ -58,11 +58,11 @@ impl Style {
         }
     }
 
-    fn stacked(&self, headers: &[String], rows: &[Vec<Cell>]) -> Table {
+    fn stacked(&self, headers: &[String], rows: &[Vec<ViewCell>]) -> Table {
         let mut pairs = Vec::new();
         for row in rows {
             if !pairs.is_empty() {
-                pairs.push((String::new(), Cell::from("")));
+                pairs.push((String::new(), ViewCell::from("")));
             }
             pairs.extend(headers.iter().cloned().zip(row.iter().cloned()));
         }
@@ -76,15 +76,15 @@ impl Style {
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(self.width)
             .force_no_tty();
-        if self.colour == Colour::Yes {
+        if self.colour == ColourMode::Yes {
             table.enforce_styling().style_text_only();
         }
         table
     }
 }
 
-fn styled(cell: &Cell) -> comfy_table::Cell {
-    let shown = comfy_table::Cell::new(visible(&cell.text));
+fn style_cell(cell: &ViewCell) -> comfy_table::Cell {
+    let shown = comfy_table::Cell::new(escape_cell(&cell.text));
     match cell.tone {
         Tone::Normal => shown,
         Tone::Strong => shown.add_attribute(Attribute::Bold),
@@ -96,15 +96,15 @@ fn styled(cell: &Cell) -> comfy_table::Cell {
 }
 
 /// Text outside of grids, in the colour of its meaning.
-pub(super) fn painted(text: &str, tone: Tone, colour: Colour) -> String {
+pub(super) fn paint(text: &str, tone: Tone, colour: ColourMode) -> String {
     let plain = anstyle::Style::new();
     let style = match (colour, tone) {
-        (Colour::No, _) | (_, Tone::Normal) => return text.to_owned(),
-        (Colour::Yes, Tone::Strong) => plain.bold(),
-        (Colour::Yes, Tone::Good) => AnsiColor::Green.on_default(),
-        (Colour::Yes, Tone::Doubtful) => AnsiColor::Yellow.on_default(),
-        (Colour::Yes, Tone::Bad) => AnsiColor::Red.on_default(),
-        (Colour::Yes, Tone::Faint) => plain.dimmed(),
+        (ColourMode::No, _) | (_, Tone::Normal) => return text.to_owned(),
+        (ColourMode::Yes, Tone::Strong) => plain.bold(),
+        (ColourMode::Yes, Tone::Good) => AnsiColor::Green.on_default(),
+        (ColourMode::Yes, Tone::Doubtful) => AnsiColor::Yellow.on_default(),
+        (ColourMode::Yes, Tone::Bad) => AnsiColor::Red.on_default(),
+        (ColourMode::Yes, Tone::Faint) => plain.dimmed(),
     };
     format!("{style}{text}{style:#}")
 }
@@ -121,7 +121,7 @@ pub(super) fn lines(table: &Table) -> Vec<String> {
 pub(super) fn wrap(text: &str, width: u16) -> Vec<String> {
     let width = usize::from(width);
     let mut wrapped = Vec::new();
-    for line in visible(text).lines() {
+    for line in escape_cell(text).lines() {
         let mut current = String::new();
         let mut length = 0;
         for word in line.split_inclusive(' ') {

@@ -6,86 +6,86 @@ use std::io::{self, Write};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
-use super::choice::Colour;
 use super::json::render_line;
-use super::layout::painted;
-use super::model::Cell;
+use super::layout::paint;
+use super::model::ViewCell;
 use super::patch;
-use super::text::one_line;
-use crate::failure::{ExitCode, Failure};
+use super::render_options::ColourMode;
+use super::text::escape_line;
+use crate::failure::{CommandFailure, ExitCode};
 use crate::redact::Redactor;
 
 /// Whether anybody still reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reader {
-    There,
+pub enum ReaderState {
+    Open,
     /// The other end of the pipe was closed: there is nobody to go on for.
-    Gone,
+    Closed,
 }
 
 #[derive(Debug, Clone)]
-pub struct Lines {
+pub struct OutputLines {
     redactor: Redactor,
-    colour: Colour,
+    colour: ColourMode,
 }
 
-impl Lines {
-    pub fn new(redactor: Redactor, colour: Colour) -> Self {
+impl OutputLines {
+    pub fn new(redactor: Redactor, colour: ColourMode) -> Self {
         Self { redactor, colour }
     }
 
     /// Whether anybody still reads, asked without writing anything.
-    pub fn reader(&self) -> Reader {
+    pub fn reader_state(&self) -> ReaderState {
         let stdout = io::stdout();
         let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
         let now = Timespec::default();
         let gone = PollFlags::ERR | PollFlags::HUP;
         match poll(&mut watched, Some(&now)) {
-            Ok(_) if watched[0].revents().intersects(gone) => Reader::Gone,
-            _ => Reader::There,
+            Ok(_) if watched[0].revents().intersects(gone) => ReaderState::Closed,
+            _ => ReaderState::Open,
         }
     }
 
     /// One JSON value on a line of its own.
-    pub fn json(&self, value: &Value) -> Result<Reader, Failure> {
+    pub fn json(&self, value: &Value) -> Result<ReaderState, CommandFailure> {
         let mut value = value.clone();
         self.redactor.redact_value(&mut value);
         self.write(&render_line(&value))
     }
 
     /// Cells with tabs between them, for people.
-    pub fn cells(&self, cells: &[Cell]) -> Result<Reader, Failure> {
+    pub fn cells(&self, cells: &[ViewCell]) -> Result<ReaderState, CommandFailure> {
         let shown = cells.iter().map(|cell| {
-            let text = one_line(&self.redactor.redact(&cell.text));
-            painted(&text, cell.tone, self.colour)
+            let text = escape_line(&self.redactor.redact(&cell.text));
+            paint(&text, cell.tone, self.colour)
         });
         self.write(&(shown.collect::<Vec<_>>().join("\t") + "\n"))
     }
 
     /// A patch, for a person who is about to be asked about it.
-    pub fn patch(&self, patch: &[u8]) -> Result<Reader, Failure> {
-        let shown = patch::shown(patch, self.colour);
+    pub fn patch(&self, patch: &[u8]) -> Result<ReaderState, CommandFailure> {
+        let shown = patch::render(patch, self.colour);
         self.write(&self.redactor.redact(&shown))
     }
 
     /// A line beside the answer, for people who wait.
     pub fn remark(&self, text: &str) {
-        let text = one_line(&self.redactor.redact(text)) + "\n";
+        let text = escape_line(&self.redactor.redact(text)) + "\n";
         // Nobody is left to be told when stderr is gone.
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
-    fn write(&self, line: &str) -> Result<Reader, Failure> {
+    fn write(&self, line: &str) -> Result<ReaderState, CommandFailure> {
         let mut stdout = io::stdout().lock();
         let written = stdout
             .write_all(line.as_bytes())
             .and_then(|()| stdout.flush());
         match written {
-            Ok(()) => Ok(Reader::There),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+            Ok(()) => Ok(ReaderState::Open),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ReaderState::Closed),
             Err(error) => {
                 let what = "cannot write the answer to stdout";
-                Err(Failure::new(ExitCode::Error, what).caused_by(&error))
+                Err(CommandFailure::new(ExitCode::Error, what).caused_by(&error))
             }
         }
     }

@@ -8,20 +8,20 @@ use crate::redact::Redactor;
 
 /// The answer of a command that did what it was asked, or as much as it could.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct CommandAnswer {
     /// For programs: the `data` of the envelope.
     pub data: Value,
     /// For people.
-    pub view: View,
+    pub view: OutputView,
     pub messages: Vec<Message>,
-    pub status: Status,
+    pub status: AnswerStatus,
     pub exit: ExitCode,
 }
 
 /// How it went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum AnswerStatus {
     Ok,
     Warn,
     Error,
@@ -30,13 +30,13 @@ pub enum Status {
 /// Something said beside the data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Message {
-    pub level: Level,
+    pub level: MessageLevel,
     pub text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub enum MessageLevel {
     Info,
     /// A command to run next.
     Hint,
@@ -46,24 +46,24 @@ pub enum Level {
 
 /// What people see: blocks from top to bottom.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct View {
-    pub blocks: Vec<Block>,
+pub struct OutputView {
+    pub blocks: Vec<ViewBlock>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Block {
+pub enum ViewBlock {
     /// A title and named values.
     Panel {
         title: String,
-        rows: Vec<(String, Cell)>,
+        rows: Vec<(String, ViewCell)>,
     },
     Table {
         title: String,
         headers: Vec<String>,
-        rows: Vec<Vec<Cell>>,
+        rows: Vec<Vec<ViewCell>>,
     },
     /// A tree, its lines from top to bottom, parents before their children.
-    Tree { title: String, lines: Vec<Twig> },
+    Tree { title: String, lines: Vec<TreeRow> },
     /// Lines of prose.
     Text(String),
     /// Text with a form of its own (a script): never wrapped, and in `plain` to a pipe exactly
@@ -75,15 +75,15 @@ pub enum Block {
 
 /// One line of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Twig {
+pub struct TreeRow {
     /// 0 for a root; at most one more than the line above.
     pub depth: usize,
-    pub cells: Vec<Cell>,
+    pub cells: Vec<ViewCell>,
 }
 
 /// A value and what it means to the reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cell {
+pub struct ViewCell {
     pub text: String,
     pub tone: Tone,
 }
@@ -99,22 +99,22 @@ pub enum Tone {
     Faint,
 }
 
-impl Answer {
-    pub fn new(data: Value, view: View) -> Self {
+impl CommandAnswer {
+    pub fn new(data: Value, view: OutputView) -> Self {
         Self {
             data,
             view,
             messages: Vec::new(),
-            status: Status::Ok,
+            status: AnswerStatus::Ok,
             exit: ExitCode::Ok,
         }
     }
 
     /// Says something; a warning makes the status `warn`.
     #[must_use]
-    pub fn say(mut self, level: Level, text: impl Into<String>) -> Self {
-        if level == Level::Warn && self.status == Status::Ok {
-            self.status = Status::Warn;
+    pub fn with_message(mut self, level: MessageLevel, text: impl Into<String>) -> Self {
+        if level == MessageLevel::Warn && self.status == AnswerStatus::Ok {
+            self.status = AnswerStatus::Warn;
         }
         self.messages.push(Message::new(level, text.into()));
         self
@@ -122,9 +122,9 @@ impl Answer {
 
     /// Ends with an exit code other than 0: the status is `error`.
     #[must_use]
-    pub fn exit(mut self, exit: ExitCode) -> Self {
+    pub fn with_exit_code(mut self, exit: ExitCode) -> Self {
         if exit != ExitCode::Ok {
-            self.status = Status::Error;
+            self.status = AnswerStatus::Error;
         }
         self.exit = exit;
         self
@@ -137,31 +137,31 @@ impl Answer {
             message.text = redactor.redact(&message.text);
         }
         for block in &mut answer.view.blocks {
-            block.each_text(&|text| *text = redactor.redact(text));
+            block.for_each_text(&|text| *text = redactor.redact(text));
         }
         answer
     }
 }
 
 impl Message {
-    pub fn new(level: Level, text: String) -> Self {
+    pub fn new(level: MessageLevel, text: String) -> Self {
         Self { level, text }
     }
 }
 
-impl View {
+impl OutputView {
     /// Begins an empty view.
     pub fn new() -> Self {
         Self::default()
     }
 
     #[must_use]
-    pub fn panel<K: Into<String>, C: Into<Cell>>(
+    pub fn panel<K: Into<String>, C: Into<ViewCell>>(
         mut self,
         title: &str,
         rows: impl IntoIterator<Item = (K, C)>,
     ) -> Self {
-        self.blocks.push(Block::Panel {
+        self.blocks.push(ViewBlock::Panel {
             title: title.to_owned(),
             rows: rows
                 .into_iter()
@@ -176,9 +176,9 @@ impl View {
         mut self,
         title: &str,
         headers: &[&str],
-        rows: impl IntoIterator<Item = Vec<Cell>>,
+        rows: impl IntoIterator<Item = Vec<ViewCell>>,
     ) -> Self {
-        self.blocks.push(Block::Table {
+        self.blocks.push(ViewBlock::Table {
             title: title.to_owned(),
             headers: headers.iter().map(|&header| header.to_owned()).collect(),
             rows: rows.into_iter().collect(),
@@ -187,8 +187,8 @@ impl View {
     }
 
     #[must_use]
-    pub fn tree(mut self, title: &str, lines: impl IntoIterator<Item = Twig>) -> Self {
-        self.blocks.push(Block::Tree {
+    pub fn tree(mut self, title: &str, lines: impl IntoIterator<Item = TreeRow>) -> Self {
+        self.blocks.push(ViewBlock::Tree {
             title: title.to_owned(),
             lines: lines.into_iter().collect(),
         });
@@ -197,25 +197,25 @@ impl View {
 
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
-        self.blocks.push(Block::Text(text.into()));
+        self.blocks.push(ViewBlock::Text(text.into()));
         self
     }
 
     #[must_use]
     pub fn patch(mut self, bytes: Vec<u8>) -> Self {
-        self.blocks.push(Block::Patch(bytes));
+        self.blocks.push(ViewBlock::Patch(bytes));
         self
     }
 
     #[must_use]
     pub fn verbatim(mut self, text: impl Into<String>) -> Self {
-        self.blocks.push(Block::Verbatim(text.into()));
+        self.blocks.push(ViewBlock::Verbatim(text.into()));
         self
     }
 }
 
-impl Block {
-    fn each_text(&mut self, change: &dyn Fn(&mut String)) {
+impl ViewBlock {
+    fn for_each_text(&mut self, change: &dyn Fn(&mut String)) {
         match self {
             Self::Panel { title, rows } => {
                 change(title);
@@ -252,7 +252,7 @@ impl Block {
     }
 }
 
-impl Cell {
+impl ViewCell {
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         Self {
             text: text.into(),
@@ -261,7 +261,7 @@ impl Cell {
     }
 }
 
-impl<T: Into<String>> From<T> for Cell {
+impl<T: Into<String>> From<T> for ViewCell {
     fn from(text: T) -> Self {
         Self::new(text, Tone::Normal)
     }

@@ -3,11 +3,11 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::choice::{Choice, Colour};
-use super::model::{Answer, Level};
-use super::text::{one_line, visible};
+use super::model::{CommandAnswer, MessageLevel};
+use super::render_options::{ColourMode, RenderOptions};
+use super::text::{escape_cell, escape_line};
 use crate::arguments::Format;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::redact::Redactor;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
@@ -17,50 +17,54 @@ const FAINT: Style = Style::new().dimmed();
 const NEXT: Style = AnsiColor::Cyan.on_default();
 
 /// The messages of an answer, the footer of `rich` among them.
-pub(super) fn messages(answer: &Answer, choice: &Choice) -> String {
+pub(super) fn render_messages(answer: &CommandAnswer, options: &RenderOptions) -> String {
     let mut output = String::new();
     for message in &answer.messages {
-        if choice.quiet && matches!(message.level, Level::Info | Level::Hint) {
+        if options.quiet && matches!(message.level, MessageLevel::Info | MessageLevel::Hint) {
             continue;
         }
         let (style, rich, plain) = match message.level {
-            Level::Info => (GOOD, "✓ OK", ""),
-            Level::Hint => (NEXT, "→ Next:", "next:"),
-            Level::Warn => (DOUBTFUL, "! Warning:", "warning:"),
-            Level::Error => (BAD, "✗ Error:", "error:"),
+            MessageLevel::Info => (GOOD, "✓ OK", ""),
+            MessageLevel::Hint => (NEXT, "→ Next:", "next:"),
+            MessageLevel::Warn => (DOUBTFUL, "! Warning:", "warning:"),
+            MessageLevel::Error => (BAD, "✗ Error:", "error:"),
         };
-        push(&mut output, choice, (style, rich, plain), &message.text);
+        push(&mut output, options, (style, rich, plain), &message.text);
     }
     output
 }
 
 /// What happened, why, and what to do next.
-pub(super) fn failure(failure: &Failure, choice: &Choice, redactor: &Redactor) -> String {
+pub(super) fn render_failure(
+    failure: &CommandFailure,
+    options: &RenderOptions,
+    redactor: &Redactor,
+) -> String {
     let mut output = String::new();
-    let what = redactor.redact(&failure.what);
-    push(&mut output, choice, (BAD, "✗ Error:", "error:"), &what);
+    let what = redactor.redact(&failure.message);
+    push(&mut output, options, (BAD, "✗ Error:", "error:"), &what);
     for cause in &failure.causes {
         let cause = redactor.redact(cause);
-        push(&mut output, choice, (FAINT, "  Why:", "  why:"), &cause);
+        push(&mut output, options, (FAINT, "  Why:", "  why:"), &cause);
     }
     for hint in &failure.hints {
         let hint = redactor.redact(hint);
-        push(&mut output, choice, (NEXT, "  → Next:", "  next:"), &hint);
+        push(&mut output, options, (NEXT, "  → Next:", "  next:"), &hint);
     }
     output
 }
 
 /// Adds a line that begins with a mark, in the words of the format.
-fn push(output: &mut String, choice: &Choice, mark: (Style, &str, &str), text: &str) {
+fn push(output: &mut String, options: &RenderOptions, mark: (Style, &str, &str), text: &str) {
     let (style, rich, plain) = mark;
-    let (mark, text) = match choice.format {
-        Format::Rich | Format::Color => (rich, visible(text)),
-        _ => (plain, one_line(text)),
+    let (mark, text) = match options.format {
+        Format::Rich | Format::Color => (rich, escape_cell(text)),
+        _ => (plain, escape_line(text)),
     };
-    match choice.stderr {
+    match options.stderr {
         _ if mark.is_empty() => {}
-        Colour::Yes => output.push_str(&format!("{style}{mark}{style:#} ")),
-        Colour::No => output.push_str(&format!("{mark} ")),
+        ColourMode::Yes => output.push_str(&format!("{style}{mark}{style:#} ")),
+        ColourMode::No => output.push_str(&format!("{mark} ")),
     }
     output.push_str(text.trim_end());
     output.push('\n');

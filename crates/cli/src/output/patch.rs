@@ -1,38 +1,38 @@
 //! A patch in front of people: what is new green, what is gone red.
 
-use super::choice::Colour;
-use super::layout::painted;
+use super::layout::paint;
 use super::model::Tone;
-use super::text::harmless;
+use super::render_options::ColourMode;
+use super::text::escape_verbatim;
 
 /// The patch as text; bytes that are none are shown as such.
-pub(super) fn shown(patch: &[u8], colour: Colour) -> String {
+pub(super) fn render(patch: &[u8], colour: ColourMode) -> String {
     let text = String::from_utf8_lossy(patch);
     let mut shown = String::with_capacity(text.len());
-    let mut place = Place::Head;
+    let mut place = PatchSection::Head;
     for line in text.split_inclusive('\n') {
         if line.starts_with("diff --git ") {
-            place = Place::Head;
+            place = PatchSection::Head;
         } else if line.starts_with("@@ ") {
-            place = Place::Hunk;
+            place = PatchSection::Hunk;
         }
         let (line, end) = match line.strip_suffix('\n') {
             Some(line) => (line, "\n"),
             None => (line, ""),
         };
-        shown.push_str(&painted(&harmless(line), place.tone(line), colour));
+        shown.push_str(&paint(&escape_verbatim(line), place.tone(line), colour));
         shown.push_str(end);
     }
     shown
 }
 
 #[derive(Clone, Copy)]
-enum Place {
+enum PatchSection {
     Head,
     Hunk,
 }
 
-impl Place {
+impl PatchSection {
     fn tone(self, line: &str) -> Tone {
         match (self, line.as_bytes().first()) {
             (_, None) => Tone::Normal,
@@ -50,14 +50,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_have_the_colour_of_what_they_say_and_steer_nothing() {
+    fn patch_lines_are_coloured_and_escaped() {
         let patch =
             b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,2 @@\n--- a\n-\x1b[2J\n+b\xff\n c";
         assert_eq!(
-            shown(patch, Colour::No),
+            render(patch, ColourMode::No),
             "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,2 @@\n--- a\n-\\x1b[2J\n+b\u{fffd}\n c"
         );
-        let colours = shown(patch, Colour::Yes);
+        let colours = render(patch, ColourMode::Yes);
         let lines: Vec<&str> = colours.lines().collect();
         assert!(lines[1].starts_with("\x1b[1m--- a/x"), "{:?}", lines[1]);
         assert!(lines[4].starts_with("\x1b[31m--- a"), "{:?}", lines[4]);

@@ -3,10 +3,10 @@
 use anstyle::{AnsiColor, Style as Ansi};
 use comfy_table::{ContentLineStyle, LineStyle, Table, TableStyle};
 
-use super::choice::{Choice, Colour};
-use super::layout::{self, Style};
-use super::model::{Block, View};
-use super::text::{harmless, one_line};
+use super::layout::{self, GridStyle};
+use super::model::{OutputView, ViewBlock};
+use super::render_options::{ColourMode, RenderOptions};
+use super::text::{escape_line, escape_verbatim};
 use super::{patch, tree};
 
 const BOX: TableStyle = TableStyle::new()
@@ -18,62 +18,62 @@ const BOX: TableStyle = TableStyle::new()
 
 const TITLE: Ansi = AnsiColor::Cyan.on_default().bold();
 
-pub(super) fn render(view: &View, choice: &Choice) -> String {
-    let style = Style {
+pub(super) fn render(view: &OutputView, options: &RenderOptions) -> String {
+    let style = GridStyle {
         table: BOX,
-        colour: choice.stdout,
-        width: choice.width,
+        colour: options.stdout,
+        width: options.width,
     };
     let mut output = String::new();
     for block in &view.blocks {
         match block {
-            Block::Panel { title, rows } if rows.is_empty() => {
-                push_title(&mut output, title, choice);
+            ViewBlock::Panel { title, rows } if rows.is_empty() => {
+                push_title(&mut output, title, options);
             }
-            Block::Panel { title, rows } => {
-                push_box(&mut output, &style.panel(rows), title, choice);
+            ViewBlock::Panel { title, rows } => {
+                push_box(&mut output, &style.panel(rows), title, options);
             }
-            Block::Table {
+            ViewBlock::Table {
                 title,
                 headers,
                 rows,
-            } => push_box(&mut output, &style.table(headers, rows), title, choice),
-            Block::Tree { title, lines } => {
-                push_title(&mut output, title, choice);
-                for line in tree::lines(lines, &tree::LINES, choice.stdout) {
+            } => push_box(&mut output, &style.table(headers, rows), title, options),
+            ViewBlock::Tree { title, lines } => {
+                push_title(&mut output, title, options);
+                for line in tree::render_lines(lines, &tree::UNICODE, options.stdout) {
                     output.push_str(&line);
                     output.push('\n');
                 }
             }
-            Block::Text(text) => {
-                for line in layout::wrap(text, choice.width) {
+            ViewBlock::Text(text) => {
+                for line in layout::wrap(text, options.width) {
                     output.push_str(&line);
                     output.push('\n');
                 }
             }
-            Block::Verbatim(text) => output.push_str(&harmless(text)),
-            Block::Patch(bytes) => output.push_str(&patch::shown(bytes, choice.stdout)),
+            ViewBlock::Verbatim(text) => output.push_str(&escape_verbatim(text)),
+            ViewBlock::Patch(bytes) => output.push_str(&patch::render(bytes, options.stdout)),
         }
     }
     output
 }
 
 /// Draws a box and writes the title into its upper edge.
-fn push_box(output: &mut String, table: &Table, title: &str, choice: &Choice) {
+fn push_box(output: &mut String, table: &Table, title: &str, options: &RenderOptions) {
     let mut lines = layout::lines(table).into_iter();
     let Some(top) = lines.next() else {
-        return push_title(output, title, choice);
+        return push_title(output, title, options);
     };
-    let title = one_line(title);
+    let title = escape_line(title);
     let length = title.chars().count();
     let inner = top.chars().count().saturating_sub(2);
     if title.is_empty() {
         output.push_str(&top);
     } else if length + 4 <= inner {
         let rest = "─".repeat(inner - length - 3);
-        output.push_str(&format!("╭─ {} {rest}╮", paint(&title, choice)));
+        output.push_str(&format!("╭─ {} {rest}╮", paint(&title, options)));
     } else {
-        output.push_str(&format!("{}\n{top}", paint(&title, choice)));
+        output.push_str(&format!("{}\n{top}", paint(&title, options)));
     }
     output.push('\n');
     for line in lines {
@@ -82,14 +82,14 @@ fn push_box(output: &mut String, table: &Table, title: &str, choice: &Choice) {
     }
 }
 
-fn push_title(output: &mut String, title: &str, choice: &Choice) {
-    output.push_str(&paint(&one_line(title), choice));
+fn push_title(output: &mut String, title: &str, options: &RenderOptions) {
+    output.push_str(&paint(&escape_line(title), options));
     output.push('\n');
 }
 
-fn paint(title: &str, choice: &Choice) -> String {
-    match choice.stdout {
-        Colour::Yes => format!("{TITLE}{title}{TITLE:#}"),
-        Colour::No => title.to_owned(),
+fn paint(title: &str, options: &RenderOptions) -> String {
+    match options.stdout {
+        ColourMode::Yes => format!("{TITLE}{title}{TITLE:#}"),
+        ColourMode::No => title.to_owned(),
     }
 }

@@ -2,42 +2,42 @@
 
 use comfy_table::presets::ASCII_FULL_CONDENSED;
 
-use super::choice::{Choice, Colour};
-use super::layout::{self, Style};
-use super::model::{Block, View};
-use super::text::{harmless, one_line};
+use super::layout::{self, GridStyle};
+use super::model::{OutputView, ViewBlock};
+use super::render_options::{ColourMode, RenderOptions};
+use super::text::{escape_line, escape_verbatim};
 use super::{patch, tree};
 
-pub(super) fn render(view: &View, choice: &Choice) -> String {
-    let style = Style {
+pub(super) fn render(view: &OutputView, options: &RenderOptions) -> String {
+    let style = GridStyle {
         table: ASCII_FULL_CONDENSED,
-        colour: Colour::No,
-        width: choice.width,
+        colour: ColourMode::No,
+        width: options.width,
     };
     let mut output = String::new();
     for block in &view.blocks {
         let (title, lines) = match block {
-            Block::Panel { title, rows } => (title.as_str(), layout::lines(&style.panel(rows))),
-            Block::Table {
+            ViewBlock::Panel { title, rows } => (title.as_str(), layout::lines(&style.panel(rows))),
+            ViewBlock::Table {
                 title,
                 headers,
                 rows,
             } => (title.as_str(), layout::lines(&style.table(headers, rows))),
-            Block::Tree { title, lines } => {
-                let lines = tree::lines(lines, &tree::ASCII, Colour::No);
+            ViewBlock::Tree { title, lines } => {
+                let lines = tree::render_lines(lines, &tree::ASCII, ColourMode::No);
                 (title.as_str(), lines)
             }
-            Block::Text(text) => ("", layout::wrap(text, choice.width)),
-            Block::Verbatim(text) => {
-                output.push_str(&harmless(text));
+            ViewBlock::Text(text) => ("", layout::wrap(text, options.width)),
+            ViewBlock::Verbatim(text) => {
+                output.push_str(&escape_verbatim(text));
                 continue;
             }
-            Block::Patch(bytes) => {
-                output.push_str(&patch::shown(bytes, Colour::No));
+            ViewBlock::Patch(bytes) => {
+                output.push_str(&patch::render(bytes, ColourMode::No));
                 continue;
             }
         };
-        let title = Some(one_line(title)).filter(|title| !title.is_empty());
+        let title = Some(escape_line(title)).filter(|title| !title.is_empty());
         for line in title.into_iter().chain(lines) {
             output.push_str(&line);
             output.push('\n');

@@ -3,15 +3,15 @@ use serde_json::json;
 use super::*;
 use crate::failure::ExitCode;
 
-fn choice(format: Format, width: u16) -> Choice {
-    Choice {
+fn render_options(format: Format, width: u16) -> RenderOptions {
+    RenderOptions {
         format,
-        stdout: Colour::No,
-        stderr: Colour::No,
+        stdout: ColourMode::No,
+        stderr: ColourMode::No,
         width,
         piped: true,
         quiet: false,
-        shape: Shape::Whole,
+        shape: EnvelopeShape::Whole,
     }
 }
 
@@ -24,8 +24,8 @@ const FORMATS: [Format; 6] = [
     Format::Yaml,
 ];
 
-fn report(outcome: Result<Answer, Failure>) -> Report {
-    Report {
+fn report(outcome: Result<CommandAnswer, CommandFailure>) -> CommandReport {
+    CommandReport {
         command: "test this".to_owned(),
         started: Timestamp::default(),
         duration: Duration::from_millis(7),
@@ -33,13 +33,13 @@ fn report(outcome: Result<Answer, Failure>) -> Report {
     }
 }
 
-fn text_of(rendered: &Rendered) -> String {
+fn text_of(rendered: &RenderedOutput) -> String {
     String::from_utf8(rendered.stdout.clone()).unwrap()
 }
 
 /// An answer with one text in every place there is.
-fn everywhere(text: &str) -> Report {
-    let view = View::new()
+fn report_with_text(text: &str) -> CommandReport {
+    let view = OutputView::new()
         .panel(text, [(text, text)])
         .table(
             text,
@@ -49,16 +49,16 @@ fn everywhere(text: &str) -> Report {
         .text(text)
         .patch(text.as_bytes().to_vec())
         .verbatim(text);
-    let answer = Answer::new(json!({"a": [text], text: 1}), view)
-        .say(Level::Info, text)
-        .say(Level::Hint, text)
-        .say(Level::Warn, text)
-        .say(Level::Error, text);
+    let answer = CommandAnswer::new(json!({"a": [text], text: 1}), view)
+        .with_message(MessageLevel::Info, text)
+        .with_message(MessageLevel::Hint, text)
+        .with_message(MessageLevel::Warn, text)
+        .with_message(MessageLevel::Error, text);
     report(Ok(answer))
 }
 
-fn failing_everywhere(text: &str) -> Report {
-    let failure = Failure::usage(text)
+fn failure_with_text(text: &str) -> CommandReport {
+    let failure = CommandFailure::usage(text)
         .because(text)
         .hint(text)
         .with("x", json!(text));
@@ -71,8 +71,8 @@ fn no_format_lets_a_secret_through_even_when_it_would_be_wrapped() {
     let mut redactor = Redactor::default();
     redactor.learn("PHRASE", secret);
     for format in FORMATS {
-        for report in [everywhere(secret), failing_everywhere(secret)] {
-            let rendered = report.render(&choice(format, 24), &redactor);
+        for report in [report_with_text(secret), failure_with_text(secret)] {
+            let rendered = report.render(&render_options(format, 24), &redactor);
             let all = text_of(&rendered) + &rendered.stderr;
             for part in ["horse", "battery", "staple", "wrapped"] {
                 assert!(!all.contains(part), "{format:?}: {all}");
@@ -86,14 +86,14 @@ fn no_format_obeys_escape_sequences_in_data() {
     let hostile = "a\x1b]0;owned\x07b\u{9b}31m\u{202e}c";
     for format in FORMATS {
         for piped in [true, false] {
-            let mut choice = choice(format, 40);
-            choice.piped = piped;
-            let mut report = everywhere(hostile);
+            let mut options = render_options(format, 40);
+            options.piped = piped;
+            let mut report = report_with_text(hostile);
             if let (true, Ok(answer)) = (piped, &mut report.outcome) {
                 answer.view.blocks.pop();
             }
-            for report in [report, failing_everywhere(hostile)] {
-                let rendered = report.render(&choice, &Redactor::default());
+            for report in [report, failure_with_text(hostile)] {
+                let rendered = report.render(&options, &Redactor::default());
                 let all = text_of(&rendered) + &rendered.stderr;
                 for control in ['\x1b', '\x07', '\u{9b}'] {
                     assert!(!all.contains(control), "{format:?}: {all:?}");
@@ -109,27 +109,28 @@ fn no_width_breaks_a_format() {
     for format in FORMATS {
         for width in [20, 21, 40, 100, u16::MAX] {
             for text in ["", "x", "\n\n", "\t", long.as_str()] {
-                let rendered =
-                    everywhere(text).render(&choice(format, width), &Redactor::default());
+                let rendered = report_with_text(text)
+                    .render(&render_options(format, width), &Redactor::default());
                 assert!(!rendered.stdout.is_empty());
             }
         }
     }
-    let empty = Answer::new(
+    let empty = CommandAnswer::new(
         json!({}),
-        View::new()
+        OutputView::new()
             .panel("Empty", [("", ""); 0])
             .table("T", &[], []),
     );
     for format in FORMATS {
-        report(Ok(empty.clone())).render(&choice(format, 20), &Redactor::default());
+        report(Ok(empty.clone())).render(&render_options(format, 20), &Redactor::default());
     }
 }
 
 #[test]
 fn boxes_are_straight() {
     let text = "some words that must be wrapped because they are long";
-    let rendered = everywhere(text).render(&choice(Format::Rich, 40), &Redactor::default());
+    let rendered =
+        report_with_text(text).render(&render_options(Format::Rich, 40), &Redactor::default());
     let shown = text_of(&rendered);
     let boxes: Vec<usize> = shown
         .lines()
@@ -142,21 +143,22 @@ fn boxes_are_straight() {
 
 #[test]
 fn colour_appears_only_where_it_is_wanted() {
-    let mut choice = choice(Format::Rich, 60);
-    choice.stdout = Colour::Yes;
-    let rendered = everywhere("x").render(&choice, &Redactor::default());
+    let mut options = render_options(Format::Rich, 60);
+    options.stdout = ColourMode::Yes;
+    let rendered = report_with_text("x").render(&options, &Redactor::default());
     assert!(text_of(&rendered).contains('\x1b'));
     assert!(!rendered.stderr.contains('\x1b'));
-    choice.stderr = Colour::Yes;
-    let rendered = everywhere("x").render(&choice, &Redactor::default());
+    options.stderr = ColourMode::Yes;
+    let rendered = report_with_text("x").render(&options, &Redactor::default());
     assert!(rendered.stderr.contains('\x1b'));
 }
 
 #[test]
 fn plain_prints_verbatim_text_to_a_pipe_as_it_is() {
     let patch = "--- a\r\n+++ b\n+\tx\x1b[0m\n\\ No newline at end of file";
-    let answer = Answer::new(json!({}), View::new().verbatim(patch));
-    let rendered = report(Ok(answer)).render(&choice(Format::Plain, 20), &Redactor::default());
+    let answer = CommandAnswer::new(json!({}), OutputView::new().verbatim(patch));
+    let rendered =
+        report(Ok(answer)).render(&render_options(Format::Plain, 20), &Redactor::default());
     assert_eq!(rendered.stdout, patch.as_bytes());
 }
 
@@ -165,16 +167,16 @@ fn a_patch_goes_to_a_pipe_byte_for_byte_and_is_masked_for_people() {
     let patch = b"--- a\r\n+caf\xe9 tops3cret-phrase\n".to_vec();
     let mut redactor = Redactor::default();
     redactor.learn("PHRASE", "tops3cret-phrase");
-    let answer = Answer::new(json!({}), View::new().patch(patch.clone()));
+    let answer = CommandAnswer::new(json!({}), OutputView::new().patch(patch.clone()));
     for format in [Format::Plain, Format::Rich, Format::Color, Format::Table] {
         let report = report(Ok(answer.clone()));
-        let rendered = report.render(&choice(format, 80), &redactor);
+        let rendered = report.render(&render_options(format, 80), &redactor);
         assert_eq!(rendered.stdout, patch);
         assert!(
             rendered.stderr.contains("looks like a secret"),
             "{rendered:?}"
         );
-        let mut terminal = choice(format, 80);
+        let mut terminal = render_options(format, 80);
         terminal.piped = false;
         let rendered = report.render(&terminal, &redactor);
         let shown = text_of(&rendered);
@@ -185,23 +187,23 @@ fn a_patch_goes_to_a_pipe_byte_for_byte_and_is_masked_for_people() {
 
 #[test]
 fn quiet_leaves_warnings_and_errors() {
-    let mut choice = choice(Format::Plain, 80);
-    choice.quiet = true;
-    let rendered = everywhere("x").render(&choice, &Redactor::default());
+    let mut options = render_options(Format::Plain, 80);
+    options.quiet = true;
+    let rendered = report_with_text("x").render(&options, &Redactor::default());
     assert_eq!(rendered.stderr, "warning: x\nerror: x\n");
 }
 
 #[test]
-fn envelopes_say_the_same_in_both_languages() {
+fn json_and_yaml_envelopes_are_equal() {
     let nasty = "yes: [no] # ~\n\"'\\ \u{7}ü日 null 0x1 2026-01-01 <<";
-    let answer = Answer::new(
+    let answer = CommandAnswer::new(
         json!({"n": nasty, "no": "off", "z": [1, null, {}]}),
-        View::new(),
+        OutputView::new(),
     )
-    .say(Level::Warn, nasty)
-    .exit(ExitCode::Conflict);
+    .with_message(MessageLevel::Warn, nasty)
+    .with_exit_code(ExitCode::Conflict);
     let report = report(Ok(answer));
-    let render = |format| report.render(&choice(format, 80), &Redactor::default());
+    let render = |format| report.render(&render_options(format, 80), &Redactor::default());
     let json: Value = serde_json::from_slice(&render(Format::Json).stdout).unwrap();
     let yaml: Value = serde_saphyr::from_str(&text_of(&render(Format::Yaml))).unwrap();
     assert_eq!(json, yaml);

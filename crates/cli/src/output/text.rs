@@ -2,7 +2,7 @@
 //! are shown instead of obeyed.
 
 /// `1 event`, `2 events`.
-pub fn counted(number: i64, what: &str) -> String {
+pub fn format_count(number: i64, what: &str) -> String {
     match number {
         1 => format!("1 {what}"),
         _ => format!("{number} {what}s"),
@@ -10,8 +10,8 @@ pub fn counted(number: i64, what: &str) -> String {
 }
 
 /// For cells and prose: lines stay lines, tabs become spaces, the rest is shown as `\x1b`.
-pub(super) fn visible(text: &str) -> String {
-    shown(&text.replace("\r\n", "\n"), |character| match character {
+pub(super) fn escape_cell(text: &str) -> String {
+    escape(&text.replace("\r\n", "\n"), |character| match character {
         '\n' => Some("\n"),
         '\t' => Some("    "),
         _ => None,
@@ -19,8 +19,8 @@ pub(super) fn visible(text: &str) -> String {
 }
 
 /// For one line of `plain`: also line ends and tabs are shown.
-pub(super) fn one_line(text: &str) -> String {
-    shown(text, |character| match character {
+pub(super) fn escape_line(text: &str) -> String {
+    escape(text, |character| match character {
         '\n' => Some("\\n"),
         '\t' => Some("\\t"),
         '\r' => Some("\\r"),
@@ -29,15 +29,15 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 /// For verbatim text on a terminal: tabs stay as they are.
-pub(super) fn harmless(text: &str) -> String {
-    shown(text, |character| match character {
+pub(super) fn escape_verbatim(text: &str) -> String {
+    escape(text, |character| match character {
         '\n' => Some("\n"),
         '\t' => Some("\t"),
         _ => None,
     })
 }
 
-fn shown(text: &str, known: impl Fn(char) -> Option<&'static str>) -> String {
+fn escape(text: &str, known: impl Fn(char) -> Option<&'static str>) -> String {
     let mut clean = String::with_capacity(text.len());
     for character in text.chars() {
         match known(character) {
@@ -65,16 +65,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_steers_the_terminal() {
+    fn control_characters_are_escaped() {
         let hostile = "a\x1b[31mb\x07\u{9b}2J\u{202e}c\td\ne\x7f\r\n";
         assert_eq!(
-            visible(hostile),
+            escape_cell(hostile),
             "a\\x1b[31mb\\x07\\u{9b}2J\\u{202e}c    d\ne\\x7f\n"
         );
         assert_eq!(
-            one_line(hostile),
+            escape_line(hostile),
             "a\\x1b[31mb\\x07\\u{9b}2J\\u{202e}c\\td\\ne\\x7f\\r\\n"
         );
-        assert_eq!(harmless("a\tb\nü\r"), "a\tb\nü\\x0d");
+        assert_eq!(escape_verbatim("a\tb\nü\r"), "a\tb\nü\\x0d");
     }
 }

@@ -1,25 +1,25 @@
 //! Trees as lines with guides that lead the eye from a parent to its children. Nothing here is
 //! recursive: a tree may be as deep as it is long.
 
-use super::choice::Colour;
-use super::layout::painted;
-use super::model::Twig;
-use super::text::one_line;
+use super::layout::paint;
+use super::model::TreeRow;
+use super::render_options::ColourMode;
+use super::text::escape_line;
 
 /// The strokes of the guides.
-pub(super) struct Strokes {
+pub(super) struct TreeGuides {
     branch: &'static str,
     last: &'static str,
     trunk: &'static str,
 }
 
-pub(super) const LINES: Strokes = Strokes {
+pub(super) const UNICODE: TreeGuides = TreeGuides {
     branch: "├─ ",
     last: "└─ ",
     trunk: "│  ",
 };
 
-pub(super) const ASCII: Strokes = Strokes {
+pub(super) const ASCII: TreeGuides = TreeGuides {
     branch: "|- ",
     last: "`- ",
     trunk: "|  ",
@@ -28,15 +28,19 @@ pub(super) const ASCII: Strokes = Strokes {
 const BLANK: &str = "   ";
 
 /// Guides deeper than this are not drawn but counted: nobody can read them.
-const DEEPEST: usize = 60;
+const DEPTH_MAXIMUM: usize = 60;
 
 /// The lines of the tree.
-pub(super) fn lines(twigs: &[Twig], strokes: &Strokes, colour: Colour) -> Vec<String> {
-    let lasts = last_children(twigs);
+pub(super) fn render_lines(
+    rows: &[TreeRow],
+    strokes: &TreeGuides,
+    colour: ColourMode,
+) -> Vec<String> {
+    let lasts = last_children(rows);
     // For each level whether the branch that leads here was its parent's last.
     let mut path: Vec<bool> = Vec::new();
-    let mut lines = Vec::with_capacity(twigs.len());
-    for (twig, last) in twigs.iter().zip(lasts) {
+    let mut lines = Vec::with_capacity(rows.len());
+    for (twig, last) in rows.iter().zip(lasts) {
         path.truncate(twig.depth);
         path.resize(twig.depth, true);
         path.push(last);
@@ -46,17 +50,18 @@ pub(super) fn lines(twigs: &[Twig], strokes: &Strokes, colour: Colour) -> Vec<St
 }
 
 /// Two blanks a level: for scripts.
-pub(super) fn indented(twigs: &[Twig]) -> Vec<String> {
-    let line = |twig: &Twig| format!("{}{}", "  ".repeat(twig.depth), text(twig, Colour::No));
-    twigs.iter().map(line).collect()
+pub(super) fn render_indented(rows: &[TreeRow]) -> Vec<String> {
+    let line =
+        |twig: &TreeRow| format!("{}{}", "  ".repeat(twig.depth), text(twig, ColourMode::No));
+    rows.iter().map(line).collect()
 }
 
-fn guides(path: &[bool], strokes: &Strokes) -> String {
+fn guides(path: &[bool], strokes: &TreeGuides) -> String {
     // The root has no guide of its own.
     let Some((own, above)) = path.get(1..).and_then(<[bool]>::split_last) else {
         return String::new();
     };
-    let hidden = above.len().saturating_sub(DEEPEST);
+    let hidden = above.len().saturating_sub(DEPTH_MAXIMUM);
     let mut guides = match hidden {
         0 => String::new(),
         levels => format!("({levels} levels) "),
@@ -69,11 +74,11 @@ fn guides(path: &[bool], strokes: &Strokes) -> String {
 }
 
 /// For each line whether no sibling follows it.
-fn last_children(twigs: &[Twig]) -> Vec<bool> {
-    let mut lasts = vec![true; twigs.len()];
+fn last_children(rows: &[TreeRow]) -> Vec<bool> {
+    let mut lasts = vec![true; rows.len()];
     // From below: whether a line of that depth was seen since one less deep.
     let mut seen: Vec<bool> = Vec::new();
-    for (number, twig) in twigs.iter().enumerate().rev() {
+    for (number, twig) in rows.iter().enumerate().rev() {
         if seen.len() <= twig.depth {
             seen.resize(twig.depth + 1, false);
         }
@@ -84,9 +89,9 @@ fn last_children(twigs: &[Twig]) -> Vec<bool> {
     lasts
 }
 
-fn text(twig: &Twig, colour: Colour) -> String {
-    let cells = twig.cells.iter();
-    let cells = cells.map(|cell| painted(&one_line(&cell.text), cell.tone, colour));
+fn text(row: &TreeRow, colour: ColourMode) -> String {
+    let cells = row.cells.iter();
+    let cells = cells.map(|cell| paint(&escape_line(&cell.text), cell.tone, colour));
     cells.collect::<Vec<_>>().join(" ")
 }
 
@@ -94,8 +99,8 @@ fn text(twig: &Twig, colour: Colour) -> String {
 mod tests {
     use super::*;
 
-    fn twig(depth: usize, text: &str) -> Twig {
-        Twig {
+    fn tree_row(depth: usize, text: &str) -> TreeRow {
+        TreeRow {
             depth,
             cells: vec![text.into()],
         }
@@ -104,22 +109,22 @@ mod tests {
     #[test]
     fn guides_lead_from_parents_to_children() {
         let twigs = [(0, "a"), (1, "b"), (2, "c"), (2, "d"), (1, "e"), (0, "f")];
-        let twigs = twigs.map(|(depth, text)| twig(depth, text));
+        let twigs = twigs.map(|(depth, text)| tree_row(depth, text));
         assert_eq!(
-            lines(&twigs, &LINES, Colour::No),
+            render_lines(&twigs, &UNICODE, ColourMode::No),
             ["a", "├─ b", "│  ├─ c", "│  └─ d", "└─ e", "f"]
         );
         assert_eq!(
-            lines(&twigs, &ASCII, Colour::No)[2..4],
+            render_lines(&twigs, &ASCII, ColourMode::No)[2..4],
             ["|  |- c", "|  `- d"]
         );
-        assert_eq!(indented(&twigs)[2], "    c");
+        assert_eq!(render_indented(&twigs)[2], "    c");
     }
 
     #[test]
     fn a_tree_of_any_depth_is_drawn() {
-        let twigs: Vec<Twig> = (0..10_000).map(|depth| twig(depth, "x")).collect();
-        let lines = lines(&twigs, &LINES, Colour::No);
+        let twigs: Vec<TreeRow> = (0..10_000).map(|depth| tree_row(depth, "x")).collect();
+        let lines = render_lines(&twigs, &UNICODE, ColourMode::No);
         assert_eq!(lines.len(), twigs.len());
         assert!(
             lines[9_999].starts_with("(9938 levels) "),

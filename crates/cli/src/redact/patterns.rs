@@ -14,14 +14,14 @@ const SETTING_MAXIMUM: usize = 40;
 const PEM_LABEL_MAXIMUM: usize = 64;
 
 /// A token that begins with a vendor's mark.
-struct Prefixed {
+struct PrefixedToken {
     mark: &'static str,
     /// The fewest characters behind the mark.
-    least: usize,
+    min_length: usize,
     alphabet: fn(u8) -> bool,
 }
 
-const PREFIXED: [Prefixed; 14] = [
+const PREFIXED_TOKENS: [PrefixedToken; 14] = [
     token("sk-", 16, is_word_or_hyphen),
     token("ghp_", 20, is_word),
     token("gho_", 20, is_word),
@@ -38,10 +38,10 @@ const PREFIXED: [Prefixed; 14] = [
     token("xoxs-", 10, is_word_or_hyphen),
 ];
 
-const fn token(mark: &'static str, least: usize, alphabet: fn(u8) -> bool) -> Prefixed {
-    Prefixed {
+const fn token(mark: &'static str, least: usize, alphabet: fn(u8) -> bool) -> PrefixedToken {
+    PrefixedToken {
         mark,
-        least,
+        min_length: least,
         alphabet,
     }
 }
@@ -78,11 +78,11 @@ fn find_at(bytes: &[u8], position: usize) -> Option<Range<usize>> {
 
 fn prefixed(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     let rest = &bytes[position..];
-    let kind = PREFIXED
+    let kind = PREFIXED_TOKENS
         .iter()
         .find(|kind| rest.starts_with(kind.mark.as_bytes()))?;
-    let length = run(&rest[kind.mark.len()..], kind.alphabet);
-    (length >= kind.least).then(|| position..position + kind.mark.len() + length)
+    let length = run_length(&rest[kind.mark.len()..], kind.alphabet);
+    (length >= kind.min_length).then(|| position..position + kind.mark.len() + length)
 }
 
 /// `Bearer TOKEN`: the word stays, the token goes. Prose such as "bearer bonds" stays whole.
@@ -93,7 +93,7 @@ fn bearer(bytes: &[u8], position: usize) -> Option<Range<usize>> {
         return None;
     }
     let start = position + WORD.len();
-    let token = &bytes[start..start + run(&bytes[start..], is_bearer)];
+    let token = &bytes[start..start + run_length(&bytes[start..], is_bearer)];
     let telling = token.len() >= 16 || token.len() >= 8 && token.iter().any(u8::is_ascii_digit);
     telling.then(|| start..start + token.len())
 }
@@ -105,7 +105,7 @@ fn web_token(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     }
     let mut end = position;
     for part in 0..3 {
-        let length = run(&bytes[end..], is_word_or_hyphen);
+        let length = run_length(&bytes[end..], is_word_or_hyphen);
         if length < 4 {
             return None;
         }
@@ -130,7 +130,7 @@ fn private_key(bytes: &[u8], position: usize) -> Option<Range<usize>> {
         return None;
     }
     let head = &rest[BEGIN.len()..rest.len().min(BEGIN.len() + PEM_LABEL_MAXIMUM)];
-    let line = &head[..run(head, |byte| byte != b'\n')];
+    let line = &head[..run_length(head, |byte| byte != b'\n')];
     let label = line.windows(LABEL.len()).position(|part| part == LABEL)?;
     let body = BEGIN.len() + label + LABEL.len();
     let end_line = rest[body..]
@@ -152,7 +152,7 @@ fn password_in_url(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     if !bytes[position..].starts_with(b"://") {
         return None;
     }
-    let authority = &bytes[start..start + run(&bytes[start..], is_authority)];
+    let authority = &bytes[start..start + run_length(&bytes[start..], is_authority)];
     let at = authority.iter().rposition(|byte| *byte == b'@')?;
     let colon = authority[..at].iter().position(|byte| *byte == b':')?;
     unless_masked(bytes, start + colon + 1..start + at)
@@ -162,13 +162,16 @@ fn password_in_url(bytes: &[u8], position: usize) -> Option<Range<usize>> {
 fn secret_setting(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     let start = position + 1;
     let name = &bytes[start..bytes.len().min(start + SETTING_MAXIMUM)];
-    let name = &name[..run(name, is_word_or_hyphen)];
+    let name = &name[..run_length(name, is_word_or_hyphen)];
     let equals = start + name.len();
     if bytes.get(equals) != Some(&b'=') || !is_secret_setting(name) {
         return None;
     }
     let start = equals + 1;
-    unless_masked(bytes, start..start + run(&bytes[start..], is_setting))
+    unless_masked(
+        bytes,
+        start..start + run_length(&bytes[start..], is_setting),
+    )
 }
 
 /// Nothing for what is empty or already a mask, which would only lose its name.
@@ -179,7 +182,7 @@ fn unless_masked(bytes: &[u8], range: Range<usize>) -> Option<Range<usize>> {
 }
 
 /// How many bytes from the beginning are of a kind.
-fn run(bytes: &[u8], kind: impl Fn(u8) -> bool) -> usize {
+fn run_length(bytes: &[u8], kind: impl Fn(u8) -> bool) -> usize {
     bytes
         .iter()
         .position(|byte| !kind(*byte))

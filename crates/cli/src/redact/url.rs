@@ -18,15 +18,15 @@ const SECRET_SETTINGS: [&[u8]; 7] = [
 
 /// A password in a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct UrlPassword {
     /// The password with what tells that it is one: `://user:password@` or `?password=…`.
     pub(super) context: Range<usize>,
     pub(super) password: Range<usize>,
 }
 
 /// Every password of a URL, in order.
-pub(super) fn passwords(url: &str) -> Vec<Spot> {
-    let mut spots: Vec<Spot> = in_authority(url).into_iter().collect();
+pub(super) fn find_passwords(url: &str) -> Vec<UrlPassword> {
+    let mut spots: Vec<UrlPassword> = find_in_authority(url).into_iter().collect();
     let mut end = url.find('?').unwrap_or(url.len());
     while end < url.len() {
         // At the `?` or `&` before a setting.
@@ -36,7 +36,7 @@ pub(super) fn passwords(url: &str) -> Vec<Spot> {
             continue;
         };
         if is_secret_setting(&url.as_bytes()[start..equals]) && equals + 1 < end {
-            spots.push(Spot {
+            spots.push(UrlPassword {
                 context: start - 1..end,
                 password: equals + 1..end,
             });
@@ -47,14 +47,14 @@ pub(super) fn passwords(url: &str) -> Vec<Spot> {
 
 /// The last `@` before the query ends it. One only behind a `?` ends it too: clients read the
 /// user and password up to an `@` before they look for anything else.
-fn in_authority(url: &str) -> Option<Spot> {
+fn find_in_authority(url: &str) -> Option<UrlPassword> {
     let context = url.find("://")?;
     let start = context + "://".len();
     let rest = &url[start..];
     let query = rest.find('?').unwrap_or(rest.len());
     let at = rest[..query].rfind('@').or_else(|| rest.find('@'))?;
     let colon = rest[..at].find(':')?;
-    (colon + 1 < at).then(|| Spot {
+    (colon + 1 < at).then(|| UrlPassword {
         context: context..start + at + 1,
         password: start + colon + 1..start + at,
     })
@@ -73,7 +73,7 @@ pub(super) fn is_secret_setting(name: &[u8]) -> bool {
 }
 
 /// The text that a percent-encoded one stands for; malformed escapes are kept as they are.
-pub(super) fn decoded(text: &str) -> String {
+pub(super) fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, behind @ ..] = rest {
@@ -130,7 +130,7 @@ mod tests {
             ("?&&=", &[]),
             ("", &[]),
         ] {
-            let found: Vec<&str> = passwords(url)
+            let found: Vec<&str> = find_passwords(url)
                 .into_iter()
                 .map(|spot| &url[spot.password])
                 .collect();
@@ -148,7 +148,7 @@ mod tests {
             ("%+1", "%+1"),
             ("ü%41", "üA"),
         ] {
-            assert_eq!(decoded(text), expected);
+            assert_eq!(percent_decode(text), expected);
         }
     }
 }

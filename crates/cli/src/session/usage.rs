@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use crate::arguments::{Format, GlobalArguments};
 use crate::command;
 use crate::environment::{Environment, Terminal};
-use crate::failure::Failure;
-use crate::output::{self, Choice, Rendered, Report};
+use crate::failure::CommandFailure;
+use crate::output::{self, CommandReport, RenderOptions, RenderedOutput};
 use crate::redact::Redactor;
 use crate::settings::{Locations, Settings, resolve};
 
@@ -19,9 +19,9 @@ pub(super) fn show(error: &clap::Error, environment: &Environment, redactor: &Re
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     );
     if !is_help {
-        let choice = Choice::new(format(environment), environment, false);
+        let choice = RenderOptions::new(format(environment), environment, false);
         if choice.format.is_envelope() {
-            return super::finish(&report(error, environment), &choice, redactor);
+            return super::write_report(&report(error, environment), &choice, redactor);
         }
     }
     let terminal = match is_help {
@@ -29,7 +29,7 @@ pub(super) fn show(error: &clap::Error, environment: &Environment, redactor: &Re
         false => environment.stderr,
     };
     let text = redactor.redact(&render(error, terminal, environment));
-    let mut rendered = Rendered::default();
+    let mut rendered = RenderedOutput::default();
     match is_help {
         true => rendered.stdout = text.into_bytes(),
         false => rendered.stderr = text,
@@ -54,16 +54,16 @@ fn render(error: &clap::Error, terminal: Terminal, environment: &Environment) ->
     }
 }
 
-fn report(error: &clap::Error, environment: &Environment) -> Report {
+fn report(error: &clap::Error, environment: &Environment) -> CommandReport {
     let text = error.render().to_string();
     let paragraphs: Vec<&str> = text.split("\n\n").map(str::trim).collect();
     let what = paragraphs.first().copied().unwrap_or_default();
     let what = what.strip_prefix("error: ").unwrap_or(what);
-    let words = typed_words(&environment.arguments);
+    let words = typed_command(&environment.arguments);
     let tips = paragraphs
         .iter()
         .filter_map(|paragraph| paragraph.strip_prefix("tip: "));
-    let mut failure = Failure::usage(what);
+    let mut failure = CommandFailure::usage(what);
     for tip in tips {
         failure = failure.hint(tip);
     }
@@ -73,7 +73,7 @@ fn report(error: &clap::Error, environment: &Environment) -> Report {
         &["--help".to_owned()],
     ]
     .concat();
-    Report {
+    CommandReport {
         command: words.join(" "),
         started: environment.started,
         duration: environment.started_instant.elapsed(),
@@ -82,7 +82,7 @@ fn report(error: &clap::Error, environment: &Environment) -> Report {
 }
 
 /// The words among the arguments that do name commands.
-fn typed_words(arguments: &[OsString]) -> Vec<String> {
+fn typed_command(arguments: &[OsString]) -> Vec<String> {
     let mut current = command();
     let mut words = Vec::new();
     for argument in arguments.iter().skip(1).filter_map(|one| one.to_str()) {
@@ -124,7 +124,7 @@ fn typed_format(arguments: &[OsString]) -> Option<Format> {
                 .or_else(|| argument.strip_prefix("-f="))
                 .or_else(|| argument.strip_prefix("-f")),
         };
-        found = value.and_then(Format::named).or(found);
+        found = value.and_then(Format::from_name).or(found);
     }
     found
 }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn the_command_is_named_as_far_as_it_was_understood() {
         let typed = arguments(&["agents", "-f", "json", "config", "get", "--nope"]);
-        assert_eq!(typed_words(&typed), ["config", "get"]);
-        assert!(typed_words(&arguments(&["agents", "confg"])).is_empty());
+        assert_eq!(typed_command(&typed), ["config", "get"]);
+        assert!(typed_command(&arguments(&["agents", "confg"])).is_empty());
     }
 }

@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::{Document, Item, Table, TableLike};
 
-use super::registry::{Key, SETTINGS, Scope};
+use super::registry::{Key, SETTINGS, SettingScope};
 use super::value::SettingValue;
-use crate::failure::{ExitCode, Failure, excerpt};
-use crate::files::{self, Lock, Privacy};
+use crate::failure::{CommandFailure, ExitCode, excerpt};
+use crate::files::{self, FileLock, Privacy};
 
 /// The largest file of settings, in bytes.
 const FILE_MAXIMUM: u64 = 1 << 20;
 
 /// Whose settings a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
+pub enum SettingsOwner {
     /// The user: private, may be a link, may hold any setting.
     User,
     /// A repository: content somebody else may have written.
@@ -26,43 +26,51 @@ pub enum Owner {
 }
 
 /// The settings of a file; none when there is no file.
-pub fn load(path: &Path, owner: Owner) -> Result<BTreeMap<Key, SettingValue>, Failure> {
+pub fn load(
+    path: &Path,
+    owner: SettingsOwner,
+) -> Result<BTreeMap<Key, SettingValue>, CommandFailure> {
     let Some(text) = read(path)? else {
         return Ok(BTreeMap::new());
     };
     let document = parse(path, &text)?;
-    let mut reader = Reader {
+    let mut reader = SettingsReader {
         path,
         text: &text,
         owner,
-        found: BTreeMap::new(),
+        values: BTreeMap::new(),
     };
-    reader.table(document.as_table(), "")?;
-    Ok(reader.found)
+    reader.read_table(document.as_table(), "")?;
+    Ok(reader.values)
 }
 
 /// Writes the user's file if there is none; one that exists is never touched. Says whether it was
 /// written.
-pub fn create(path: &Path, text: &str) -> Result<bool, Failure> {
+pub fn create(path: &Path, text: &str) -> Result<bool, CommandFailure> {
     if read(path)?.is_some() {
         return Ok(false);
     }
     // Of several at once, the one that finds the file still empty under the lock writes it.
-    edit(path, Owner::User, |document| match document.raw() {
+    edit(path, SettingsOwner::User, |document| match document.raw() {
         "" => Ok((true, text.to_owned())),
         other => Ok((false, other.to_owned())),
     })
 }
 
 /// Sets a value, creating the file and its directory when missing.
-pub fn set(path: &Path, owner: Owner, key: Key, value: &SettingValue) -> Result<(), Failure> {
+pub fn set(
+    path: &Path,
+    owner: SettingsOwner,
+    key: Key,
+    value: &SettingValue,
+) -> Result<(), CommandFailure> {
     edit(path, owner, |document| {
         let mut document = document.into_mut();
         match insert(document.as_table_mut(), key.name(), value) {
             Some(()) => Ok(((), document.to_string())),
             None => {
                 let what = format!("cannot set `{}` in {}", key.name(), path.display());
-                Err(Failure::usage(what)
+                Err(CommandFailure::usage(what)
                     .because("a part of its name is already used there for something else")
                     .hint(format!("edit {}", path.display())))
             }
@@ -71,12 +79,12 @@ pub fn set(path: &Path, owner: Owner, key: Key, value: &SettingValue) -> Result<
 }
 
 /// Removes a setting by its name, also one that no version knows. Says whether it was there.
-pub fn unset(path: &Path, owner: Owner, name: &str) -> Result<bool, Failure> {
+pub fn unset(path: &Path, owner: SettingsOwner, name: &str) -> Result<bool, CommandFailure> {
     if read(path)?.is_none() {
         return Ok(false);
     }
     edit(path, owner, |document| {
-        if let Some(text) = without_lines(&document, name) {
+        if let Some(text) = remove_lines(&document, name) {
             return Ok((true, text));
         }
         let mut document = document.into_mut();
@@ -85,43 +93,45 @@ pub fn unset(path: &Path, owner: Owner, name: &str) -> Result<bool, Failure> {
     })
 }
 
-fn read(path: &Path) -> Result<Option<String>, Failure> {
+fn read(path: &Path) -> Result<Option<String>, CommandFailure> {
     let metadata = match path.metadata() {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(path).caused_by(&error)),
+        Err(error) => return Err(unreadable_failure(path).caused_by(&error)),
     };
     if !metadata.is_file() {
-        return Err(not_regular(path));
+        return Err(not_regular_failure(path));
     }
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(FILE_MAXIMUM + 1).read_to_end(&mut bytes))
-        .map_err(|error| unreadable(path).caused_by(&error))?;
+        .map_err(|error| unreadable_failure(path).caused_by(&error))?;
     if bytes.len() as u64 > FILE_MAXIMUM {
-        return Err(unreadable(path).because(format!("it is larger than {FILE_MAXIMUM} bytes")));
+        return Err(
+            unreadable_failure(path).because(format!("it is larger than {FILE_MAXIMUM} bytes"))
+        );
     }
     String::from_utf8(bytes)
         .map(Some)
-        .map_err(|error| unreadable(path).because(format!("it is not text: {error}")))
+        .map_err(|error| unreadable_failure(path).because(format!("it is not text: {error}")))
 }
 
-fn not_regular(path: &Path) -> Failure {
-    unreadable(path).because("it is not a regular file")
+fn not_regular_failure(path: &Path) -> CommandFailure {
+    unreadable_failure(path).because("it is not a regular file")
 }
 
-fn unreadable(path: &Path) -> Failure {
-    Failure::usage(format!("cannot read the settings in {}", path.display()))
+fn unreadable_failure(path: &Path) -> CommandFailure {
+    CommandFailure::usage(format!("cannot read the settings in {}", path.display()))
         .kind("settings_file")
         .hint("agents --config-path FILE …")
 }
 
-fn parse<'a>(path: &Path, text: &'a str) -> Result<Document<&'a str>, Failure> {
+fn parse<'a>(path: &Path, text: &'a str) -> Result<Document<&'a str>, CommandFailure> {
     Document::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         let (line, column) = line_and_column(text, offset);
         let place = format!("{}:{line}:{column}", path.display());
-        Failure::usage(format!("{place}: this is not TOML"))
+        CommandFailure::usage(format!("{place}: this is not TOML"))
             .kind("settings_syntax")
             .because(error.message().trim().replace('\n', "; "))
             .hint(format!("edit line {line} of {}", path.display()))
@@ -129,15 +139,15 @@ fn parse<'a>(path: &Path, text: &'a str) -> Result<Document<&'a str>, Failure> {
 }
 
 /// Walks a parsed file and checks every name and value.
-struct Reader<'a> {
+struct SettingsReader<'a> {
     path: &'a Path,
     text: &'a str,
-    owner: Owner,
-    found: BTreeMap<Key, SettingValue>,
+    owner: SettingsOwner,
+    values: BTreeMap<Key, SettingValue>,
 }
 
-impl Reader<'_> {
-    fn table(&mut self, table: &dyn TableLike, prefix: &str) -> Result<(), Failure> {
+impl SettingsReader<'_> {
+    fn read_table(&mut self, table: &dyn TableLike, prefix: &str) -> Result<(), CommandFailure> {
         for (name, item) in table.iter() {
             let span = table.key(name).and_then(toml_edit::Key::span);
             let span = span.or_else(|| item.span());
@@ -148,46 +158,47 @@ impl Reader<'_> {
             };
             match item.as_table_like() {
                 Some(section) if is_section(&shown) => {
-                    self.table(section, &format!("{shown}."))?;
+                    self.read_table(section, &format!("{shown}."))?;
                 }
-                _ => self.setting(&shown, item, line)?,
+                _ => self.read_setting(&shown, item, line)?,
             }
         }
         Ok(())
     }
 
-    fn setting(&mut self, name: &str, item: &Item, line: usize) -> Result<(), Failure> {
+    fn read_setting(&mut self, name: &str, item: &Item, line: usize) -> Result<(), CommandFailure> {
         let place = format!("{}:{line}", self.path.display());
         let flag = match self.owner {
-            Owner::User => "",
-            Owner::Project => " --project",
+            SettingsOwner::User => "",
+            SettingsOwner::Project => " --project",
         };
-        let key = Key::named(name).map_err(|error| {
-            let failure = Failure::usage(format!("{place}: {error}")).kind("unknown_setting");
+        let key = Key::from_name(name).map_err(|error| {
+            let failure =
+                CommandFailure::usage(format!("{place}: {error}")).kind("unknown_setting");
             match name.len() < 100 {
                 true => failure.hint(format!("agents config unset{flag} '{name}'")),
                 false => failure.hint(format!("edit line {line} of {}", self.path.display())),
             }
         })?;
-        if self.owner == Owner::Project && key.setting().scope == Scope::User {
-            return Err(not_for_projects(key, &place)
+        if self.owner == SettingsOwner::Project && key.setting().scope == SettingScope::User {
+            return Err(user_only_failure(key, &place)
                 .hint(format!("agents config unset --project {name}"))
                 .hint(format!("agents config set {name} VALUE")));
         }
         let value = key.setting().kind.parse_toml(item).map_err(|error| {
-            Failure::usage(format!("{place}: `{name}` has a wrong value"))
+            CommandFailure::usage(format!("{place}: `{name}` has a wrong value"))
                 .kind("setting_value")
                 .caused_by(&error)
                 .hint(format!("agents config set{flag} {name} VALUE"))
         })?;
-        self.found.insert(key, value);
+        self.values.insert(key, value);
         Ok(())
     }
 }
 
 /// A repository asked for something only the user may decide.
-pub fn not_for_projects(key: Key, place: &str) -> Failure {
-    Failure::usage(format!("{place}: a project may not set `{}`", key.name()))
+pub fn user_only_failure(key: Key, place: &str) -> CommandFailure {
+    CommandFailure::usage(format!("{place}: a project may not set `{}`", key.name()))
         .kind("setting_scope")
         .because("it is for you to decide, not for whoever can change the repository")
 }
@@ -213,26 +224,26 @@ fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
 /// Reads, changes and replaces a file while no other process can.
 fn edit<T>(
     path: &Path,
-    owner: Owner,
-    change: impl FnOnce(Document<&str>) -> Result<(T, String), Failure>,
-) -> Result<T, Failure> {
+    owner: SettingsOwner,
+    change: impl FnOnce(Document<&str>) -> Result<(T, String), CommandFailure>,
+) -> Result<T, CommandFailure> {
     let failed = |error: &io::Error| {
         let exit = match error.kind() {
             io::ErrorKind::WouldBlock => ExitCode::Temporary,
             _ => ExitCode::Error,
         };
-        Failure::new(exit, format!("cannot write {}", path.display()))
+        CommandFailure::new(exit, format!("cannot write {}", path.display()))
             .kind("settings_file")
             .caused_by(error)
             .hint("agents --config-path FILE config set KEY VALUE")
     };
     let privacy = match owner {
-        Owner::User => Privacy::Private,
-        Owner::Project => Privacy::Shared,
+        SettingsOwner::User => Privacy::Private,
+        SettingsOwner::Project => Privacy::Shared,
     };
     let target = write_target(path, owner)?;
     if target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        return Err(not_regular(path));
+        return Err(not_regular_failure(path));
     }
     let directory = target.parent().unwrap_or(Path::new("."));
     files::create_directory(directory, privacy).map_err(|error| failed(&error))?;
@@ -246,16 +257,16 @@ fn edit<T>(
 }
 
 /// The file behind the user's links; a project's links are not followed.
-fn write_target(path: &Path, owner: Owner) -> Result<PathBuf, Failure> {
+fn write_target(path: &Path, owner: SettingsOwner) -> Result<PathBuf, CommandFailure> {
     let is_link = path
         .symlink_metadata()
         .is_ok_and(|metadata| metadata.is_symlink());
     match (is_link, owner) {
         (false, _) => Ok(path.to_owned()),
-        (true, Owner::User) => path
+        (true, SettingsOwner::User) => path
             .canonicalize()
-            .map_err(|error| unreadable(path).caused_by(&error)),
-        (true, Owner::Project) => Err(Failure::usage(format!(
+            .map_err(|error| unreadable_failure(path).caused_by(&error)),
+        (true, SettingsOwner::Project) => Err(CommandFailure::usage(format!(
             "{} is a link; project settings are only written to regular files",
             excerpt(&path.display().to_string())
         ))),
@@ -264,13 +275,13 @@ fn write_target(path: &Path, owner: Owner) -> Result<PathBuf, Failure> {
 
 /// A lock file beside the user's settings; in a repository the directory itself, because a lock
 /// file would show up as a change.
-fn lock(target: &Path, directory: &Path, owner: Owner) -> io::Result<Lock> {
+fn lock(target: &Path, directory: &Path, owner: SettingsOwner) -> io::Result<FileLock> {
     match owner {
-        Owner::Project => Lock::of_directory(directory),
-        Owner::User => {
+        SettingsOwner::Project => FileLock::of_directory(directory),
+        SettingsOwner::User => {
             let mut name = target.file_name().unwrap_or_default().to_owned();
             name.push(".lock");
-            Lock::of_file(&target.with_file_name(name))
+            FileLock::of_file(&target.with_file_name(name))
         }
     }
 }
@@ -299,7 +310,7 @@ fn insert(table: &mut dyn TableLike, name: &str, value: &SettingValue) -> Option
 
 /// The text without the lines of a setting that has lines of its own. Removing it from the parsed
 /// file would take the comments above along.
-fn without_lines(document: &Document<&str>, name: &str) -> Option<String> {
+fn remove_lines(document: &Document<&str>, name: &str) -> Option<String> {
     let text = document.raw();
     let mut table: &dyn TableLike = document.as_table();
     let mut rest = name;
@@ -365,14 +376,14 @@ mod tests {
         );
         set(
             &path,
-            Owner::User,
+            SettingsOwner::User,
             Key::PlanConcurrency,
             &value(Key::PlanConcurrency, "8"),
         )
         .unwrap();
         set(
             &path,
-            Owner::User,
+            SettingsOwner::User,
             Key::OpenAiBaseUrl,
             &value(Key::OpenAiBaseUrl, "http://localhost:1/v1"),
         )
@@ -389,8 +400,8 @@ mod tests {
         let (_folder, path) = folder_with(
             "# head\n\n# about\nold = [\n  1,\n] # gone\n[plan]\n# how many\nconcurrency = 2\n# end",
         );
-        assert!(unset(&path, Owner::User, "old").unwrap());
-        assert!(unset(&path, Owner::User, "plan.concurrency").unwrap());
+        assert!(unset(&path, SettingsOwner::User, "old").unwrap());
+        assert!(unset(&path, SettingsOwner::User, "plan.concurrency").unwrap());
         assert_eq!(
             std::fs::read_to_string(&path).unwrap(),
             "# head\n\n# about\n[plan]\n# how many\n# end"
@@ -405,11 +416,11 @@ mod tests {
             "core = { log-level = \"info\" }\n",
         ] {
             let (_folder, path) = folder_with(text);
-            let read = load(&path, Owner::User).unwrap();
+            let read = load(&path, SettingsOwner::User).unwrap();
             assert_eq!(read[&Key::LogLevel], value(Key::LogLevel, "info"));
             set(
                 &path,
-                Owner::User,
+                SettingsOwner::User,
                 Key::LogLevel,
                 &value(Key::LogLevel, "debug"),
             )
@@ -418,8 +429,8 @@ mod tests {
                 std::fs::read_to_string(&path).unwrap(),
                 text.replace("info", "debug")
             );
-            assert!(unset(&path, Owner::User, "core.log-level").unwrap());
-            assert!(load(&path, Owner::User).unwrap().is_empty());
+            assert!(unset(&path, SettingsOwner::User, "core.log-level").unwrap());
+            assert!(load(&path, SettingsOwner::User).unwrap().is_empty());
         }
     }
 
@@ -437,7 +448,7 @@ mod tests {
             ("core = 1\n", ":1:", "not a setting"),
         ] {
             let (_folder, path) = folder_with(text);
-            let failure = load(&path, Owner::User).unwrap_err();
+            let failure = load(&path, SettingsOwner::User).unwrap_err();
             assert_eq!(failure.exit, ExitCode::Usage);
             let shown = failure.to_string();
             assert!(shown.contains(place), "{text:?}: {shown}");
@@ -449,8 +460,8 @@ mod tests {
     fn a_malformed_file_is_not_touched() {
         let (folder, path) = folder_with("[core\n");
         let level = value(Key::LogLevel, "debug");
-        assert!(set(&path, Owner::User, Key::LogLevel, &level).is_err());
-        assert!(unset(&path, Owner::User, "core.format").is_err());
+        assert!(set(&path, SettingsOwner::User, Key::LogLevel, &level).is_err());
+        assert!(unset(&path, SettingsOwner::User, "core.format").is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "[core\n");
         drop(folder);
     }
@@ -458,9 +469,9 @@ mod tests {
     #[test]
     fn projects_set_only_what_they_may() {
         let (_folder, path) = folder_with("[core]\nautomation-profile = \"ci\"\n");
-        assert_eq!(load(&path, Owner::Project).unwrap().len(), 1);
+        assert_eq!(load(&path, SettingsOwner::Project).unwrap().len(), 1);
         let (_folder, path) = folder_with("[provider.openai]\nbase-url = \"http://evil\"\n");
-        let shown = load(&path, Owner::Project).unwrap_err().to_string();
+        let shown = load(&path, SettingsOwner::Project).unwrap_err().to_string();
         assert!(
             shown.contains("may not set `provider.openai.base-url`"),
             "{shown}"
@@ -473,10 +484,13 @@ mod tests {
         let link = folder.path().join("link.toml");
         symlink(&path, &link).unwrap();
         let level = value(Key::LogLevel, "debug");
-        set(&link, Owner::User, Key::LogLevel, &level).unwrap();
+        set(&link, SettingsOwner::User, Key::LogLevel, &level).unwrap();
         assert!(link.symlink_metadata().unwrap().is_symlink());
-        assert_eq!(load(&path, Owner::User).unwrap()[&Key::LogLevel], level);
-        assert!(set(&link, Owner::Project, Key::LogLevel, &level).is_err());
+        assert_eq!(
+            load(&path, SettingsOwner::User).unwrap()[&Key::LogLevel],
+            level
+        );
+        assert!(set(&link, SettingsOwner::Project, Key::LogLevel, &level).is_err());
     }
 
     #[test]
@@ -484,7 +498,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/config.toml");
         let level = value(Key::LogLevel, "debug");
-        set(&path, Owner::User, Key::LogLevel, &level).unwrap();
+        set(&path, SettingsOwner::User, Key::LogLevel, &level).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(path.parent().unwrap()), 0o700);
@@ -493,10 +507,10 @@ mod tests {
     #[test]
     fn unknown_names_can_be_removed_and_sections_cannot() {
         let (_folder, path) = folder_with("old = 1\n\"a.b\" = 2\n[core]\nformat = 'json'\n");
-        assert!(unset(&path, Owner::User, "old").unwrap());
-        assert!(unset(&path, Owner::User, "\"a.b\"").unwrap());
-        assert!(!unset(&path, Owner::User, "core").unwrap());
-        assert!(!unset(&path, Owner::User, "plan.concurrency").unwrap());
-        assert_eq!(load(&path, Owner::User).unwrap().len(), 1);
+        assert!(unset(&path, SettingsOwner::User, "old").unwrap());
+        assert!(unset(&path, SettingsOwner::User, "\"a.b\"").unwrap());
+        assert!(!unset(&path, SettingsOwner::User, "core").unwrap());
+        assert!(!unset(&path, SettingsOwner::User, "plan.concurrency").unwrap());
+        assert_eq!(load(&path, SettingsOwner::User).unwrap().len(), 1);
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::arguments::GlobalArguments;
 use crate::environment::Environment;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The directory and file of a project's settings.
 const PROJECT_FILE: &str = ".agents/config.toml";
@@ -23,7 +23,10 @@ pub struct Locations {
 }
 
 impl Locations {
-    pub fn find(arguments: &GlobalArguments, environment: &Environment) -> Result<Self, Failure> {
+    pub fn find(
+        arguments: &GlobalArguments,
+        environment: &Environment,
+    ) -> Result<Self, CommandFailure> {
         let variable = |name: &str| environment.variable(name).map(PathBuf::from);
         let here = environment.working_directory.as_deref();
         let data_directory = arguments
@@ -32,7 +35,7 @@ impl Locations {
             .or_else(|| variable("CLEVERAGENTS_DATA_DIR"))
             .or_else(|| Some(environment.home()?.join(".cleveragents")))
             .filter(|path| !path.as_os_str().is_empty())
-            .ok_or_else(no_home)?;
+            .ok_or_else(no_home_failure)?;
         let data_directory = absolute(data_directory, here);
         let config_file = arguments
             .config_path
@@ -67,8 +70,8 @@ fn absolute(path: PathBuf, here: Option<&Path>) -> PathBuf {
     }
 }
 
-fn no_home() -> Failure {
-    Failure::usage("there is no place to keep data")
+fn no_home_failure() -> CommandFailure {
+    CommandFailure::usage("there is no place to keep data")
         .because("HOME is not set, and neither is a data directory")
         .hint("agents --data-dir DIR …")
         .hint("export CLEVERAGENTS_DATA_DIR=DIR")

@@ -1,6 +1,6 @@
 //! The table of settings: the one place to add one.
 
-use super::value::Kind;
+use super::value::ValueKind;
 use crate::failure::excerpt;
 
 /// A setting, by name. `Key::setting` has its row of the table.
@@ -50,7 +50,7 @@ pub enum Preset {
 
 /// Who may set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum SettingScope {
     /// The user only: a repository must not choose where data or credentials go.
     User,
     /// The user, and the project file for something stricter: its choices are listed from strict
@@ -63,9 +63,9 @@ pub enum Scope {
 pub struct Setting {
     pub key: Key,
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: ValueKind,
     pub preset: Preset,
-    pub scope: Scope,
+    pub scope: SettingScope,
     /// The variable the vendor's own programs read, asked after ours.
     pub vendor_variable: Option<&'static str>,
     pub description: &'static str,
@@ -102,279 +102,279 @@ pub static SETTINGS: [Setting; 31] = [
     Setting {
         key: Key::Format,
         name: "core.format",
-        kind: Kind::Choice(FORMATS),
+        kind: ValueKind::Choice(FORMATS),
         preset: Preset::Text("rich"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "How answers are shown on a terminal",
     },
     Setting {
         key: Key::DatabaseUrl,
         name: "core.database-url",
-        kind: Kind::Url,
+        kind: ValueKind::Url,
         preset: Preset::DatabaseInDataDirectory,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "The database: postgresql://…, else SQLite in the data directory",
     },
     Setting {
         key: Key::LogLevel,
         name: "core.log-level",
-        kind: Kind::Choice(LOG_LEVELS),
+        kind: ValueKind::Choice(LOG_LEVELS),
         preset: Preset::Text("warn"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "What is logged to stderr without -v",
     },
     Setting {
         key: Key::AutomationProfile,
         name: "core.automation-profile",
-        kind: Kind::Choice(AUTOMATION_PROFILES),
+        kind: ValueKind::Choice(AUTOMATION_PROFILES),
         preset: Preset::Text("supervised"),
-        scope: Scope::Project,
+        scope: SettingScope::Project,
         vendor_variable: None,
         description: "Where a human must decide, unless a plan says otherwise",
     },
     Setting {
         key: Key::PlanConcurrency,
         name: "plan.concurrency",
-        kind: Kind::Integer(1, 64),
+        kind: ValueKind::Integer(1, 64),
         preset: Preset::Text("4"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "How many plans run at once; further ones queue",
     },
     Setting {
         key: Key::SandboxConfinement,
         name: "sandbox.confinement",
-        kind: Kind::Choice(CONFINEMENTS),
+        kind: ValueKind::Choice(CONFINEMENTS),
         preset: Preset::Text("best"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "What confines commands: the best that works here, or this and nothing else",
     },
     Setting {
         key: Key::SandboxNetwork,
         name: "sandbox.network",
-        kind: Kind::Choice(NETWORKS),
+        kind: ValueKind::Choice(NETWORKS),
         preset: Preset::Text("deny"),
-        scope: Scope::Project,
+        scope: SettingScope::Project,
         vendor_variable: None,
         description: "Whether commands of plans may use the network",
     },
     Setting {
         key: Key::SandboxReadablePaths,
         name: "sandbox.readable-paths",
-        kind: Kind::Paths,
+        kind: ValueKind::Paths,
         preset: Preset::Nothing,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "What commands of plans may read beside system, toolchains and their sandbox",
     },
     Setting {
         key: Key::SandboxWritablePaths,
         name: "sandbox.writable-paths",
-        kind: Kind::Paths,
+        kind: ValueKind::Paths,
         preset: Preset::Nothing,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "What commands of plans may write beside their sandbox",
     },
     Setting {
         key: Key::SandboxAllowFilters,
         name: "sandbox.allow-filters",
-        kind: Kind::Names,
+        kind: ValueKind::Names,
         preset: Preset::Nothing,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "Filters of git, such as lfs, whose files plans may change as git stores them",
     },
     Setting {
         key: Key::SandboxCheckpoints,
         name: "sandbox.checkpoint.auto-create-on",
-        kind: Kind::Choices(CHECKPOINTS),
+        kind: ValueKind::Choices(CHECKPOINTS),
         preset: Preset::Text("on_tool_write,on_tool_write_complete,on_subplan_spawn,on_error"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "When states of sandboxes are kept by themselves; `none` for never",
     },
     Setting {
         key: Key::SandboxMemory,
         name: "sandbox.limits.memory-mib",
-        kind: Kind::Integer(16, 1 << 24),
+        kind: ValueKind::Integer(16, 1 << 24),
         preset: Preset::Text("8192"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "MiB of memory that all processes of a command may use together",
     },
     Setting {
         key: Key::SandboxProcesses,
         name: "sandbox.limits.processes",
-        kind: Kind::Integer(16, 1 << 20),
+        kind: ValueKind::Integer(16, 1 << 20),
         preset: Preset::Text("4096"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "How many processes and threads a command may have at once",
     },
     Setting {
         key: Key::SandboxFileSize,
         name: "sandbox.limits.file-mib",
-        kind: Kind::Integer(1, 1 << 24),
+        kind: ValueKind::Integer(1, 1 << 24),
         preset: Preset::Text("4096"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "MiB of the largest file a command may write",
     },
     Setting {
         key: Key::SandboxDisk,
         name: "sandbox.limits.disk-mib",
-        kind: Kind::Integer(1, 1 << 24),
+        kind: ValueKind::Integer(1, 1 << 24),
         preset: Preset::Text("51200"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "MiB that a sandbox and its scratch folder may take on disk",
     },
     Setting {
         key: Key::SandboxCapturedFiles,
         name: "sandbox.limits.captured-files",
-        kind: Kind::Integer(1, 1 << 24),
+        kind: ValueKind::Integer(1, 1 << 24),
         preset: Preset::Text("200000"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "How many new files one call of a tool may leave",
     },
     Setting {
         key: Key::SandboxCapturedSize,
         name: "sandbox.limits.captured-mib",
-        kind: Kind::Integer(1, 1 << 24),
+        kind: ValueKind::Integer(1, 1 << 24),
         preset: Preset::Text("4096"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "MiB of new and changed files that one call of a tool may leave",
     },
     Setting {
         key: Key::OperationsDays,
         name: "retention.operations-days",
-        kind: Kind::Integer(1, 3650),
+        kind: ValueKind::Integer(1, 3650),
         preset: Preset::Text("30"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "Days the results of operations are kept for repeated requests",
     },
     Setting {
         key: Key::BlobGraceHours,
         name: "retention.blob-grace-hours",
-        kind: Kind::Integer(1, 8760),
+        kind: ValueKind::Integer(1, 8760),
         preset: Preset::Text("24"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "Hours an unused blob is kept before gc removes it",
     },
     Setting {
         key: Key::OpenAiApiKey,
         name: "provider.openai.api-key",
-        kind: Kind::Secret,
+        kind: ValueKind::Secret,
         preset: Preset::Nothing,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: Some("OPENAI_API_KEY"),
         description: "The key for OpenAI and compatible services",
     },
     Setting {
         key: Key::OpenAiBaseUrl,
         name: "provider.openai.base-url",
-        kind: Kind::Url,
+        kind: ValueKind::Url,
         preset: Preset::Text("https://api.openai.com/v1"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "Where OpenAI or a compatible service answers",
     },
     Setting {
         key: Key::AnthropicApiKey,
         name: "provider.anthropic.api-key",
-        kind: Kind::Secret,
+        kind: ValueKind::Secret,
         preset: Preset::Nothing,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: Some("ANTHROPIC_API_KEY"),
         description: "The key for Anthropic",
     },
     Setting {
         key: Key::AnthropicBaseUrl,
         name: "provider.anthropic.base-url",
-        kind: Kind::Url,
+        kind: ValueKind::Url,
         preset: Preset::Text("https://api.anthropic.com"),
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "Where Anthropic answers",
     },
     Setting {
         key: Key::OpenRouterApiKey,
         name: "provider.openrouter.api-key",
-        kind: Kind::Secret,
+        kind: ValueKind::Secret,
         preset: Preset::Nothing,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: Some("OPENROUTER_API_KEY"),
         description: "The key for OpenRouter",
     },
     Setting {
         key: Key::GroqApiKey,
         name: "provider.groq.api-key",
-        kind: Kind::Secret,
+        kind: ValueKind::Secret,
         preset: Preset::Nothing,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: Some("GROQ_API_KEY"),
         description: "The key for Groq",
     },
     Setting {
         key: Key::TogetherApiKey,
         name: "provider.together.api-key",
-        kind: Kind::Secret,
+        kind: ValueKind::Secret,
         preset: Preset::Nothing,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: Some("TOGETHER_API_KEY"),
         description: "The key for Together",
     },
     Setting {
         key: Key::OllamaBaseUrl,
         name: "provider.ollama.base-url",
-        kind: Kind::Url,
+        kind: ValueKind::Url,
         preset: Preset::Nothing,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "Where Ollama answers",
     },
     Setting {
         key: Key::LmStudioBaseUrl,
         name: "provider.lmstudio.base-url",
-        kind: Kind::Url,
+        kind: ValueKind::Url,
         preset: Preset::Nothing,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "Where LM Studio answers",
     },
     Setting {
         key: Key::LlamaCppBaseUrl,
         name: "provider.llamacpp.base-url",
-        kind: Kind::Url,
+        kind: ValueKind::Url,
         preset: Preset::Nothing,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "Where llama.cpp's server answers",
     },
     Setting {
         key: Key::VllmBaseUrl,
         name: "provider.vllm.base-url",
-        kind: Kind::Url,
+        kind: ValueKind::Url,
         preset: Preset::Nothing,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "Where vLLM answers",
     },
     Setting {
         key: Key::ModelDefault,
         name: "model.default",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         preset: Preset::Nothing,
-        scope: Scope::User,
+        scope: SettingScope::User,
         vendor_variable: None,
         description: "The model to use where nothing else is said, as PROVIDER/MODEL",
     },
@@ -398,7 +398,7 @@ impl Key {
     }
 
     /// The setting of that name.
-    pub fn named(name: &str) -> Result<Self, UnknownKey> {
+    pub fn from_name(name: &str) -> Result<Self, UnknownKey> {
         SETTINGS
             .iter()
             .find(|setting| setting.name == name)
@@ -425,9 +425,9 @@ impl Setting {
 
 /// The known name most like a mistyped one.
 fn nearest(name: &str) -> Option<&'static str> {
-    const LONGEST: usize = 100;
-    const LIKENESS: f64 = 0.7;
-    if name.len() > LONGEST {
+    const LENGTH_MAXIMUM: usize = 100;
+    const SIMILARITY_MINIMUM: f64 = 0.7;
+    if name.len() > LENGTH_MAXIMUM {
         return None;
     }
     let likeness = |setting: &Setting| {
@@ -438,7 +438,7 @@ fn nearest(name: &str) -> Option<&'static str> {
         .iter()
         .map(|setting| (likeness(setting), setting.name))
         .max_by(|one, other| one.0.total_cmp(&other.0))
-        .filter(|(likeness, _)| *likeness >= LIKENESS)
+        .filter(|(likeness, _)| *likeness >= SIMILARITY_MINIMUM)
         .map(|(_, name)| name)
 }
 
@@ -450,7 +450,7 @@ mod tests {
     fn the_table_is_in_the_order_of_the_keys() {
         for (index, setting) in SETTINGS.iter().enumerate() {
             assert_eq!(setting.key as usize, index, "{}", setting.name);
-            assert_eq!(Key::named(setting.name), Ok(setting.key));
+            assert_eq!(Key::from_name(setting.name), Ok(setting.key));
         }
     }
 
@@ -464,19 +464,23 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_addresses_are_never_a_projects_to_set() {
+    fn projects_cannot_set_secrets_or_urls() {
         for setting in &SETTINGS {
-            if matches!(setting.kind, Kind::Secret | Kind::Url) {
-                assert_eq!(setting.scope, Scope::User, "{}", setting.name);
+            if matches!(setting.kind, ValueKind::Secret | ValueKind::Url) {
+                assert_eq!(setting.scope, SettingScope::User, "{}", setting.name);
             }
         }
     }
 
     #[test]
-    fn what_a_project_may_set_has_an_order() {
-        let for_projects = |setting: &&Setting| setting.scope == Scope::Project;
+    fn project_settings_are_ordered() {
+        let for_projects = |setting: &&Setting| setting.scope == SettingScope::Project;
         for setting in SETTINGS.iter().filter(for_projects) {
-            assert!(matches!(setting.kind, Kind::Choice(_)), "{}", setting.name);
+            assert!(
+                matches!(setting.kind, ValueKind::Choice(_)),
+                "{}",
+                setting.name
+            );
         }
     }
 
@@ -500,8 +504,15 @@ mod tests {
             ("provider.openai.apikey", Some("provider.openai.api-key")),
             ("zzz", None),
         ] {
-            assert_eq!(Key::named(typed).unwrap_err().nearest, nearest, "{typed}");
+            assert_eq!(
+                Key::from_name(typed).unwrap_err().nearest,
+                nearest,
+                "{typed}"
+            );
         }
-        assert_eq!(Key::named(&"k".repeat(1 << 20)).unwrap_err().nearest, None);
+        assert_eq!(
+            Key::from_name(&"k".repeat(1 << 20)).unwrap_err().nearest,
+            None
+        );
     }
 }

@@ -9,19 +9,19 @@ use cleveragents_domain::checkpoint::CheckpointTrigger;
 use cleveragents_domain::process::{Confinement, Network};
 use cleveragents_engine::ports::limits::Limit;
 
-use super::file::{self, Owner};
+use super::file::{self, SettingsOwner};
 use super::locations::Locations;
-use super::registry::{Key, Preset, SETTINGS, Scope, Setting};
+use super::registry::{Key, Preset, SETTINGS, Setting, SettingScope};
 use super::secrets;
-use super::value::{Kind, SettingValue};
+use super::value::{SettingValue, ValueKind};
 use crate::arguments::{Format, GlobalArguments};
 use crate::environment::Environment;
-use crate::failure::{Failure, excerpt};
+use crate::failure::{CommandFailure, excerpt};
 use crate::redact::Redactor;
 
 /// Where a value comes from, the strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum SettingSource {
     Flag,
     Environment,
     Project,
@@ -29,7 +29,7 @@ pub enum Source {
     Default,
 }
 
-impl Source {
+impl SettingSource {
     pub const ALL: [Self; 5] = [
         Self::Flag,
         Self::Environment,
@@ -51,8 +51,8 @@ impl Source {
 
 /// A value some source gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    pub source: Source,
+pub struct SettingCandidate {
+    pub source: SettingSource,
     /// The flag, variable or file.
     pub origin: Option<String>,
     pub value: SettingValue,
@@ -62,35 +62,35 @@ pub struct Candidate {
 
 /// A setting and every source that gives it a value, the strongest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedSetting {
     pub key: Key,
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<SettingCandidate>,
 }
 
-impl Resolved {
+impl ResolvedSetting {
     /// The value that holds; none for a setting nobody set that has no default.
-    pub fn winner(&self) -> Option<&Candidate> {
+    pub fn winner(&self) -> Option<&SettingCandidate> {
         self.candidates.iter().find(|one| one.ignored.is_none())
     }
 
-    pub fn from(&self, source: Source) -> Option<&Candidate> {
+    pub fn from_source(&self, source: SettingSource) -> Option<&SettingCandidate> {
         self.candidates.iter().find(|one| one.source == source)
     }
 
     /// What people and programs may see of a value.
-    pub fn shown(&self, candidate: &Candidate) -> SettingValue {
-        secrets::shown(self.key.setting(), &candidate.value)
+    pub fn redacted_value(&self, candidate: &SettingCandidate) -> SettingValue {
+        secrets::redacted_value(self.key.setting(), &candidate.value)
     }
 
     /// Ignores a project's value that is freer than what would hold in its place, and says so.
-    fn tighten(&mut self) -> Option<String> {
+    fn ignore_looser_value(&mut self) -> Option<String> {
         let place = self
             .candidates
             .iter()
-            .position(|one| one.source == Source::Project)?;
+            .position(|one| one.source == SettingSource::Project)?;
         let mine = self.candidates[place + 1..].first()?.value.clone();
         let project = &mut self.candidates[place];
-        let reason = too_free(self.key, &project.value, &mine)?;
+        let reason = ignored_reason(self.key, &project.value, &mine)?;
         project.ignored = Some(reason.clone());
         let origin = project.origin.as_deref().unwrap_or("the project");
         Some(format!("{origin}: {reason}"))
@@ -98,9 +98,9 @@ impl Resolved {
 }
 
 /// Why a project's value does not count beside the user's own, if it is freer.
-pub fn too_free(key: Key, project: &SettingValue, mine: &SettingValue) -> Option<String> {
+pub fn ignored_reason(key: Key, project: &SettingValue, mine: &SettingValue) -> Option<String> {
     let setting = key.setting();
-    let (Scope::Project, Kind::Choice(names)) = (setting.scope, setting.kind) else {
+    let (SettingScope::Project, ValueKind::Choice(names)) = (setting.scope, setting.kind) else {
         return None;
     };
     let place = |value: &SettingValue| names.iter().position(|name| *name == value.to_string());
@@ -117,14 +117,14 @@ pub fn too_free(key: Key, project: &SettingValue, mine: &SettingValue) -> Option
 pub struct Settings {
     pub locations: Locations,
     /// In the order of [`SETTINGS`].
-    pub all: Vec<Resolved>,
+    pub all: Vec<ResolvedSetting>,
     /// What looks like a mistake but is not one for certain.
     pub warnings: Vec<String>,
 }
 
 /// Where the database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Database {
+pub enum DatabaseSetting {
     /// The SQLite file in the data directory, whatever bytes its path has.
     InDataDirectory(PathBuf),
     Url(String),
@@ -136,19 +136,19 @@ impl Settings {
         locations: Locations,
         arguments: &GlobalArguments,
         environment: &Environment,
-    ) -> Result<Self, Failure> {
-        let flags = flags(arguments)?;
+    ) -> Result<Self, CommandFailure> {
+        let flags = parse_flags(arguments)?;
         let project = match &locations.project_file {
-            Some(path) => file::load(path, Owner::Project)?,
+            Some(path) => file::load(path, SettingsOwner::Project)?,
             None => BTreeMap::new(),
         };
-        let global = file::load(&locations.config_file, Owner::User)?;
-        let project_origin = locations.project_file.as_deref().map(shown_path);
-        let global_origin = Some(shown_path(&locations.config_file));
+        let global = file::load(&locations.config_file, SettingsOwner::User)?;
+        let project_origin = locations.project_file.as_deref().map(display_path);
+        let global_origin = Some(display_path(&locations.config_file));
         let mut all = Vec::with_capacity(SETTINGS.len());
         for setting in &SETTINGS {
             let candidate = |source, origin: &Option<String>, value: Option<&SettingValue>| {
-                value.map(|value| Candidate {
+                value.map(|value| SettingCandidate {
                     source,
                     origin: origin.clone(),
                     value: value.clone(),
@@ -157,24 +157,35 @@ impl Settings {
             };
             let flag = flags.get(&setting.key);
             let candidates = [
-                flag.map(|(origin, value)| Candidate {
-                    source: Source::Flag,
+                flag.map(|(origin, value)| SettingCandidate {
+                    source: SettingSource::Flag,
                     origin: Some((*origin).to_owned()),
                     value: value.clone(),
                     ignored: None,
                 }),
                 from_environment(setting, environment)?,
-                candidate(Source::Project, &project_origin, project.get(&setting.key)),
-                candidate(Source::Global, &global_origin, global.get(&setting.key)),
-                preset(setting, &locations),
+                candidate(
+                    SettingSource::Project,
+                    &project_origin,
+                    project.get(&setting.key),
+                ),
+                candidate(
+                    SettingSource::Global,
+                    &global_origin,
+                    global.get(&setting.key),
+                ),
+                default_candidate(setting, &locations),
             ];
-            all.push(Resolved {
+            all.push(ResolvedSetting {
                 key: setting.key,
                 candidates: candidates.into_iter().flatten().collect(),
             });
         }
         let mut warnings = unknown_variables(environment);
-        warnings.extend(all.iter_mut().filter_map(Resolved::tighten));
+        warnings.extend(
+            all.iter_mut()
+                .filter_map(ResolvedSetting::ignore_looser_value),
+        );
         Ok(Self {
             locations,
             all,
@@ -182,7 +193,7 @@ impl Settings {
         })
     }
 
-    pub fn get(&self, key: Key) -> &Resolved {
+    pub fn get(&self, key: Key) -> &ResolvedSetting {
         &self.all[key as usize]
     }
 
@@ -190,8 +201,8 @@ impl Settings {
     pub fn chosen_format(&self) -> Option<Format> {
         let winner = self.get(Key::Format).winner()?;
         match winner.source {
-            Source::Default => None,
-            _ => Format::named(&winner.value.to_string()),
+            SettingSource::Default => None,
+            _ => Format::from_name(&winner.value.to_string()),
         }
     }
 
@@ -206,7 +217,9 @@ impl Settings {
     /// The profile that the user chose, whatever a repository's settings ask for.
     pub fn user_automation_profile(&self) -> String {
         let candidates = &self.get(Key::AutomationProfile).candidates;
-        let of_user = candidates.iter().find(|it| it.source != Source::Project);
+        let of_user = candidates
+            .iter()
+            .find(|it| it.source != SettingSource::Project);
         of_user.map(|it| it.value.to_string()).unwrap_or_default()
     }
 
@@ -214,15 +227,15 @@ impl Settings {
     /// otherwise by a flag or a variable. It can only tighten, element by element.
     pub fn repository_automation_profile(&self) -> Option<String> {
         let winner = self.get(Key::AutomationProfile).winner()?;
-        (winner.source == Source::Project).then(|| winner.value.to_string())
+        (winner.source == SettingSource::Project).then(|| winner.value.to_string())
     }
 
-    pub fn database(&self) -> Database {
+    pub fn database(&self) -> DatabaseSetting {
         match self.get(Key::DatabaseUrl).winner() {
-            Some(winner) if winner.source != Source::Default => {
-                Database::Url(winner.value.to_string())
+            Some(winner) if winner.source != SettingSource::Default => {
+                DatabaseSetting::Url(winner.value.to_string())
             }
-            _ => Database::InDataDirectory(database_file(&self.locations)),
+            _ => DatabaseSetting::InDataDirectory(database_file(&self.locations)),
         }
     }
 
@@ -320,7 +333,7 @@ impl Settings {
     }
 
     /// Tells the redactor every secret of every source, also those that did not win.
-    pub fn teach(&self, redactor: &mut Redactor) {
+    pub fn register_secrets(&self, redactor: &mut Redactor) {
         for resolved in &self.all {
             for candidate in &resolved.candidates {
                 secrets::learn(redactor, resolved.key, &candidate.value.to_string());
@@ -333,36 +346,36 @@ impl Settings {
 pub fn format_without_files(
     arguments: &GlobalArguments,
     environment: &Environment,
-) -> Result<Option<Format>, Failure> {
-    if let Some((_, value)) = flags(arguments)?.get(&Key::Format) {
-        return Ok(Format::named(&value.to_string()));
+) -> Result<Option<Format>, CommandFailure> {
+    if let Some((_, value)) = parse_flags(arguments)?.get(&Key::Format) {
+        return Ok(Format::from_name(&value.to_string()));
     }
     let variable = from_environment(Key::Format.setting(), environment)?;
-    Ok(variable.and_then(|one| Format::named(&one.value.to_string())))
+    Ok(variable.and_then(|one| Format::from_name(&one.value.to_string())))
 }
 
-fn shown_path(path: impl AsRef<std::path::Path>) -> String {
+fn display_path(path: impl AsRef<std::path::Path>) -> String {
     path.as_ref().display().to_string()
 }
 
 type Flags = BTreeMap<Key, (&'static str, SettingValue)>;
 
 /// What was set on the command line; the last of equals wins, and `--format` over `--set`.
-fn flags(arguments: &GlobalArguments) -> Result<Flags, Failure> {
+fn parse_flags(arguments: &GlobalArguments) -> Result<Flags, CommandFailure> {
     let mut flags = Flags::new();
     for pair in &arguments.set {
         let (name, text) = pair.split_once('=').ok_or_else(|| {
-            Failure::usage(format!("`--set {}` has no `=`", excerpt(pair)))
+            CommandFailure::usage(format!("`--set {}` has no `=`", excerpt(pair)))
                 .because("it is written --set KEY=VALUE")
                 .hint("agents config list")
         })?;
-        let key = Key::named(name).map_err(|error| {
-            Failure::usage(format!("--set: {error}"))
+        let key = Key::from_name(name).map_err(|error| {
+            CommandFailure::usage(format!("--set: {error}"))
                 .kind("unknown_setting")
                 .hint("agents config list")
         })?;
         let value = key.setting().kind.parse(text).map_err(|error| {
-            Failure::usage(format!("--set: `{name}` has a wrong value"))
+            CommandFailure::usage(format!("--set: `{name}` has a wrong value"))
                 .kind("setting_value")
                 .caused_by(&error)
                 .hint(format!("agents config get {name} --verbose"))
@@ -379,7 +392,7 @@ fn flags(arguments: &GlobalArguments) -> Result<Flags, Failure> {
 fn from_environment(
     setting: &Setting,
     environment: &Environment,
-) -> Result<Option<Candidate>, Failure> {
+) -> Result<Option<SettingCandidate>, CommandFailure> {
     let ours = setting.variable();
     let names = [Some(ours.as_str()), setting.vendor_variable];
     for name in names.into_iter().flatten() {
@@ -387,7 +400,7 @@ fn from_environment(
             continue;
         };
         let failed = || {
-            Failure::usage(format!("the environment variable {name} has a wrong value"))
+            CommandFailure::usage(format!("the environment variable {name} has a wrong value"))
                 .kind("setting_value")
         };
         let text = value.to_str().ok_or_else(|| {
@@ -400,8 +413,8 @@ fn from_environment(
             .kind
             .parse(text.trim())
             .map_err(|error| failed().caused_by(&error).hint(format!("unset {name}")))?;
-        return Ok(Some(Candidate {
-            source: Source::Environment,
+        return Ok(Some(SettingCandidate {
+            source: SettingSource::Environment,
             origin: Some(name.to_owned()),
             value,
             ignored: None,
@@ -410,7 +423,7 @@ fn from_environment(
     Ok(None)
 }
 
-fn preset(setting: &Setting, locations: &Locations) -> Option<Candidate> {
+fn default_candidate(setting: &Setting, locations: &Locations) -> Option<SettingCandidate> {
     let value = match setting.preset {
         Preset::Nothing => return None,
         // The table's own test keeps every preset legal.
@@ -419,8 +432,8 @@ fn preset(setting: &Setting, locations: &Locations) -> Option<Candidate> {
             SettingValue::Text(format!("sqlite:{}", database_file(locations).display()))
         }
     };
-    Some(Candidate {
-        source: Source::Default,
+    Some(SettingCandidate {
+        source: SettingSource::Default,
         origin: None,
         value,
         ignored: None,

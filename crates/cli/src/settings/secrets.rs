@@ -2,15 +2,15 @@
 //! command line and the environment before anything is read or refused, from files with the rest.
 
 use super::registry::{Key, SETTINGS, Setting};
-use super::value::{Kind, SettingValue};
+use super::value::{SettingValue, ValueKind};
 use crate::environment::Environment;
 use crate::redact::{Redactor, mask};
 
 /// Teaches the redactor what is secret in the value of a setting, well-formed or not.
 pub fn learn(redactor: &mut Redactor, key: Key, text: &str) {
     match key.setting().kind {
-        Kind::Secret => redactor.learn(key.name(), text),
-        Kind::Url => redactor.learn_url(key.name(), text),
+        ValueKind::Secret => redactor.learn(key.name(), text),
+        ValueKind::Url => redactor.learn_url(key.name(), text),
         _ => {}
     }
 }
@@ -51,10 +51,10 @@ pub fn learn_from_process(redactor: &mut Redactor, environment: &Environment) {
 }
 
 /// What people and programs may see of a value.
-pub fn shown(setting: &Setting, value: &SettingValue) -> SettingValue {
+pub fn redacted_value(setting: &Setting, value: &SettingValue) -> SettingValue {
     match (setting.kind, value) {
-        (Kind::Secret, _) => SettingValue::Text(mask(setting.name)),
-        (Kind::Url, SettingValue::Text(url)) => {
+        (ValueKind::Secret, _) => SettingValue::Text(mask(setting.name)),
+        (ValueKind::Url, SettingValue::Text(url)) => {
             let mut redactor = Redactor::default();
             redactor.learn_url(setting.name, url);
             SettingValue::Text(redactor.redact(url))
@@ -77,7 +77,7 @@ mod tests {
             format!("--set=core.database-url={} info", url("o/ne")),
         ];
         for arguments in typed {
-            let mut environment = Environment::of_this_process();
+            let mut environment = Environment::from_process();
             environment.variables.clear();
             environment.arguments = arguments.split(' ').map(Into::into).collect();
             let mut redactor = Redactor::default();
@@ -85,7 +85,7 @@ mod tests {
             let masked = url("«secret:core.database-url»");
             assert_eq!(redactor.redact(&url("o/ne")), masked, "{arguments}");
         }
-        let mut environment = Environment::of_this_process();
+        let mut environment = Environment::from_process();
         environment.arguments.clear();
         environment.variables = [
             ("CLEVERAGENTS_DATABASE_URL", url("t#wo").as_str()),
@@ -109,7 +109,7 @@ mod tests {
         let setting = Key::DatabaseUrl.setting();
         let value = SettingValue::Text("postgresql://u:a/b@h/d?password=c".to_owned());
         assert_eq!(
-            shown(setting, &value).to_string(),
+            redacted_value(setting, &value).to_string(),
             "postgresql://u:«secret:core.database-url»@h/d?password=«secret:core.database-url»"
         );
     }

@@ -1,10 +1,10 @@
 //! The settings file as `agents init` writes it: every setting explained, none set.
 
 use super::registry::{Preset, SETTINGS, Setting};
-use super::value::Kind;
+use super::value::ValueKind;
 
 /// Nothing but sections and comments, so that defaults of later versions hold.
-pub fn text() -> String {
+pub fn render() -> String {
     let mut text = String::from(
         "# Settings of agents. A line without `#` in front sets something;\n\
          # `agents config list` shows what holds and where it comes from,\n\
@@ -27,7 +27,7 @@ pub fn text() -> String {
 
 fn explanation(setting: &Setting) -> String {
     match setting.kind {
-        Kind::Integer(..) | Kind::Choice(_) | Kind::Choices(_) => {
+        ValueKind::Integer(..) | ValueKind::Choice(_) | ValueKind::Choices(_) => {
             format!("{}: {}.", setting.description, setting.kind.expected())
         }
         _ => format!("{}.", setting.description),
@@ -36,16 +36,16 @@ fn explanation(setting: &Setting) -> String {
 
 fn example(setting: &Setting) -> String {
     match (setting.preset, setting.kind) {
-        (Preset::Text(text), Kind::Integer(..) | Kind::Boolean) => text.to_owned(),
-        (Preset::Text(text), Kind::Choices(_)) => {
+        (Preset::Text(text), ValueKind::Integer(..) | ValueKind::Boolean) => text.to_owned(),
+        (Preset::Text(text), ValueKind::Choices(_)) => {
             let words: Vec<String> = text.split(',').map(|word| format!("\"{word}\"")).collect();
             format!("[{}]", words.join(", "))
         }
         (Preset::Text(text), _) => format!("\"{text}\""),
         (Preset::DatabaseInDataDirectory, _) => "\"postgresql://USER@HOST/DATABASE\"".to_owned(),
-        (Preset::Nothing, Kind::Url) => "\"http://HOST:PORT/v1\"".to_owned(),
-        (Preset::Nothing, Kind::Paths) => "[\"~/…\"]".to_owned(),
-        (Preset::Nothing, Kind::Names) => "[\"NAME\"]".to_owned(),
+        (Preset::Nothing, ValueKind::Url) => "\"http://HOST:PORT/v1\"".to_owned(),
+        (Preset::Nothing, ValueKind::Paths) => "[\"~/…\"]".to_owned(),
+        (Preset::Nothing, ValueKind::Names) => "[\"NAME\"]".to_owned(),
         (Preset::Nothing, _) => "\"…\"".to_owned(),
     }
 }
@@ -55,18 +55,18 @@ mod tests {
     use super::*;
     use crate::files::{Privacy, replace};
     use crate::settings::Key;
-    use crate::settings::file::{self, Owner};
+    use crate::settings::file::{self, SettingsOwner};
 
     #[test]
-    fn the_template_sets_nothing_and_every_line_of_it_could() {
+    fn the_template_is_comments_and_each_is_valid() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config.toml");
-        assert!(file::create(&path, &text()).unwrap());
-        assert!(file::load(&path, Owner::User).unwrap().is_empty());
+        assert!(file::create(&path, &render()).unwrap());
+        assert!(file::load(&path, SettingsOwner::User).unwrap().is_empty());
         assert!(!file::create(&path, "[plan]\n").unwrap());
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), text());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), render());
 
-        let lines = text();
+        let lines = render();
         let set = lines.lines().map(|line| match line.contains(" = ") {
             true => line.trim_start_matches("# "),
             false => line,
@@ -74,18 +74,18 @@ mod tests {
         let set: Vec<&str> = set.collect();
         replace(&path, set.join("\n").as_bytes(), Privacy::Private).unwrap();
         assert_eq!(
-            file::load(&path, Owner::User).unwrap().len(),
+            file::load(&path, SettingsOwner::User).unwrap().len(),
             SETTINGS.len()
         );
     }
 
     #[test]
-    fn a_setting_changed_later_stands_in_its_section() {
+    fn a_setting_set_later_goes_into_its_section() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config.toml");
-        file::create(&path, &text()).unwrap();
+        file::create(&path, &render()).unwrap();
         let value = Key::PlanConcurrency.setting().kind.parse("8").unwrap();
-        file::set(&path, Owner::User, Key::PlanConcurrency, &value).unwrap();
+        file::set(&path, SettingsOwner::User, Key::PlanConcurrency, &value).unwrap();
         let changed = std::fs::read_to_string(&path).unwrap();
         assert!(
             changed.contains("[plan]\nconcurrency = 8\n# How"),

@@ -11,7 +11,7 @@ pub const VALUE_MAXIMUM: usize = 64 * 1024;
 
 /// What values a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     Text,
     /// A whole number from the first to the second, both included.
     Integer(i64, i64),
@@ -67,7 +67,7 @@ pub enum ValueError {
     Empty,
 }
 
-impl Kind {
+impl ValueKind {
     /// The name of the kind in listings.
     pub fn name(self) -> &'static str {
         match self {
@@ -134,7 +134,7 @@ impl Kind {
             }
             Self::Paths | Self::Choices(_) | Self::Names => {
                 let items = text.split(',').map(|item| item.trim().to_owned());
-                self.checked_items(items.collect())
+                self.check_items(items.collect())
             }
             Self::Url => match url_fault(text) {
                 None => Ok(SettingValue::Text(text.to_owned())),
@@ -168,7 +168,7 @@ impl Kind {
                 texts.iter().try_for_each(|text| check_text(text))?;
                 let texts = texts.into_iter().map(str::to_owned).collect();
                 match self {
-                    Self::Paths | Self::Choices(_) | Self::Names => self.checked_items(texts),
+                    Self::Paths | Self::Choices(_) | Self::Names => self.check_items(texts),
                     _ => Ok(SettingValue::List(texts)),
                 }
             }
@@ -176,7 +176,7 @@ impl Kind {
         }
     }
 
-    fn checked_items(self, items: Vec<String>) -> Result<SettingValue, ValueError> {
+    fn check_items(self, items: Vec<String>) -> Result<SettingValue, ValueError> {
         let in_name = |sign: char| sign.is_ascii_alphanumeric() || "._-".contains(sign);
         let is_item = |item: &&String| match self {
             Self::Names => !item.is_empty() && item.chars().all(in_name),
@@ -242,9 +242,9 @@ fn check_text(text: &str) -> Result<(), ValueError> {
 
 /// `30s`, `5m`, `12h`, `7d`.
 pub fn parse_duration(text: &str) -> Option<Duration> {
-    let unit = text.chars().last()?;
-    let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
-    let seconds = match unit {
+    let tx = text.chars().last()?;
+    let number: u64 = text.strip_suffix(tx)?.parse().ok()?;
+    let seconds = match tx {
         's' => 1,
         'm' => 60,
         'h' => 60 * 60,
@@ -280,61 +280,64 @@ mod tests {
     #[test]
     fn legal_values_read_back_as_written() {
         for (kind, text) in [
-            (Kind::Text, "any text"),
-            (Kind::Integer(1, 64), "64"),
-            (Kind::Boolean, "true"),
-            (Kind::Choice(&["a", "b"]), "b"),
-            (Kind::Path, "/x/y"),
-            (Kind::List, "a,b"),
-            (Kind::Paths, "/a b,~/c"),
-            (Kind::Names, "lfs,git-crypt"),
-            (Kind::Secret, "s3cret"),
-            (Kind::Url, "postgres://u:p@h/db"),
-            (Kind::Url, "sqlite:/data/x.db"),
-            (Kind::Duration, "90s"),
+            (ValueKind::Text, "any text"),
+            (ValueKind::Integer(1, 64), "64"),
+            (ValueKind::Boolean, "true"),
+            (ValueKind::Choice(&["a", "b"]), "b"),
+            (ValueKind::Path, "/x/y"),
+            (ValueKind::List, "a,b"),
+            (ValueKind::Paths, "/a b,~/c"),
+            (ValueKind::Names, "lfs,git-crypt"),
+            (ValueKind::Secret, "s3cret"),
+            (ValueKind::Url, "postgres://u:p@h/db"),
+            (ValueKind::Url, "sqlite:/data/x.db"),
+            (ValueKind::Duration, "90s"),
         ] {
             let value = kind.parse(text).unwrap();
             assert_eq!(value.to_string(), text);
             let item = toml_edit::Item::Value(value.to_toml());
             assert_eq!(kind.parse_toml(&item), Ok(value));
         }
-        let hours = Kind::Duration.parse("2h").unwrap();
+        let hours = ValueKind::Duration.parse("2h").unwrap();
         assert_eq!(hours, SettingValue::Duration(Duration::from_secs(7200)));
     }
 
     #[test]
     fn illegal_values_are_refused() {
         for (kind, text) in [
-            (Kind::Integer(1, 64), "0"),
-            (Kind::Integer(1, 64), "65"),
-            (Kind::Integer(1, 64), "4.0"),
-            (Kind::Integer(1, 64), "99999999999999999999"),
-            (Kind::Boolean, "yes"),
-            (Kind::Choice(&["a"]), "A"),
-            (Kind::Names, "lfs,"),
-            (Kind::Names, "a b"),
-            (Kind::Names, "[lfs]"),
-            (Kind::Names, "a=b"),
-            (Kind::Paths, "/a,b"),
-            (Kind::Paths, "../a"),
-            (Kind::Paths, "/a,,/b"),
-            (Kind::Duration, "10"),
-            (Kind::Duration, "99999999999999999d"),
-            (Kind::Duration, "ü"),
-            (Kind::Url, "example.org"),
-            (Kind::Url, "http://a b"),
-            (Kind::Text, ""),
-            (Kind::Text, "a\0b"),
-            (Kind::Secret, "a\nb"),
+            (ValueKind::Integer(1, 64), "0"),
+            (ValueKind::Integer(1, 64), "65"),
+            (ValueKind::Integer(1, 64), "4.0"),
+            (ValueKind::Integer(1, 64), "99999999999999999999"),
+            (ValueKind::Boolean, "yes"),
+            (ValueKind::Choice(&["a"]), "A"),
+            (ValueKind::Names, "lfs,"),
+            (ValueKind::Names, "a b"),
+            (ValueKind::Names, "[lfs]"),
+            (ValueKind::Names, "a=b"),
+            (ValueKind::Paths, "/a,b"),
+            (ValueKind::Paths, "../a"),
+            (ValueKind::Paths, "/a,,/b"),
+            (ValueKind::Duration, "10"),
+            (ValueKind::Duration, "99999999999999999d"),
+            (ValueKind::Duration, "ü"),
+            (ValueKind::Url, "example.org"),
+            (ValueKind::Url, "http://a b"),
+            (ValueKind::Text, ""),
+            (ValueKind::Text, "a\0b"),
+            (ValueKind::Secret, "a\nb"),
         ] {
             assert!(kind.parse(text).is_err(), "{kind:?} {text:?}");
         }
         for url in ["hunter2", "http:", "p w://hunter2", "http://u:hunter2 x@h"] {
-            let error = Kind::Url.parse(url).unwrap_err().to_string();
+            let error = ValueKind::Url.parse(url).unwrap_err().to_string();
             assert!(!error.contains("hunter2"), "{error}");
         }
         let long = "x".repeat(1 << 20);
-        assert_eq!(Kind::Text.parse(&long), Err(ValueError::TooLong(1 << 20)));
+        assert_eq!(
+            ValueKind::Text.parse(&long),
+            Err(ValueError::TooLong(1 << 20))
+        );
     }
 
     #[test]
@@ -344,16 +347,16 @@ mod tests {
             toml_edit::Item::Value(value)
         };
         for (kind, text) in [
-            (Kind::Integer(1, 64), "\"4\""),
-            (Kind::Boolean, "1"),
-            (Kind::Text, "4"),
-            (Kind::List, "[1]"),
-            (Kind::List, "\"a\""),
-            (Kind::Paths, "\"/a\""),
-            (Kind::Paths, "[\"a\"]"),
-            (Kind::Names, "\"lfs\""),
-            (Kind::Names, "[\"a b\"]"),
-            (Kind::Secret, "{ a = 1 }"),
+            (ValueKind::Integer(1, 64), "\"4\""),
+            (ValueKind::Boolean, "1"),
+            (ValueKind::Text, "4"),
+            (ValueKind::List, "[1]"),
+            (ValueKind::List, "\"a\""),
+            (ValueKind::Paths, "\"/a\""),
+            (ValueKind::Paths, "[\"a\"]"),
+            (ValueKind::Names, "\"lfs\""),
+            (ValueKind::Names, "[\"a b\"]"),
+            (ValueKind::Secret, "{ a = 1 }"),
         ] {
             assert!(kind.parse_toml(&item(text)).is_err(), "{kind:?} {text}");
         }

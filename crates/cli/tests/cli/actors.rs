@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::bad_definitions::refused;
-use crate::cases::{GREETER, small};
+use crate::bad_definitions::assert_refused;
+use crate::cases::{GREETER, small_action};
 use crate::environment::TestEnvironment;
-use crate::terminal::answered;
+use crate::terminal::terminal_output_with_reply;
 
 fn with_greeter() -> TestEnvironment {
     let environment = TestEnvironment::new();
@@ -13,19 +13,19 @@ fn with_greeter() -> TestEnvironment {
     environment
 }
 
-fn total(environment: &TestEnvironment) -> u64 {
+fn count_custom_actors(environment: &TestEnvironment) -> u64 {
     let run = environment.run(&["actor", "list", "-f", "json"]);
     let json = run.succeeded().json();
     json["data"]["summary"]["custom"].as_u64().unwrap()
 }
 
-fn added(environment: &TestEnvironment) {
+fn add_greeter(environment: &TestEnvironment) {
     let add = ["actor", "add", "--config", "greeter.yaml"];
     environment.run(&add).succeeded();
 }
 
 /// Texts that are no actor because of how they begin, and what is said of each.
-fn wrong_heads() -> Vec<(String, Vec<&'static str>)> {
+fn invalid_headers() -> Vec<(String, Vec<&'static str>)> {
     let with = |from: &str, to: &str| GREETER.replace(from, to);
     vec![
         (String::new(), vec![":1:1: ", "empty"]),
@@ -80,7 +80,7 @@ fn wrong_heads() -> Vec<(String, Vec<&'static str>)> {
 }
 
 /// Texts that are no actor because of their steps, and what is said of each.
-fn wrong_steps() -> Vec<(String, Vec<&'static str>)> {
+fn invalid_steps() -> Vec<(String, Vec<&'static str>)> {
     let steps = |steps: &str| {
         let head = GREETER.split("steps:").next().unwrap();
         format!("{head}steps: {steps}\n")
@@ -143,13 +143,13 @@ fn wrong_steps() -> Vec<(String, Vec<&'static str>)> {
 }
 
 #[test]
-fn a_wrong_actor_is_refused_with_its_place_and_nothing_is_kept() {
+fn an_invalid_actor_is_refused_with_its_position() {
     let environment = with_greeter();
-    for (text, parts) in wrong_heads().into_iter().chain(wrong_steps()) {
+    for (text, parts) in invalid_headers().into_iter().chain(invalid_steps()) {
         environment.write("work/bad.yaml", &text);
         for command in ["validate", "add"] {
             let run = environment.run(&["actor", command, "--config", "bad.yaml"]);
-            refused(&run, 2, &parts);
+            assert_refused(&run, 2, &parts);
         }
         let validate = ["actor", "validate", "--config", "bad.yaml", "-f", "json"];
         let json = environment.run(&validate).json();
@@ -158,13 +158,13 @@ fn a_wrong_actor_is_refused_with_its_place_and_nothing_is_kept() {
     }
     // Files are read before anything is made.
     assert!(!environment.path(".cleveragents").exists());
-    assert_eq!(total(&environment), 0);
+    assert_eq!(count_custom_actors(&environment), 0);
 }
 
 #[test]
-fn wrong_words_are_refused() {
+fn invalid_actor_arguments_are_refused() {
     let environment = with_greeter();
-    added(&environment);
+    add_greeter(&environment);
     for (arguments, code, part) in [
         (&["add"][..], 2, "--config"),
         (
@@ -197,15 +197,15 @@ fn wrong_words_are_refused() {
         (&["validate"], 2, "--config"),
     ] {
         let run = environment.run(&[&["actor"], arguments].concat());
-        refused(&run, code, &[part]);
+        assert_refused(&run, code, &[part]);
     }
-    assert_eq!(total(&environment), 1);
+    assert_eq!(count_custom_actors(&environment), 1);
 }
 
 #[test]
 fn an_actor_is_shown_as_it_was_written() {
     let environment = with_greeter();
-    added(&environment);
+    add_greeter(&environment);
     let show = ["actor", "show", "greeter", "-f", "json"];
     let data = environment.run(&show).succeeded().json()["data"].take();
     let details = &data["actor_details"];
@@ -238,7 +238,7 @@ fn variables_are_filled_in_when_the_actor_is_added() {
     let text = GREETER.replace("Hello", "${GREETING}");
     environment.write("work/greeter.yaml", text);
     environment.set_variable("GREETING", "Good day");
-    added(&environment);
+    add_greeter(&environment);
     environment.remove_variable("GREETING");
     let show = ["actor", "show", "greeter", "-f", "json"];
     let json = environment.run(&show).succeeded().json();
@@ -247,40 +247,40 @@ fn variables_are_filled_in_when_the_actor_is_added() {
 }
 
 #[test]
-fn of_eight_who_add_at_once_one_wins() {
+fn one_of_eight_concurrent_adds_succeeds() {
     let environment = with_greeter();
     let add: Vec<Vec<&str>> = vec![vec!["actor", "add", "--config", "greeter.yaml"]; 8];
-    let runs = environment.at_once(&add);
+    let runs = environment.run_concurrently(&add);
     let codes = |code| runs.iter().filter(|run| run.code == Some(code)).count();
     assert_eq!((codes(0), codes(4)), (1, 7), "{runs:?}");
-    assert_eq!(total(&environment), 1);
+    assert_eq!(count_custom_actors(&environment), 1);
 }
 
 #[test]
-fn a_person_is_asked_before_an_actor_is_removed() {
+fn removing_an_actor_needs_confirmation() {
     let environment = with_greeter();
-    added(&environment);
+    add_greeter(&environment);
     let remove = ["actor", "remove", "greeter"];
-    let seen = answered(&environment, &remove, "n\n");
+    let seen = terminal_output_with_reply(&environment, &remove, "n\n");
     assert!(seen.contains("Remove actor local/greeter? [y/N]"), "{seen}");
     assert!(seen.contains("nothing was removed"), "{seen}");
-    assert_eq!(total(&environment), 1);
-    answered(&environment, &remove, "y\n");
-    assert_eq!(total(&environment), 0);
+    assert_eq!(count_custom_actors(&environment), 1);
+    terminal_output_with_reply(&environment, &remove, "y\n");
+    assert_eq!(count_custom_actors(&environment), 0);
 }
 
 #[test]
-fn an_actor_of_an_archived_action_can_go() {
+fn an_actor_of_an_archived_action_can_be_removed() {
     let environment = with_greeter();
-    added(&environment);
-    let named = small("local/greet").replace("local/coder", "local/greeter");
+    add_greeter(&environment);
+    let named = small_action("local/greet").replace("local/coder", "local/greeter");
     environment.write("work/greet.yaml", named);
     let create = ["action", "create", "--config", "greet.yaml"];
     environment.run(&create).succeeded();
     let remove = ["actor", "remove", "greeter", "--yes"];
     let run = environment.run(&remove);
-    refused(&run, 4, &["is in use", "local/greet", "--force"]);
+    assert_refused(&run, 4, &["is in use", "local/greet", "--force"]);
     environment.run(&["action", "archive", "greet"]).succeeded();
     environment.run(&remove).succeeded();
-    assert_eq!(total(&environment), 0);
+    assert_eq!(count_custom_actors(&environment), 0);
 }

@@ -1,11 +1,11 @@
 //! Definitions and names that are wrong: each is refused with its place, and nothing is kept.
 
-use crate::cases::{profile, small};
-use crate::environment::{Run, TestEnvironment};
+use crate::cases::{profile, small_action};
+use crate::environment::{CliRun, TestEnvironment};
 
 /// A refusal says what, why and what next, in few words.
 #[track_caller]
-pub(crate) fn refused(run: &Run, code: i32, parts: &[&str]) {
+pub(crate) fn assert_refused(run: &CliRun, code: i32, parts: &[&str]) {
     assert_eq!(run.code, Some(code), "{run:?}");
     assert_eq!(run.stdout, "");
     assert!(!run.stderr.contains("a bug in agents"), "{run:?}");
@@ -17,8 +17,8 @@ pub(crate) fn refused(run: &Run, code: i32, parts: &[&str]) {
 }
 
 /// Texts that are no action, and what is said of each.
-fn wrong_actions() -> Vec<(String, Vec<&'static str>)> {
-    let with = |more: &str| small("local/x") + more;
+fn invalid_actions() -> Vec<(String, Vec<&'static str>)> {
+    let with = |more: &str| small_action("local/x") + more;
     let nested = format!("{}x{}", "[".repeat(10_000), "]".repeat(10_000));
     let bomb: String = (0..30)
         .map(|n| format!("a{n}: &a{n} [*a{}, *a{}]\n", n - 1, n - 1))
@@ -39,18 +39,21 @@ fn wrong_actions() -> Vec<(String, Vec<&'static str>)> {
         (with("read_only: perhaps\n"), vec!["bad.yaml:6:12: "]),
         (with("state: asleep\n"), vec!["bad.yaml:6:8: ", "available"]),
         (with("version: 2\n"), vec!["version 2", "newer"]),
-        (small("../../etc/passwd"), vec!["bad.yaml:1:7: ", "`.`"]),
-        (small("a b"), vec!["bad.yaml:1:7: ", "` `"]),
         (
-            small("\"a\\x1b[31m\""),
+            small_action("../../etc/passwd"),
+            vec!["bad.yaml:1:7: ", "`.`"],
+        ),
+        (small_action("a b"), vec!["bad.yaml:1:7: ", "` `"]),
+        (
+            small_action("\"a\\x1b[31m\""),
             vec!["bad.yaml:1:7: ", "control character"],
         ),
-        (small("x\u{9b}"), vec!["bad.yaml:1:8: ", "U+009B"]),
+        (small_action("x\u{9b}"), vec!["bad.yaml:1:8: ", "U+009B"]),
         (
-            small("${NOBODY_SET_THIS}"),
+            small_action("${NOBODY_SET_THIS}"),
             vec!["bad.yaml:1:7: ", "NOBODY_SET_THIS"],
         ),
-        (small("${SET}"), vec!["bad.yaml:1:7: ", "` `"]),
+        (small_action("${SET}"), vec!["bad.yaml:1:7: ", "` `"]),
         (with("automation_profile: a b\n"), vec!["bad.yaml:6:21: "]),
         (with("budget: {usd: -1}\n"), vec!["bad.yaml:6:15: "]),
         (
@@ -69,13 +72,13 @@ fn wrong_actions() -> Vec<(String, Vec<&'static str>)> {
 }
 
 #[test]
-fn wrong_actions_are_refused_where_they_are_wrong_and_nothing_is_kept() {
+fn invalid_actions_are_refused_with_their_position() {
     let mut environment = TestEnvironment::new();
     environment.set_variable("SET", "two words");
-    for (text, parts) in wrong_actions() {
+    for (text, parts) in invalid_actions() {
         environment.write("work/bad.yaml", &text);
         let parts = [&parts[..], &["\n  why: ", "\n  next: "]].concat();
-        refused(
+        assert_refused(
             &environment.run(&["action", "validate", "bad.yaml"]),
             2,
             &parts,
@@ -83,10 +86,10 @@ fn wrong_actions_are_refused_where_they_are_wrong_and_nothing_is_kept() {
         // It is refused before anything is made.
         assert!(!environment.path(".cleveragents").exists());
     }
-    for (text, parts) in wrong_actions() {
+    for (text, parts) in invalid_actions() {
         environment.write("work/bad.yaml", &text);
         let create = ["action", "create", "--config", "bad.yaml", "--update"];
-        refused(&environment.run(&create), 2, &parts);
+        assert_refused(&environment.run(&create), 2, &parts);
         let json = environment
             .run(&["action", "validate", "bad.yaml", "-f", "json"])
             .json();
@@ -102,13 +105,13 @@ fn wrong_actions_are_refused_where_they_are_wrong_and_nothing_is_kept() {
 }
 
 #[test]
-fn every_problem_is_told_and_counted() {
+fn every_problem_is_reported_and_counted() {
     let environment = TestEnvironment::new();
     let arguments = (0..40).map(|n| format!("  - {{name: a{n}, type: nothing}}\n"));
-    let text = small("local/x") + "arguments:\n" + &arguments.collect::<String>();
+    let text = small_action("local/x") + "arguments:\n" + &arguments.collect::<String>();
     environment.write("work/bad.yaml", text);
     let run = environment.run(&["action", "validate", "bad.yaml"]);
-    refused(&run, 2, &["bad.yaml has 40 problems", "and 20 more"]);
+    assert_refused(&run, 2, &["bad.yaml has 40 problems", "and 20 more"]);
     let json = environment
         .run(&["action", "validate", "bad.yaml", "-f", "json"])
         .json();
@@ -125,22 +128,22 @@ fn files_that_cannot_be_read_are_named() {
         ("", &["FILE"]),
     ] {
         let run = environment.run(&["action", "validate", path]);
-        refused(&run, 2, parts);
+        assert_refused(&run, 2, parts);
         let run = environment.run(&["action", "create", "--config", path]);
-        refused(&run, 2, parts);
+        assert_refused(&run, 2, parts);
     }
     let endless = environment.run(&["action", "validate", "/dev/zero"]);
-    refused(&endless, 2, &["1048576"]);
+    assert_refused(&endless, 2, &["1048576"]);
     environment.write("work/latin.yaml", b"name: \xff\n");
     let run = environment.run(&["action", "validate", "latin.yaml"]);
-    refused(&run, 2, &["latin.yaml:1:7: the file is not UTF-8 text"]);
+    assert_refused(&run, 2, &["latin.yaml:1:7: the file is not UTF-8 text"]);
 }
 
 #[test]
 fn standard_input_and_variables_are_read() {
     let mut environment = TestEnvironment::new();
     environment.set_variable("WHO", "team");
-    let text = small("${WHO}/from-${NOT_SET:default}");
+    let text = small_action("${WHO}/from-${NOT_SET:default}");
     let create = ["action", "create", "--config", "-", "-f", "json"];
     let run = environment
         .run_with_input(&create, text.as_bytes())
@@ -150,11 +153,11 @@ fn standard_input_and_variables_are_read() {
     assert_eq!(again.code, Some(4));
     assert_eq!(again.json()["data"]["error"]["kind"], "taken");
     let bad = environment.run_with_input(&["action", "validate", "-"], b"x");
-    refused(&bad, 2, &["standard input:1:1"]);
+    assert_refused(&bad, 2, &["standard input:1:1"]);
 }
 
 #[test]
-fn names_that_are_none_are_refused_harmlessly() {
+fn invalid_names_are_refused() {
     let environment = TestEnvironment::new();
     let long = "x".repeat(101);
     for name in [
@@ -168,7 +171,7 @@ fn names_that_are_none_are_refused_harmlessly() {
         &long,
     ] {
         for command in [&["action", "show", name][..], &["action", "archive", name]] {
-            refused(&environment.run(command), 2, &["error: "]);
+            assert_refused(&environment.run(command), 2, &["error: "]);
         }
     }
     for arguments in [
@@ -185,7 +188,7 @@ fn names_that_are_none_are_refused_harmlessly() {
 }
 
 #[test]
-fn wrong_profiles_are_refused_where_they_are_wrong_and_nothing_is_kept() {
+fn invalid_profiles_are_refused_with_their_position() {
     let environment = TestEnvironment::new();
     let good = profile("local/x");
     let nested = format!("{}x{}", "[".repeat(10_000), "]".repeat(10_000));
@@ -232,17 +235,17 @@ fn wrong_profiles_are_refused_where_they_are_wrong_and_nothing_is_kept() {
             "--update",
         ];
         let parts = [parts, &["\n  why: ", "\n  next: "]].concat();
-        refused(&environment.run(&add), 2, &parts);
+        assert_refused(&environment.run(&add), 2, &parts);
         assert!(!environment.path(".cleveragents/cleveragents.db").exists());
     }
     let manual = profile("manual");
     for update in [&[][..], &["--update"]] {
         let add = [&["automation-profile", "add", "--config", "-"], update].concat();
         let run = environment.run_with_input(&add, manual.as_bytes());
-        refused(&run, 4, &["manual is a built-in profile"]);
+        assert_refused(&run, 4, &["manual is a built-in profile"]);
     }
     for name in ["", "a b", "../x", "a\x1b[2Jb"] {
         let run = environment.run(&["automation-profile", "show", name]);
-        refused(&run, 2, &["error: "]);
+        assert_refused(&run, 2, &["error: "]);
     }
 }

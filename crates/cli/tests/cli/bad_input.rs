@@ -3,11 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 
-use crate::environment::{Run, TestEnvironment};
+use crate::environment::{CliRun, TestEnvironment};
 
 /// Every failure of ours says these three things, and panics say neither.
 #[track_caller]
-pub(crate) fn refused(run: &Run, code: i32, parts: &[&str]) {
+pub(crate) fn assert_refused(run: &CliRun, code: i32, parts: &[&str]) {
     assert_eq!(run.code, Some(code), "{run:?}");
     assert_eq!(run.stdout, "");
     assert!(run.stderr.starts_with("error: "), "{run:?}");
@@ -53,7 +53,7 @@ fn wrong_names_and_values_are_refused() {
         let environment = TestEnvironment::new();
         let run = environment.run(arguments);
         match arguments.contains(&"--set") {
-            false => refused(&run, 2, parts),
+            false => assert_refused(&run, 2, parts),
             true => {
                 assert_eq!(run.code, Some(2), "{run:?}");
                 assert!(
@@ -107,7 +107,7 @@ fn a_malformed_file_is_not_changed_by_set() {
     let environment = TestEnvironment::new();
     environment.write(".cleveragents/config.toml", "[plan\n");
     let run = environment.run(&["config", "set", "plan.concurrency", "2"]);
-    refused(&run, 2, &["config.toml:1:6"]);
+    assert_refused(&run, 2, &["config.toml:1:6"]);
     assert_eq!(environment.read(&environment.config_file()), "[plan\n");
 }
 
@@ -117,9 +117,9 @@ fn nul_and_too_much_on_standard_input_are_refused() {
     let environment = TestEnvironment::new();
     let arguments = ["config", "set", "provider.openai.api-key", "-"];
     let run = environment.run_with_input(&arguments, b"a\0b\n");
-    refused(&run, 2, &["control characters"]);
+    assert_refused(&run, 2, &["control characters"]);
     let run = environment.run_with_input(&arguments, &vec![b'x'; 1 << 20]);
-    refused(&run, 2, &["65536 bytes"]);
+    assert_refused(&run, 2, &["65536 bytes"]);
     let run = environment.run_with_input(&arguments, b"\xff\xfe");
     assert_eq!(run.code, Some(2), "{run:?}");
 }
@@ -148,7 +148,7 @@ fn paths_that_are_not_text_work() {
     assert_eq!(run.succeeded().json()["data"]["value"], 3);
     environment.set_variable("CLEVERAGENTS_FORMAT", OsString::from_vec(vec![0xff]));
     let run = environment.run(&["config", "list"]);
-    refused(
+    assert_refused(
         &run,
         2,
         &["CLEVERAGENTS_FORMAT", "unset CLEVERAGENTS_FORMAT"],
@@ -156,20 +156,20 @@ fn paths_that_are_not_text_work() {
 }
 
 #[test]
-fn places_that_cannot_be_written_or_read_are_named() {
+fn inaccessible_paths_are_named() {
     let environment = TestEnvironment::new();
     environment.write("file", "");
     let file = environment.path("file");
     let file = file.to_str().unwrap();
     let set = ["config", "set", "plan.concurrency", "2"];
     let run = environment.run(&[&["--data-dir", file][..], &set].concat());
-    refused(&run, 1, &["cannot write", file]);
+    assert_refused(&run, 1, &["cannot write", file]);
     let run = environment.run(&["--data-dir", file, "config", "list"]);
-    refused(&run, 2, &["cannot read", file]);
+    assert_refused(&run, 2, &["cannot read", file]);
 
     std::fs::create_dir_all(environment.config_file()).unwrap();
     for arguments in [&["config", "list"][..], &set] {
-        refused(&environment.run(arguments), 2, &["not a regular file"]);
+        assert_refused(&environment.run(arguments), 2, &["not a regular file"]);
     }
 }
 
@@ -177,13 +177,13 @@ fn places_that_cannot_be_written_or_read_are_named() {
 fn no_home_is_refused_unless_a_directory_is_given() {
     let mut environment = TestEnvironment::new();
     environment.set_variable("HOME", "");
-    refused(
+    assert_refused(
         &environment.run(&["config", "list"]),
         2,
         &["HOME is not set", "--data-dir DIR"],
     );
     environment.remove_variable("HOME");
-    refused(&environment.run(&["config", "list"]), 2, &["HOME"]);
+    assert_refused(&environment.run(&["config", "list"]), 2, &["HOME"]);
     let here = environment.path("here");
     let arguments = ["--data-dir", here.to_str().unwrap(), "config", "list"];
     environment.run(&arguments).succeeded();

@@ -10,30 +10,30 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::data::json;
-use crate::environment::{Run, TestEnvironment, postgres_url};
-use crate::postgres::{Schema, psql};
+use crate::data_directory::json_data;
+use crate::environment::{CliRun, TestEnvironment, postgres_url};
+use crate::postgres::{TestSchema, psql};
 
-struct Case {
+struct StorageCase {
     about: &'static str,
     set_up: fn(&mut TestEnvironment),
     /// `None` where the machine does not let the case be shown.
-    act: fn(&mut TestEnvironment) -> Option<Run>,
+    act: fn(&mut TestEnvironment) -> Option<CliRun>,
     code: i32,
     words: &'static [&'static str],
 }
 
-const CASES: &[Case] = &[
-    Case {
+const CASES: &[StorageCase] = &[
+    StorageCase {
         about: "a file that is no database",
         set_up: |environment| {
             environment.write(".cleveragents/cleveragents.db", "rubbish ".repeat(2000));
         },
-        act: info,
+        act: run_info,
         code: 1,
         words: &["is damaged", "not a database", "restore FILE --force"],
     },
-    Case {
+    StorageCase {
         about: "a database with flipped bytes in the middle",
         set_up: |environment| {
             let file = environment.path(".cleveragents/cleveragents.db");
@@ -42,11 +42,11 @@ const CASES: &[Case] = &[
             bytes[start..end].iter_mut().for_each(|byte| *byte ^= 0xa5);
             environment.write(".cleveragents/cleveragents.db", bytes);
         },
-        act: info,
+        act: run_info,
         code: 1,
         words: &["is damaged", "malformed", "restore FILE --force"],
     },
-    Case {
+    StorageCase {
         about: "a database of a newer version",
         set_up: |environment| {
             environment.sql(
@@ -54,14 +54,14 @@ const CASES: &[Case] = &[
                  VALUES (99, 'future', '9.9.9', 0); PRAGMA wal_checkpoint(TRUNCATE)",
             );
         },
-        act: info,
+        act: run_info,
         code: 1,
         words: &["newer agents", "schema 99", "upgrade to agents 9.9.9"],
     },
-    Case {
+    StorageCase {
         about: "a newer schema on PostgreSQL",
         set_up: |environment| {
-            let schema = Schema::new(environment, "newer");
+            let schema = TestSchema::new(environment, "newer");
             environment.set_variable("CLEVERAGENTS_DATABASE_URL", schema.url());
             environment.run(&["init"]).succeeded();
             psql(
@@ -74,7 +74,7 @@ const CASES: &[Case] = &[
             );
         },
         act: |environment| {
-            let run = info(environment);
+            let run = run_info(environment);
             let schema = format!("cli_newer_{}", std::process::id());
             psql(environment, &format!("DROP SCHEMA {schema} CASCADE"));
             run
@@ -82,7 +82,7 @@ const CASES: &[Case] = &[
         code: 1,
         words: &["newer agents", "schema 99", "upgrade to agents 9.9.9"],
     },
-    Case {
+    StorageCase {
         about: "a data directory that cannot be written",
         set_up: |environment| {
             let mode = std::fs::Permissions::from_mode;
@@ -93,14 +93,14 @@ const CASES: &[Case] = &[
         },
         act: |environment| {
             // Permissions do not bind root, so root tries as somebody else.
-            let nobody = [
+            let other_user = [
                 "setpriv",
                 "--reuid=65534",
                 "--regid=65534",
                 "--clear-groups",
             ];
             let prefix = match is_root() {
-                true => &nobody[..],
+                true => &other_user[..],
                 false => &[],
             };
             Some(environment.shell(prefix, "exec \"$AGENTS\" info --data-dir ../sealed"))
@@ -108,7 +108,7 @@ const CASES: &[Case] = &[
         code: 1,
         words: &["sealed", "cannot be written", "ls -ld"],
     },
-    Case {
+    StorageCase {
         about: "a data directory that is a file",
         set_up: |environment| environment.write("file", "mine"),
         act: |environment| {
@@ -117,11 +117,11 @@ const CASES: &[Case] = &[
         code: 1,
         words: &["file", "cannot be written"],
     },
-    Case {
+    StorageCase {
         about: "a network file system",
-        set_up: nothing,
+        set_up: no_setup,
         act: |environment| {
-            in_own_mounts(
+            run_in_mount_namespace(
                 environment,
                 "sed 's/ - [^ ]* / - nfs4 /' /proc/self/mountinfo > ../table && \
                  mount --bind ../table /proc/$$/mountinfo && exec \"$AGENTS\" info",
@@ -134,100 +134,100 @@ const CASES: &[Case] = &[
             "postgresql://",
         ],
     },
-    Case {
+    StorageCase {
         about: "a full disk",
         set_up: |environment| std::fs::create_dir(environment.path("small")).unwrap(),
-        act: full_disk,
+        act: run_on_full_disk,
         code: 1,
         words: &["no space left", "free some space", "agents gc"],
     },
-    Case {
+    StorageCase {
         about: "a file of settings that is not TOML",
         set_up: |environment| environment.write(".cleveragents/config.toml", "[plan\n"),
-        act: info,
+        act: run_info,
         code: 2,
         words: &["config.toml:1:6", "not TOML"],
     },
-    Case {
+    StorageCase {
         about: "a backup to a name of 100 kilobytes",
-        set_up: nothing,
+        set_up: no_setup,
         act: |environment| Some(environment.run(&["backup", &"n".repeat(100_000)])),
         code: 1,
         words: &["cannot be written", "too long"],
     },
-    Case {
+    StorageCase {
         about: "a backup into a folder that is not there",
-        set_up: nothing,
+        set_up: no_setup,
         act: |environment| Some(environment.run(&["backup", "none/x.tar"])),
         code: 1,
         words: &["none/x.tar", "cannot be written"],
     },
-    Case {
+    StorageCase {
         about: "a backup that is not there",
-        set_up: nothing,
+        set_up: no_setup,
         act: |environment| Some(environment.run(&["restore", "none.tar"])),
         code: 3,
         words: &["there is no backup", "none.tar"],
     },
-    Case {
+    StorageCase {
         about: "a database of an unknown kind",
-        set_up: nothing,
-        act: |environment| with_url(environment, "mysql://h/d"),
+        set_up: no_setup,
+        act: |environment| run_info_with_url(environment, "mysql://h/d"),
         code: 2,
         words: &["core.database-url", "postgresql://", "config get"],
     },
-    Case {
+    StorageCase {
         about: "a SQLite database elsewhere",
-        set_up: nothing,
-        act: |environment| with_url(environment, "sqlite:/somewhere/else.db"),
+        set_up: no_setup,
+        act: |environment| run_info_with_url(environment, "sqlite:/somewhere/else.db"),
         code: 2,
         words: &["always cleveragents.db in the data directory"],
     },
-    Case {
+    StorageCase {
         about: "a port that is no number",
-        set_up: nothing,
-        act: |environment| with_url(environment, "postgresql://h:port/d"),
+        set_up: no_setup,
+        act: |environment| run_info_with_url(environment, "postgresql://h:port/d"),
         code: 2,
         words: &["core.database-url", "port"],
     },
-    Case {
+    StorageCase {
         about: "a host that does not exist",
-        set_up: nothing,
-        act: |environment| with_url(environment, "postgresql://u@host.invalid/d"),
+        set_up: no_setup,
+        act: |environment| run_info_with_url(environment, "postgresql://u@host.invalid/d"),
         code: 75,
         words: &["cannot be reached", "host.invalid", "config get"],
     },
-    Case {
+    StorageCase {
         about: "a server that is down",
-        set_up: nothing,
+        set_up: no_setup,
         act: |environment| {
             // A port that was free a moment ago: nobody answers there.
             let probe = TcpListener::bind("127.0.0.1:0").unwrap();
             let port = probe.local_addr().unwrap().port();
             drop(probe);
-            with_url(environment, &format!("postgresql://u@127.0.0.1:{port}/d"))
+            run_info_with_url(environment, &format!("postgresql://u@127.0.0.1:{port}/d"))
         },
         code: 75,
         words: &["cannot be reached", "127.0.0.1", "refused", "config get"],
     },
-    Case {
+    StorageCase {
         about: "a database the server does not have",
-        set_up: nothing,
+        set_up: no_setup,
         act: |environment| {
             let url = postgres_url();
             let (server, _) = url.rsplit_once('/').unwrap();
-            with_url(environment, &format!("{server}/none"))
+            run_info_with_url(environment, &format!("{server}/none"))
         },
         code: 2,
         words: &["core.database-url", "\"none\" does not exist"],
     },
-    Case {
+    StorageCase {
         about: "a wrong password",
-        set_up: nothing,
+        set_up: no_setup,
         act: |environment| {
             let url = postgres_url();
             let place = url.split('@').nth(1).unwrap().to_owned();
-            with_url(
+            run_info_with_url(
                 environment,
                 &format!("postgresql://agents:wrong-one@{place}"),
             )
@@ -238,12 +238,12 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn every_case_is_refused_clearly_and_loses_nothing() {
+fn bad_storage_is_refused_without_data_loss() {
     for case in CASES {
         let mut environment = TestEnvironment::new();
         environment.run(&["init"]).succeeded();
         (case.set_up)(&mut environment);
-        let before = files(&environment.path(""));
+        let before = read_files(&environment.path(""));
         let started = Instant::now();
         let about = case.about;
         let Some(run) = (case.act)(&mut environment) else {
@@ -266,7 +266,7 @@ fn every_case_is_refused_clearly_and_loses_nothing() {
             run.stderr.len()
         );
         assert!(took < Duration::from_secs(20), "{about} took {took:?}");
-        let after = files(&environment.path(""));
+        let after = read_files(&environment.path(""));
         for (path, bytes) in before {
             let same = after.get(&path) == Some(&bytes);
             assert!(same, "{about}: {} was changed", path.display());
@@ -275,32 +275,35 @@ fn every_case_is_refused_clearly_and_loses_nothing() {
 }
 
 #[test]
-fn a_data_directory_of_any_bytes_works() {
+fn a_non_utf8_data_directory_works() {
     let mut environment = TestEnvironment::new();
     let mut folder = environment.path("data-").into_os_string();
     folder.push(OsString::from_vec(b"\xff\xfe".to_vec()));
     environment.set_variable("CLEVERAGENTS_DATA_DIR", &folder);
     environment.run(&["init"]).succeeded();
     environment.run(&["backup"]).succeeded();
-    assert_eq!(json(&environment, &["info"])["statistics"]["events"], 2);
+    assert_eq!(
+        json_data(&environment, &["info"])["statistics"]["events"],
+        2
+    );
     assert!(Path::new(&folder).join("cleveragents.db").is_file());
 }
 
-fn nothing(_: &mut TestEnvironment) {}
+fn no_setup(_: &mut TestEnvironment) {}
 
-fn info(environment: &mut TestEnvironment) -> Option<Run> {
+fn run_info(environment: &mut TestEnvironment) -> Option<CliRun> {
     Some(environment.run(&["info"]))
 }
 
-fn with_url(environment: &mut TestEnvironment, url: &str) -> Option<Run> {
+fn run_info_with_url(environment: &mut TestEnvironment, url: &str) -> Option<CliRun> {
     let url = format!("core.database-url={url}");
     Some(environment.run(&["info", "--set", &url]))
 }
 
 /// A real small file system, filled to the last byte; afterwards all that was told to be kept is
 /// there.
-fn full_disk(environment: &mut TestEnvironment) -> Option<Run> {
-    let run = in_own_mounts(
+fn run_on_full_disk(environment: &mut TestEnvironment) -> Option<CliRun> {
+    let run = run_in_mount_namespace(
         environment,
         "mount -t tmpfs -o size=2m none ../small && D=../small/data && \
          \"$AGENTS\" init -q --data-dir $D >/dev/null && \
@@ -316,7 +319,7 @@ fn full_disk(environment: &mut TestEnvironment) -> Option<Run> {
 }
 
 /// Runs a script that may mount things nobody else sees, if this machine allows it.
-fn in_own_mounts(environment: &TestEnvironment, script: &str) -> Option<Run> {
+fn run_in_mount_namespace(environment: &TestEnvironment, script: &str) -> Option<CliRun> {
     let ways: [&[&str]; 2] = [&["unshare", "-m"], &["unshare", "-rm"]];
     let way = ways.iter().find(|way| {
         let tried = environment.shell(way, "mount -t tmpfs none /mnt");
@@ -330,7 +333,7 @@ pub(crate) fn is_root() -> bool {
 }
 
 /// Every file below a folder, but those that come and go with processes.
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+fn read_files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -19,21 +19,21 @@ mod validations;
 mod work;
 
 use crate::environment::TestEnvironment;
-use crate::machine;
+use crate::snapshot_filters;
 
-pub(crate) use actions::small;
+pub(crate) use actions::small_action;
 pub(crate) use actors::{GREETER, LLM};
 pub(crate) use invariants::add_project;
 pub(crate) use profiles::profile;
 pub(crate) use validations::{TESTS, with_validations};
 
 /// How many programs run at once.
-const SIDE_BY_SIDE: usize = 4;
+const PARALLEL_PROCESSES: usize = 4;
 
 pub(crate) const FORMATS: [&str; 2] = ["plain", "json"];
 
 /// One run of a command.
-pub(crate) struct Case {
+pub(crate) struct SnapshotCase {
     /// The words of the command: every command of the tree has at least one case.
     pub(crate) command: &'static str,
     /// What this case is about; empty for the ordinary one.
@@ -41,11 +41,11 @@ pub(crate) struct Case {
     pub(crate) arguments: &'static [&'static str],
     pub(crate) prepare: fn(&mut TestEnvironment),
     /// How many lines to pin of an answer that grows with every new command.
-    pub(crate) head: Option<usize>,
+    pub(crate) line_limit: Option<usize>,
 }
 
 /// The cases, one file per noun.
-const ALL: &[&[Case]] = &[
+const CASE_GROUPS: &[&[SnapshotCase]] = &[
     system::CASES,
     demo::CASES,
     settings::CASES,
@@ -65,8 +65,8 @@ const ALL: &[&[Case]] = &[
     work::CASES,
 ];
 
-pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
-    ALL.iter().copied().flatten()
+pub(crate) fn cases() -> impl Iterator<Item = &'static SnapshotCase> {
+    CASE_GROUPS.iter().copied().flatten()
 }
 
 /// A case whose whole output is pinned.
@@ -75,23 +75,23 @@ pub(crate) const fn case(
     about: &'static str,
     arguments: &'static [&'static str],
     prepare: fn(&mut TestEnvironment),
-) -> Case {
-    Case {
+) -> SnapshotCase {
+    SnapshotCase {
         command,
         about,
         arguments,
         prepare,
-        head: None,
+        line_limit: None,
     }
 }
 
-pub(crate) fn with_nothing(_: &mut TestEnvironment) {}
+pub(crate) fn without_setup(_: &mut TestEnvironment) {}
 
 pub(crate) fn with_store(environment: &mut TestEnvironment) {
     environment.run(&["init"]).succeeded();
 }
 
-impl Case {
+impl SnapshotCase {
     pub(crate) fn snapshot_name(&self, format: &str) -> String {
         let name = self.command.replace(' ', "-");
         match self.about {
@@ -104,18 +104,18 @@ impl Case {
         let mut environment = TestEnvironment::new();
         (self.prepare)(&mut environment);
         let arguments = [self.arguments, &["--format", format]].concat();
-        let run = environment.run(&environment.called(&arguments));
-        let ids = environment.ids();
+        let run = environment.run(&environment.replace_placeholders(&arguments));
+        let ids = environment.new_ids();
         let stream = |text: &str| {
             let text = match self.command {
-                "version" => without_build(text),
+                "version" => strip_build_info(text),
                 "info" | "diagnostics" | "backup" | "restore" | "sandbox show" => {
-                    machine::squeezed(text)
+                    snapshot_filters::without_box_widths(text)
                 }
                 _ => text.to_owned(),
             };
-            self.cut(&machine::without_short_ids(
-                &environment.stable(&text),
+            self.truncate(&snapshot_filters::without_short_ids(
+                &environment.normalize(&text),
                 &ids,
             ))
         };
@@ -128,12 +128,12 @@ impl Case {
         )
     }
 
-    fn cut(&self, text: &str) -> String {
-        const WIDEST: usize = 240;
-        let Some(head) = self.head else {
+    fn truncate(&self, text: &str) -> String {
+        const MAX_LINE_WIDTH: usize = 240;
+        let Some(head) = self.line_limit else {
             return text.to_owned();
         };
-        let cut = |line: &str| match line.char_indices().nth(WIDEST) {
+        let cut = |line: &str| match line.char_indices().nth(MAX_LINE_WIDTH) {
             Some((end, _)) => format!("{}…", &line[..end]),
             None => line.to_owned(),
         };
@@ -146,7 +146,7 @@ impl Case {
 }
 
 /// What differs from build to build made equal; the width of a box depends on it.
-fn without_build(text: &str) -> String {
+fn strip_build_info(text: &str) -> String {
     let mut shown = String::new();
     for line in text.lines() {
         let name = line.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
@@ -164,17 +164,17 @@ fn without_build(text: &str) -> String {
 
 /// What each case answers in each format, by the name of its snapshot. The programs run side by
 /// side, each in an environment of its own.
-fn all_answers() -> Vec<(String, String)> {
-    let pairs: Vec<(&Case, &str)> = cases()
+fn run_all_cases() -> Vec<(String, String)> {
+    let pairs: Vec<(&SnapshotCase, &str)> = cases()
         .flat_map(|case| FORMATS.map(|format| (case, format)))
         .collect();
-    let share = pairs.len().div_ceil(SIDE_BY_SIDE);
+    let share = pairs.len().div_ceil(PARALLEL_PROCESSES);
     std::thread::scope(|scope| {
         let workers: Vec<_> = pairs
             .chunks(share)
             .map(|some| {
                 scope.spawn(|| {
-                    let answer = |(case, format): &(&Case, &str)| {
+                    let answer = |(case, format): &(&SnapshotCase, &str)| {
                         (case.snapshot_name(format), case.run(format))
                     };
                     some.iter().map(answer).collect::<Vec<_>>()
@@ -187,13 +187,13 @@ fn all_answers() -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_case_answers_as_pinned() {
+fn every_case_matches_its_snapshot() {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("snapshots");
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    machine::add_filters(&mut settings);
-    let answers = all_answers();
+    snapshot_filters::add_filters(&mut settings);
+    let answers = run_all_cases();
     settings.bind(|| {
         for (name, answer) in answers {
             insta::assert_snapshot!(name, answer);

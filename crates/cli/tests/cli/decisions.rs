@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::environment::{Run, TestEnvironment};
-use crate::story::{self, Told};
-use crate::terminal::answered;
+use crate::decision_fixture::{self, DecisionFixture};
+use crate::environment::{CliRun, TestEnvironment};
+use crate::terminal::terminal_output_with_reply;
 
-fn json(environment: &TestEnvironment, arguments: &[&str]) -> Value {
+fn run_json(environment: &TestEnvironment, arguments: &[&str]) -> Value {
     let arguments = [arguments, &["--format", "json"]].concat();
     environment.run(&arguments).succeeded().json()
 }
 
 /// Everything that is known of the story's plan.
-fn all(environment: &TestEnvironment, told: &Told) -> Value {
-    let plan = told.plan.to_string();
-    let mut tree = json(environment, &["plan", "tree", "--show-superseded", &plan]);
+fn decision_tree(environment: &TestEnvironment, fixture: &DecisionFixture) -> Value {
+    let plan = fixture.plan.to_string();
+    let mut tree = run_json(environment, &["plan", "tree", "--show-superseded", &plan]);
     tree["data"].take()
 }
 
 #[track_caller]
-fn refused(run: &Run, code: i32, parts: &[&str]) {
+fn assert_refused(run: &CliRun, code: i32, parts: &[&str]) {
     assert_eq!(run.code, Some(code), "{run:?}");
     assert_eq!(run.stdout, "");
     assert!(run.stderr.starts_with("error: "), "{run:?}");
@@ -32,7 +32,7 @@ fn refused(run: &Run, code: i32, parts: &[&str]) {
     }
 }
 
-fn correct<'a>(decision: &'a str, guidance: &'a str) -> Vec<&'a str> {
+fn correct_arguments<'a>(decision: &'a str, guidance: &'a str) -> Vec<&'a str> {
     vec![
         "plan", "correct", "--mode", "revert", "-g", guidance, decision,
     ]
@@ -41,37 +41,37 @@ fn correct<'a>(decision: &'a str, guidance: &'a str) -> Vec<&'a str> {
 #[test]
 fn the_printed_context_has_the_stored_hash() {
     let environment = TestEnvironment::new();
-    let told = story::tell(&environment);
-    let id = told.cart.decision_id.to_string();
-    let answer = json(&environment, &["plan", "explain", "--show-context", &id]);
+    let fixture = decision_fixture::create(&environment);
+    let id = fixture.cart.decision_id.to_string();
+    let answer = run_json(&environment, &["plan", "explain", "--show-context", &id]);
     let printed = answer["data"]["context"].as_str().unwrap();
     let hash = blake3::hash(printed.as_bytes()).to_hex();
     let snapshot = &answer["data"]["context_snapshot"];
     assert_eq!(snapshot["hot_context_hash"], format!("blake3:{hash}"));
-    assert_eq!(told.cart.context_snapshot.hash, hash.to_string());
+    assert_eq!(fixture.cart.context_snapshot.hash, hash.to_string());
     let context: Value = serde_json::from_str(printed).unwrap();
     assert_eq!(context["items"][0]["name"], "src/cart.rs");
-    let without = json(&environment, &["plan", "explain", &id]);
+    let without = run_json(&environment, &["plan", "explain", &id]);
     assert!(without["data"].get("context").is_none());
     assert!(without["data"].get("reasoning").is_none());
 }
 
 #[test]
-fn a_damaged_context_is_named_and_a_released_one_is_said() {
+fn damaged_and_released_contexts_are_reported() {
     let environment = TestEnvironment::new();
-    let told = story::tell(&environment);
-    let id = told.cart.decision_id.to_string();
-    let hash = &told.cart.context_snapshot.hash;
+    let fixture = decision_fixture::create(&environment);
+    let id = fixture.cart.decision_id.to_string();
+    let hash = &fixture.cart.context_snapshot.hash;
     environment.sql(&format!(
         "UPDATE blobs SET content = CAST(replace(content, 'cart', 'tart') AS BLOB) \
          WHERE hash = '{hash}'"
     ));
     let run = environment.run(&["plan", "explain", &id]);
-    refused(&run, 1, &[&id, hash, "damaged"]);
+    assert_refused(&run, 1, &[&id, hash, "damaged"]);
     environment.sql(&format!(
         "DELETE FROM blob_references WHERE hash = '{hash}'; DELETE FROM blobs WHERE hash = '{hash}'"
     ));
-    let answer = json(&environment, &["plan", "explain", "--show-context", &id]);
+    let answer = run_json(&environment, &["plan", "explain", "--show-context", &id]);
     assert_eq!(answer["status"], "warn");
     assert_eq!(answer["data"]["context"], Value::Null);
     assert_eq!(answer["data"]["context_snapshot"]["state"], "released");
@@ -80,72 +80,83 @@ fn a_damaged_context_is_named_and_a_released_one_is_said() {
 }
 
 #[test]
-fn wrong_decisions_and_guidance_have_their_exit_codes() {
+fn invalid_corrections_have_their_exit_codes() {
     let environment = TestEnvironment::new();
-    let told = story::tell_corrected(&environment);
-    let before = all(&environment, &told);
-    let given_up = told.cart.decision_id.to_string();
-    let stands = told.root.to_string();
+    let fixture = decision_fixture::create_corrected(&environment);
+    let before = decision_tree(&environment, &fixture);
+    let given_up = fixture.cart.decision_id.to_string();
+    let active = fixture.root.to_string();
     let unknown = "01JZZZZZZZ00000000000ABCDE";
-    for command in [&["plan", "explain"][..], &correct("", "x")[..6]] {
+    for command in [&["plan", "explain"][..], &correct_arguments("", "x")[..6]] {
         let with = |decision| environment.run(&[command, &[decision]].concat());
-        refused(&with(unknown), 3, &["there is no decision"]);
-        refused(&with("01JZZ"), 2, &["could be any of", &stands, "next: "]);
+        assert_refused(&with(unknown), 3, &["there is no decision"]);
+        assert_refused(&with("01JZZ"), 2, &["could be any of", &active, "next: "]);
         for malformed in ["", "abc", "über-den-fluss", "01JZZZZZZZ00000000000ABCDEF"] {
-            refused(&with(malformed), 2, &["DECISION"]);
+            assert_refused(&with(malformed), 2, &["DECISION"]);
         }
     }
     for malformed in ["", "abc", "no/such plan"] {
         let run = environment.run(&["plan", "tree", malformed]);
-        refused(&run, 2, &["PLAN"]);
+        assert_refused(&run, 2, &["PLAN"]);
     }
-    refused(
+    assert_refused(
         &environment.run(&["plan", "tree", unknown]),
         3,
         &["no plan"],
     );
-    let run = environment.run(&correct(&given_up, "again"));
-    refused(&run, 4, &["was superseded", "agents plan explain"]);
+    let run = environment.run(&correct_arguments(&given_up, "again"));
+    assert_refused(&run, 4, &["was superseded", "agents plan explain"]);
     let long = "x".repeat(64 * 1024 + 1);
     for (guidance, part) in [("", "empty"), (" \n", "empty"), (&*long, "65536 bytes")] {
-        refused(&environment.run(&correct(&stands, guidance)), 2, &[part]);
+        assert_refused(
+            &environment.run(&correct_arguments(&active, guidance)),
+            2,
+            &[part],
+        );
     }
-    let run = environment.run(&["plan", "correct", "--mode", "undo", "-g", "x", &stands]);
-    refused(&run, 2, &["revert"]);
-    let run = environment.run(&["plan", "correct", "--mode", "revert", &stands]);
-    refused(&run, 2, &["--guidance"]);
-    assert_eq!(all(&environment, &told), before, "nothing was changed");
+    let run = environment.run(&["plan", "correct", "--mode", "undo", "-g", "x", &active]);
+    assert_refused(&run, 2, &["revert"]);
+    let run = environment.run(&["plan", "correct", "--mode", "revert", &active]);
+    assert_refused(&run, 2, &["--guidance"]);
+    assert_eq!(
+        decision_tree(&environment, &fixture),
+        before,
+        "nothing was changed"
+    );
 }
 
 #[test]
-fn a_running_plan_is_not_corrected() {
+fn a_running_plan_cannot_be_corrected() {
     let environment = TestEnvironment::new();
-    let (told, running) = story::tell_running(&environment);
-    let id = told.cart.decision_id.to_string();
-    let before = all(&environment, &told);
-    let run = environment.run(&correct(&id, "otherwise"));
-    refused(&run, 4, &["is being run by", "agents plan cancel"]);
-    assert_eq!(all(&environment, &told), before);
+    let (fixture, running) = decision_fixture::create_running(&environment);
+    let id = fixture.cart.decision_id.to_string();
+    let before = decision_tree(&environment, &fixture);
+    let run = environment.run(&correct_arguments(&id, "otherwise"));
+    assert_refused(&run, 4, &["is being run by", "agents plan cancel"]);
+    assert_eq!(decision_tree(&environment, &fixture), before);
     // Whoever ran it is gone, which its lock proves: nobody waits for its lease.
     drop(running);
-    environment.run(&correct(&id, "otherwise")).succeeded();
+    environment
+        .run(&correct_arguments(&id, "otherwise"))
+        .succeeded();
 }
 
 #[test]
-fn a_dry_run_shows_what_follows_and_writes_nothing() {
+fn a_dry_run_shows_its_effects_and_writes_nothing() {
     let environment = TestEnvironment::new();
-    let told = story::tell(&environment);
-    let id = told.cart.decision_id.to_string();
-    let before = all(&environment, &told);
-    let dry = [&correct(&id, "otherwise")[..], &["--dry-run"]].concat();
-    let preview = json(&environment, &dry);
-    assert_eq!(all(&environment, &told), before);
+    let fixture = decision_fixture::create(&environment);
+    let id = fixture.cart.decision_id.to_string();
+    let before = decision_tree(&environment, &fixture);
+    let dry = [&correct_arguments(&id, "otherwise")[..], &["--dry-run"]].concat();
+    let preview = run_json(&environment, &dry);
+    assert_eq!(decision_tree(&environment, &fixture), before);
     let listed = preview["data"]["would_revert"].as_array().unwrap();
     let listed: Vec<&str> = listed.iter().map(|it| it["id"].as_str().unwrap()).collect();
-    let wanted = [&told.cart, &told.files, &told.tests].map(|it| it.decision_id.to_string());
+    let wanted =
+        [&fixture.cart, &fixture.files, &fixture.tests].map(|it| it.decision_id.to_string());
     assert_eq!(listed, wanted);
-    let done = json(&environment, &correct(&id, "otherwise"));
-    let after = all(&environment, &told);
+    let done = run_json(&environment, &correct_arguments(&id, "otherwise"));
+    let after = decision_tree(&environment, &fixture);
     let given_up = after["nodes"].as_array().unwrap().iter();
     let given_up = given_up.filter(|node| node["superseded"] == true).count();
     assert_eq!(given_up, listed.len());
@@ -159,10 +170,10 @@ fn a_dry_run_shows_what_follows_and_writes_nothing() {
 }
 
 #[test]
-fn the_flat_list_and_the_nested_tree_say_the_same() {
+fn the_flat_list_and_the_tree_agree() {
     let environment = TestEnvironment::new();
-    let told = story::tell_corrected(&environment);
-    let data = all(&environment, &told);
+    let fixture = decision_fixture::create_corrected(&environment);
+    let data = decision_tree(&environment, &fixture);
     let mut flat: BTreeMap<&str, Option<&str>> = BTreeMap::new();
     for node in data["nodes"].as_array().unwrap() {
         flat.insert(node["id"].as_str().unwrap(), node["parent_id"].as_str());
@@ -178,16 +189,16 @@ fn the_flat_list_and_the_nested_tree_say_the_same() {
     assert_eq!(nested, flat);
     assert_eq!(data["summary"]["nodes"], flat.len());
     assert_eq!(data["decision_ids"].as_object().unwrap().len(), flat.len());
-    assert_eq!(data["decision_ids"]["root"], told.root.to_string());
+    assert_eq!(data["decision_ids"]["root"], fixture.root.to_string());
 }
 
 #[test]
-fn a_chain_of_ten_thousand_decisions_is_shown_whole() {
+fn ten_thousand_nested_decisions_are_shown() {
     const LEVELS: usize = 10_000;
     let environment = TestEnvironment::new();
-    let told = story::tell_deep(&environment, LEVELS);
-    let plan = told.plan.to_string();
-    let answer = json(&environment, &["plan", "tree", &plan]);
+    let fixture = decision_fixture::create_deep(&environment, LEVELS);
+    let plan = fixture.plan.to_string();
+    let answer = run_json(&environment, &["plan", "tree", &plan]);
     let data = &answer["data"];
     let nodes = data["nodes"].as_array().unwrap();
     assert_eq!(data["summary"]["depth"], LEVELS + 2);
@@ -206,27 +217,30 @@ fn a_chain_of_ten_thousand_decisions_is_shown_whole() {
         let lines = run.succeeded().stdout.lines().count();
         assert!(lines > LEVELS, "{format}: {lines}");
     }
-    let id = told.tests.decision_id.to_string();
-    let dry = [&correct(&id, "otherwise")[..], &["--dry-run"]].concat();
-    let preview = json(&environment, &dry);
+    let id = fixture.tests.decision_id.to_string();
+    let dry = [&correct_arguments(&id, "otherwise")[..], &["--dry-run"]].concat();
+    let preview = run_json(&environment, &dry);
     let listed = preview["data"]["would_revert"].as_array().unwrap().len();
     assert_eq!(listed, LEVELS + 1);
 }
 
 #[test]
-fn somebody_at_a_terminal_is_asked_once_if_much_is_given_up() {
+fn dropping_several_decisions_needs_confirmation() {
     let environment = TestEnvironment::new();
-    let told = story::tell(&environment);
-    let id = told.cart.decision_id.to_string();
-    let before = all(&environment, &told);
-    let seen = answered(&environment, &correct(&id, "otherwise"), "n\n");
+    let fixture = decision_fixture::create(&environment);
+    let id = fixture.cart.decision_id.to_string();
+    let before = decision_tree(&environment, &fixture);
+    let seen =
+        terminal_output_with_reply(&environment, &correct_arguments(&id, "otherwise"), "n\n");
     assert!(seen.contains("Give up 3 decisions and go back to strategize?"));
     assert!(seen.contains("nothing was corrected"), "{seen}");
-    assert_eq!(all(&environment, &told), before);
+    assert_eq!(decision_tree(&environment, &fixture), before);
     // One decision alone is nothing to ask about.
-    let leaf = told.tests.decision_id.to_string();
-    let seen = answered(&environment, &correct(&leaf, "otherwise"), "n\n");
+    let leaf = fixture.tests.decision_id.to_string();
+    let seen =
+        terminal_output_with_reply(&environment, &correct_arguments(&leaf, "otherwise"), "n\n");
     assert!(seen.contains("Correction applied"), "{seen}");
-    let seen = answered(&environment, &correct(&id, "otherwise"), "y\n");
+    let seen =
+        terminal_output_with_reply(&environment, &correct_arguments(&id, "otherwise"), "y\n");
     assert!(seen.contains("Correction applied"), "{seen}");
 }

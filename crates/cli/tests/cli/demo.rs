@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::environment::{PATH, Run, TestEnvironment};
-use crate::terminal::{watched, without_colour};
+use crate::environment::{CliRun, PATH, TestEnvironment};
+use crate::terminal::{strip_colour, terminal_output_and_code};
 
 /// A user with an empty home and an empty folder for temporary files.
-fn user() -> TestEnvironment {
+fn new_user() -> TestEnvironment {
     let mut environment = TestEnvironment::new();
     std::fs::create_dir(environment.path("tmp")).unwrap();
     environment.set_variable("PATH", PATH);
@@ -21,7 +21,7 @@ fn user() -> TestEnvironment {
 }
 
 /// What is in a folder, by name.
-fn names(environment: &TestEnvironment, folder: &str) -> Vec<String> {
+fn list_names(environment: &TestEnvironment, folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(environment.path(folder)).unwrap();
     let names = entries.map(|it| it.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.collect();
@@ -31,20 +31,20 @@ fn names(environment: &TestEnvironment, folder: &str) -> Vec<String> {
 
 /// Nothing is left behind: no folder of the demo's, and nothing in the user's home.
 #[track_caller]
-fn left_nothing(environment: &TestEnvironment) {
-    assert_eq!(names(environment, "tmp"), [] as [&str; 0]);
-    assert_eq!(names(environment, ""), ["tmp", "work"]);
-    assert_eq!(names(environment, "work"), [] as [&str; 0]);
+fn assert_nothing_left(environment: &TestEnvironment) {
+    assert_eq!(list_names(environment, "tmp"), [] as [&str; 0]);
+    assert_eq!(list_names(environment, ""), ["tmp", "work"]);
+    assert_eq!(list_names(environment, "work"), [] as [&str; 0]);
 }
 
-fn data(run: &Run) -> Value {
+fn data(run: &CliRun) -> Value {
     let envelope: Value = serde_json::from_str(&run.stdout).unwrap();
     envelope["data"].clone()
 }
 
 #[test]
-fn four_plans_end_as_scripted_and_nothing_is_lost() {
-    let environment = user();
+fn four_plans_end_as_scripted() {
+    let environment = new_user();
     let run = environment.run(&["demo", "--format", "json"]).succeeded();
     let data = data(&run);
     let counts = &data["counts"];
@@ -88,12 +88,12 @@ fn four_plans_end_as_scripted_and_nothing_is_lost() {
     let events = plans.iter().map(|it| it["journal"]["events"].as_i64());
     let events: i64 = events.map(Option::unwrap).sum();
     assert_eq!(counts["events_verified"], events);
-    left_nothing(&environment);
+    assert_nothing_left(&environment);
 }
 
 #[test]
-fn it_shows_what_became_of_the_repository_and_where_it_was() {
-    let environment = user();
+fn the_demo_shows_commits_and_repository_path() {
+    let environment = new_user();
     let run = environment.run(&["demo", "--format", "json"]).succeeded();
     let data = data(&run);
     let subjects = data["commits"].as_array().unwrap().iter();
@@ -113,12 +113,12 @@ fn it_shows_what_became_of_the_repository_and_where_it_was() {
     let said = format!("demo: everything is in {folder} and is removed at the end\n");
     assert_eq!(run.stderr, said);
     assert!(!PathBuf::from(folder).exists());
-    left_nothing(&environment);
+    assert_nothing_left(&environment);
 }
 
 #[test]
-fn what_is_kept_can_be_looked_at_and_nothing_of_the_user_counts() {
-    let mut environment = user();
+fn a_kept_demo_ignores_the_users_environment() {
+    let mut environment = new_user();
     for (name, value) in [
         (
             "CLEVERAGENTS_DATABASE_URL",
@@ -140,8 +140,8 @@ fn what_is_kept_can_be_looked_at_and_nothing_of_the_user_counts() {
         .succeeded();
     let kept = data(&run);
     assert_eq!(kept["kept"], true);
-    assert_eq!(names(&environment, ""), [".gitconfig", "tmp", "work"]);
-    assert_eq!(names(&environment, "tmp").len(), 1);
+    assert_eq!(list_names(&environment, ""), [".gitconfig", "tmp", "work"]);
+    assert_eq!(list_names(&environment, "tmp").len(), 1);
     let (folder, repository) = (&kept["data_directory"], &kept["repository"]);
     let (folder, repository) = (folder.as_str().unwrap(), repository.as_str().unwrap());
     environment.remove_variable("CLEVERAGENTS_DATABASE_URL");
@@ -154,9 +154,9 @@ fn what_is_kept_can_be_looked_at_and_nothing_of_the_user_counts() {
     let place = |kind: &str, plan: &Value| {
         let plan = plan["plan_id"].as_str().unwrap();
         let log = ["plan", "log", plan, "--data-dir", folder, "-f", "json"];
-        let told = data(&environment.run(&log).succeeded());
-        let mut told = told["events"].as_array().unwrap().iter();
-        let found = told.find(|it| it["kind"] == kind).unwrap();
+        let log_data = data(&environment.run(&log).succeeded());
+        let mut log_events = log_data["events"].as_array().unwrap().iter();
+        let found = log_events.find(|it| it["kind"] == kind).unwrap();
         found["seq"].as_i64().unwrap()
     };
     let begun = plans.iter().map(|it| place("run_claimed", it)).max();
@@ -172,11 +172,11 @@ fn what_is_kept_can_be_looked_at_and_nothing_of_the_user_counts() {
 }
 
 #[test]
-fn a_person_sees_each_plan_at_work() {
-    let mut environment = user();
+fn a_terminal_shows_progress_of_each_plan() {
+    let mut environment = new_user();
     environment.set_variable("TERM", "xterm-256color");
-    let (text, code) = watched(&environment, &["demo"]);
-    let text = without_colour(&text);
+    let (text, code) = terminal_output_and_code(&environment, &["demo"]);
+    let text = strip_colour(&text);
     assert_eq!(code, Some(0), "{text}");
     for plan in ["feature", "codemod", "manual", "limit"] {
         let line = format!(" {plan}: ");
@@ -193,12 +193,12 @@ fn a_person_sees_each_plan_at_work() {
     ] {
         assert!(text.contains(said), "nothing of `{said}`: {text}");
     }
-    left_nothing(&environment);
+    assert_nothing_left(&environment);
 }
 
 #[test]
-fn plans_that_end_otherwise_are_named() {
-    let mut environment = user();
+fn plans_with_unexpected_outcomes_are_named() {
+    let mut environment = new_user();
     // Without sed the scripts of the repository do not work, so no check of theirs succeeds.
     let programs = tempfile::tempdir().unwrap();
     for name in ["git", "sh", "grep", "tr", "test"] {
@@ -220,13 +220,13 @@ fn plans_that_end_otherwise_are_named() {
         let said = format!("{name} did not end as scripted: ");
         assert!(run.stdout.contains(&said), "{}", run.stdout);
     }
-    left_nothing(&environment);
+    assert_nothing_left(&environment);
 }
 
 #[test]
-fn who_interrupts_it_finds_nothing_left() {
+fn an_interrupted_demo_leaves_nothing_behind() {
     for signal in [Signal::INT, Signal::TERM] {
-        let environment = user();
+        let environment = new_user();
         let mut child = environment.start(&["demo"]);
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -238,13 +238,13 @@ fn who_interrupts_it_finds_nothing_left() {
         std::io::Read::read_to_string(&mut said, &mut rest).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
         assert!(rest.contains("error: interrupted"), "{rest}");
-        left_nothing(&environment);
+        assert_nothing_left(&environment);
     }
 }
 
 #[test]
-fn without_a_place_for_temporary_files_it_says_so() {
-    let mut environment = user();
+fn a_missing_temporary_directory_is_reported() {
+    let mut environment = new_user();
     environment.set_variable("TMPDIR", environment.path("missing"));
     let run = environment.run(&["demo"]);
     assert_eq!(run.code, Some(1));
@@ -255,18 +255,18 @@ fn without_a_place_for_temporary_files_it_says_so() {
         "{}",
         run.stderr
     );
-    left_nothing(&environment);
+    assert_nothing_left(&environment);
 }
 
 #[test]
-fn it_needs_neither_a_home_nor_settings_that_can_be_read() {
-    let mut environment = user();
+fn the_demo_needs_no_home_and_no_settings() {
+    let mut environment = new_user();
     environment.write(".cleveragents/config.toml", "not = [toml");
     let run = environment.run(&["demo", "--quiet"]).succeeded();
     assert!(run.stdout.ends_with("\nlost: 0\n"), "{}", run.stdout);
     assert_eq!(run.stderr, "");
-    assert_eq!(names(&environment, ".cleveragents"), ["config.toml"]);
+    assert_eq!(list_names(&environment, ".cleveragents"), ["config.toml"]);
     environment.remove_variable("HOME");
     environment.run(&["demo", "--quiet"]).succeeded();
-    assert_eq!(names(&environment, "tmp"), [] as [&str; 0]);
+    assert_eq!(list_names(&environment, "tmp"), [] as [&str; 0]);
 }

@@ -21,12 +21,12 @@ pub(crate) struct TestEnvironment {
     root: tempfile::TempDir,
     variables: Vec<(String, OsString)>,
     /// What stands in the arguments of cases for ids that are not known before.
-    ids: BTreeMap<&'static str, String>,
+    placeholders: BTreeMap<&'static str, String>,
 }
 
 /// What a run left behind.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct CliRun {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -45,18 +45,18 @@ impl TestEnvironment {
         Self {
             root,
             variables: vec![("HOME".to_owned(), home)],
-            ids: BTreeMap::new(),
+            placeholders: BTreeMap::new(),
         }
     }
 
     /// Lets `word` stand for `id` in the arguments of a case.
-    pub(crate) fn call(&mut self, word: &'static str, id: &str) {
-        self.ids.insert(word, id.to_owned());
+    pub(crate) fn define_placeholder(&mut self, word: &'static str, id: &str) {
+        self.placeholders.insert(word, id.to_owned());
     }
 
     /// The arguments with the ids they stand for.
-    pub(crate) fn called(&self, arguments: &[&str]) -> Vec<String> {
-        let one = |word: &&str| match self.ids.get(*word) {
+    pub(crate) fn replace_placeholders(&self, arguments: &[&str]) -> Vec<String> {
+        let one = |word: &&str| match self.placeholders.get(*word) {
             Some(id) => id.clone(),
             None => (*word).to_owned(),
         };
@@ -127,7 +127,7 @@ impl TestEnvironment {
 
     /// Runs the program with each of these arguments, all at the same moment: every process is
     /// there before the first begins.
-    pub(crate) fn at_once<S: AsRef<OsStr>>(&self, commands: &[Vec<S>]) -> Vec<Run> {
+    pub(crate) fn run_concurrently<S: AsRef<OsStr>>(&self, commands: &[Vec<S>]) -> Vec<CliRun> {
         let waiting = "read -r go; exec \"$@\"";
         let mut children: Vec<Child> = Vec::with_capacity(commands.len());
         for arguments in commands {
@@ -139,14 +139,16 @@ impl TestEnvironment {
         let begin: Vec<_> = children.iter_mut().map(|it| it.stdin.take()).collect();
         drop(begin);
         let ended = children.into_iter().map(Child::wait_with_output);
-        ended.map(|output| Run::of(output.unwrap())).collect()
+        ended
+            .map(|output| CliRun::from_output(output.unwrap()))
+            .collect()
     }
 
-    pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Run {
-        Run::of(self.command(arguments).output().unwrap())
+    pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> CliRun {
+        CliRun::from_output(self.command(arguments).output().unwrap())
     }
 
-    pub(crate) fn run_with_input<S: AsRef<OsStr>>(&self, arguments: &[S], input: &[u8]) -> Run {
+    pub(crate) fn run_with_input<S: AsRef<OsStr>>(&self, arguments: &[S], input: &[u8]) -> CliRun {
         let mut child = self
             .command(arguments)
             .stdin(Stdio::piped())
@@ -154,18 +156,18 @@ impl TestEnvironment {
             .unwrap();
         // A program that refuses early closes its input; that is its right.
         let _ = child.stdin.take().unwrap().write_all(input);
-        Run::of(child.wait_with_output().unwrap())
+        CliRun::from_output(child.wait_with_output().unwrap())
     }
 
     /// Runs a shell script; `$AGENTS` is our program, `$DATA` the data directory.
-    pub(crate) fn shell(&self, prefix: &[&str], script: &str) -> Run {
+    pub(crate) fn shell(&self, prefix: &[&str], script: &str) -> CliRun {
         let shell = [prefix, &["sh", "-c", script]].concat();
         let mut command = self.other_program(shell[0], &shell[1..]);
         command
             .env("AGENTS", AGENTS)
             .env("DATA", self.path(".cleveragents"))
             .env("PATH", PATH);
-        Run::of(command.output().unwrap())
+        CliRun::from_output(command.output().unwrap())
     }
 
     /// Changes a SQLite file behind the program's back.
@@ -184,11 +186,11 @@ impl TestEnvironment {
         let mut command = self.other_program("python3", &words);
         let output = command.env("PATH", host_path()).output();
         let output = output.unwrap_or_else(|error| panic!("python3 is needed here: {error}"));
-        Run::of(output).succeeded();
+        CliRun::from_output(output).succeeded();
     }
 
     /// Every id in the database that was made just now.
-    pub(crate) fn ids(&self) -> BTreeSet<String> {
+    pub(crate) fn new_ids(&self) -> BTreeSet<String> {
         let files = ["cleveragents.db", "cleveragents.db-wal"];
         let files = files.map(|name| self.path(".cleveragents").join(name));
         let legal = |byte: &u8| byte.is_ascii_digit() || byte.is_ascii_uppercase();
@@ -210,7 +212,7 @@ impl TestEnvironment {
     }
 
     /// Text with what differs from run to run made equal.
-    pub(crate) fn stable(&self, text: &str) -> String {
+    pub(crate) fn normalize(&self, text: &str) -> String {
         let text = text.replace(self.root.path().to_str().unwrap(), ROOT);
         let version = concat!("agents ", env!("CARGO_PKG_VERSION"));
         let text = text.replace(version, "agents VERSION");
@@ -231,8 +233,8 @@ impl TestEnvironment {
     }
 }
 
-impl Run {
-    pub(crate) fn of(output: Output) -> Self {
+impl CliRun {
+    pub(crate) fn from_output(output: Output) -> Self {
         Self {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),

@@ -1,25 +1,25 @@
 //! Rules from outside: what is refused, what is shown, and what becomes of them.
 
-use crate::bad_definitions::refused;
+use crate::bad_definitions::assert_refused;
 use crate::cases::add_project;
 use crate::environment::TestEnvironment;
 
-fn furnished() -> TestEnvironment {
+fn environment_with_project() -> TestEnvironment {
     let environment = TestEnvironment::new();
     environment.run(&["init"]).succeeded();
     add_project(&environment);
     environment
 }
 
-fn total(environment: &TestEnvironment) -> u64 {
+fn count_rules(environment: &TestEnvironment) -> u64 {
     let run = environment.run(&["invariant", "list", "-f", "json"]);
     let json = run.succeeded().json();
     json["data"]["summary"]["total"].as_u64().unwrap()
 }
 
 #[test]
-fn wrong_rules_are_refused_and_nothing_is_kept() {
-    let environment = furnished();
+fn invalid_rules_are_refused_and_not_stored() {
+    let environment = environment_with_project();
     let long = "x".repeat(4097);
     let plan = "01JZZZZZZZ0000000000ABCDEF";
     for (arguments, code, part) in [
@@ -54,14 +54,14 @@ fn wrong_rules_are_refused_and_nothing_is_kept() {
         ),
     ] {
         let run = environment.run(&[&["invariant"], arguments].concat());
-        refused(&run, code, &[part]);
+        assert_refused(&run, code, &[part]);
     }
-    assert_eq!(total(&environment), 0);
+    assert_eq!(count_rules(&environment), 0);
 }
 
 #[test]
-fn wrong_questions_about_rules_are_refused() {
-    let environment = furnished();
+fn invalid_rule_queries_are_refused() {
+    let environment = environment_with_project();
     let plan = "01JZZZZZZZ0000000000ABCDEF";
     for (arguments, code, part) in [
         (&["list", "--project", "none"][..], 3, "no project"),
@@ -89,13 +89,13 @@ fn wrong_questions_about_rules_are_refused() {
         (&["remove", "ABCDEF"], 3, "no invariant"),
     ] {
         let run = environment.run(&[&["invariant"], arguments].concat());
-        refused(&run, code, &[part]);
+        assert_refused(&run, code, &[part]);
     }
 }
 
 #[test]
-fn a_rule_is_said_once_in_its_scope_and_removed_by_a_part_of_its_id() {
-    let environment = furnished();
+fn a_rule_is_unique_in_its_scope_and_removable_by_id_prefix() {
+    let environment = environment_with_project();
     let add = |arguments: &[&str]| {
         let run = environment.run(&[&["invariant", "add", "-f", "json"], arguments].concat());
         run.succeeded().json()["data"]["invariants"][0].clone()
@@ -105,27 +105,27 @@ fn a_rule_is_said_once_in_its_scope_and_removed_by_a_part_of_its_id() {
     assert_eq!(run.code, Some(4));
     assert_eq!(run.json()["data"]["invariant_id"], first["id"]);
     let second = add(&["-p", "local/shop", "Never push"]);
-    assert_eq!(total(&environment), 2);
+    assert_eq!(count_rules(&environment), 2);
     // Made within the same moment, they may begin with the same characters.
     let run = environment.run(&["invariant", "remove", "0"]);
-    refused(&run, 2, &["at least 4"]);
+    assert_refused(&run, 2, &["at least 4"]);
     for rule in [second, first] {
         let id = rule["id"].as_str().unwrap();
         let short = id[18..].to_lowercase();
         let run = environment.run(&["invariant", "remove", &short, "-f", "json"]);
         assert_eq!(run.succeeded().json()["data"]["id"], rule["id"]);
-        refused(
+        assert_refused(
             &environment.run(&["invariant", "remove", id]),
             3,
             &["no invariant"],
         );
     }
-    assert_eq!(total(&environment), 0);
+    assert_eq!(count_rules(&environment), 0);
 }
 
 #[test]
-fn a_rule_cannot_steer_the_terminal() {
-    let environment = furnished();
+fn rules_cannot_emit_terminal_escapes() {
+    let environment = environment_with_project();
     let hostile = "a\x1b[2J\x07b\u{202e}c\nd";
     let run = environment.run(&["invariant", "add", hostile]).succeeded();
     assert!(!run.stdout.contains('\x1b'), "{run:?}");
@@ -144,8 +144,8 @@ fn a_rule_cannot_steer_the_terminal() {
 }
 
 #[test]
-fn people_see_the_newest_hundred_and_programs_all() {
-    let environment = furnished();
+fn terminals_show_one_hundred_rules_and_json_all() {
+    let environment = environment_with_project();
     let actions: Vec<String> = (0..120).map(|n| format!("--action=a{n}")).collect();
     let actions = actions.iter().map(String::as_str);
     let add: Vec<&str> = ["invariant", "add", "x"]

@@ -1,6 +1,6 @@
 //! The program seen from outside: real processes in an environment of their own.
 //!
-//! `cases` is the table of commands whose output is pinned by snapshots; `tree` walks the command
+//! `cases` is the table of commands whose output is pinned by snapshots; `command_tree` walks the command
 //! tree and fails for a command that is missing there, has no help, or no example that parses.
 //! To accept changed snapshots: `INSTA_UPDATE=always cargo test -p cleveragents-cli`, then read
 //! the difference.
@@ -15,31 +15,31 @@ mod bad_definitions;
 mod bad_input;
 mod bad_storage;
 mod cases;
-mod data;
+mod command_tree;
+mod concurrent_commands;
+mod concurrent_errors;
+mod data_directory;
+mod decision_fixture;
 mod decisions;
 mod demo;
 mod environment;
-mod executed;
+mod executed_plan;
+mod handbook;
 mod invariants;
-mod machine;
 mod model_actors;
 mod models;
-mod places;
 mod plan_commands;
-mod plans;
+mod plan_fixture;
 mod postgres;
 mod projects;
 mod rejections;
+mod resource_paths;
 mod restore;
 mod results;
 mod sandboxes;
-mod seed_errors;
-mod seeds;
 mod settings;
-mod story;
+mod snapshot_filters;
 mod streams;
 mod terminal;
 mod tools;
-mod tree;
-mod usage;
 mod validations;

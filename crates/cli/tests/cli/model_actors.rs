@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::bad_definitions::refused;
+use crate::bad_definitions::assert_refused;
 use crate::cases::LLM;
 use crate::environment::TestEnvironment;
 
-fn total(environment: &TestEnvironment) -> u64 {
+fn count_custom_actors(environment: &TestEnvironment) -> u64 {
     let run = environment.run(&["actor", "list", "-f", "json"]);
     let json = run.succeeded().json();
     json["data"]["summary"]["custom"].as_u64().unwrap()
 }
 
 /// Texts that are no actor because of their model, and what is said of each.
-fn wrong_models() -> Vec<(String, Vec<&'static str>)> {
+fn invalid_models() -> Vec<(String, Vec<&'static str>)> {
     let with = |from: &str, to: &str| LLM.replace(from, to);
     vec![
         (
@@ -64,7 +64,7 @@ fn wrong_models() -> Vec<(String, Vec<&'static str>)> {
 }
 
 /// The same because of what it may use and is told.
-fn wrong_means() -> Vec<(String, Vec<&'static str>)> {
+fn invalid_tools_and_prompts() -> Vec<(String, Vec<&'static str>)> {
     let with = |from: &str, to: &str| LLM.replace(from, to);
     let speaks = "name: a\ntype: tool\ndescription: x\nsteps: [{tool: builtin/ask-user}]\n";
     vec![
@@ -107,21 +107,24 @@ fn wrong_means() -> Vec<(String, Vec<&'static str>)> {
 }
 
 #[test]
-fn a_wrong_actor_with_a_model_is_refused_with_its_place() {
+fn an_invalid_llm_actor_is_refused_with_its_position() {
     let environment = TestEnvironment::new();
-    for (text, parts) in wrong_models().into_iter().chain(wrong_means()) {
+    for (text, parts) in invalid_models()
+        .into_iter()
+        .chain(invalid_tools_and_prompts())
+    {
         environment.write("work/bad.yaml", &text);
         for command in ["validate", "add"] {
             let run = environment.run(&["actor", command, "--config", "bad.yaml"]);
-            refused(&run, 2, &parts);
+            assert_refused(&run, 2, &parts);
         }
     }
     assert!(!environment.path(".cleveragents").exists());
-    assert_eq!(total(&environment), 0);
+    assert_eq!(count_custom_actors(&environment), 0);
 }
 
 #[test]
-fn an_actor_with_a_model_is_shown_as_it_was_written() {
+fn an_llm_actor_is_shown_as_it_was_written() {
     let environment = TestEnvironment::new();
     environment.write("work/llm.yaml", LLM);
     let add = ["actor", "add", "--config", "llm.yaml", "-f", "json"];
@@ -144,14 +147,14 @@ fn an_actor_with_a_model_is_shown_as_it_was_written() {
     assert!(prompt.starts_with("Make the smallest"), "{prompt}");
     let list = ["actor", "list", "--type", "llm", "-f", "json"];
     let listed = environment.run(&list).succeeded().json()["data"]["actors"].take();
-    let told: Vec<[&Value; 3]> = listed
+    let models_shown: Vec<[&Value; 3]> = listed
         .as_array()
         .unwrap()
         .iter()
         .map(|actor| [&actor["name"], &actor["provider"], &actor["built_in"]])
         .collect();
     assert_eq!(
-        json!(told),
+        json!(models_shown),
         json!([
             ["builtin/coder", null, true],
             ["local/coder", "openai", false]
@@ -160,7 +163,7 @@ fn an_actor_with_a_model_is_shown_as_it_was_written() {
 }
 
 #[test]
-fn a_script_is_seen_from_the_actors_file_and_must_be_there() {
+fn a_script_path_is_relative_to_the_actor_file() {
     let environment = TestEnvironment::new();
     let text = LLM
         .replace("provider: openai", "provider: scripted")
@@ -169,7 +172,7 @@ fn a_script_is_seen_from_the_actors_file_and_must_be_there() {
     let path = "actors/player.yaml";
     for command in ["validate", "add"] {
         let run = environment.run(&["actor", command, "--config", path]);
-        refused(
+        assert_refused(
             &run,
             2,
             &["the script of the model cannot be read", "turns.yaml"],
@@ -177,8 +180,8 @@ fn a_script_is_seen_from_the_actors_file_and_must_be_there() {
     }
     environment.write("work/turns.yaml/in-a-folder", "");
     let run = environment.run(&["actor", "add", "--config", path]);
-    refused(&run, 2, &["it is no file"]);
-    assert_eq!(total(&environment), 0);
+    assert_refused(&run, 2, &["it is no file"]);
+    assert_eq!(count_custom_actors(&environment), 0);
     let good = text.replace("../turns.yaml", "../script.yaml");
     environment.write("work/actors/player.yaml", &good);
     environment.write("work/script.yaml", "turns: []\n");

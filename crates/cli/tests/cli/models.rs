@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::data::check;
+use crate::data_directory::check;
 use crate::environment::TestEnvironment;
 
 fn model_keys(environment: &TestEnvironment, code: i32) -> Value {
@@ -12,15 +12,15 @@ fn model_keys(environment: &TestEnvironment, code: i32) -> Value {
     check(&run.json()["data"], "model_keys")
 }
 
-fn environment() -> TestEnvironment {
+fn new_environment() -> TestEnvironment {
     let mut environment = TestEnvironment::new();
     environment.set_variable("PATH", crate::environment::host_path());
     environment
 }
 
 #[test]
-fn providers_of_the_file_are_told_with_where_their_keys_come_from() {
-    let mut environment = environment();
+fn providers_are_listed_with_the_source_of_their_keys() {
+    let mut environment = new_environment();
     environment.set_variable("WORKSTATION_KEY", "hunter2-hunter2");
     environment.write(
         ".cleveragents/models.yaml",
@@ -32,8 +32,8 @@ fn providers_of_the_file_are_told_with_where_their_keys_come_from() {
 }
 
 #[test]
-fn a_preferred_model_that_nobody_has_is_a_warning() {
-    let mut environment = environment();
+fn an_unavailable_default_model_is_a_warning() {
+    let mut environment = new_environment();
     environment.set_variable("CLEVERAGENTS_MODEL_DEFAULT", "openai/gpt-5");
     let found = model_keys(&environment, 0);
     assert_eq!(found["status"], "warning");
@@ -49,8 +49,8 @@ fn a_preferred_model_that_nobody_has_is_a_warning() {
 }
 
 #[test]
-fn what_is_wrong_is_an_error_with_its_place() {
-    let mut environment = environment();
+fn an_invalid_models_file_is_reported_with_its_position() {
+    let mut environment = new_environment();
     environment.write(
         ".cleveragents/models.yaml",
         "providers:\n  - {name: x, api_key: hunter2}\n",

@@ -2,26 +2,26 @@
 
 use std::io::{BufRead, BufReader};
 
-use cleveragents_domain::Waiting;
+use cleveragents_domain::WaitReason;
 use serde_json::Value;
 
-use crate::environment::{Run, TestEnvironment, host_path};
-use crate::places::repository;
-use crate::plans::{make_action, make_plan};
-use crate::story;
+use crate::decision_fixture;
+use crate::environment::{CliRun, TestEnvironment, host_path};
+use crate::plan_fixture::{create_plan, register_action};
+use crate::resource_paths::create_repository;
 
-fn shop() -> TestEnvironment {
+fn shop_environment() -> TestEnvironment {
     let environment = TestEnvironment::new();
-    make_action(&environment);
+    register_action(&environment);
     environment.run(&["project", "create", "shop"]).succeeded();
     environment
 }
 
 /// Arguments, the exit code, and words of the answer.
-type Wrong<'a> = (&'a [&'a str], i32, &'a [&'a str]);
+type InvalidUseCase<'a> = (&'a [&'a str], i32, &'a [&'a str]);
 
 #[track_caller]
-fn refused(run: &Run, code: i32, words: &[&str]) {
+fn assert_refused(run: &CliRun, code: i32, words: &[&str]) {
     assert_eq!(run.code, Some(code), "{run:?}");
     assert_eq!(run.stdout, "", "{run:?}");
     for word in words {
@@ -31,11 +31,11 @@ fn refused(run: &Run, code: i32, words: &[&str]) {
 }
 
 #[test]
-fn a_use_that_makes_no_sense_is_refused_and_makes_nothing() {
-    let environment = shop();
+fn an_invalid_use_creates_no_plan() {
+    let environment = shop_environment();
     let long = "x".repeat(70_000);
     let long_argument = format!("level={long}");
-    let wrong: &[Wrong<'_>] = &[
+    let wrong: &[InvalidUseCase<'_>] = &[
         (&["lint", "shop", "--arg", "depth"], 2, &["NAME=VALUE"]),
         (&["lint", "shop", "--arg", "depth=deep"], 2, &["an integer"]),
         (
@@ -69,7 +69,7 @@ fn a_use_that_makes_no_sense_is_refused_and_makes_nothing() {
     ];
     for (arguments, code, words) in wrong {
         let run = environment.run(&[&["plan", "use"], *arguments].concat());
-        refused(&run, *code, words);
+        assert_refused(&run, *code, words);
     }
     let listed = environment.run(&["plan", "list", "--format", "json"]);
     assert_eq!(listed.succeeded().json()["data"]["summary"]["total"], 0);
@@ -77,7 +77,7 @@ fn a_use_that_makes_no_sense_is_refused_and_makes_nothing() {
 
 #[test]
 fn a_missing_argument_is_asked_for_by_name() {
-    let environment = shop();
+    let environment = shop_environment();
     environment.write(
         "work/strict.yaml",
         "name: strict\ndescription: d\nstrategy_actor: builtin/direct\n\
@@ -87,14 +87,14 @@ fn a_missing_argument_is_asked_for_by_name() {
     let create = ["action", "create", "--config", "strict.yaml"];
     environment.run(&create).succeeded();
     let run = environment.run(&["plan", "use", "strict", "shop"]);
-    refused(&run, 2, &["`who` is required"]);
+    assert_refused(&run, 2, &["`who` is required"]);
 }
 
 #[test]
-fn plans_that_are_misnamed_are_refused_by_every_verb() {
-    let environment = shop();
-    make_plan(&environment, "shop");
-    make_plan(&environment, "shop");
+fn every_verb_refuses_an_unknown_plan() {
+    let environment = shop_environment();
+    create_plan(&environment, "shop");
+    create_plan(&environment, "shop");
     let verbs: &[&[&str]] = &[
         &["status"],
         &["cancel"],
@@ -108,12 +108,12 @@ fn plans_that_are_misnamed_are_refused_by_every_verb() {
     ];
     for verb in verbs {
         let ask = |plan: &str| environment.run(&[&["plan"], *verb, &[plan]].concat());
-        refused(&ask("zzzzzzzz"), 3, &["there is no plan"]);
+        assert_refused(&ask("zzzzzzzz"), 3, &["there is no plan"]);
         // All ids of one day begin alike.
-        refused(&ask("01M"), 2, &["at least 4"]);
-        refused(&ask("uuuu"), 2, &["Crockford"]);
-        refused(&ask("../../x"), 2, &[]);
-        refused(&ask(&"0".repeat(27)), 2, &["27"]);
+        assert_refused(&ask("01M"), 2, &["at least 4"]);
+        assert_refused(&ask("uuuu"), 2, &["Crockford"]);
+        assert_refused(&ask("../../x"), 2, &[]);
+        assert_refused(&ask(&"0".repeat(27)), 2, &["27"]);
     }
     let prefix = environment.run(&["plan", "list", "--format", "json"]);
     let prefix = prefix.json()["data"]["plans"][0]["id"].clone();
@@ -125,9 +125,9 @@ fn plans_that_are_misnamed_are_refused_by_every_verb() {
 }
 
 #[test]
-fn lists_refuse_filters_that_mean_nothing() {
-    let environment = shop();
-    let wrong: &[Wrong<'_>] = &[
+fn lists_refuse_invalid_filters() {
+    let environment = shop_environment();
+    let wrong: &[InvalidUseCase<'_>] = &[
         (&["--phase", "plan"], 2, &["strategize"]),
         (&["--state", "done"], 2, &["complete"]),
         (&["--limit", "0"], 2, &[]),
@@ -140,21 +140,21 @@ fn lists_refuse_filters_that_mean_nothing() {
     ];
     for (arguments, code, words) in wrong {
         let run = environment.run(&[&["plan", "list"], *arguments].concat());
-        refused(&run, *code, words);
+        assert_refused(&run, *code, words);
     }
 }
 
 #[test]
-fn guidance_has_a_text_of_bounded_length() {
-    let environment = shop();
-    let plan = make_plan(&environment, "shop");
+fn guidance_has_a_bounded_length() {
+    let environment = shop_environment();
+    let plan = create_plan(&environment, "shop");
     let long = "x".repeat(70_000);
-    refused(
+    assert_refused(
         &environment.run(&["plan", "prompt", &plan, " "]),
         2,
         &["empty"],
     );
-    refused(
+    assert_refused(
         &environment.run(&["plan", "prompt", &plan, &long]),
         2,
         &["65536"],
@@ -166,17 +166,17 @@ fn guidance_has_a_text_of_bounded_length() {
 #[test]
 fn a_prompt_answers_a_plan_that_waits_for_one() {
     let environment = TestEnvironment::new();
-    story::tell_waiting(&environment, Waiting::Answer { decision: None });
+    decision_fixture::create_waiting(&environment, WaitReason::Answer { decision: None });
     let status = environment.run(&["plan", "status", "00002001"]).succeeded();
     assert!(status.stderr.contains("agents plan prompt"), "{status:?}");
-    let told = environment.run(&["plan", "prompt", "00002001", "yes", "--format", "json"]);
-    assert_eq!(told.succeeded().json()["data"]["waiting"], Value::Null);
+    let prompted = environment.run(&["plan", "prompt", "00002001", "yes", "--format", "json"]);
+    assert_eq!(prompted.succeeded().json()["data"]["waiting"], Value::Null);
     let tree = environment.run(&["plan", "tree", "00002001"]).succeeded();
     assert!(tree.stdout.contains("user_intervention"), "{tree:?}");
 }
 
 /// Every line of `--events` is JSON, numbered without gaps; the last is the envelope.
-fn events(run: &Run) -> (Vec<Value>, Value) {
+fn split_events(run: &CliRun) -> (Vec<Value>, Value) {
     let mut lines: Vec<Value> = run
         .stdout
         .lines()
@@ -188,15 +188,15 @@ fn events(run: &Run) -> (Vec<Value>, Value) {
 
 #[test]
 fn events_are_lines_without_gaps_and_the_envelope_comes_last() {
-    let environment = shop();
-    let plan = make_plan(&environment, "shop");
+    let environment = shop_environment();
+    let plan = create_plan(&environment, "shop");
     environment
         .run(&["plan", "prompt", &plan, "hurry"])
         .succeeded();
     let all = environment
         .run(&["plan", "log", &plan, "--events"])
         .succeeded();
-    let (lines, envelope) = events(&all);
+    let (lines, envelope) = split_events(&all);
     let numbers: Vec<i64> = lines
         .iter()
         .map(|it| it["plan_seq"].as_i64().unwrap())
@@ -214,19 +214,19 @@ fn events_are_lines_without_gaps_and_the_envelope_comes_last() {
     );
 
     let rest = ["plan", "log", &plan, "--events", "--from-seq", "3"];
-    let (rest, _) = events(&environment.run(&rest).succeeded());
+    let (rest, _) = split_events(&environment.run(&rest).succeeded());
     assert_eq!(rest, lines[2..]);
 
     let none = environment.run(&["plan", "log", "zzzzzzzz", "--events"]);
     assert_eq!(none.code, Some(3));
-    let (lines, envelope) = events(&none);
+    let (lines, envelope) = split_events(&none);
     assert_eq!((lines.len(), envelope["exit_code"].clone()), (0, 3.into()));
 }
 
 #[test]
-fn who_follows_sees_what_happens_until_the_plan_is_finished() {
-    let environment = shop();
-    let plan = make_plan(&environment, "shop");
+fn follow_shows_events_until_the_plan_ends() {
+    let environment = shop_environment();
+    let plan = create_plan(&environment, "shop");
     let mut follower = environment.start(&["plan", "log", &plan, "--follow", "--events"]);
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
     let mut next = || -> Value {
@@ -250,9 +250,9 @@ fn who_follows_sees_what_happens_until_the_plan_is_finished() {
 }
 
 #[test]
-fn who_stops_reading_stops_the_follower() {
-    let environment = shop();
-    let plan = make_plan(&environment, "shop");
+fn a_closed_pipe_stops_following() {
+    let environment = shop_environment();
+    let plan = create_plan(&environment, "shop");
     let script = format!("\"$AGENTS\" plan log {plan} --follow | head -1");
     let run = environment.shell(&[], &script);
     assert_eq!(run.code, Some(0), "{run:?}");
@@ -260,8 +260,8 @@ fn who_stops_reading_stops_the_follower() {
 }
 
 #[test]
-fn the_same_key_is_the_same_plan_and_another_request_is_refused() {
-    let environment = shop();
+fn an_idempotency_key_identifies_one_request() {
+    let environment = shop_environment();
     let keyed = [
         "plan",
         "use",
@@ -293,8 +293,8 @@ fn the_same_key_is_the_same_plan_and_another_request_is_refused() {
 
 #[test]
 fn a_journal_that_was_altered_does_not_verify() {
-    let environment = shop();
-    let plan = make_plan(&environment, "shop");
+    let environment = shop_environment();
+    let plan = create_plan(&environment, "shop");
     environment
         .sql("UPDATE events SET actor = 'mallory' WHERE stream_seq = 2 AND stream <> 'system'");
     let run = environment.run(&["plan", "verify", &plan, "--format", "json"]);
@@ -303,10 +303,10 @@ fn a_journal_that_was_altered_does_not_verify() {
 }
 
 #[test]
-fn files_that_nobody_committed_are_named_unless_they_come_along() {
+fn uncommitted_files_are_named_unless_included() {
     let mut environment = TestEnvironment::new();
-    make_action(&environment);
-    repository(&environment, "work/shop");
+    register_action(&environment);
+    create_repository(&environment, "work/shop");
     let create = ["project", "create", "shop", "--path", "shop"];
     environment.run(&create).succeeded();
     environment.write("work/shop/new file.txt", "1");

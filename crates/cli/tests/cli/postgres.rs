@@ -1,14 +1,14 @@
 //! The same commands on PostgreSQL: a real server, a schema of each test's own.
 
-use crate::data::{check, json};
-use crate::environment::{Run, TestEnvironment, host_path, postgres_url};
+use crate::data_directory::{check, json_data};
+use crate::environment::{CliRun, TestEnvironment, host_path, postgres_url};
 
 /// A schema of its own in the tests' database; gone with this value.
-pub(crate) struct Schema {
+pub(crate) struct TestSchema {
     name: String,
 }
 
-impl Schema {
+impl TestSchema {
     pub(crate) fn new(environment: &TestEnvironment, name: &str) -> Self {
         let name = format!("cli_{name}_{}", std::process::id());
         psql(environment, &format!("CREATE SCHEMA {name}"));
@@ -38,7 +38,7 @@ pub(crate) fn psql(environment: &TestEnvironment, sql: &str) -> String {
     let mut command = environment.other_program("psql", &words);
     let output = command.env("PATH", host_path()).output();
     let output = output.unwrap_or_else(|error| panic!("psql is needed here: {error}"));
-    Run::of(output).succeeded().stdout
+    CliRun::from_output(output).succeeded().stdout
 }
 
 #[test]
@@ -46,12 +46,12 @@ fn data_moves_from_sqlite_to_postgresql_and_back() {
     let mut environment = TestEnvironment::new();
     environment.run(&["init"]).succeeded();
     environment.run(&["backup"]).succeeded();
-    let first = json(&environment, &["backup", "sqlite.tar"]);
-    let schema = Schema::new(&environment, "move");
+    let first = json_data(&environment, &["backup", "sqlite.tar"]);
+    let schema = TestSchema::new(&environment, "move");
     environment.set_variable("CLEVERAGENTS_DATABASE_URL", schema.url());
-    let restored = json(&environment, &["restore", "sqlite.tar"]);
+    let restored = json_data(&environment, &["restore", "sqlite.tar"]);
     assert_eq!(restored["contents"], first["contents"]);
-    let there = json(&environment, &["info"]);
+    let there = json_data(&environment, &["info"]);
     assert_eq!(there["database"]["engine"], "postgresql");
     assert_eq!(there["statistics"]["events"], 3);
     let health = environment.run(&["diagnostics", "-f", "json"]).json()["data"].clone();
@@ -59,27 +59,27 @@ fn data_moves_from_sqlite_to_postgresql_and_back() {
     assert_eq!(check(&health, "journal")["status"], "ok");
     let full = environment.run(&["restore", "sqlite.tar"]);
     assert_eq!(full.code, Some(4), "{full:?}");
-    let second = json(&environment, &["backup", "postgresql.tar"]);
+    let second = json_data(&environment, &["backup", "postgresql.tar"]);
     assert_eq!(second["contents"]["events"], 3);
 
     environment.remove_variable("CLEVERAGENTS_DATABASE_URL");
     let back = ["restore", "postgresql.tar", "--data-dir", "back"];
-    let restored = json(&environment, &back);
+    let restored = json_data(&environment, &back);
     assert_eq!(restored["contents"], second["contents"]);
-    let back = json(&environment, &["info", "--data-dir", "back"]);
+    let back = json_data(&environment, &["info", "--data-dir", "back"]);
     assert_eq!(back["database"]["engine"], "sqlite");
     assert_eq!(back["statistics"]["events"], 4);
     schema.drop(&environment);
 }
 
 #[test]
-fn ten_at_once_initialise_postgresql_once() {
+fn ten_concurrent_inits_initialise_postgresql_once() {
     let mut environment = TestEnvironment::new();
-    let schema = Schema::new(&environment, "init");
+    let schema = TestSchema::new(&environment, "init");
     environment.set_variable("CLEVERAGENTS_DATABASE_URL", schema.url());
     let children: Vec<_> = (0..10).map(|_| environment.start(&["init"])).collect();
     for child in children {
-        Run::of(child.wait_with_output().unwrap()).succeeded();
+        CliRun::from_output(child.wait_with_output().unwrap()).succeeded();
     }
     let sql = format!("SELECT kind FROM {}.events", schema.name);
     assert_eq!(psql(&environment, &sql), "store_initialised\n");
@@ -89,7 +89,7 @@ fn ten_at_once_initialise_postgresql_once() {
 #[test]
 fn the_password_is_shown_by_no_command() {
     let mut environment = TestEnvironment::new();
-    let schema = Schema::new(&environment, "secret");
+    let schema = TestSchema::new(&environment, "secret");
     environment.set_variable("CLEVERAGENTS_DATABASE_URL", schema.url());
     let url = postgres_url();
     let password = url.split(['@', ':']).nth(2).unwrap().to_owned();

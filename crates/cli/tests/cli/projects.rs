@@ -2,25 +2,25 @@
 
 use serde_json::json as value;
 
-use crate::bad_input::refused;
-use crate::data::json;
+use crate::bad_input::assert_refused;
+use crate::data_directory::json_data;
 use crate::environment::TestEnvironment;
-use crate::places::{folder, repository};
-use crate::plans::make_plan;
+use crate::plan_fixture::create_plan;
+use crate::resource_paths::{create_folder, create_repository};
 
 /// Arguments, the exit code, and words of the answer; none where the parser of arguments answers.
-type Wrong<'a> = (&'a [&'a str], i32, &'a [&'a str]);
+type InvalidProjectCase<'a> = (&'a [&'a str], i32, &'a [&'a str]);
 
 /// Each is refused, and nothing is created.
-fn all_refused(wrong: &[Wrong<'_>]) {
+fn assert_all_refused(wrong: &[InvalidProjectCase<'_>]) {
     for (arguments, code, parts) in wrong {
         let environment = TestEnvironment::new();
         let run = environment.run(arguments);
         match parts.is_empty() {
             true => assert_eq!(run.code, Some(*code), "{run:?}"),
-            false => refused(&run, *code, parts),
+            false => assert_refused(&run, *code, parts),
         }
-        let projects = json(&environment, &["project", "list"]);
+        let projects = json_data(&environment, &["project", "list"]);
         assert_eq!(projects["summary"]["total"], 0, "{arguments:?}");
     }
 }
@@ -30,7 +30,7 @@ fn wrong_names_are_refused() {
     let long = "n".repeat(101);
     let huge = "n".repeat(100 * 1024);
     let profile = ["project", "create", "x", "--automation-profile"];
-    all_refused(&[
+    assert_all_refused(&[
         (&["project", "create", ".."], 2, &["`.` is not allowed"]),
         (&["project", "create", "../x"], 2, &["namespace"]),
         (&["project", "create", "a\u{1b}b"], 2, &["is not allowed"]),
@@ -66,11 +66,11 @@ fn wrong_names_are_refused() {
 }
 
 #[test]
-fn wrong_texts_and_filters_are_refused() {
+fn invalid_texts_and_filters_are_refused() {
     let text = "x".repeat(5000);
     let rule = ["project", "create", "x", "--invariant"];
     let description = ["project", "create", "x", "--description"];
-    all_refused(&[
+    assert_all_refused(&[
         (&[&rule[..], &[" "]].concat(), 2, &["needs a text"]),
         (&[&rule[..], &[&text]].concat(), 2, &["4096 bytes"]),
         (&[&description[..], &[&text]].concat(), 2, &["4096 bytes"]),
@@ -84,8 +84,8 @@ fn wrong_texts_and_filters_are_refused() {
 }
 
 #[test]
-fn what_is_not_there_is_not_found() {
-    all_refused(&[
+fn a_missing_project_is_not_found() {
+    assert_all_refused(&[
         (&["project", "show", "x"], 3, &["agents project list"]),
         (&["project", "delete", "x"], 3, &["no project `local/x`"]),
         (&["project", "delete", "x", "--force"], 3, &["no project"]),
@@ -103,29 +103,29 @@ fn what_is_not_there_is_not_found() {
     environment.run(&["project", "create", "x"]).succeeded();
     for verb in ["link-resource", "unlink-resource"] {
         let run = environment.run(&["project", verb, "x", "y"]);
-        refused(&run, 3, &["no resource `local/y`"]);
+        assert_refused(&run, 3, &["no resource `local/y`"]);
     }
 }
 
 #[test]
 fn a_project_is_created_whole_or_not_at_all() {
     let environment = TestEnvironment::new();
-    repository(&environment, "work/shop");
+    create_repository(&environment, "work/shop");
     environment.run(&["project", "create", "shop"]).succeeded();
     let again = ["project", "create", "shop", "--path", "shop"];
     let run = environment.run(&again);
-    refused(
+    assert_refused(
         &run,
         4,
         &["`local/shop` is taken", "agents project show local/shop"],
     );
-    let found = json(&environment, &["resource", "list"]);
+    let found = json_data(&environment, &["resource", "list"]);
     assert_eq!(found["summary"]["total"], 0);
     // A path that is named twice is one resource.
     let twice = [
         "project", "create", "bank", "--path", "shop", "--path", "./shop",
     ];
-    let created = json(&environment, &twice);
+    let created = json_data(&environment, &twice);
     assert_eq!(created["resources"].as_array().unwrap().len(), 1);
     assert_eq!(created["resources"][0]["reused"], false);
 }
@@ -134,13 +134,13 @@ fn a_project_is_created_whole_or_not_at_all() {
 fn directories_of_one_name_are_numbered_in_their_order() {
     let environment = TestEnvironment::new();
     for path in ["work/b/shop", "work/a/shop", "work/c/my shop"] {
-        folder(&environment, path);
+        create_folder(&environment, path);
     }
     let create = [
         "project", "create", "all", "--path", "b/shop", "--path", "a/shop",
     ];
     let create = [&create[..], &["--path", "c/my shop"]].concat();
-    let created = json(&environment, &create);
+    let created = json_data(&environment, &create);
     let names = created["resources"].as_array().unwrap().iter();
     let names: Vec<_> = names.map(|one| one["name"].clone()).collect();
     assert_eq!(
@@ -154,12 +154,12 @@ fn directories_of_one_name_are_numbered_in_their_order() {
 }
 
 #[test]
-fn plans_that_are_not_finished_are_in_the_way() {
+fn unfinished_plans_block_deletion() {
     let environment = TestEnvironment::new();
-    folder(&environment, "work/shop");
+    create_folder(&environment, "work/shop");
     let create = ["project", "create", "shop", "--path", "shop"];
     environment.run(&create).succeeded();
-    let id = make_plan(&environment, "local/shop");
+    let id = create_plan(&environment, "local/shop");
     let run = environment.run(&["project", "delete", "shop", "--yes", "-f", "json"]);
     assert_eq!(run.code, Some(4), "{run:?}");
     let data = run.json()["data"].clone();
@@ -167,13 +167,13 @@ fn plans_that_are_not_finished_are_in_the_way() {
     assert_eq!(data["delete_blocked"], blocked);
     let resolution = data["resolution"].as_array().unwrap();
     assert_eq!(resolution[1], "agents project delete local/shop --force");
-    let shown = json(&environment, &["project", "show", "shop"]);
+    let shown = json_data(&environment, &["project", "show", "shop"]);
     assert_eq!(
         shown["plans"],
         value!({"total": 1, "by_state": {"queued": 1}})
     );
 
-    let deleted = json(&environment, &["project", "delete", "shop", "--force"]);
+    let deleted = json_data(&environment, &["project", "delete", "shop", "--force"]);
     let wanted = value!({
         "project": "local/shop",
         "resources_unlinked": ["local/shop"],
@@ -181,18 +181,18 @@ fn plans_that_are_not_finished_are_in_the_way() {
     });
     assert_eq!(deleted["deletion_summary"], wanted);
     let run = environment.run(&["project", "show", "shop"]);
-    refused(&run, 3, &["no project `local/shop`"]);
-    json(&environment, &["resource", "remove", "local/shop"]);
+    assert_refused(&run, 3, &["no project `local/shop`"]);
+    json_data(&environment, &["resource", "remove", "local/shop"]);
     // The name is free, and what was cancelled stays so.
     environment.run(&create).succeeded();
-    let shown = json(&environment, &["project", "show", "shop"]);
+    let shown = json_data(&environment, &["project", "show", "shop"]);
     assert_eq!(shown["plans"]["by_state"], value!({"cancelled": 1}));
 }
 
 #[test]
-fn a_link_made_twice_is_one() {
+fn linking_twice_creates_one_link() {
     let environment = TestEnvironment::new();
-    folder(&environment, "work/docs");
+    create_folder(&environment, "work/docs");
     environment.run(&["project", "create", "shop"]).succeeded();
     let add = ["resource", "add", "fs-directory", "docs", "--path", "docs"];
     environment.run(&add).succeeded();
@@ -202,7 +202,7 @@ fn a_link_made_twice_is_one() {
         ("unlink-resource", true),
         ("unlink-resource", false),
     ] {
-        let answer = json(&environment, &["project", verb, "shop", "docs"]);
+        let answer = json_data(&environment, &["project", verb, "shop", "docs"]);
         assert_eq!(answer["changed"], changed, "{verb}");
     }
 }

@@ -3,12 +3,19 @@
 use serde_json::Value;
 
 use crate::environment::TestEnvironment;
-use crate::executed::{execute, execute_checked, script, work};
+use crate::executed_plan::{
+    create_checked_plan, create_executed_plan, execute_until_done, run_script,
+};
 
-const WHY: [&str; 2] = ["--why", "nobody asked for it"];
+const REASON: [&str; 2] = ["--why", "nobody asked for it"];
 
 fn reject(environment: &TestEnvironment, plan: &str, part: &str) -> Value {
-    let words = [&["plan", "reject", plan, part], &WHY[..], &["-f", "json"]].concat();
+    let words = [
+        &["plan", "reject", plan, part],
+        &REASON[..],
+        &["-f", "json"],
+    ]
+    .concat();
     environment.run(&words).succeeded().json()
 }
 
@@ -25,9 +32,9 @@ fn patch(environment: &TestEnvironment, plan: &str, file: &str) -> String {
 }
 
 #[test]
-fn rejected_files_are_as_they_were_and_what_is_left_is_applied() {
+fn rejected_files_are_restored_and_the_rest_is_applied() {
     let mut environment = TestEnvironment::new();
-    let plan = execute(&mut environment);
+    let plan = create_executed_plan(&mut environment);
     // One that was edited, one that is new, one that is gone and one that moved.
     for part in ["docs/notes.md", "menu.txt", "kept/new name.txt"] {
         let json = reject(&environment, &plan, part);
@@ -36,28 +43,28 @@ fn rejected_files_are_as_they_were_and_what_is_left_is_applied() {
     }
     assert_eq!(paths(&environment, &plan), ["cart.txt"]);
     let why = environment.run(&["plan", "tree", &plan]).succeeded();
-    assert_eq!(why.stdout.matches(WHY[1]).count(), 3, "{why:?}");
+    assert_eq!(why.stdout.matches(REASON[1]).count(), 3, "{why:?}");
     let log = environment.run(&["plan", "log", &plan]).succeeded();
     assert_eq!(log.stdout.matches("change_rejected").count(), 3, "{log:?}");
     environment.run(&["plan", "verify", &plan]).succeeded();
     environment
         .run(&["plan", "apply", &plan, "--yes"])
         .succeeded();
-    script(
+    run_script(
         &environment,
         "cd shop && test ! -e docs && test ! -e kept && test -e 'old name.txt' && \
          grep -q Caf menu.txt && grep -q 'third line' cart.txt && \
          test \"$(git show --format= --name-only HEAD)\" = cart.txt",
     );
-    let late = environment.run(&[&["plan", "reject", &plan, "cart.txt"], &WHY[..]].concat());
+    let late = environment.run(&[&["plan", "reject", &plan, "cart.txt"], &REASON[..]].concat());
     assert_eq!(late.code, Some(4), "{late:?}");
     assert!(late.stderr.contains("is at apply/applied"), "{late:?}");
 }
 
 #[test]
-fn one_hunk_goes_and_the_other_stays() {
+fn one_hunk_is_rejected_and_the_other_kept() {
     let mut environment = TestEnvironment::new();
-    let plan = execute(&mut environment);
+    let plan = create_executed_plan(&mut environment);
     let json = reject(&environment, &plan, "cart.txt:1");
     assert_eq!(json["data"]["rejected"]["hunk"], 1);
     let left = patch(&environment, &plan, "cart.txt");
@@ -77,9 +84,9 @@ fn one_hunk_goes_and_the_other_stays() {
 }
 
 #[test]
-fn a_rejection_is_undone_by_going_back_to_the_checkpoint_it_names() {
+fn a_rejection_is_undone_by_rollback() {
     let mut environment = TestEnvironment::new();
-    let plan = execute(&mut environment);
+    let plan = create_executed_plan(&mut environment);
     let before = patch(&environment, &plan, "cart.txt");
     let json = reject(&environment, &plan, "cart.txt:2");
     let number = json["data"]["undo"]["number"].to_string();
@@ -87,16 +94,16 @@ fn a_rejection_is_undone_by_going_back_to_the_checkpoint_it_names() {
         .run(&["plan", "rollback", &plan, &number, "--yes"])
         .succeeded();
     assert_eq!(patch(&environment, &plan, "cart.txt"), before);
-    work(&environment, &plan).succeeded();
+    execute_until_done(&environment, &plan).succeeded();
     assert_eq!(patch(&environment, &plan, "cart.txt"), before);
     assert_eq!(paths(&environment, &plan).len(), 4);
     environment.run(&["plan", "verify", &plan]).succeeded();
 }
 
 #[test]
-fn what_is_left_is_validated_again_and_gates() {
+fn the_remaining_changes_are_validated_again() {
     let mut environment = TestEnvironment::new();
-    let plan = execute_checked(&mut environment);
+    let plan = create_checked_plan(&mut environment);
     let json = reject(&environment, &plan, "cart.txt:1");
     assert_eq!(json["data"]["validation"]["required_passed"], 1);
     let json = reject(&environment, &plan, "docs/notes.md");
@@ -104,7 +111,7 @@ fn what_is_left_is_validated_again_and_gates() {
     assert_eq!(json["data"]["validation"]["required_failed"], 1);
     let apply = environment.run(&["plan", "apply", &plan, "--yes"]);
     assert_ne!(apply.code, Some(0), "{apply:?}");
-    script(
+    run_script(
         &environment,
         "git -C shop diff --quiet HEAD && test ! -e shop/docs",
     );
@@ -113,18 +120,18 @@ fn what_is_left_is_validated_again_and_gates() {
 }
 
 #[test]
-fn what_cannot_be_rejected_is_refused() {
+fn an_invalid_rejection_is_refused() {
     let mut environment = TestEnvironment::new();
-    let plan = execute(&mut environment);
+    let plan = create_executed_plan(&mut environment);
     let plan = plan.as_str();
     for (part, more, code, said) in [
-        ("cart.txt:0", &WHY[..], 2, "has no hunk 0"),
-        ("cart.txt:3", &WHY, 2, "it has 2, counted from 1"),
-        ("cart.txt:99999999999", &WHY, 2, "has no hunk"),
-        ("kept/new name.txt:1", &WHY, 2, "it has none"),
-        ("crat.txt", &WHY, 3, "did you mean cart.txt?"),
-        ("docs", &WHY, 3, "is not among"),
-        ("../cart.txt", &WHY, 3, "is not among"),
+        ("cart.txt:0", &REASON[..], 2, "has no hunk 0"),
+        ("cart.txt:3", &REASON, 2, "it has 2, counted from 1"),
+        ("cart.txt:99999999999", &REASON, 2, "has no hunk"),
+        ("kept/new name.txt:1", &REASON, 2, "it has none"),
+        ("crat.txt", &REASON, 3, "did you mean cart.txt?"),
+        ("docs", &REASON, 3, "is not among"),
+        ("../cart.txt", &REASON, 3, "is not among"),
         ("cart.txt", &["--why", "  "], 2, "needs a reason"),
         ("cart.txt", &[], 2, "--why"),
         (
@@ -145,9 +152,9 @@ fn what_cannot_be_rejected_is_refused() {
         assert!(run.stderr.contains(said), "{part} {more:?}: {run:?}");
     }
     assert_eq!(paths(&environment, plan).len(), 4, "nothing was changed");
-    let unknown = environment.run(&[&["plan", "reject", "0000", "x"], &WHY[..]].concat());
+    let unknown = environment.run(&[&["plan", "reject", "0000", "x"], &REASON[..]].concat());
     assert_eq!(unknown.code, Some(3), "{unknown:?}");
     environment.run(&["plan", "cancel", plan]).succeeded();
-    let late = environment.run(&[&["plan", "reject", plan, "cart.txt"], &WHY[..]].concat());
+    let late = environment.run(&[&["plan", "reject", plan, "cart.txt"], &REASON[..]].concat());
     assert_eq!(late.code, Some(4), "{late:?}");
 }

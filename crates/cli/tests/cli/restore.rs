@@ -4,8 +4,8 @@ use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::data::json;
-use crate::environment::{Run, TestEnvironment};
+use crate::data_directory::json_data;
+use crate::environment::{CliRun, TestEnvironment};
 
 fn with_backup() -> TestEnvironment {
     let environment = TestEnvironment::new();
@@ -15,7 +15,7 @@ fn with_backup() -> TestEnvironment {
 }
 
 fn event_count(environment: &TestEnvironment) -> i64 {
-    let info = json(environment, &["info"]);
+    let info = json_data(environment, &["info"]);
     info["statistics"]["events"].as_i64().unwrap()
 }
 
@@ -87,17 +87,17 @@ fn a_failure_names_what_was_saved_before_it() {
 }
 
 #[test]
-fn force_saves_what_was_there() {
+fn force_backs_up_the_existing_data() {
     let environment = with_backup();
     environment.run(&["backup", "second.tar"]).succeeded();
     let refused = environment.run(&["restore", "saved.tar"]);
     assert_eq!(refused.code, Some(4), "{refused:?}");
     assert!(refused.stderr.contains("it holds 3 events"), "{refused:?}");
     assert!(refused.stderr.contains("--force"), "{refused:?}");
-    let restored = json(&environment, &["restore", "saved.tar", "--force"]);
+    let restored = json_data(&environment, &["restore", "saved.tar", "--force"]);
     assert_eq!(event_count(&environment), 2);
     let saved = restored["previous_saved_to"].as_str().unwrap();
-    json(&environment, &["restore", saved, "--force"]);
+    json_data(&environment, &["restore", saved, "--force"]);
     assert_eq!(event_count(&environment), 4);
 }
 
@@ -118,7 +118,7 @@ fn a_damaged_database_is_set_aside_when_replaced() {
         let refused = environment.run(&["restore", "saved.tar"]);
         assert_eq!(refused.code, Some(1), "{about}: {refused:?}");
         assert_eq!(std::fs::read(&file).unwrap(), bytes);
-        let restored = json(&environment, &["restore", "saved.tar", "--force"]);
+        let restored = json_data(&environment, &["restore", "saved.tar", "--force"]);
         let aside = restored["previous_set_aside"].as_str();
         assert_eq!(event_count(&environment), 2);
         assert_eq!(std::fs::read(aside.unwrap()).unwrap(), bytes, "{about}");
@@ -126,43 +126,43 @@ fn a_damaged_database_is_set_aside_when_replaced() {
 }
 
 #[test]
-fn who_is_in_the_way_is_named() {
+fn the_process_that_blocks_a_restore_is_named() {
     let environment = with_backup();
-    let holder = held_open(&environment);
+    let holder = stop_process_with_open_database(&environment);
     let run = environment.run(&["restore", "saved.tar", "--force", "--yes"]);
     let pid = holder.id();
-    signal(&holder, Signal::KILL);
-    Run::of(holder.wait_with_output().unwrap());
+    send_signal(&holder, Signal::KILL);
+    CliRun::from_output(holder.wait_with_output().unwrap());
     assert_eq!(run.code, Some(75), "{run:?}");
     let name = format!("`agents backup` (pid {pid})");
     assert!(run.stderr.contains(&name), "{run:?}");
     // The killed one is out of the way at once.
-    json(&environment, &["restore", "saved.tar", "--force"]);
+    json_data(&environment, &["restore", "saved.tar", "--force"]);
 }
 
 /// A process of ours stopped at a moment when it has the database open.
-fn held_open(environment: &TestEnvironment) -> Child {
+fn stop_process_with_open_database(environment: &TestEnvironment) -> Child {
     for attempt in 0..1000 {
         let file = format!("try-{attempt}.tar");
         let mut child = environment.start(&["backup", &file]);
-        while child.try_wait().unwrap().is_none() && !has_open(&child) {
+        while child.try_wait().unwrap().is_none() && !has_database_open(&child) {
             std::thread::yield_now();
         }
         if child.try_wait().unwrap().is_some() {
             continue;
         }
-        signal(&child, Signal::STOP);
-        if is_stopped(&mut child) && has_open(&child) {
+        send_signal(&child, Signal::STOP);
+        if wait_until_stopped(&mut child) && has_database_open(&child) {
             return child;
         }
-        signal(&child, Signal::KILL);
+        send_signal(&child, Signal::KILL);
         child.wait().unwrap();
     }
     panic!("no process was caught with the database open");
 }
 
 /// Waits for the stop to take effect; false if the process ended first.
-fn is_stopped(child: &mut Child) -> bool {
+fn wait_until_stopped(child: &mut Child) -> bool {
     loop {
         if child.try_wait().unwrap().is_some() {
             return false;
@@ -176,7 +176,7 @@ fn is_stopped(child: &mut Child) -> bool {
 }
 
 /// Whether its write lock, which is opened after the schema's lock is held, is open.
-fn has_open(child: &Child) -> bool {
+fn has_database_open(child: &Child) -> bool {
     let Ok(files) = std::fs::read_dir(format!("/proc/{}/fd", child.id())) else {
         return false;
     };
@@ -185,7 +185,7 @@ fn has_open(child: &Child) -> bool {
     })
 }
 
-fn signal(child: &Child, signal: Signal) {
+fn send_signal(child: &Child, signal: Signal) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     kill_process(pid.unwrap(), signal).unwrap();
 }

@@ -3,12 +3,14 @@
 use std::fs;
 
 use crate::environment::TestEnvironment;
-use crate::executed::{execute, make, script, work};
+use crate::executed_plan::{
+    create_executed_plan, create_plan_with, execute_until_done, run_script,
+};
 
 #[test]
-fn the_patch_is_what_git_apply_takes_byte_for_byte() {
+fn git_apply_accepts_the_patch() {
     let mut environment = TestEnvironment::new();
-    let plan = execute(&mut environment);
+    let plan = create_executed_plan(&mut environment);
     let patch = ["plan", "diff", &plan, "--patch"];
     let output = environment.command(&patch).output().unwrap();
     assert!(output.status.success());
@@ -17,13 +19,13 @@ fn the_patch_is_what_git_apply_takes_byte_for_byte() {
         "bytes that are no text survive"
     );
     environment.write("work/it.patch", &output.stdout);
-    script(
+    run_script(
         &environment,
         "cp -r shop other && cd other && git apply --check ../it.patch && git apply ../it.patch",
     );
     let apply = ["plan", "apply", &plan, "--yes"];
     environment.run(&apply).succeeded();
-    script(&environment, "diff -r --exclude=.git shop other");
+    run_script(&environment, "diff -r --exclude=.git shop other");
     // What is on the terminal's side of a pipe does not matter: a patch alone is a patch.
     let rich = [&patch[..], &["--format", "rich"]].concat();
     assert_eq!(
@@ -48,9 +50,9 @@ fn the_patch_is_what_git_apply_takes_byte_for_byte() {
 }
 
 #[test]
-fn a_rename_stays_one_when_only_it_is_asked_for() {
+fn a_filtered_diff_keeps_a_rename() {
     let mut environment = TestEnvironment::new();
-    let plan = execute(&mut environment);
+    let plan = create_executed_plan(&mut environment);
     for name in [
         "kept/new name.txt",
         "./kept/",
@@ -68,7 +70,7 @@ fn a_rename_stays_one_when_only_it_is_asked_for() {
 }
 
 #[test]
-fn of_several_resources_a_patch_is_of_one() {
+fn a_patch_covers_one_resource() {
     let mut environment = TestEnvironment::new();
     let actor = "\
 name: local/tidy
@@ -86,12 +88,12 @@ execution_actor: local/tidy
 definition_of_done: It is tidy
 ";
     environment.write("work/docs/a.md", "a\n");
-    let plan = make(&mut environment, actor, action);
+    let plan = create_plan_with(&mut environment, actor, action);
     let add = ["resource", "add", "fs-directory", "docs", "--path", "docs"];
     environment.run(&add).succeeded();
     let link = ["project", "link-resource", "shop", "local/docs"];
     environment.run(&link).succeeded();
-    work(&environment, &plan).succeeded();
+    execute_until_done(&environment, &plan).succeeded();
     let run = environment.run(&["plan", "diff", &plan, "--patch"]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
     for name in ["local/shop", "local/docs"] {
@@ -122,9 +124,9 @@ definition_of_done: It is tidy
 }
 
 #[test]
-fn a_sandbox_whose_folder_is_gone_says_where_its_result_is() {
+fn a_sandbox_without_folder_names_its_result() {
     let mut environment = TestEnvironment::new();
-    let plan = execute(&mut environment);
+    let plan = create_executed_plan(&mut environment);
     fs::remove_dir_all(environment.path(".cleveragents/sandboxes")).unwrap();
     for command in ["diff", "artifacts"] {
         let run = environment.run(&["plan", command, &plan]);
@@ -132,7 +134,7 @@ fn a_sandbox_whose_folder_is_gone_says_where_its_result_is() {
         let hint = format!("git -C {} show", environment.path("work/shop").display());
         assert!(run.stderr.contains(&hint), "{run:?}");
     }
-    script(
+    run_script(
         &environment,
         "cd shop && git show --stat $(git for-each-ref --format='%(refname)' refs/cleveragents/plan-*) | grep -q notes.md",
     );
@@ -143,9 +145,9 @@ fn a_sandbox_whose_folder_is_gone_says_where_its_result_is() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused() {
+fn invalid_diff_arguments_are_refused() {
     let mut environment = TestEnvironment::new();
-    let plan = execute(&mut environment);
+    let plan = create_executed_plan(&mut environment);
     let plan = plan.as_str();
     for (arguments, code, said) in [
         (

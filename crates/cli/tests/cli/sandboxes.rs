@@ -6,66 +6,66 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::environment::TestEnvironment;
-use crate::executed::{execute, script, use_action, work};
+use crate::executed_plan::{create_executed_plan, execute_until_done, run_script, use_action};
 
-fn json(environment: &TestEnvironment, arguments: &[&str]) -> Value {
+fn run_json(environment: &TestEnvironment, arguments: &[&str]) -> Value {
     let run = environment.run(&[arguments, &["--format", "json"]].concat());
     run.succeeded().json()["data"].clone()
 }
 
 fn sandbox_of(environment: &TestEnvironment, plan: &str) -> (String, PathBuf) {
-    let found = json(environment, &["sandbox", "list", "--plan", plan]);
+    let found = run_json(environment, &["sandbox", "list", "--plan", plan]);
     let id = found["sandboxes"][0]["id"].as_str().unwrap().to_owned();
     let folder = environment.path(".cleveragents/sandboxes").join(&id);
     (id, folder)
 }
 
-fn references(environment: &TestEnvironment) -> String {
-    script(environment, "git -C shop for-each-ref refs/cleveragents").stdout
+fn list_references(environment: &TestEnvironment) -> String {
+    run_script(environment, "git -C shop for-each-ref refs/cleveragents").stdout
 }
 
 #[test]
-fn sandboxes_go_when_their_plan_is_applied_and_with_them_what_was_pinned() {
+fn sandboxes_and_their_pins_are_removed_after_apply() {
     let mut environment = TestEnvironment::new();
-    let applied = execute(&mut environment);
+    let applied = create_executed_plan(&mut environment);
     let waiting = use_action(&mut environment);
-    work(&environment, &waiting).succeeded();
+    execute_until_done(&environment, &waiting).succeeded();
     let (_, gone) = sandbox_of(&environment, &applied);
     let (_, kept) = sandbox_of(&environment, &waiting);
     environment
         .run(&["plan", "apply", &applied, "--yes"])
         .succeeded();
-    let dry = json(&environment, &["sandbox", "gc", "--dry-run"]);
+    let dry = run_json(&environment, &["sandbox", "gc", "--dry-run"]);
     assert_eq!(dry["summary"]["removed"], 1);
     assert!(gone.is_dir());
-    let later = json(&environment, &["sandbox", "gc", "--older-than", "1d"]);
+    let later = run_json(&environment, &["sandbox", "gc", "--older-than", "1d"]);
     assert_eq!(later["summary"]["removed"], 0);
-    let swept = json(&environment, &["sandbox", "gc"]);
+    let swept = run_json(&environment, &["sandbox", "gc"]);
     assert_eq!(swept["removed"][0]["plan_id"], applied.as_str());
     assert_eq!(
         swept["kept"][0]["reason"],
         "its plan is at execute/complete"
     );
     assert!(!gone.exists() && kept.is_dir());
-    let left = references(&environment);
+    let left = list_references(&environment);
     assert!(!left.contains(&applied), "{left}");
     assert!(left.contains(&format!("plan-{waiting}")), "{left}");
     assert!(left.contains(&format!("base/{waiting}/")), "{left}");
-    script(&environment, "git -C shop fsck --strict");
+    run_script(&environment, "git -C shop fsck --strict");
     let diff = environment.run(&["plan", "diff", &applied]);
     assert_eq!(diff.code, Some(3), "{diff:?}");
     assert!(
         diff.stderr.contains("the sandbox of local/shop is gone"),
         "{diff:?}"
     );
-    let again = json(&environment, &["sandbox", "gc"]);
+    let again = run_json(&environment, &["sandbox", "gc"]);
     assert_eq!(again["summary"]["removed"], 0);
 }
 
 #[test]
-fn what_a_killed_removal_left_is_finished() {
+fn an_interrupted_removal_is_finished() {
     let mut environment = TestEnvironment::new();
-    let plan = execute(&mut environment);
+    let plan = create_executed_plan(&mut environment);
     let (id, folder) = sandbox_of(&environment, &plan);
     environment.run(&["plan", "cancel", &plan]);
     environment.sql(&format!(
@@ -73,13 +73,13 @@ fn what_a_killed_removal_left_is_finished() {
          WHERE id = '{id}';"
     ));
     fs::remove_dir_all(folder.join("tree")).unwrap();
-    let shown = json(&environment, &["sandbox", "show", &id]);
+    let shown = run_json(&environment, &["sandbox", "show", &id]);
     assert_eq!(shown["folder"], "leaving");
-    let swept = json(&environment, &["sandbox", "gc"]);
+    let swept = run_json(&environment, &["sandbox", "gc"]);
     assert_eq!(swept["removed"][0]["reason"], "its removal was begun");
     assert!(!folder.exists());
-    assert_eq!(references(&environment), "");
-    let shown = json(&environment, &["sandbox", "show", &id]);
+    assert_eq!(list_references(&environment), "");
+    let shown = run_json(&environment, &["sandbox", "show", &id]);
     assert_eq!(
         (shown["folder"].as_str(), shown["on_disk"].as_bool()),
         (Some("gone"), Some(false))
@@ -87,9 +87,9 @@ fn what_a_killed_removal_left_is_finished() {
 }
 
 #[test]
-fn nothing_foreign_is_removed() {
+fn foreign_folders_are_not_removed() {
     let mut environment = TestEnvironment::new();
-    let plan = execute(&mut environment);
+    let plan = create_executed_plan(&mut environment);
     environment.run(&["plan", "cancel", &plan]);
     let (_, folder) = sandbox_of(&environment, &plan);
     let marker = folder.join("marker.json");
@@ -126,9 +126,9 @@ fn nothing_foreign_is_removed() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused() {
+fn invalid_sandbox_arguments_are_refused() {
     let mut environment = TestEnvironment::new();
-    execute(&mut environment);
+    create_executed_plan(&mut environment);
     for (arguments, code, said) in [
         (&["sandbox", "list", "--state", "lost"][..], 2, "creating"),
         (

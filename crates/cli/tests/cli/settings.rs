@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::environment::{Run, TestEnvironment};
+use crate::environment::{CliRun, TestEnvironment};
 
 /// A legal value for each setting.
 const VALUES: [(&str, &str); 31] = [
@@ -40,7 +40,7 @@ const VALUES: [(&str, &str); 31] = [
 ];
 
 #[test]
-fn thirty_two_processes_change_different_keys_and_lose_nothing() {
+fn thirty_two_concurrent_changes_lose_nothing() {
     let environment = TestEnvironment::new();
     let old: Vec<String> = (0..32 - VALUES.len()).map(|n| format!("old-{n}")).collect();
     let mut text = String::from("# kept to the end\n");
@@ -55,7 +55,7 @@ fn thirty_two_processes_change_different_keys_and_lose_nothing() {
     let children: Vec<_> = sets.into_iter().chain(unsets).collect();
     assert_eq!(children.len(), 32);
     for child in children {
-        Run::of(child.wait_with_output().unwrap()).succeeded();
+        CliRun::from_output(child.wait_with_output().unwrap()).succeeded();
     }
     let text = environment.read(&environment.config_file());
     assert!(text.contains("# kept to the end"), "{text}");
@@ -128,7 +128,7 @@ fn commands_without_settings_do_not_read_them() {
 }
 
 #[test]
-fn a_project_file_is_found_from_below_and_made_at_the_top() {
+fn a_project_file_is_found_from_subfolders() {
     let environment = TestEnvironment::new();
     std::fs::create_dir_all(environment.path("work/.git")).unwrap();
     std::fs::create_dir_all(environment.path("work/a/b")).unwrap();
@@ -138,7 +138,7 @@ fn a_project_file_is_found_from_below_and_made_at_the_top() {
         .command(&["config", "set", key, "review", "--project"])
         .current_dir(&deep)
         .output();
-    Run::of(output.unwrap()).succeeded();
+    CliRun::from_output(output.unwrap()).succeeded();
     let file = environment.path("work/.agents/config.toml");
     assert_eq!(
         environment.read(&file),
@@ -148,7 +148,7 @@ fn a_project_file_is_found_from_below_and_made_at_the_top() {
         .command(&["config", "get", key, "-f", "json"])
         .current_dir(&deep)
         .output();
-    let get = Run::of(get.unwrap()).succeeded().json();
+    let get = CliRun::from_output(get.unwrap()).succeeded().json();
     assert_eq!(get["data"]["value"], "review");
     assert_eq!(get["data"]["source"], "project");
     let left = std::fs::read_dir(environment.path("work/.agents")).unwrap();
@@ -163,7 +163,7 @@ fn a_project_file_is_found_from_below_and_made_at_the_top() {
 }
 
 #[test]
-fn a_broken_file_can_be_mended_by_the_hint_it_gives() {
+fn a_broken_file_can_be_repaired_by_its_hint() {
     let environment = TestEnvironment::new();
     environment.write(
         ".cleveragents/config.toml",
@@ -188,7 +188,7 @@ fn a_broken_file_can_be_mended_by_the_hint_it_gives() {
 }
 
 #[test]
-fn a_secret_is_shown_by_no_command_in_no_format() {
+fn no_command_shows_a_secret() {
     let mut environment = TestEnvironment::new();
     let secret = "Sw0rdfish-and-more";
     let key = "provider.openai.api-key";
@@ -229,7 +229,7 @@ fn a_secret_is_shown_by_no_command_in_no_format() {
 }
 
 #[test]
-fn a_password_in_a_url_is_shown_by_no_command_in_no_format() {
+fn no_command_shows_a_url_password() {
     let key = "core.database-url";
     for (url, part) in [
         ("postgresql://me:pa/ss@db.invalid/d", "pa/ss"),
@@ -273,7 +273,7 @@ fn a_password_in_a_url_is_shown_by_no_command_in_no_format() {
 }
 
 #[test]
-fn a_cloned_repository_cannot_loosen_who_decides() {
+fn a_cloned_repository_cannot_loosen_the_profile() {
     let environment = TestEnvironment::new();
     let key = "core.automation-profile";
     let file = "work/.agents/config.toml";

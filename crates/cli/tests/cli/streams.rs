@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 
-use crate::environment::{Run, TestEnvironment};
+use crate::environment::{CliRun, TestEnvironment};
 
 #[test]
 fn a_closed_pipe_is_no_error() {
@@ -19,19 +19,19 @@ fn a_closed_pipe_is_no_error() {
         BufReader::with_capacity(1, stdout)
             .read_line(&mut line)
             .unwrap();
-        let run = Run::of(child.wait_with_output().unwrap()).succeeded();
+        let run = CliRun::from_output(child.wait_with_output().unwrap()).succeeded();
         assert_eq!(run.stderr, "", "{arguments:?}");
     }
 }
 
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     let environment = TestEnvironment::new();
     let Ok(full) = OpenOptions::new().write(true).open("/dev/full") else {
         return;
     };
     let output = environment.command(&["version"]).stdout(full).output();
-    let run = Run::of(output.unwrap());
+    let run = CliRun::from_output(output.unwrap());
     assert_eq!(run.code, Some(1));
     assert!(run.stderr.contains("cannot write the answer"), "{run:?}");
 }
@@ -48,7 +48,7 @@ fn messages_go_to_stderr_and_quiet_silences_them() {
 }
 
 #[test]
-fn help_is_an_answer_and_a_mistake_is_not() {
+fn help_goes_to_stdout_and_errors_to_stderr() {
     let environment = TestEnvironment::new();
     let run = environment.run(&["config", "set", "--help"]).succeeded();
     assert!(run.stdout.contains("Examples:"));

@@ -8,25 +8,32 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::environment::TestEnvironment;
-use crate::plans::make_plan;
+use crate::plan_fixture::create_plan;
 
 /// Everything the program writes to a terminal of that width.
-fn seen(environment: &TestEnvironment, arguments: &[&str], width: u16) -> String {
+fn terminal_output(environment: &TestEnvironment, arguments: &[&str], width: u16) -> String {
     let command = environment.command(arguments);
-    on_terminal(command, width, None).0
+    run_on_terminal(command, width, None).0
 }
 
 /// The same, and how the program ended.
-pub(crate) fn watched(environment: &TestEnvironment, arguments: &[&str]) -> (String, Option<i32>) {
-    on_terminal(environment.command(arguments), 100, None)
+pub(crate) fn terminal_output_and_code(
+    environment: &TestEnvironment,
+    arguments: &[&str],
+) -> (String, Option<i32>) {
+    run_on_terminal(environment.command(arguments), 100, None)
 }
 
 /// The same, with somebody there who types an answer.
-pub(crate) fn answered(environment: &TestEnvironment, arguments: &[&str], reply: &str) -> String {
-    on_terminal(environment.command(arguments), 100, Some(reply)).0
+pub(crate) fn terminal_output_with_reply(
+    environment: &TestEnvironment,
+    arguments: &[&str],
+    reply: &str,
+) -> String {
+    run_on_terminal(environment.command(arguments), 100, Some(reply)).0
 }
 
-fn on_terminal(mut command: Command, width: u16, reply: Option<&str>) -> (String, Option<i32>) {
+fn run_on_terminal(mut command: Command, width: u16, reply: Option<&str>) -> (String, Option<i32>) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
@@ -66,22 +73,22 @@ fn on_terminal(mut command: Command, width: u16, reply: Option<&str>) -> (String
 }
 
 #[test]
-fn a_terminal_gets_boxes_and_colour_as_wide_as_it_is() {
+fn boxes_fit_the_width_of_the_terminal() {
     let environment = TestEnvironment::new();
-    let text = seen(&environment, &["config", "list"], 72);
+    let text = terminal_output(&environment, &["config", "list"], 72);
     assert!(text.contains('\x1b') && text.contains('╭'), "{text}");
     let plain: Vec<usize> = text
         .lines()
-        .map(|line| without_colour(line).chars().count())
+        .map(|line| strip_colour(line).chars().count())
         .collect();
     assert!(plain.iter().all(|width| *width == plain[0]), "{text}");
     assert!(plain[0] <= 72, "{text}");
-    let text = seen(
+    let text = terminal_output(
         &environment,
         &["config", "set", "plan.concurrency", "2"],
         72,
     );
-    let footer = without_colour(text.lines().last().unwrap());
+    let footer = strip_colour(text.lines().last().unwrap());
     assert_eq!(footer, "✓ OK plan.concurrency set");
 }
 
@@ -89,65 +96,65 @@ fn a_terminal_gets_boxes_and_colour_as_wide_as_it_is() {
 fn colour_can_be_refused_and_dumb_terminals_get_plain() {
     let mut environment = TestEnvironment::new();
     environment.set_variable("NO_COLOR", "1");
-    let text = seen(&environment, &["version"], 80);
+    let text = terminal_output(&environment, &["version"], 80);
     assert!(!text.contains('\x1b') && text.contains('╭'), "{text}");
     environment.remove_variable("NO_COLOR");
     environment.set_variable("TERM", "dumb");
     for arguments in [&["version"][..], &["version", "-f", "rich"], &["nope"]] {
-        let text = seen(&environment, arguments, 80);
+        let text = terminal_output(&environment, arguments, 80);
         assert!(!text.contains(['\x1b', '╭']), "{text}");
     }
 }
 
 #[test]
-fn a_very_narrow_terminal_is_served() {
+fn a_very_narrow_terminal_works() {
     let environment = TestEnvironment::new();
     for width in [1, 20, 33] {
         for format in ["rich", "color", "table", "plain"] {
-            let text = seen(&environment, &["config", "list", "-f", format], width);
+            let text = terminal_output(&environment, &["config", "list", "-f", format], width);
             assert!(text.contains("core"), "{text}");
         }
     }
 }
 
 #[test]
-fn replacing_everything_is_asked_first() {
+fn a_restore_needs_confirmation() {
     let environment = TestEnvironment::new();
     environment.run(&["init"]).succeeded();
     environment.run(&["backup", "saved.tar"]).succeeded();
     let restore = ["restore", "saved.tar", "--force"];
-    let text = answered(&environment, &restore, "n\n");
+    let text = terminal_output_with_reply(&environment, &restore, "n\n");
     assert!(text.contains("Replace 2 events in "), "{text}");
     assert!(text.contains("nothing was restored"), "{text}");
     assert!(!environment.path(".cleveragents/backups").exists());
-    let text = answered(&environment, &restore, "yes\n");
+    let text = terminal_output_with_reply(&environment, &restore, "yes\n");
     assert!(text.contains("restored and verified"), "{text}");
-    let text = answered(&environment, &[&restore[..], &["--yes"]].concat(), "");
+    let text = terminal_output_with_reply(&environment, &[&restore[..], &["--yes"]].concat(), "");
     assert!(!text.contains("[y/N]"), "{text}");
     assert!(text.contains("restored and verified"), "{text}");
 }
 
 #[test]
-fn deleting_a_project_is_asked_first() {
+fn deleting_a_project_needs_confirmation() {
     let environment = TestEnvironment::new();
     environment.run(&["project", "create", "shop"]).succeeded();
     let delete = ["project", "delete", "shop"];
-    let text = answered(&environment, &delete, "n\n");
+    let text = terminal_output_with_reply(&environment, &delete, "n\n");
     assert!(text.contains("Delete project local/shop? [y/N]"), "{text}");
     assert!(text.contains("nothing was deleted"), "{text}");
     environment.run(&["project", "show", "shop"]).succeeded();
-    make_plan(&environment, "local/shop");
-    let text = answered(&environment, &delete, "y\n");
+    create_plan(&environment, "local/shop");
+    let text = terminal_output_with_reply(&environment, &delete, "y\n");
     assert!(!text.contains("[y/N]"), "{text}");
     let forced = [&delete[..], &["--force"]].concat();
-    let text = answered(&environment, &forced, "y\n");
+    let text = terminal_output_with_reply(&environment, &forced, "y\n");
     assert!(text.contains("and cancel 1 plan? [y/N]"), "{text}");
     assert!(text.contains("project local/shop deleted"), "{text}");
     let run = environment.run(&["project", "show", "shop"]);
     assert_eq!(run.code, Some(3), "{run:?}");
 }
 
-pub(crate) fn without_colour(line: &str) -> String {
+pub(crate) fn strip_colour(line: &str) -> String {
     let mut clean = String::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once('\x1b') {

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::environment::{PATH, Run, TestEnvironment};
+use crate::environment::{CliRun, PATH, TestEnvironment};
 
 /// A checkout with one commit, a changed, a staged and an untracked file.
-fn checkout() -> TestEnvironment {
+fn checkout_environment() -> TestEnvironment {
     let mut environment = TestEnvironment::new();
     environment.set_variable("PATH", PATH);
     environment.write("work/a.txt", "one\n");
@@ -22,24 +22,24 @@ fn checkout() -> TestEnvironment {
 }
 
 /// Everything the user has: files, index, references, configuration.
-fn state(environment: &TestEnvironment) -> String {
+fn working_tree_state(environment: &TestEnvironment) -> String {
     let script = "git status --porcelain=v2 && git for-each-ref && cat .git/config && \
         find . -path ./.git -prune -o -type f -exec sha256sum {} + | sort";
     environment.shell(&[], script).succeeded().stdout
 }
 
-fn sandboxes(environment: &TestEnvironment) -> usize {
+fn count_sandboxes(environment: &TestEnvironment) -> usize {
     let folder = environment.path(".cleveragents/sandboxes");
     std::fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-fn run(environment: &TestEnvironment, tool: &str, input: &Value) -> Run {
+fn run_tool(environment: &TestEnvironment, tool: &str, input: &Value) -> CliRun {
     let input = input.to_string();
     environment.run(&["tool", "run", tool, "--input", &input, "--format", "json"])
 }
 
 /// Tools, what they are given, and the paths they change.
-fn calls() -> Vec<(&'static str, Value, &'static [&'static str])> {
+fn tool_calls() -> Vec<(&'static str, Value, &'static [&'static str])> {
     vec![
         ("file-read", json!({"path": "a.txt"}), &[]),
         (
@@ -85,11 +85,11 @@ fn calls() -> Vec<(&'static str, Value, &'static [&'static str])> {
 }
 
 #[test]
-fn every_tool_works_on_the_files_as_they_are_and_leaves_them_so() {
-    let environment = checkout();
-    let before = state(&environment);
-    for (tool, input, changed) in calls() {
-        let answer = run(&environment, tool, &input).succeeded().json();
+fn every_tool_leaves_the_working_tree_unchanged() {
+    let environment = checkout_environment();
+    let before = working_tree_state(&environment);
+    for (tool, input, changed) in tool_calls() {
+        let answer = run_tool(&environment, tool, &input).succeeded().json();
         let changes = answer["data"]["changes"].as_array().unwrap();
         let paths: Vec<&str> = changes
             .iter()
@@ -98,23 +98,23 @@ fn every_tool_works_on_the_files_as_they_are_and_leaves_them_so() {
         assert_eq!(paths, changed, "{tool}");
         let patch = answer["data"]["patch"].as_str().unwrap();
         assert_eq!(patch.is_empty(), changed.is_empty(), "{tool}");
-        assert_eq!(state(&environment), before, "{tool}");
-        assert_eq!(sandboxes(&environment), 0, "{tool}");
+        assert_eq!(working_tree_state(&environment), before, "{tool}");
+        assert_eq!(count_sandboxes(&environment), 0, "{tool}");
     }
 }
 
 #[test]
-fn what_tools_see_is_the_working_tree_and_its_history() {
-    let environment = checkout();
-    let read = run(&environment, "file-read", &json!({"path": "a.txt"})).json();
+fn tools_see_the_working_tree_and_its_history() {
+    let environment = checkout_environment();
+    let read = run_tool(&environment, "file-read", &json!({"path": "a.txt"})).json();
     assert_eq!(read["data"]["output"]["content"], "one\nchanged\n");
-    let log = run(&environment, "git-log", &json!({"path": "src"})).json();
+    let log = run_tool(&environment, "git-log", &json!({"path": "src"})).json();
     let commit = &log["data"]["output"]["commits"][0];
     assert_eq!(
         (&commit["subject"], &commit["author"]),
         (&json!("first: one"), &json!("Ann"))
     );
-    let outline = run(&environment, "outline", &json!({"path": "src/main.rs"})).json();
+    let outline = run_tool(&environment, "outline", &json!({"path": "src/main.rs"})).json();
     assert_eq!(
         outline["data"]["output"],
         json!({
@@ -126,7 +126,7 @@ fn what_tools_see_is_the_working_tree_and_its_history() {
             "total_lines": 1,
         })
     );
-    let listed = run(&environment, "file-list", &json!({})).json();
+    let listed = run_tool(&environment, "file-list", &json!({})).json();
     let listed = listed["data"]["output"].to_string();
     assert!(
         listed.contains("new") && !listed.contains("x.log"),
@@ -141,7 +141,7 @@ fn what_tools_see_is_the_working_tree_and_its_history() {
 
 #[test]
 fn inputs_come_from_files_and_standard_input() {
-    let environment = checkout();
+    let environment = checkout_environment();
     environment.write("work/input.json", r#"{"path": "src/main.rs"}"#);
     let words = ["tool", "run", "file-read", "--format", "json", "--input"];
     let with = |last: &'static str| [&words[..], &[last]].concat();
@@ -168,8 +168,8 @@ fn inputs_come_from_files_and_standard_input() {
 
 #[test]
 fn failures_have_their_exit_codes_and_leave_nothing() {
-    let environment = checkout();
-    let before = state(&environment);
+    let environment = checkout_environment();
+    let before = working_tree_state(&environment);
     for (tool, input, code, kind) in [
         ("nothing", json!({}), 3, "not_found"),
         ("file-read", json!({}), 2, "tool_input"),
@@ -192,17 +192,17 @@ fn failures_have_their_exit_codes_and_leave_nothing() {
             "tool_failed",
         ),
     ] {
-        let run = run(&environment, tool, &input);
+        let run = run_tool(&environment, tool, &input);
         assert_eq!(run.code, Some(code), "{tool} {input}: {run:?}");
         assert_eq!(run.json()["data"]["error"]["kind"], kind, "{tool} {input}");
-        assert_eq!(sandboxes(&environment), 0, "{tool} {input}");
+        assert_eq!(count_sandboxes(&environment), 0, "{tool} {input}");
     }
-    assert_eq!(state(&environment), before);
+    assert_eq!(working_tree_state(&environment), before);
 }
 
 #[test]
-fn a_sandbox_can_be_kept_and_looked_at() {
-    let environment = checkout();
+fn a_sandbox_can_be_kept_and_inspected() {
+    let environment = checkout_environment();
     let words = [
         "tool",
         "run",
@@ -221,12 +221,12 @@ fn a_sandbox_can_be_kept_and_looked_at() {
     assert_eq!(environment.read(&Path::new(kept).join("d/kept")), "kept\n");
     assert_eq!(answer["data"]["sandbox"]["type"], "git-checkout");
     assert!(!environment.path("work/d").exists());
-    assert_eq!(sandboxes(&environment), 1);
+    assert_eq!(count_sandboxes(&environment), 1);
 }
 
 #[test]
 fn a_folder_inside_a_repository_is_a_folder() {
-    let environment = checkout();
+    let environment = checkout_environment();
     let words = [
         "tool",
         "run",

@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
-use crate::bad_definitions::refused;
+use crate::bad_definitions::assert_refused;
 use crate::cases::{TESTS, with_validations};
 use crate::environment::TestEnvironment;
-use crate::plans::make_plan;
-use crate::terminal::answered;
+use crate::plan_fixture::create_plan;
+use crate::terminal::terminal_output_with_reply;
 
-fn furnished() -> TestEnvironment {
+fn environment_with_validations() -> TestEnvironment {
     let mut environment = TestEnvironment::new();
     with_validations(&mut environment);
     environment
 }
 
-fn listed(environment: &TestEnvironment) -> Value {
+fn list_validations(environment: &TestEnvironment) -> Value {
     let run = environment.run(&["validation", "list", "-f", "json"]);
     run.succeeded().json()["data"].take()
 }
@@ -27,7 +27,7 @@ fn attach(environment: &TestEnvironment, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_wrong_validation_is_refused_with_its_place() {
+fn an_invalid_validation_is_refused_with_its_position() {
     let environment = TestEnvironment::new();
     let with = |from: &str, to: &str| TESTS.replace(from, to);
     for (text, parts) in [
@@ -76,14 +76,14 @@ fn a_wrong_validation_is_refused_with_its_place() {
     ] {
         environment.write("work/bad.yaml", &text);
         let run = environment.run(&["validation", "add", "--config", "bad.yaml"]);
-        refused(&run, 2, &parts);
+        assert_refused(&run, 2, &parts);
     }
     assert!(!environment.path(".cleveragents").exists());
 }
 
 #[test]
-fn wrong_words_are_refused() {
-    let environment = furnished();
+fn invalid_validation_arguments_are_refused() {
+    let environment = environment_with_validations();
     let plan = "01JZZZZZZZ0000000000ABCDEF";
     for (arguments, code, part) in [
         (&["add"][..], 2, "--config"),
@@ -105,13 +105,13 @@ fn wrong_words_are_refused() {
         (&["detach", plan], 3, "there is no attachment"),
     ] {
         let run = environment.run(&[&["validation"], arguments].concat());
-        refused(&run, code, &[part]);
+        assert_refused(&run, code, &[part]);
     }
 }
 
 #[test]
-fn what_cannot_be_attached_is_refused_and_nothing_is_kept() {
-    let environment = furnished();
+fn an_invalid_attachment_is_refused() {
+    let environment = environment_with_validations();
     let plan = "01JZZZZZZZ0000000000ABCDEF";
     for (arguments, code, part) in [
         (&["attach", "local/shop"][..], 2, "VALIDATION"),
@@ -155,14 +155,14 @@ fn what_cannot_be_attached_is_refused_and_nothing_is_kept() {
         ),
     ] {
         let run = environment.run(&[&["validation"], arguments].concat());
-        refused(&run, code, &[part]);
+        assert_refused(&run, code, &[part]);
     }
-    assert_eq!(listed(&environment)["summary"]["attachments"], 0);
+    assert_eq!(list_validations(&environment)["summary"]["attachments"], 0);
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_refused_and_nothing_is_kept() {
-    let environment = furnished();
+fn mismatched_arguments_are_refused() {
+    let environment = environment_with_validations();
     for (arguments, code, part) in [
         (
             &["attach", "local/shop", "tests"][..],
@@ -191,19 +191,19 @@ fn arguments_that_do_not_fit_are_refused_and_nothing_is_kept() {
         ),
     ] {
         let run = environment.run(&[&["validation"], arguments].concat());
-        refused(&run, code, &[part]);
+        assert_refused(&run, code, &[part]);
     }
-    assert_eq!(listed(&environment)["summary"]["attachments"], 0);
+    assert_eq!(list_validations(&environment)["summary"]["attachments"], 0);
 }
 
 #[test]
 fn a_validation_is_attached_in_each_scope_and_detached() {
-    let environment = furnished();
-    let plan = make_plan(&environment, "local/shop");
+    let environment = environment_with_validations();
+    let plan = create_plan(&environment, "local/shop");
     let direct = attach(&environment, &["local/shop", "tests", "package=cart"]);
     let project = attach(&environment, &["-p", "shop", "local/docs", "no-todo"]);
     let of_plan = attach(&environment, &["--plan", &plan, "local/shop", "no-todo"]);
-    let data = listed(&environment);
+    let data = list_validations(&environment);
     let scopes: Vec<(&Value, &Value)> = data["attachments"]
         .as_array()
         .unwrap()
@@ -231,46 +231,46 @@ fn a_validation_is_attached_in_each_scope_and_detached() {
         assert_eq!(json["data"]["validation_detached"]["attachment_id"], **id);
     }
     let again = environment.run(&["validation", "detach", &direct]);
-    refused(&again, 3, &["there is no attachment", "validation list"]);
+    assert_refused(&again, 3, &["there is no attachment", "validation list"]);
     environment
         .run(&["validation", "remove", "tests"])
         .succeeded();
-    assert_eq!(listed(&environment)["summary"]["total"], 1);
+    assert_eq!(list_validations(&environment)["summary"]["total"], 1);
 }
 
 #[test]
-fn attachments_go_with_their_project() {
-    let environment = furnished();
+fn attachments_are_deleted_with_their_project() {
+    let environment = environment_with_validations();
     attach(&environment, &["-p", "shop", "local/docs", "no-todo"]);
     attach(&environment, &["local/docs", "no-todo"]);
     let delete = ["project", "delete", "shop", "--yes"];
     environment.run(&delete).succeeded();
-    assert_eq!(listed(&environment)["summary"]["attachments"], 1);
+    assert_eq!(list_validations(&environment)["summary"]["attachments"], 1);
     let remove = ["resource", "remove", "local/docs"];
     environment.run(&remove).succeeded();
-    assert_eq!(listed(&environment)["summary"]["attachments"], 0);
+    assert_eq!(list_validations(&environment)["summary"]["attachments"], 0);
 }
 
 #[test]
-fn a_person_is_asked_before_a_gate_is_taken_away() {
-    let environment = furnished();
+fn removing_a_gate_needs_confirmation() {
+    let environment = environment_with_validations();
     let id = attach(&environment, &["local/docs", "no-todo"]);
-    let seen = answered(&environment, &["validation", "detach", &id], "\n");
+    let seen = terminal_output_with_reply(&environment, &["validation", "detach", &id], "\n");
     assert!(
         seen.contains("Detach local/no-todo from local/docs (")
             && seen.contains("nothing was detached"),
         "{seen}"
     );
-    assert_eq!(listed(&environment)["summary"]["attachments"], 1);
-    answered(&environment, &["validation", "detach", &id], "yes\n");
-    assert_eq!(listed(&environment)["summary"]["attachments"], 0);
+    assert_eq!(list_validations(&environment)["summary"]["attachments"], 1);
+    terminal_output_with_reply(&environment, &["validation", "detach", &id], "yes\n");
+    assert_eq!(list_validations(&environment)["summary"]["attachments"], 0);
 }
 
 #[test]
-fn of_eight_who_attach_the_same_one_does() {
-    let environment = furnished();
+fn one_of_eight_equal_attaches_succeeds() {
+    let environment = environment_with_validations();
     let attach: Vec<Vec<&str>> = vec![vec!["validation", "attach", "local/docs", "no-todo"]; 8];
-    let runs = environment.at_once(&attach);
+    let runs = environment.run_concurrently(&attach);
     let codes = |code| runs.iter().filter(|run| run.code == Some(code)).count();
     assert_eq!((codes(0), codes(4)), (1, 7), "{runs:?}");
 }

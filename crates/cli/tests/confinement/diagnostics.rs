@@ -2,20 +2,20 @@
 
 use cleveragents_domain::process::Confinement;
 
-use crate::world::World;
+use crate::world::ConfinementWorld;
 
 const NO_PROGRAMS: &str = "/nonexistent";
 const PROGRAMS: &str = "/usr/bin:/bin";
 
 /// Status, detail and hint of a check; nothing if it was not made.
-fn check(
-    world: &World,
+fn run_check(
+    world: &ConfinementWorld,
     search_path: &str,
     setting: &str,
     name: &str,
 ) -> Option<(String, String, Option<String>)> {
     let arguments = ["--set", setting, "--format", "json", "diagnostics"];
-    let output = world.agents_with(search_path, &arguments);
+    let output = world.run_agents_with_path(search_path, &arguments);
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let checks = answer["data"]["checks"].as_array().unwrap();
     let found = checks.iter().find(|check| check["name"] == name)?;
@@ -24,8 +24,8 @@ fn check(
 }
 
 #[test]
-fn the_level_that_works_is_told_with_the_remedy() {
-    let world = World::new(Confinement::None);
+fn the_working_level_is_reported_with_a_hint() {
+    let world = ConfinementWorld::new(Confinement::None);
     let install = "install bubblewrap, and allow it to make user namespaces";
     let ok = |detail: &str| ("ok".to_owned(), detail.to_owned(), None);
     let finding = |status: &str, detail: &str, hint: &str| {
@@ -72,16 +72,16 @@ fn the_level_that_works_is_told_with_the_remedy() {
             ),
         ),
     ] {
-        let told = check(&world, search_path, setting, "confinement");
-        assert_eq!(told, Some(expected), "{setting}");
+        let reported = run_check(&world, search_path, setting, "confinement");
+        assert_eq!(reported, Some(expected), "{setting}");
     }
 }
 
 #[test]
-fn a_writable_path_that_is_absent_or_no_path_is_told() {
-    let world = World::new(Confinement::None);
+fn a_missing_or_invalid_writable_path_is_reported() {
+    let world = ConfinementWorld::new(Confinement::None);
     let absent = "sandbox.writable-paths=/usr,~/not there";
-    let (status, detail, hint) = check(&world, PROGRAMS, absent, "writable_paths").unwrap();
+    let (status, detail, hint) = run_check(&world, PROGRAMS, absent, "writable_paths").unwrap();
     let path = world.path("home/not there");
     let expected = format!(
         "sandbox.writable-paths names {}, which does not exist",
@@ -90,11 +90,12 @@ fn a_writable_path_that_is_absent_or_no_path_is_told() {
     assert_eq!((status.as_str(), detail), ("warning", expected));
     assert_eq!(hint, Some(format!("mkdir -p '{}'", path.display())));
     let present = "sandbox.writable-paths=/tmp";
-    assert_eq!(check(&world, PROGRAMS, present, "writable_paths"), None);
+    assert_eq!(run_check(&world, PROGRAMS, present, "writable_paths"), None);
     let arguments = ["config", "set", "sandbox.writable-paths", "/usr,build"];
-    let output = world.agents(&arguments);
-    let told = String::from_utf8(output.stderr).unwrap() + &String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(2), "{told}");
+    let output = world.run_agents(&arguments);
+    let message =
+        String::from_utf8(output.stderr).unwrap() + &String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{message}");
     let expected = "a list of paths that begin with `/` or `~/` is expected, not `build`";
-    assert!(told.contains(expected), "{told}");
+    assert!(message.contains(expected), "{message}");
 }

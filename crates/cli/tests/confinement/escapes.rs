@@ -14,12 +14,15 @@ use std::thread;
 
 use cleveragents_domain::process::Confinement;
 
+use crate::escape_attempts::{
+    AttemptOutcome, CONNECTIONS, EscapeAttempt, PRIVILEGES, SECRETS, STORES, UnconfinedOutcome,
+    WRITES,
+};
 use crate::other_user::{OtherUser, is_another_user};
-use crate::rows::{POWERS, Row, SECRETS, STORES, TALKS, Unconfined, Verdict, WRITES};
-use crate::world::{World, text, visible_place};
+use crate::world::{ConfinementWorld, text, visible_folder};
 
 /// Sockets of somebody else.
-struct Services {
+struct HostServices {
     tcp: TcpListener,
     udp: u16,
     path: PathBuf,
@@ -33,12 +36,12 @@ struct Services {
     shown: PathBuf,
     _shown: RelativeService,
     /// In the same folder, bound by a process of another network namespace.
-    elsewhere: PathBuf,
-    _elsewhere: RelativeService,
+    other_namespace: PathBuf,
+    _other_namespace: RelativeService,
 }
 
-impl Services {
-    fn start(world: &World) -> Self {
+impl HostServices {
+    fn start(world: &ConfinementWorld) -> Self {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = udp.local_addr().unwrap().port();
         // Answers for as long as this process lives.
@@ -62,8 +65,11 @@ impl Services {
             _relative: RelativeService::start(&world.path("outside"), "relative"),
             shown: world.path("shown/socket"),
             _shown: RelativeService::start(&world.path("shown"), "socket"),
-            elsewhere: world.path("shown/elsewhere"),
-            _elsewhere: RelativeService::start_elsewhere(&world.path("shown"), "elsewhere"),
+            other_namespace: world.path("shown/elsewhere"),
+            _other_namespace: RelativeService::start_in_other_namespace(
+                &world.path("shown"),
+                "elsewhere",
+            ),
         }
     }
 
@@ -77,7 +83,7 @@ impl Services {
             .replace("NETNS", network.to_str().unwrap())
             .replace("RELATIVE", self.relative.to_str().unwrap())
             .replace("SHOWN", self.shown.to_str().unwrap())
-            .replace("ELSEWHERE", self.elsewhere.to_str().unwrap())
+            .replace("ELSEWHERE", self.other_namespace.to_str().unwrap())
             .replace("OWNER_PID", &std::process::id().to_string())
     }
 }
@@ -87,23 +93,23 @@ struct RelativeService(Child);
 
 impl RelativeService {
     fn start(folder: &Path, name: &str) -> Self {
-        Self::start_by(&["python3"], folder, name)
+        Self::start_with(&["python3"], folder, name)
     }
 
     /// The same in a network namespace of its own.
-    fn start_elsewhere(folder: &Path, name: &str) -> Self {
+    fn start_in_other_namespace(folder: &Path, name: &str) -> Self {
         let unshare = match is_root() {
             true => &["unshare", "--net", "python3"][..],
             false => &["unshare", "--map-root-user", "--net", "python3"],
         };
-        let service = Self::start_by(unshare, folder, name);
+        let service = Self::start_with(unshare, folder, name);
         let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).unwrap();
         assert_ne!(network(&service.0.id().to_string()), network("self"));
         service
     }
 
     #[expect(clippy::disallowed_methods, reason = "tests play another process")]
-    fn start_by(python: &[&str], folder: &Path, name: &str) -> Self {
+    fn start_with(python: &[&str], folder: &Path, name: &str) -> Self {
         // Open to every user, so that the user of a command is not all that keeps it out.
         let script = "import os, socket, sys
 service = socket.socket(socket.AF_UNIX)
@@ -139,19 +145,19 @@ fn is_root() -> bool {
 }
 
 /// A name for places that all share.
-fn unique_name(world: &World) -> String {
+fn unique_name(world: &ConfinementWorld) -> String {
     let name = world.root().file_name().unwrap().to_str().unwrap();
     format!("escaped-{}", name.trim_start_matches('.'))
 }
 
-fn variables(world: &World) -> String {
+fn variable_script(world: &ConfinementWorld) -> String {
     let scratch = world.sandbox.scratch().unwrap();
     let home = world.path("home");
     let named = [
         ("OUT", world.path("outside")),
         ("USER_HOME", home.clone()),
         ("REPO", world.path("user")),
-        ("DATA", world.wiring.directory().to_owned()),
+        ("DATA", world.bootstrap.directory().to_owned()),
         ("GIT", scratch.with_file_name("git")),
         ("OTHER", world.other_tree()),
     ];
@@ -170,7 +176,7 @@ fn variables(world: &World) -> String {
 }
 
 /// Whether something arrived where only the outside can see it.
-fn arrived(world: &World) -> bool {
+fn escaped_outside(world: &ConfinementWorld) -> bool {
     let name = unique_name(world);
     let places = ["/tmp", "/var/tmp", "/dev/shm", "/etc", "/usr", "/var/lib"];
     let mut found = places.map(|place| Path::new(place).join(&name)).to_vec();
@@ -180,13 +186,13 @@ fn arrived(world: &World) -> bool {
 }
 
 /// Puts right what a level cannot deny.
-fn mend(world: &World) {
+fn restore_permissions(world: &ConfinementWorld) {
     let file = world.path("outside/file");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
 }
 
 /// Removes what an attempt left, so that the next one does not stumble over it.
-fn empty(tree: &Path) {
+fn clear_folder(tree: &Path) {
     for entry in fs::read_dir(tree).unwrap() {
         let path = entry.unwrap().path();
         let removed = match path.symlink_metadata().unwrap().is_dir() {
@@ -198,27 +204,39 @@ fn empty(tree: &Path) {
 }
 
 /// What comes of one attempt, and what the command said.
-fn attempt(world: &World, services: &Services, row: &Row) -> (Verdict, String) {
-    let script = format!("{} {}", variables(world), services.fill_in(row.script));
+fn attempt(
+    world: &ConfinementWorld,
+    services: &HostServices,
+    row: &EscapeAttempt,
+) -> (AttemptOutcome, String) {
+    let script = format!(
+        "{} {}",
+        variable_script(world),
+        services.fill_in(row.script)
+    );
     let finished = world.run(&world.command(&script));
     let said = text(&finished.stdout);
-    let escaped = said.contains("ESCAPED") | arrived(world);
+    let escaped = said.contains("ESCAPED") | escaped_outside(world);
     let verdict = match escaped {
-        true => Verdict::Open,
-        false => Verdict::Denied,
+        true => AttemptOutcome::Open,
+        false => AttemptOutcome::Denied,
     };
     (verdict, said + &text(&finished.stderr))
 }
 
-fn check(level: Confinement, rows: &[Row]) {
-    check_in(&visible_place(), level, rows.iter());
+fn assert_attempts(level: Confinement, rows: &[EscapeAttempt]) {
+    assert_attempts_in(&visible_folder(), level, rows.iter());
 }
 
-fn check_in<'a>(place: &Path, level: Confinement, rows: impl Iterator<Item = &'a Row>) {
-    let world = World::at(place, level, &["sandbox.readable-paths=ROOT/shown"]);
-    let services = Services::start(&world);
-    mend(&world);
-    let before = world.everything_else();
+fn assert_attempts_in<'a>(
+    place: &Path,
+    level: Confinement,
+    rows: impl Iterator<Item = &'a EscapeAttempt>,
+) {
+    let world = ConfinementWorld::new_in(place, level, &["sandbox.readable-paths=ROOT/shown"]);
+    let services = HostServices::start(&world);
+    restore_permissions(&world);
+    let before = world.files_outside_the_tree();
     let mut wrong = Vec::new();
     for row in rows {
         let expected = match level {
@@ -227,56 +245,61 @@ fn check_in<'a>(place: &Path, level: Confinement, rows: impl Iterator<Item = &'a
             _ => row.landlock,
         };
         let (verdict, said) = attempt(&world, &services, row);
-        mend(&world);
+        restore_permissions(&world);
         if verdict != expected {
             wrong.push(format!("{}: {verdict:?}\n  {said}", row.name));
         }
-        let after = world.everything_else();
+        let after = world.files_outside_the_tree();
         if after != before {
-            panic!("{level}: {}: {:?}", row.name, difference(&before, &after));
+            panic!(
+                "{level}: {}: {:?}",
+                row.name,
+                changed_paths(&before, &after)
+            );
         }
-        empty(world.tree());
+        clear_folder(world.tree());
     }
     assert!(wrong.is_empty(), "{level}:\n{}", wrong.join("\n"));
 }
 
-fn difference(before: &Snapshot, after: &Snapshot) -> Vec<PathBuf> {
+fn changed_paths(before: &OutsideFiles, after: &OutsideFiles) -> Vec<PathBuf> {
     let keys = before.keys().chain(after.keys());
     let changed = keys.filter(|key| before.get(*key) != after.get(*key));
     changed.cloned().collect()
 }
 
-type Snapshot = BTreeMap<PathBuf, String>;
+type OutsideFiles = BTreeMap<PathBuf, String>;
 
-fn unconfined() -> (World, Services, Snapshot) {
-    let world = World::with_settings(Confinement::None, &["sandbox.readable-paths=ROOT/shown"]);
-    let services = Services::start(&world);
-    let before = world.everything_else();
+fn set_up_unconfined() -> (ConfinementWorld, HostServices, OutsideFiles) {
+    let world =
+        ConfinementWorld::with_settings(Confinement::None, &["sandbox.readable-paths=ROOT/shown"]);
+    let services = HostServices::start(&world);
+    let before = world.files_outside_the_tree();
     (world, services, before)
 }
 
 /// What a script cannot do anyway would prove nothing by being denied.
 #[test]
-fn the_attempts_are_real_where_nothing_confines() {
+fn the_attempts_succeed_without_confinement() {
     let mut wrong = Vec::new();
     let mut works = 0;
-    let (mut world, mut services, mut before) = unconfined();
-    for row in [WRITES, STORES, SECRETS, POWERS, TALKS]
+    let (mut world, mut services, mut before) = set_up_unconfined();
+    for row in [WRITES, STORES, SECRETS, PRIVILEGES, CONNECTIONS]
         .into_iter()
         .flatten()
     {
         let expected = match row.unconfined {
-            Unconfined::WorksUnlessRoot if is_root() => Verdict::Denied,
-            Unconfined::Works | Unconfined::WorksUnlessRoot => Verdict::Open,
-            Unconfined::Denied => Verdict::Denied,
-            Unconfined::NotTried => continue,
+            UnconfinedOutcome::WorksUnlessRoot if is_root() => AttemptOutcome::Denied,
+            UnconfinedOutcome::Works | UnconfinedOutcome::WorksUnlessRoot => AttemptOutcome::Open,
+            UnconfinedOutcome::Denied => AttemptOutcome::Denied,
+            UnconfinedOutcome::NotTried => continue,
         };
         let (verdict, said) = attempt(&world, &services, row);
-        works += usize::from(verdict == Verdict::Open);
-        if world.everything_else() != before {
-            (world, services, before) = unconfined();
+        works += usize::from(verdict == AttemptOutcome::Open);
+        if world.files_outside_the_tree() != before {
+            (world, services, before) = set_up_unconfined();
         }
-        empty(world.tree());
+        clear_folder(world.tree());
         if verdict != expected {
             wrong.push(format!("{}: {verdict:?}\n  {said}", row.name));
         }
@@ -292,27 +315,27 @@ macro_rules! at_level {
 
             #[test]
             fn nothing_outside_is_written() {
-                check($level, WRITES);
+                assert_attempts($level, WRITES);
             }
 
             #[test]
-            fn our_own_data_is_out_of_reach() {
-                check($level, STORES);
+            fn our_own_data_is_inaccessible() {
+                assert_attempts($level, STORES);
             }
 
             #[test]
             fn secrets_are_not_read() {
-                check($level, SECRETS);
+                assert_attempts($level, SECRETS);
             }
 
             #[test]
-            fn processes_privileges_and_devices_are_out_of_reach() {
-                check($level, POWERS);
+            fn processes_privileges_and_devices_are_inaccessible() {
+                assert_attempts($level, PRIVILEGES);
             }
 
             #[test]
-            fn others_are_not_talked_to() {
-                check($level, TALKS);
+            fn other_processes_are_unreachable() {
+                assert_attempts($level, CONNECTIONS);
             }
         }
     };
@@ -323,15 +346,17 @@ at_level!(landlock, Confinement::Landlock);
 
 /// The processes of a plain user run under one number: only confinement keeps signals from them.
 #[test]
-fn a_plain_users_processes_get_no_signals() {
+fn signals_to_other_processes_are_denied() {
     if is_another_user() {
         for level in [Confinement::Namespaces, Confinement::Landlock] {
-            let signals = POWERS.iter().filter(|it| it.name.starts_with("a signal"));
-            check_in(Path::new("/tmp"), level, signals);
+            let signals = PRIVILEGES
+                .iter()
+                .filter(|it| it.name.starts_with("a signal"));
+            assert_attempts_in(Path::new("/tmp"), level, signals);
         }
         return;
     }
     if let Some(user) = OtherUser::new() {
-        user.run("escapes::a_plain_users_processes_get_no_signals");
+        user.run("escapes::signals_to_other_processes_are_denied");
     }
 }

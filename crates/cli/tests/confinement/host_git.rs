@@ -1,14 +1,14 @@
 //! What a command writes into its tree, and even beside it if it could, is never run by the host.
 
-use cleveragents_engine::ports::sandbox::{CommitText, Touched};
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::sandbox::{CommitMetadata, TouchedPaths};
+use cleveragents_engine::ports::stop::StopSignal;
 
-use crate::world::{LEVELS, World};
+use crate::world::{ConfinementWorld, LEVELS};
 
 /// Ways of a command to have a program of its own run by whoever uses git there. Each begins with
 /// an executable `evil` in the tree, which leaves `ran` in a folder outside, and with `conf`, a
 /// configuration that names it wherever git can be told to.
-const PLANTS: [(&str, &str); 9] = [
+const PLANTED_CONFIGURATIONS: [(&str, &str); 9] = [
     (
         "a repository in place of the link",
         "rm .git; cp -r fake .git",
@@ -75,20 +75,20 @@ echo new > new
 "#;
 
 #[test]
-fn the_host_runs_nothing_that_a_command_left() {
+fn the_host_runs_no_planted_program() {
     for level in LEVELS {
-        for (what, plant) in PLANTS {
-            let mut world = World::new(level);
+        for (what, plant) in PLANTED_CONFIGURATIONS {
+            let mut world = ConfinementWorld::new(level);
             let out = world.path("outside");
             let ran = out.join("ran");
-            let before = world.everything_else();
+            let before = world.files_outside_the_tree();
             let script = format!("OUT='{}'; {PREPARE}\n{plant}; true", out.display());
-            world.says(&script);
-            assert_eq!(world.everything_else(), before, "{level}: {what}");
+            world.run_script(&script);
+            assert_eq!(world.files_outside_the_tree(), before, "{level}: {what}");
             let sandbox = &mut world.sandbox;
             let base = sandbox.base().clone();
             let captured = sandbox
-                .capture(&base, &Touched::Unknown, &Stop::new())
+                .capture(&base, &TouchedPaths::Unknown, &StopSignal::new())
                 .unwrap();
             let changed = captured.changes.iter().map(|it| it.path.to_string());
             assert!(
@@ -96,18 +96,18 @@ fn the_host_runs_nothing_that_a_command_left() {
                 "{level}: {what}"
             );
             sandbox
-                .diff(&base, &captured.tree, &[], &Stop::new())
+                .diff(&base, &captured.tree, &[], &StopSignal::new())
                 .unwrap();
-            sandbox.restore(&base, &Stop::new()).unwrap();
-            sandbox.restore(&captured.tree, &Stop::new()).unwrap();
-            let words = CommitText {
+            sandbox.restore(&base, &StopSignal::new()).unwrap();
+            sandbox.restore(&captured.tree, &StopSignal::new()).unwrap();
+            let words = CommitMetadata {
                 name: "A".to_owned(),
                 email: "a@localhost".to_owned(),
                 seconds: 0,
                 message: "m".to_owned(),
             };
             sandbox
-                .publish(&captured.tree, &words, &Stop::new())
+                .publish(&captured.tree, &words, &StopSignal::new())
                 .unwrap();
             assert!(!ran.exists(), "{level}: {what}: something was run");
         }

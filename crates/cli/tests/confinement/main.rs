@@ -6,16 +6,16 @@
     reason = "clippy exempts test functions, not the functions they share"
 )]
 
-mod deaths;
+mod allowed_operations;
+mod command_runs;
 mod diagnostics;
+mod escape_attempts;
 mod escapes;
 mod host_git;
+mod kernel_files;
 mod limits;
 mod other_user;
-mod rows;
-mod runs;
+mod process_lifetimes;
 mod terminal;
 mod toolchains;
-mod useful;
-mod walk;
 mod world;

@@ -10,9 +10,9 @@ use tempfile::TempDir;
 use crate::world::AGENTS_VARIABLE;
 
 /// `nobody`, whom every machine has.
-const NUMBER: &str = "65534";
+const USER_ID: &str = "65534";
 
-const MARK: &str = "CONFINEMENT_TEST_AS_USER";
+const AS_USER_VARIABLE: &str = "CONFINEMENT_TEST_AS_USER";
 
 /// Whether this process was started as that user, by a test of root's.
 #[expect(
@@ -20,7 +20,7 @@ const MARK: &str = "CONFINEMENT_TEST_AS_USER";
     reason = "the environment says what part this process plays"
 )]
 pub(crate) fn is_another_user() -> bool {
-    std::env::var_os(MARK).is_some()
+    std::env::var_os(AS_USER_VARIABLE).is_some()
 }
 
 /// A plain user with a home and with our programs where the user can run them.
@@ -58,13 +58,20 @@ impl OtherUser {
     #[expect(clippy::disallowed_methods, reason = "tests play another user")]
     pub(crate) fn run(&self, test: &str) {
         let output = Command::new("setpriv")
-            .args(["--reuid", NUMBER, "--regid", NUMBER, "--clear-groups", "--"])
+            .args([
+                "--reuid",
+                USER_ID,
+                "--regid",
+                USER_ID,
+                "--clear-groups",
+                "--",
+            ])
             .arg(&self.test)
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
             .env("HOME", self.folder.path())
-            .env(MARK, "1")
+            .env(AS_USER_VARIABLE, "1")
             .env(AGENTS_VARIABLE, &self.agents)
             .current_dir(self.folder.path())
             .output()

@@ -7,10 +7,10 @@ use std::process::Stdio;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use crate::world::{LEVELS, World, owner_request, write};
+use crate::world::{ConfinementWorld, LEVELS, owner_request, write};
 
 /// Types into the terminal, by its name and as its controlling one.
-const TYPES: &str = "python3 -c 'import fcntl, termios, sys
+const TYPE_SCRIPT: &str = "python3 -c 'import fcntl, termios, sys
 for name in sys.argv[1:]:
     try:
         with open(name, \"rb+\", buffering=0) as terminal:
@@ -22,7 +22,7 @@ for name in sys.argv[1:]:
 #[test]
 fn a_command_cannot_type_into_its_owners_terminal() {
     for level in LEVELS {
-        let world = World::new(level);
+        let world = ConfinementWorld::new(level);
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
@@ -33,13 +33,17 @@ fn a_command_cannot_type_into_its_owners_terminal() {
         };
         write(
             &world.tree().join("types"),
-            &TYPES.replace("TERMINAL", &name),
+            &TYPE_SCRIPT.replace("TERMINAL", &name),
         );
         let this = std::env::current_exe().unwrap();
         // `setsid` gives the owner the terminal as its controlling one.
         let mut command = world.other_process(Path::new("setsid"), level);
         command.args(["--ctty", "--wait"]).arg(this);
-        command.args(["--exact", "terminal::an_owner_at_a_terminal", "--nocapture"]);
+        command.args([
+            "--exact",
+            "terminal::helper_process_has_a_terminal",
+            "--nocapture",
+        ]);
         command.stdin(open()).stdout(open()).stderr(open());
         let mut owner = command.spawn().unwrap();
         drop(command);
@@ -57,15 +61,15 @@ fn a_command_cannot_type_into_its_owners_terminal() {
 /// The owner of the test above: has its terminal, and runs what was laid into the tree. By itself
 /// it looks whether a command without a terminal finds one.
 #[test]
-fn an_owner_at_a_terminal() {
+fn helper_process_has_a_terminal() {
     let Some((level, root)) = owner_request() else {
-        let world = World::new(LEVELS[0]);
-        assert_eq!(world.says("echo x > /dev/tty || echo none"), "none\n");
+        let world = ConfinementWorld::new(LEVELS[0]);
+        assert_eq!(world.run_script("echo x > /dev/tty || echo none"), "none\n");
         return;
     };
-    let world = World::again(level, &root);
+    let world = ConfinementWorld::reopen(level, &root);
     if File::open("/dev/tty").is_ok() {
         println!("the owner has a terminal");
     }
-    println!("{}", world.says("sh ./types"));
+    println!("{}", world.run_script("sh ./types"));
 }

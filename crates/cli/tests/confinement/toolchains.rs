@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cleveragents_domain::process::Confinement;
-use cleveragents_engine::ports::processes::Ended;
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::processes::CommandExit;
+use cleveragents_engine::ports::stop::StopSignal;
 
 use crate::other_user::{OtherUser, is_another_user};
-use crate::world::{LEVELS, Variables, World, text, visible_place, write};
+use crate::world::{ConfinementWorld, EnvironmentVariables, LEVELS, text, visible_folder, write};
 
 /// Programs below the home, each of which says its own name.
 const PROGRAMS: [&str; 10] = [
@@ -43,7 +43,7 @@ const SECRETS: [&str; 12] = [
 ];
 
 /// A user with toolchains of every kind.
-fn install(root: &Path, variables: &mut Variables) {
+fn install(root: &Path, variables: &mut EnvironmentVariables) {
     let home = root.join("home");
     for program in PROGRAMS {
         let path = home.join(program);
@@ -72,9 +72,9 @@ fn install(root: &Path, variables: &mut Variables) {
     variables.insert("NVM_DIR".to_owned(), home.join(".nvm").into());
 }
 
-fn check_toolchains(place: &Path, change: fn(&Path, &mut Variables)) {
+fn assert_toolchains_work(place: &Path, change: fn(&Path, &mut EnvironmentVariables)) {
     for level in LEVELS {
-        let world = World::with_variables(place, level, &[], |root, variables| {
+        let world = ConfinementWorld::with_variables(place, level, &[], |root, variables| {
             install(root, variables);
             change(root, variables);
         });
@@ -82,83 +82,93 @@ fn check_toolchains(place: &Path, change: fn(&Path, &mut Variables)) {
         let home = home.display();
         let reachable = ["one", "three", "four", "five", "six", "seven", "eight"];
         for name in reachable.into_iter().chain(["nine", "ten"]) {
-            assert_eq!(world.says(name), format!("{name}\n"), "{level}");
+            assert_eq!(world.run_script(name), format!("{name}\n"), "{level}");
         }
         for secret in SECRETS {
             let script = format!("! grep SECRET {home}/{secret} && ! cat {home}/{secret}");
-            world.says(&script);
+            world.run_script(&script);
         }
-        world.says(&format!(
+        world.run_script(&format!(
             "! ls {home}/.ssh && ! echo x > {home}/.cargo/bin/one"
         ));
-        assert_eq!(world.says("echo x > ~/mine; cat ~/mine"), "x\n", "{level}");
+        assert_eq!(
+            world.run_script("echo x > ~/mine; cat ~/mine"),
+            "x\n",
+            "{level}"
+        );
     }
 }
 
-fn as_it_is(_: &Path, _: &mut Variables) {}
+fn no_change(_: &Path, _: &mut EnvironmentVariables) {}
 
 #[test]
 fn toolchains_below_the_home_work_without_their_credentials() {
-    check_toolchains(&visible_place(), as_it_is);
+    assert_toolchains_work(&visible_folder(), no_change);
 }
 
 #[test]
-fn the_home_may_lie_below_tmp() {
-    check_toolchains(Path::new("/tmp"), as_it_is);
+fn toolchains_work_with_a_home_below_tmp() {
+    assert_toolchains_work(Path::new("/tmp"), no_change);
 }
 
 /// Below a folder that nobody else may enter, as root's home is.
 #[test]
-fn the_home_may_be_closed_to_others() {
-    let closed = tempfile::tempdir_in(visible_place()).unwrap();
+fn toolchains_work_with_a_private_home() {
+    let closed = tempfile::tempdir_in(visible_folder()).unwrap();
     fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    check_toolchains(closed.path(), as_it_is);
+    assert_toolchains_work(closed.path(), no_change);
 }
 
 #[test]
-fn a_plain_user_has_toolchains_too() {
+fn toolchains_work_for_an_unprivileged_user() {
     if is_another_user() {
-        return check_toolchains(Path::new("/tmp"), as_it_is);
+        return assert_toolchains_work(Path::new("/tmp"), no_change);
     }
     if let Some(user) = OtherUser::new() {
-        user.run("toolchains::a_plain_user_has_toolchains_too");
+        user.run("toolchains::toolchains_work_for_an_unprivileged_user");
     }
 }
 
 /// Without `HOME`, or with another one than the system has, nothing more is open.
 #[test]
-fn whatever_home_says_the_homes_are_closed() {
-    let unset = |root: &Path, variables: &mut Variables| {
+fn home_folders_are_closed_for_any_home_variable() {
+    let unset = |root: &Path, variables: &mut EnvironmentVariables| {
         let data = root.join("data");
         variables.insert("CLEVERAGENTS_DATA_DIR".to_owned(), data.into());
         variables.remove("HOME");
     };
-    let other = |root: &Path, variables: &mut Variables| {
+    let other = |root: &Path, variables: &mut EnvironmentVariables| {
         variables.insert("HOME".to_owned(), root.join("empty").into());
     };
     for level in LEVELS {
-        for change in [&unset as &dyn Fn(&Path, &mut Variables), &other] {
-            let world = World::with_variables(&visible_place(), level, &[], |root, variables| {
-                install(root, variables);
-                variables.insert("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".into());
-                change(root, variables);
-            });
+        for change in [&unset as &dyn Fn(&Path, &mut EnvironmentVariables), &other] {
+            let world = ConfinementWorld::with_variables(
+                &visible_folder(),
+                level,
+                &[],
+                |root, variables| {
+                    install(root, variables);
+                    variables.insert("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".into());
+                    change(root, variables);
+                },
+            );
             for secret in SECRETS {
-                world.says(&format!("! cat {}/{secret}", world.path("home").display()));
+                world.run_script(&format!("! cat {}/{secret}", world.path("home").display()));
             }
             let script = "! ls /root/.??* && ! ls /home/*/.??* && echo closed";
-            assert_eq!(world.says(script), "closed\n", "{level}");
+            assert_eq!(world.run_script(script), "closed\n", "{level}");
         }
     }
 }
 
 /// A login writes its file anew while a command runs.
 #[test]
-fn credentials_that_are_replaced_meanwhile_stay_closed() {
+fn replaced_credentials_stay_closed() {
     for level in LEVELS {
-        let world = World::with_variables(&visible_place(), level, &[], |root, variables| {
-            install(root, variables);
-        });
+        let world =
+            ConfinementWorld::with_variables(&visible_folder(), level, &[], |root, variables| {
+                install(root, variables);
+            });
         let home = world.path("home");
         let cargo = home.join(".cargo");
         let script = format!(
@@ -170,7 +180,7 @@ fn credentials_that_are_replaced_meanwhile_stay_closed() {
         let waiting = world.processes.prepare(&world.command(&script)).unwrap();
         let tree = world.tree().to_owned();
         let finished = std::thread::scope(|scope| {
-            let running = scope.spawn(|| waiting.go(&Stop::new()).unwrap());
+            let running = scope.spawn(|| waiting.run(&StopSignal::new()).unwrap());
             while !tree.join("ready").exists() {
                 assert!(!running.is_finished(), "{level}: it ended too early");
                 std::thread::yield_now();
@@ -184,21 +194,21 @@ fn credentials_that_are_replaced_meanwhile_stay_closed() {
             running.join().unwrap()
         });
         assert_eq!(text(&finished.stdout), "", "{level}");
-        assert!(matches!(finished.ended, Ended::Exited(code) if code != 0));
+        assert!(matches!(finished.exit, CommandExit::Exited(code) if code != 0));
     }
 }
 
 /// Keys may be in a file of settings that lies where commands can read.
 #[test]
-fn the_file_of_settings_is_closed_wherever_it_is() {
+fn the_settings_file_is_always_closed() {
     for level in LEVELS {
         let shown = "sandbox.readable-paths=ROOT/shown";
-        let change = |root: &Path, variables: &mut Variables| {
+        let change = |root: &Path, variables: &mut EnvironmentVariables| {
             let file = root.join("shown/settings.toml");
             write(&file, "[core]\nformat = \"plain\"\n");
             variables.insert("CLEVERAGENTS_CONFIG_PATH".to_owned(), file.into());
         };
-        let world = World::with_variables(&visible_place(), level, &[shown], change);
+        let world = ConfinementWorld::with_variables(&visible_folder(), level, &[shown], change);
         assert!(
             world
                 .settings
@@ -209,11 +219,11 @@ fn the_file_of_settings_is_closed_wherever_it_is() {
         let folder = world.path("shown");
         let folder = folder.display();
         assert_eq!(
-            world.says(&format!("cat {folder}/file")),
+            world.run_script(&format!("cat {folder}/file")),
             "shown\n",
             "{level}"
         );
-        world.says(&format!(
+        world.run_script(&format!(
             "! cat {folder}/settings.toml && ! echo x > {folder}/file"
         ));
     }
@@ -222,11 +232,12 @@ fn the_file_of_settings_is_closed_wherever_it_is() {
 /// What commands see is told before anybody relies on it.
 #[test]
 fn diagnostics_list_what_is_visible() {
-    let world = World::with_variables(&visible_place(), Confinement::None, &[], install);
+    let world =
+        ConfinementWorld::with_variables(&visible_folder(), Confinement::None, &[], install);
     let shown = world.path("shown");
     let setting = format!("sandbox.readable-paths={}", shown.display());
     let arguments = ["--set", &setting, "--format", "json", "diagnostics"];
-    let output = world.agents(&arguments);
+    let output = world.run_agents(&arguments);
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let checks = answer["data"]["checks"].as_array().unwrap();
     let found = checks.iter().find(|it| it["name"] == "visible_paths");
@@ -242,17 +253,17 @@ fn diagnostics_list_what_is_visible() {
 #[test]
 fn a_repository_opens_no_folder_by_its_alternates() {
     for level in LEVELS {
-        let change = |root: &Path, _: &mut Variables| {
+        let change = |root: &Path, _: &mut EnvironmentVariables| {
             write(&root.join("home/.ssh/id"), "SECRET\n");
             let line = format!("{}\n", root.join("home").display());
             write(&root.join("user/.git/objects/info/alternates"), &line);
         };
-        let world = World::with_variables(&visible_place(), level, &[], change);
+        let world = ConfinementWorld::with_variables(&visible_folder(), level, &[], change);
         let home = world.path("home");
-        world.says(&format!(
+        world.run_script(&format!(
             "! cat {0}/.ssh/id && ! ls {0}/.ssh",
             home.display()
         ));
-        world.says("git log -1");
+        world.run_script("git log -1");
     }
 }

@@ -10,16 +10,17 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use cleveragents_cli::arguments::GlobalArguments;
+use cleveragents_cli::bootstrap::Bootstrap;
 use cleveragents_cli::environment::Environment;
 use cleveragents_cli::settings::{Locations, Settings};
-use cleveragents_cli::wiring::Wiring;
 use cleveragents_domain::process::{Confinement, Network};
-use cleveragents_domain::{AbsolutePath, Base, ResourceType};
+use cleveragents_domain::{AbsolutePath, BaseSource, ResourceType};
 use cleveragents_engine::ports::processes::{
-    ConfinedCommand, Ended, Finished, Kept, ProcessResult, Processes, TreeAccess,
+    CommandExit, ConfinedCommand, FinishedCommand, ProcessResult, Processes, TreeAccess,
+    TruncatedOutput,
 };
 use cleveragents_engine::ports::sandbox::{NewSandbox, Sandbox};
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
 use tempfile::TempDir;
 
 /// Our program.
@@ -33,8 +34,8 @@ pub(crate) const AGENTS_VARIABLE: &str = "CONFINEMENT_TEST_AGENTS";
     reason = "a test that runs as another user is told where our program is"
 )]
 fn agents_program() -> PathBuf {
-    let told = std::env::var_os(AGENTS_VARIABLE);
-    told.map_or_else(|| PathBuf::from(AGENTS), PathBuf::from)
+    let configured = std::env::var_os(AGENTS_VARIABLE);
+    configured.map_or_else(|| PathBuf::from(AGENTS), PathBuf::from)
 }
 
 /// Where the machine's own programs are.
@@ -44,40 +45,40 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 pub(crate) const LEVELS: [Confinement; 2] = [Confinement::Namespaces, Confinement::Landlock];
 
 /// Longer than anything here takes.
-pub(crate) const LONG: Duration = Duration::from_secs(600);
+pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What tells a process of this test that it plays an owner: at which level, and where.
-const OWNER: &str = "CONFINEMENT_TEST_OWNER";
+const OWNER_VARIABLE: &str = "CONFINEMENT_TEST_OWNER";
 
 /// An environment, by name.
-pub(crate) type Variables = BTreeMap<String, OsString>;
+pub(crate) type EnvironmentVariables = BTreeMap<String, OsString>;
 
-pub(crate) struct World {
-    folder: Folder,
+pub(crate) struct ConfinementWorld {
+    folder: WorldFolder,
     environment: Environment,
     pub(crate) settings: Settings,
-    pub(crate) wiring: Wiring,
+    pub(crate) bootstrap: Bootstrap,
     pub(crate) processes: Box<dyn Processes>,
     pub(crate) sandbox: Box<dyn Sandbox>,
 }
 
 /// Where a world is: the one who made it removes it.
-enum Folder {
-    Made(TempDir),
-    Found(PathBuf),
+enum WorldFolder {
+    Temporary(TempDir),
+    Existing(PathBuf),
 }
 
-impl World {
+impl ConfinementWorld {
     /// A user's machine with one sandbox of the user's repository and another one beside it.
     pub(crate) fn new(level: Confinement) -> Self {
         Self::with_settings(level, &[])
     }
 
     pub(crate) fn with_settings(level: Confinement, settings: &[&str]) -> Self {
-        Self::at(&visible_place(), level, settings)
+        Self::new_in(&visible_folder(), level, settings)
     }
 
-    pub(crate) fn at(place: &Path, level: Confinement, settings: &[&str]) -> Self {
+    pub(crate) fn new_in(place: &Path, level: Confinement, settings: &[&str]) -> Self {
         Self::with_variables(place, level, settings, |_, _| {})
     }
 
@@ -87,26 +88,31 @@ impl World {
         place: &Path,
         level: Confinement,
         settings: &[&str],
-        change: impl FnOnce(&Path, &mut Variables),
+        change: impl FnOnce(&Path, &mut EnvironmentVariables),
     ) -> Self {
         let folder = tempfile::Builder::new()
             .prefix(".agents-confinement-")
             .tempdir_in(place)
             .unwrap();
-        furnish(folder.path());
+        create_files(folder.path());
         let mut environment = environment(&folder.path().join("home"));
         change(folder.path(), &mut environment.variables);
-        Self::in_folder(Folder::Made(folder), level, settings, environment)
+        Self::in_folder(WorldFolder::Temporary(folder), level, settings, environment)
     }
 
     /// The world that the process which started this one made.
-    pub(crate) fn again(level: Confinement, root: &Path) -> Self {
+    pub(crate) fn reopen(level: Confinement, root: &Path) -> Self {
         let environment = environment(&root.join("home"));
-        Self::in_folder(Folder::Found(root.to_owned()), level, &[], environment)
+        Self::in_folder(
+            WorldFolder::Existing(root.to_owned()),
+            level,
+            &[],
+            environment,
+        )
     }
 
     fn in_folder(
-        folder: Folder,
+        folder: WorldFolder,
         level: Confinement,
         settings: &[&str],
         environment: Environment,
@@ -123,18 +129,18 @@ impl World {
         };
         let locations = Locations::find(&arguments, &environment).unwrap();
         let settings = Settings::load(locations, &arguments, &environment).unwrap();
-        let wiring = Wiring::announce(&settings, &environment, "test").unwrap();
-        drop(wiring.open().unwrap());
-        let processes = wiring.processes(&settings, &environment).unwrap();
+        let bootstrap = Bootstrap::announce(&settings, &environment, "test").unwrap();
+        drop(bootstrap.open().unwrap());
+        let processes = bootstrap.processes(&settings, &environment).unwrap();
         let repository = root.join("user");
-        let sandbox = make_sandbox(&wiring, &environment, &repository, 1);
-        let other = make_sandbox(&wiring, &environment, &repository, 2);
+        let sandbox = make_sandbox(&bootstrap, &environment, &repository, 1);
+        let other = make_sandbox(&bootstrap, &environment, &repository, 2);
         write(&other.tree().join("theirs"), "theirs\n");
         Self {
             folder,
             environment,
             settings,
-            wiring,
+            bootstrap,
             processes,
             sandbox,
         }
@@ -154,53 +160,53 @@ impl World {
 
     /// The tree of the sandbox beside ours.
     pub(crate) fn other_tree(&self) -> PathBuf {
-        let sandboxes = self.wiring.directory().join("sandboxes");
+        let sandboxes = self.bootstrap.directory().join("sandboxes");
         sandboxes.join(id(2)).join("tree")
     }
 
     /// A command that a shell runs.
     pub(crate) fn command(&self, script: &str) -> ConfinedCommand {
-        self.program(&["sh", "-c", script])
+        self.argv_command(&["sh", "-c", script])
     }
 
-    pub(crate) fn program(&self, argv: &[&str]) -> ConfinedCommand {
+    pub(crate) fn argv_command(&self, argv: &[&str]) -> ConfinedCommand {
         ConfinedCommand {
             argv: argv.iter().map(OsString::from).collect(),
             tree: self.tree().to_owned(),
             scratch: self.sandbox.scratch().unwrap(),
             access: TreeAccess::Writable,
             network: Network::Deny,
-            timeout: LONG,
+            timeout: COMMAND_TIMEOUT,
             output_limit: 1 << 20,
             stdin: Vec::new(),
         }
     }
 
-    pub(crate) fn try_run(&self, command: &ConfinedCommand) -> ProcessResult<Finished> {
-        self.processes.prepare(command)?.go(&Stop::new())
+    pub(crate) fn try_run(&self, command: &ConfinedCommand) -> ProcessResult<FinishedCommand> {
+        self.processes.prepare(command)?.run(&StopSignal::new())
     }
 
     #[track_caller]
-    pub(crate) fn run(&self, command: &ConfinedCommand) -> Finished {
+    pub(crate) fn run(&self, command: &ConfinedCommand) -> FinishedCommand {
         self.try_run(command).unwrap()
     }
 
     /// What a script says when all goes well.
     #[track_caller]
-    pub(crate) fn says(&self, script: &str) -> String {
+    pub(crate) fn run_script(&self, script: &str) -> String {
         let finished = self.run(&self.command(script));
         let said = text(&finished.stdout);
         let complaint = text(&finished.stderr);
         assert_eq!(
-            finished.ended,
-            Ended::Exited(0),
+            finished.exit,
+            CommandExit::Exited(0),
             "{script}: {said}{complaint}"
         );
         said
     }
 
     /// Everything there is but for what the command may write, as text.
-    pub(crate) fn everything_else(&self) -> BTreeMap<PathBuf, String> {
+    pub(crate) fn files_outside_the_tree(&self) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         let scratch = self.sandbox.scratch().unwrap();
         list(self.root(), &[self.tree(), &scratch], &mut found);
@@ -215,16 +221,16 @@ impl World {
     pub(crate) fn other_process(&self, program: &Path, level: Confinement) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", PATH);
-        command.env(OWNER, format!("{level} {}", self.root().display()));
+        command.env(OWNER_VARIABLE, format!("{level} {}", self.root().display()));
         command
     }
 
     /// Our program as somebody types it.
-    pub(crate) fn agents(&self, arguments: &[&str]) -> Output {
-        self.agents_with(PATH, arguments)
+    pub(crate) fn run_agents(&self, arguments: &[&str]) -> Output {
+        self.run_agents_with_path(PATH, arguments)
     }
 
-    pub(crate) fn agents_with(&self, search_path: &str, arguments: &[&str]) -> Output {
+    pub(crate) fn run_agents_with_path(&self, search_path: &str, arguments: &[&str]) -> Output {
         let mut command = self.other_process(&agents_program(), Confinement::None);
         command
             .env("HOME", self.path("home"))
@@ -239,11 +245,11 @@ impl World {
     }
 }
 
-impl Folder {
+impl WorldFolder {
     fn path(&self) -> &Path {
         match self {
-            Self::Made(folder) => folder.path(),
-            Self::Found(path) => path,
+            Self::Temporary(folder) => folder.path(),
+            Self::Existing(path) => path,
         }
     }
 }
@@ -254,18 +260,18 @@ impl Folder {
     reason = "the one place where these tests read their environment"
 )]
 pub(crate) fn owner_request() -> Option<(Confinement, PathBuf)> {
-    let text = std::env::var(OWNER).ok()?;
+    let text = std::env::var(OWNER_VARIABLE).ok()?;
     let (level, root) = text.split_once(' ').unwrap();
     Some((level.parse().unwrap(), root.into()))
 }
 
-pub(crate) fn text(kept: &Kept) -> String {
+pub(crate) fn text(kept: &TruncatedOutput) -> String {
     let bytes = [&kept.start[..], &kept.end[..]].concat();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// A folder that is not among those which commands get empty.
-pub(crate) fn visible_place() -> PathBuf {
+pub(crate) fn visible_folder() -> PathBuf {
     let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let hidden = ["/tmp", "/var/tmp", "/run"];
     match hidden.iter().any(|place| built.starts_with(place)) {
@@ -274,7 +280,7 @@ pub(crate) fn visible_place() -> PathBuf {
     }
 }
 
-fn furnish(root: &Path) {
+fn create_files(root: &Path) {
     let home = root.join("home");
     for (name, content) in [
         (".ssh/id", "SECRET ssh"),
@@ -338,7 +344,7 @@ fn git(home: &Path, repository: &Path, arguments: &[&str]) {
 
 /// What the owner was started with, some of it not for commands.
 fn environment(home: &Path) -> Environment {
-    let mut environment = Environment::of_this_process();
+    let mut environment = Environment::from_process();
     let variables = [
         ("HOME", home.to_str().unwrap()),
         ("PATH", PATH),
@@ -362,18 +368,18 @@ fn id(number: u64) -> String {
 }
 
 fn make_sandbox(
-    wiring: &Wiring,
+    bootstrap: &Bootstrap,
     environment: &Environment,
     repository: &Path,
     number: u64,
 ) -> Box<dyn Sandbox> {
-    let sandboxes = wiring.sandboxes("git".into(), environment).unwrap();
+    let sandboxes = bootstrap.sandboxes("git".into(), environment).unwrap();
     let new = NewSandbox {
         id: id(number).parse().unwrap(),
         plan: id(number + 100).parse().unwrap(),
         resource: AbsolutePath::from_bytes(repository.as_os_str().as_bytes()).unwrap(),
         resource_type: ResourceType::GitCheckout,
-        base: Base::Head,
+        base: BaseSource::Head,
         trusted_includes: Vec::new(),
     };
     sandboxes.create(&new).unwrap();

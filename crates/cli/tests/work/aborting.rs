@@ -1,11 +1,11 @@
 //! Ways out of an apply that somebody else's change stopped after its decision, and of what was
 //! taken back again.
 
-use cleveragents_cli::wiring::ApplyStep;
+use cleveragents_cli::bootstrap::ApplyStep;
 
-use crate::dying::{Snapshot, die};
-use crate::settling::stopped_for_good;
-use crate::world::{ALONE, BASE, World};
+use crate::kill_at_step::{WorldSnapshot, kill_at_step};
+use crate::manual_recovery::set_up_stuck_apply;
+use crate::world::{BASE, TRUSTED, TestWorld};
 
 const EDIT: &str = "\
 - {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}
@@ -13,19 +13,19 @@ const EDIT: &str = "\
 ";
 
 /// Kills an apply when it reaches this step for the first time.
-fn die_at(world: &World, plan: &str, folders: &[&str], step: ApplyStep) {
+fn kill_apply_at(world: &TestWorld, plan: &str, folders: &[&str], step: ApplyStep) {
     let words = ["plan", "apply", plan, "--yes"];
-    let snapshot = Snapshot::of(world, folders);
-    let steps = die(world, &words, 0).steps;
-    snapshot.put_back();
+    let snapshot = WorldSnapshot::capture(world, folders);
+    let steps = kill_at_step(world, &words, 0).steps;
+    snapshot.restore();
     let number = steps.iter().position(|it| *it == step).unwrap() + 1;
-    assert!(die(world, &words, number).killed);
+    assert!(kill_at_step(world, &words, number).killed);
 }
 
 /// An apply that was decided, of which nothing was written when a user changed the same line.
-fn lost_race(world: &World) -> String {
-    let plan = world.executed(EDIT);
-    die_at(world, &plan, &["home", "shop"], ApplyStep::Begun);
+fn set_up_lost_race(world: &TestWorld) -> String {
+    let plan = world.create_executed_plan(EDIT);
+    kill_apply_at(world, &plan, &["home", "shop"], ApplyStep::Started);
     let _ = std::fs::remove_file(world.path("shop/.git/index.lock"));
     world.write("shop/a", &BASE.replace('2', "theirs"));
     world.commit("shop", "theirs");
@@ -34,11 +34,11 @@ fn lost_race(world: &World) -> String {
 }
 
 #[test]
-fn a_plan_that_lost_a_race_can_go_every_way() {
-    let world = World::new();
-    let plan = lost_race(&world);
+fn a_plan_that_lost_a_race_allows_every_command() {
+    let world = TestWorld::new();
+    let plan = set_up_lost_race(&world);
     assert_eq!(world.state(&plan), "apply/constrained");
-    let errors = world.data(&["plan", "errors", &plan]);
+    let errors = world.json_data(&["plan", "errors", &plan]);
     assert_eq!(errors["errors"][0]["category"], "target_moved", "{errors}");
     let hints = errors["errors"][0]["recovery_hints"].to_string();
     assert!(
@@ -51,10 +51,16 @@ fn a_plan_that_lost_a_race_can_go_every_way() {
     );
     // Nothing was applied, and nothing is said to be.
     let settle = ["plan", "apply", &plan, "--as-it-stands", "--yes"];
-    world.ask(&settle).exits(4).stands("apply/constrained");
-    let run = world.apply(&plan).exits(4).stands("apply/constrained");
+    world
+        .run_json(&settle)
+        .exits(4)
+        .reports_state("apply/constrained");
+    let run = world
+        .apply(&plan)
+        .exits(4)
+        .reports_state("apply/constrained");
     assert_eq!(run.data()["conflicts"][0]["path"], "a");
-    let snapshot = Snapshot::of(&world, &["home", "shop"]);
+    let snapshot = WorldSnapshot::capture(&world, &["home", "shop"]);
     for (words, state) in [
         (&["plan", "cancel", &plan][..], "apply/cancelled"),
         (&["plan", "revert", &plan], "strategize/queued"),
@@ -64,30 +70,32 @@ fn a_plan_that_lost_a_race_can_go_every_way() {
         ),
         (&["plan", "rollback", &plan, "1", "--yes"], "execute/queued"),
     ] {
-        world.ask(words).succeeded();
+        world.run_json(words).succeeded();
         assert_eq!(world.state(&plan), state, "{words:?}");
         assert_eq!(world.read("shop/a"), BASE.replace('2', "theirs"));
-        assert_eq!(world.dirt("shop"), "");
-        snapshot.put_back();
+        assert_eq!(world.git_status("shop"), "");
+        snapshot.restore();
     }
-    world.ask(&["plan", "cancel", &plan]).succeeded();
-    world.ask(&["plan", "delete", &plan, "--yes"]).succeeded();
+    world.run_json(&["plan", "cancel", &plan]).succeeded();
+    world
+        .run_json(&["plan", "delete", &plan, "--yes"])
+        .succeeded();
 }
 
 #[test]
 fn a_stopped_apply_is_aborted_before_the_plan_is_cancelled() {
-    let world = World::new();
-    let plan = world.executed(EDIT);
-    stopped_for_good(&world, &plan);
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
+    set_up_stuck_apply(&world, &plan);
     world.run(&["init"]).succeeded();
     assert_eq!(world.state(&plan), "apply/errored");
-    let snapshot = Snapshot::of(&world, &["home", "shop"]);
+    let snapshot = WorldSnapshot::capture(&world, &["home", "shop"]);
     // A user's edit of what was written is left alone, and named.
     world.write("shop/a", "mine\n");
     let run = world
-        .ask(&["plan", "cancel", &plan])
+        .run_json(&["plan", "cancel", &plan])
         .exits(4)
-        .stands("apply/errored");
+        .reports_state("apply/errored");
     assert_eq!(run.data()["conflicts"][0]["path"], "a");
     assert_eq!(world.read("shop/a"), "mine\n");
     // Once it is what is committed, nothing of the plan's is left.
@@ -96,16 +104,16 @@ fn a_stopped_apply_is_aborted_before_the_plan_is_cancelled() {
         &["checkout", "-q", "-f", "HEAD", "--", "a"],
     );
     world
-        .ask(&["plan", "cancel", &plan])
+        .run_json(&["plan", "cancel", &plan])
         .succeeded()
-        .stands("apply/cancelled");
+        .reports_state("apply/cancelled");
     assert_eq!(world.read("shop/a"), BASE.replace('2', "2 theirs"));
     for (words, state) in [
         (&["plan", "cancel", &plan][..], "apply/cancelled"),
         (&["plan", "revert", &plan], "strategize/queued"),
     ] {
-        snapshot.put_back();
-        world.ask(words).succeeded().stands(state);
+        snapshot.restore();
+        world.run_json(words).succeeded().reports_state(state);
         assert_eq!(world.read("shop/a"), BASE, "as before the apply");
         assert!(!world.path("shop/made").exists());
         let staged = world.git(&world.path("shop"), &["show", ":a"]);
@@ -118,11 +126,11 @@ fn a_stopped_apply_is_aborted_before_the_plan_is_cancelled() {
 /// A process that dies in the middle of an apply leaves it to the next command, which finishes it.
 /// One that gives the apply up takes it back instead.
 #[test]
-fn an_interrupted_apply_is_aborted_by_commands_that_give_it_up() {
-    let world = World::new();
-    let plan = world.executed(EDIT);
-    die_at(&world, &plan, &["home", "shop"], ApplyStep::IndexReplaced);
-    let snapshot = Snapshot::of(&world, &["home", "shop"]);
+fn an_interrupted_apply_is_aborted_by_cancelling_commands() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
+    kill_apply_at(&world, &plan, &["home", "shop"], ApplyStep::IndexReplaced);
+    let snapshot = WorldSnapshot::capture(&world, &["home", "shop"]);
     for (words, state) in [
         (&["plan", "cancel", &plan][..], "apply/cancelled"),
         (&["plan", "revert", &plan], "strategize/queued"),
@@ -132,16 +140,16 @@ fn an_interrupted_apply_is_aborted_by_commands_that_give_it_up() {
         ),
         (&["plan", "rollback", &plan, "1", "--yes"], "execute/queued"),
     ] {
-        snapshot.put_back();
-        world.ask(words).succeeded();
+        snapshot.restore();
+        world.run_json(words).succeeded();
         assert_eq!(world.state(&plan), state, "{words:?}");
         assert_eq!(world.read("shop/a"), BASE, "{words:?}");
         assert!(!world.path("shop/made").exists());
         assert_eq!(world.commits("shop"), 1);
-        assert_eq!(world.dirt("shop"), "");
+        assert_eq!(world.git_status("shop"), "");
     }
     // A command about something else finishes it.
-    snapshot.put_back();
+    snapshot.restore();
     world.run(&["init"]).succeeded();
     assert_eq!(world.state(&plan), "apply/applied");
     assert_eq!(world.commits("shop"), 2);
@@ -149,25 +157,25 @@ fn an_interrupted_apply_is_aborted_by_commands_that_give_it_up() {
 
 /// A plan with two repositories, killed when the first was done; the second got a commit that
 /// changes the same line.
-fn half_done() -> (World, String) {
-    let world = World::empty();
+fn set_up_half_applied() -> (TestWorld, String) {
+    let world = TestWorld::empty();
     let names = ["docs", "lib"];
     for name in names {
-        world.repository(name);
+        world.create_repository(name);
     }
-    world.project("shop", &names);
+    world.create_project("shop", &names);
     let steps = names.map(|name| {
         format!(
             "- {{tool: builtin/file-edit, resource: local/{name}, \
              input: {{path: a, old: '2', new: two}}}}\n"
         )
     });
-    let plan = world.executed(&steps.concat());
-    die_at(
+    let plan = world.create_executed_plan(&steps.concat());
+    kill_apply_at(
         &world,
         &plan,
         &["home", "docs", "lib"],
-        ApplyStep::DoneNoted,
+        ApplyStep::DoneRecorded,
     );
     // Every target was locked before the first was changed.
     std::fs::remove_file(world.path("lib/.git/index.lock")).unwrap();
@@ -180,101 +188,129 @@ fn half_done() -> (World, String) {
 }
 
 #[test]
-fn what_stopped_half_way_can_be_finished_or_taken_back() {
-    let (world, plan) = half_done();
-    let snapshot = Snapshot::of(&world, &["home", "docs", "lib"]);
+fn a_half_done_apply_can_be_finished_or_aborted() {
+    let (world, plan) = set_up_half_applied();
+    let snapshot = WorldSnapshot::capture(&world, &["home", "docs", "lib"]);
     // The way forward: onto the moved target, once that can be merged.
-    world.apply(&plan).exits(4).stands("apply/errored");
+    world.apply(&plan).exits(4).reports_state("apply/errored");
     world.write("lib/a", &BASE.replace('9', "nine"));
     world.commit("lib", "another line");
-    world.apply(&plan).succeeded().stands("apply/applied");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     assert_eq!(
         world.read("lib/a"),
         BASE.replace('2', "two").replace('9', "nine")
     );
     assert_eq!((world.commits("docs"), world.commits("lib")), (2, 4));
     // The way back: what was done is reversed, by a commit of its own.
-    snapshot.put_back();
-    let run = world.ask(&["plan", "cancel", &plan]).succeeded();
-    run.stands("apply/cancelled");
+    snapshot.restore();
+    let run = world.run_json(&["plan", "cancel", &plan]).succeeded();
+    run.reports_state("apply/cancelled");
     assert_eq!(world.read("docs/a"), BASE);
     assert_eq!(world.read("lib/a"), BASE.replace('2', "theirs"));
     assert_eq!((world.commits("docs"), world.commits("lib")), (3, 2));
     for name in ["docs", "lib"] {
-        assert_eq!(world.dirt(name), "");
+        assert_eq!(world.git_status(name), "");
     }
     // An edit in its way is left alone, and both ways stay open.
-    snapshot.put_back();
+    snapshot.restore();
     world.write("docs/a", "mine\n");
     let run = world
-        .ask(&["plan", "cancel", &plan])
+        .run_json(&["plan", "cancel", &plan])
         .exits(4)
-        .stands("apply/errored");
+        .reports_state("apply/errored");
     assert_eq!(run.data()["conflicts"][0]["path"], "a");
     assert_eq!(world.read("docs/a"), "mine\n");
     world.git(&world.path("docs"), &["checkout", "-q", "a"]);
-    world.ask(&["plan", "cancel", &plan]).succeeded();
+    world.run_json(&["plan", "cancel", &plan]).succeeded();
     assert_eq!(world.read("docs/a"), BASE);
 }
 
 #[test]
-fn an_abort_that_is_killed_can_be_finished_either_way() {
-    let (world, plan) = half_done();
-    let snapshot = Snapshot::of(&world, &["home", "docs", "lib"]);
+fn a_killed_abort_can_be_finished_or_reapplied() {
+    let (world, plan) = set_up_half_applied();
+    let snapshot = WorldSnapshot::capture(&world, &["home", "docs", "lib"]);
     let cancel = ["plan", "cancel", &plan];
-    let steps = die(&world, &cancel, 0).steps;
+    let steps = kill_at_step(&world, &cancel, 0).steps;
     assert!(steps.contains(&ApplyStep::BranchMoved), "{steps:?}");
     for (number, step) in steps.iter().enumerate() {
-        snapshot.put_back();
-        assert!(die(&world, &cancel, number + 1).killed, "{step:?}");
+        snapshot.restore();
+        assert!(kill_at_step(&world, &cancel, number + 1).killed, "{step:?}");
         if number.is_multiple_of(2) {
-            world.ask(&cancel).succeeded().stands("apply/cancelled");
+            world
+                .run_json(&cancel)
+                .succeeded()
+                .reports_state("apply/cancelled");
             assert_eq!(world.read("docs/a"), BASE, "{step:?}");
             assert_eq!(world.read("lib/a"), BASE.replace('2', "theirs"), "{step:?}");
         } else {
             world.write("lib/a", BASE);
             world.commit("lib", "not theirs after all");
-            world.apply(&plan).succeeded().stands("apply/applied");
+            world
+                .apply(&plan)
+                .succeeded()
+                .reports_state("apply/applied");
             assert_eq!(world.read("docs/a"), BASE.replace('2', "two"), "{step:?}");
             assert_eq!(world.read("lib/a"), BASE.replace('2', "two"), "{step:?}");
         }
         for name in ["docs", "lib"] {
-            assert_eq!(world.dirt(name), "", "{step:?}");
+            assert_eq!(world.git_status(name), "", "{step:?}");
             world.git(&world.path(name), &["fsck", "--strict"]);
         }
     }
 }
 
 #[test]
-fn what_was_taken_back_can_be_applied_reverted_or_deleted() {
-    let world = World::new();
-    let plan = world.executed(EDIT);
+fn an_unapplied_plan_can_be_applied_reverted_or_deleted() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
     world.apply(&plan).succeeded();
     let unapply = ["plan", "unapply", &plan, "--yes"];
     for _ in 0..2 {
-        world.ask(&unapply).succeeded().stands("apply/unapplied");
+        world
+            .run_json(&unapply)
+            .succeeded()
+            .reports_state("apply/unapplied");
     }
     assert_eq!(world.read("shop/a"), BASE);
-    let listed = world.data(&["plan", "list", "--state", "unapplied"]);
+    let listed = world.json_data(&["plan", "list", "--state", "unapplied"]);
     assert_eq!(listed["summary"]["unapplied"], 1, "{listed}");
     world
-        .ask(&["plan", "cancel", &plan])
+        .run_json(&["plan", "cancel", &plan])
         .succeeded()
-        .stands("apply/unapplied");
-    world.apply(&plan).succeeded().stands("apply/applied");
+        .reports_state("apply/unapplied");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     assert_eq!(world.read("shop/a"), BASE.replace('2', "two"));
     assert_eq!(world.commits("shop"), 4);
-    world.ask(&unapply).succeeded().stands("apply/unapplied");
-    let snapshot = Snapshot::of(&world, &["home"]);
     world
-        .ask(&["plan", "revert", &plan])
+        .run_json(&unapply)
         .succeeded()
-        .stands("strategize/queued");
-    world.execute(&plan).succeeded().stands("execute/complete");
-    world.apply(&plan).succeeded().stands("apply/applied");
+        .reports_state("apply/unapplied");
+    let snapshot = WorldSnapshot::capture(&world, &["home"]);
+    world
+        .run_json(&["plan", "revert", &plan])
+        .succeeded()
+        .reports_state("strategize/queued");
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     assert_eq!(world.read("shop/a"), BASE.replace('2', "two"));
-    snapshot.put_back();
-    world.ask(&["plan", "delete", &plan, "--yes"]).succeeded();
-    let other = world.plan(ALONE);
-    world.ask(&["plan", "unapply", &other, "--yes"]).exits(4);
+    snapshot.restore();
+    world
+        .run_json(&["plan", "delete", &plan, "--yes"])
+        .succeeded();
+    let other = world.create_plan(TRUSTED);
+    world
+        .run_json(&["plan", "unapply", &other, "--yes"])
+        .exits(4);
 }

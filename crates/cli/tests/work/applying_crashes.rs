@@ -3,46 +3,46 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::following::{Dice, Follower, let_pass};
-use crate::world::{ALONE, World, trials};
+use crate::event_follower::{Follower, TestRng, sleep_for};
+use crate::world::{TRUSTED, TestWorld, trials};
 
 const RESOURCES: [&str; 3] = ["shop", "docs", "lib"];
 
-type Files = BTreeMap<String, String>;
+type AppliedFiles = BTreeMap<String, String>;
 
-struct Stage {
-    world: World,
+struct CrashFixture {
+    world: TestWorld,
     resources: Vec<&'static str>,
 }
 
-impl Stage {
+impl CrashFixture {
     /// Repositories with a folder between them.
     fn new(count: usize) -> Self {
-        let world = World::empty();
+        let world = TestWorld::empty();
         let resources = RESOURCES[..count].to_vec();
         for name in &resources {
             match *name {
-                "docs" => world.folder(name),
-                _ => world.repository(name),
+                "docs" => world.create_folder(name),
+                _ => world.create_repository(name),
             }
         }
-        world.project("shop", &resources);
-        let stage = Self { world, resources };
-        let steps = stage.resources.iter().map(|name| {
+        world.create_project("shop", &resources);
+        let fixture = Self { world, resources };
+        let steps = fixture.resources.iter().map(|name| {
             format!(
                 "- {{tool: builtin/shell, resource: local/{name}, input: \
                  {{command: 'echo {{{{ args.text }}}} > made; echo {{{{ args.text }}}} >> a; \
                  rm -f dir/b; for n in 1 2 3 4 5 6 7 8; do echo {{{{ args.text }}}} > f$n; done'}}}}\n"
             )
         });
-        stage.world.worker(&steps.collect::<String>());
-        stage
+        fixture.world.define_worker(&steps.collect::<String>());
+        fixture
             .world
-            .job("arguments: [{name: text, type: string, required: true}]\n");
-        stage
+            .define_worker_job("arguments: [{name: text, type: string, required: true}]\n");
+        fixture
     }
 
-    fn files(&self) -> Vec<Files> {
+    fn files(&self) -> Vec<AppliedFiles> {
         let files = |name: &&str| {
             let mut files = self.world.files(name);
             files.retain(|path, _| path != "foreign");
@@ -52,7 +52,7 @@ impl Stage {
     }
 
     /// What of the user's is not the plan's.
-    fn foreign(&self) -> Vec<String> {
+    fn foreign_contents(&self) -> Vec<String> {
         let foreign = |name: &&str| self.world.read(&format!("{name}/foreign"));
         self.resources.iter().map(foreign).collect()
     }
@@ -63,19 +63,19 @@ impl Stage {
     }
 
     /// Kills an apply after a while, lets another command come, and looks at what is there.
-    fn round(&self, round: usize, moment: Moment) -> End {
-        let plan = self.executed(round);
+    fn run_apply_round(&self, round: usize, moment: KillTime) -> RecoveryOutcome {
+        let plan = self.create_executed_plan(round);
         for name in &self.resources {
             self.world
                 .write(&format!("{name}/foreign"), &format!("mine {round}\n"));
         }
         let (before, commits) = (self.files(), self.commits());
-        let foreign = self.foreign();
-        let mut follower = Follower::of(&self.world, &plan);
+        let foreign = self.foreign_contents();
+        let mut follower = Follower::start(&self.world, &plan);
         let mut child = self.world.start(&["plan", "apply", &plan, "--yes"]);
         match moment {
-            Moment::After(delay) => let_pass(delay),
-            Moment::Told(kind) => drop(follower.wait_for(kind)),
+            KillTime::After(delay) => sleep_for(delay),
+            KillTime::OnEvent(kind) => drop(follower.wait_for(kind)),
         }
         child.kill().unwrap();
         child.wait().unwrap();
@@ -83,28 +83,31 @@ impl Stage {
         let state = self.world.state(&plan);
         let after = self.files();
         let what = format!("round {round}, {} resources: {state}", self.resources.len());
-        assert_eq!(self.foreign(), foreign, "{what}");
+        assert_eq!(self.foreign_contents(), foreign, "{what}");
         let end = match state.as_str() {
-            "apply/applied" => End::Applied,
-            _ => End::NotApplied,
+            "apply/applied" => RecoveryOutcome::Applied,
+            _ => RecoveryOutcome::NotApplied,
         };
-        if end == End::NotApplied {
+        if end == RecoveryOutcome::NotApplied {
             assert_eq!(after, before, "{what}: none is changed");
             assert_eq!(self.commits(), commits, "{what}");
-            self.world.apply(&plan).succeeded().stands("apply/applied");
+            self.world
+                .apply(&plan)
+                .succeeded()
+                .reports_state("apply/applied");
         }
-        self.is_applied(round, &commits);
+        self.assert_applied(round, &commits);
         end
     }
 
     /// Kills an unapply after a while: every resource is as before the plan, or none is.
-    fn round_back(&self, round: usize, delay: Duration) {
+    fn run_unapply_round(&self, round: usize, delay: Duration) {
         let before = self.files();
-        let plan = self.executed(round);
+        let plan = self.create_executed_plan(round);
         self.world.apply(&plan).succeeded();
         let applied = self.files();
         let mut child = self.world.start(&["plan", "unapply", &plan, "--yes"]);
-        let_pass(delay);
+        sleep_for(delay);
         child.kill().unwrap();
         child.wait().unwrap();
         self.world.run(&["init"]).succeeded();
@@ -114,28 +117,30 @@ impl Stage {
             "round {round}: {found:?}"
         );
         self.world
-            .ask(&["plan", "unapply", &plan, "--yes"])
+            .run_json(&["plan", "unapply", &plan, "--yes"])
             .succeeded();
         assert_eq!(self.files(), before, "round {round}");
         assert_eq!(
-            self.world.told(&plan, "plan_unapplied").len(),
+            self.world.events_of_kind(&plan, "plan_unapplied").len(),
             1,
             "round {round}"
         );
         for name in self.resources.iter().filter(|name| **name != "docs") {
-            assert_eq!(self.world.dirt(name), "", "round {round}");
+            assert_eq!(self.world.git_status(name), "", "round {round}");
         }
     }
 
-    fn executed(&self, round: usize) -> String {
+    fn create_executed_plan(&self, round: usize) -> String {
         let text = format!("text=round{round}");
-        let plan = self.world.plan_of("shop", ALONE, &["--arg", &text]);
+        let plan = self
+            .world
+            .create_plan_for("shop", TRUSTED, &["--arg", &text]);
         self.world.execute(&plan).succeeded();
         plan
     }
 
     /// Every resource is changed, once.
-    fn is_applied(&self, round: usize, commits: &[usize]) {
+    fn assert_applied(&self, round: usize, commits: &[usize]) {
         let content = format!("0 round{round}\n");
         for files in self.files() {
             assert_eq!(files["made"], content, "round {round}");
@@ -151,66 +156,70 @@ impl Stage {
         let more: Vec<usize> = commits.iter().map(|it| it + 1).collect();
         assert_eq!(self.commits(), more, "round {round}: one commit");
         for name in self.resources.iter().filter(|name| **name != "docs") {
-            assert_eq!(self.world.dirt(name), "?? foreign\n", "round {round}");
+            assert_eq!(self.world.git_status(name), "?? foreign\n", "round {round}");
         }
     }
 }
 
 /// When an apply is killed.
 #[derive(Clone, Copy)]
-enum Moment {
+enum KillTime {
     After(Duration),
     /// As soon as its journal says so.
-    Told(&'static str),
+    OnEvent(&'static str),
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum End {
+enum RecoveryOutcome {
     Applied,
     NotApplied,
 }
 
 /// Kills are spread over as long as an apply takes here.
-fn killed_at_random(resources: usize, rounds: usize) {
-    let stage = Stage::new(resources);
-    let plan = stage.world.plan_of("shop", ALONE, &["--arg", "text=first"]);
-    stage.world.execute(&plan).succeeded();
+fn kill_at_random_times(resources: usize, rounds: usize) {
+    let fixture = CrashFixture::new(resources);
+    let plan = fixture
+        .world
+        .create_plan_for("shop", TRUSTED, &["--arg", "text=first"]);
+    fixture.world.execute(&plan).succeeded();
     let began = Instant::now();
-    stage.world.apply(&plan).succeeded();
+    fixture.world.apply(&plan).succeeded();
     let usual = u64::try_from(began.elapsed().as_millis()).unwrap();
-    let mut dice = Dice::new(resources as u64);
+    let mut rng = TestRng::new(resources as u64);
     let mut applied = 0;
     for round in 0..rounds {
-        let delay = Duration::from_millis(dice.below(usual * 5 / 4));
-        applied += usize::from(stage.round(round, Moment::After(delay)) == End::Applied);
+        let delay = Duration::from_millis(rng.next_below(usual * 5 / 4));
+        applied += usize::from(
+            fixture.run_apply_round(round, KillTime::After(delay)) == RecoveryOutcome::Applied,
+        );
     }
     assert!(applied < rounds, "some die before anything is decided");
-    for name in stage.resources.iter().filter(|name| **name != "docs") {
-        let folder = stage.world.path(name);
-        stage.world.git(&folder, &["fsck", "--strict"]);
+    for name in fixture.resources.iter().filter(|name| **name != "docs") {
+        let folder = fixture.world.path(name);
+        fixture.world.git(&folder, &["fsck", "--strict"]);
     }
 }
 
 #[test]
-fn what_was_decided_is_finished_by_the_next_command() {
+fn a_decided_apply_is_finished_by_the_next_command() {
     for resources in 1..=3 {
-        let stage = Stage::new(resources);
+        let fixture = CrashFixture::new(resources);
         for round in 0..trials(2) {
             let early = ["apply_requested", "apply_intended"];
-            stage.round(3 * round, Moment::Told(early[round % 2]));
-            let end = stage.round(3 * round + 1, Moment::Told("apply_decided"));
-            assert_eq!(end, End::Applied, "only forward from there");
+            fixture.run_apply_round(3 * round, KillTime::OnEvent(early[round % 2]));
+            let end = fixture.run_apply_round(3 * round + 1, KillTime::OnEvent("apply_decided"));
+            assert_eq!(end, RecoveryOutcome::Applied, "only forward from there");
         }
     }
 }
 
 #[test]
-fn what_the_user_commits_before_recovery_is_kept() {
-    let stage = Stage::new(1);
-    let world = &stage.world;
+fn user_commits_before_recovery_are_kept() {
+    let fixture = CrashFixture::new(1);
+    let world = &fixture.world;
     for round in 0..trials(5) {
-        let plan = stage.executed(round);
-        let mut follower = Follower::of(world, &plan);
+        let plan = fixture.create_executed_plan(round);
+        let mut follower = Follower::start(world, &plan);
         let mut child = world.start(&["plan", "apply", &plan, "--yes"]);
         follower.wait_for("apply_decided");
         child.kill().unwrap();
@@ -224,7 +233,10 @@ fn what_the_user_commits_before_recovery_is_kept() {
         world.run(&["init"]).succeeded();
         if !committed {
             // A lock of the git that died keeps the user out until the next command.
-            world.apply(&plan).succeeded().stands("apply/applied");
+            world
+                .apply(&plan)
+                .succeeded()
+                .reports_state("apply/applied");
             world.git(&shop, &["add", &other]);
             world.git(&shop, &commit);
         }
@@ -236,40 +248,40 @@ fn what_the_user_commits_before_recovery_is_kept() {
         let run = world.apply(&plan);
         if run.code != Some(0) {
             // Its files were there already, so it cannot be merged: it is said what moved.
-            let run = run.exits(4).says("moved from");
+            let run = run.exits(4).prints("moved from");
             assert!(run.data()["conflicts"].is_array());
             return;
         }
-        run.stands("apply/applied");
+        run.reports_state("apply/applied");
         let subjects = world.git(&shop, &["log", "-2", "--format=%s"]);
         let mut both: Vec<&str> = subjects.lines().collect();
         both.sort_unstable();
         assert_eq!(both, ["Do the job", "mine"], "round {round}");
-        assert_eq!(world.dirt("shop"), "", "round {round}");
+        assert_eq!(world.git_status("shop"), "", "round {round}");
         assert_eq!(world.read("shop/made"), format!("round{round}\n"));
     }
 }
 
 #[test]
-fn what_is_taken_back_is_taken_back_of_all_or_of_none() {
-    let stage = Stage::new(2);
-    let mut dice = Dice::new(4);
+fn a_killed_unapply_is_all_or_nothing() {
+    let fixture = CrashFixture::new(2);
+    let mut rng = TestRng::new(4);
     for round in 0..trials(8) {
-        stage.round_back(round, Duration::from_millis(dice.below(1500)));
+        fixture.run_unapply_round(round, Duration::from_millis(rng.next_below(1500)));
     }
 }
 
 #[test]
-fn one_resource_is_changed_or_not() {
-    killed_at_random(1, trials(12));
+fn a_killed_apply_of_one_resource_is_atomic() {
+    kill_at_random_times(1, trials(12));
 }
 
 #[test]
-fn two_resources_are_changed_or_none() {
-    killed_at_random(2, trials(10));
+fn a_killed_apply_of_two_resources_is_atomic() {
+    kill_at_random_times(2, trials(10));
 }
 
 #[test]
-fn three_resources_are_changed_or_none() {
-    killed_at_random(3, trials(8));
+fn a_killed_apply_of_three_resources_is_atomic() {
+    kill_at_random_times(3, trials(8));
 }

@@ -4,15 +4,15 @@ use std::process::Child;
 
 use serde_json::Value;
 
-use crate::following::{Follower, runs, until};
-use crate::world::{ALONE, Run, World};
+use crate::event_follower::{Follower, is_process_running, wait_until_true};
+use crate::world::{AgentsRun, TRUSTED, TestWorld};
 
-fn ended(child: Child) -> Run {
-    Run::of(child.wait_with_output().unwrap())
+fn wait_for_run(child: Child) -> AgentsRun {
+    AgentsRun::from_output(child.wait_with_output().unwrap())
 }
 
 /// A command that runs until it is ended and can be found by this number.
-fn endless(number: u32) -> String {
+fn endless_step(number: u32) -> String {
     format!(
         "- {{tool: builtin/shell, input: {{command: 'echo begun > begun; \
          setsid sleep {number} & sleep {number}', timeout: 600}}}}"
@@ -20,112 +20,134 @@ fn endless(number: u32) -> String {
 }
 
 #[test]
-fn a_plan_that_is_cancelled_stops_with_all_that_it_started() {
-    let world = World::new();
-    world.worker(&endless(31_536_001));
-    world.job("");
-    let plan = world.plan(ALONE);
+fn cancelling_a_plan_stops_all_its_processes() {
+    let world = TestWorld::new();
+    world.define_worker(&endless_step(31_536_001));
+    world.define_worker_job("");
+    let plan = world.create_plan(TRUSTED);
     let works = world.start(&["plan", "execute", &plan, "--format", "json"]);
-    Follower::of(&world, &plan).wait_for("process_started");
-    until("the command runs", || runs("31536001"));
+    Follower::start(&world, &plan).wait_for("process_started");
+    wait_until_true("the command runs", || is_process_running("31536001"));
     // Who only looks or wants to work on it meanwhile is told that it is taken.
     assert_eq!(world.state(&plan), "execute/processing");
     world.execute(&plan).exits(4);
     world.apply(&plan).exits(4);
-    world.ask(&["plan", "rollback", &plan, "1"]).exits(4);
-    let cancel = world.ask(&["plan", "cancel", &plan, "--reason", "enough"]);
-    cancel.succeeded().stands("execute/cancelled");
+    world.run_json(&["plan", "rollback", &plan, "1"]).exits(4);
+    let cancel = world.run_json(&["plan", "cancel", &plan, "--reason", "enough"]);
+    cancel.succeeded().reports_state("execute/cancelled");
     assert!(
-        !runs("31536001"),
+        !is_process_running("31536001"),
         "all that it started is gone when the plan is cancelled"
     );
-    let works = ended(works).exits(4).stands("execute/cancelled");
-    works.says("cancelled");
+    let works = wait_for_run(works)
+        .exits(4)
+        .reports_state("execute/cancelled");
+    works.prints("cancelled");
     assert_eq!(world.state(&plan), "execute/cancelled");
-    assert_eq!(world.told(&plan, "plan_cancelled").len(), 1);
-    world.execute(&plan).succeeded().stands("execute/cancelled");
-    world.apply(&plan).succeeded().stands("execute/cancelled");
+    assert_eq!(world.events_of_kind(&plan, "plan_cancelled").len(), 1);
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/cancelled");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("execute/cancelled");
     assert_eq!(world.commits("shop"), 1);
 }
 
 #[test]
-fn a_plan_that_is_cancelled_while_it_is_checked_stops_too() {
-    let world = World::new();
-    world.worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
-    world.job("checks: [{run: 'setsid sleep 31536002 & sleep 31536002', timeout: 600}]\n");
-    let plan = world.plan(ALONE);
+fn cancelling_a_plan_stops_its_checks() {
+    let world = TestWorld::new();
+    world.define_worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    world.define_worker_job(
+        "checks: [{run: 'setsid sleep 31536002 & sleep 31536002', timeout: 600}]\n",
+    );
+    let plan = world.create_plan(TRUSTED);
     let works = world.start(&["plan", "execute", &plan, "--format", "json"]);
-    until("the check runs", || runs("31536002"));
-    let cancel = world.ask(&["plan", "cancel", &plan, "--wait", "120"]);
-    cancel.succeeded().stands("execute/cancelled");
-    assert!(!runs("31536002"));
-    ended(works).exits(4).stands("execute/cancelled");
-    assert_eq!(world.told(&plan, "validations_completed").len(), 0);
+    wait_until_true("the check runs", || is_process_running("31536002"));
+    let cancel = world.run_json(&["plan", "cancel", &plan, "--wait", "120"]);
+    cancel.succeeded().reports_state("execute/cancelled");
+    assert!(!is_process_running("31536002"));
+    wait_for_run(works)
+        .exits(4)
+        .reports_state("execute/cancelled");
+    assert_eq!(
+        world.events_of_kind(&plan, "validations_completed").len(),
+        0
+    );
 }
 
 /// Apply runs the checks again where its target has moved. Only there does this one take long.
 #[test]
 fn cancelling_an_apply_stops_the_check_of_its_merge() {
-    let world = World::new();
-    world.worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    let world = TestWorld::new();
+    world.define_worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
     let check = "if test -e theirs; then setsid sleep 31536003 & sleep 31536003; fi";
-    world.job(&format!("checks: [{{run: '{check}', timeout: 600}}]\n"));
-    let plan = world.plan(ALONE);
-    world.execute(&plan).succeeded().stands("execute/complete");
+    world.define_worker_job(&format!("checks: [{{run: '{check}', timeout: 600}}]\n"));
+    let plan = world.create_plan(TRUSTED);
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
     world.write("shop/theirs", "theirs");
     world.commit("shop", "theirs");
     let works = world.start(&["plan", "apply", &plan, "--yes", "--format", "json"]);
-    until("the check runs", || runs("31536003"));
-    let cancel = world.ask(&["plan", "cancel", &plan, "--wait", "120"]);
-    cancel.succeeded().stands("apply/cancelled");
-    assert!(!runs("31536003"));
-    ended(works).exits(4).says("the plan was cancelled");
+    wait_until_true("the check runs", || is_process_running("31536003"));
+    let cancel = world.run_json(&["plan", "cancel", &plan, "--wait", "120"]);
+    cancel.succeeded().reports_state("apply/cancelled");
+    assert!(!is_process_running("31536003"));
+    wait_for_run(works)
+        .exits(4)
+        .prints("the plan was cancelled");
     assert_eq!(world.commits("shop"), 2);
-    assert_eq!(world.dirt("shop"), "");
+    assert_eq!(world.git_status("shop"), "");
 }
 
 #[test]
-fn of_two_who_execute_one_plan_one_works() {
-    let world = World::new();
+fn one_of_two_executors_runs_the_plan() {
+    let world = TestWorld::new();
     let call = "- {tool: builtin/shell, input: {command: 'echo x >> log'}}\n";
-    world.worker(&call.repeat(3));
-    world.job("");
+    world.define_worker(&call.repeat(3));
+    world.define_worker_job("");
     for _ in 0..3 {
-        let plan = world.plan(ALONE);
+        let plan = world.create_plan(TRUSTED);
         let words = ["plan", "execute", &plan, "--format", "json"];
         let children: Vec<Child> = (0..4).map(|_| world.start(&words)).collect();
-        let runs: Vec<Run> = children.into_iter().map(ended).collect();
+        let runs: Vec<AgentsRun> = children.into_iter().map(wait_for_run).collect();
         for run in &runs {
             assert!(matches!(run.code, Some(0 | 4)), "{run:?}");
         }
         assert!(runs.iter().any(|it| it.code == Some(0)));
         assert_eq!(world.state(&plan), "execute/complete");
-        assert_eq!(world.told(&plan, "tool_invoked").len(), 3);
+        assert_eq!(world.events_of_kind(&plan, "tool_invoked").len(), 3);
         assert_eq!(world.sandbox_files(&plan)["log"], "0 x\nx\nx\n");
     }
 }
 
 #[test]
 fn more_plans_than_slots_all_finish() {
-    let world = World::new();
-    world.worker(
+    let world = TestWorld::new();
+    world.define_worker(
         "- {tool: builtin/shell, input: {command: 'echo {{ args.name }} > {{ args.name }}'}}\n",
     );
-    world.job("arguments: [{name: name, type: string, required: true}]\n");
+    world.define_worker_job("arguments: [{name, type: string, required: true}]\n");
     world
         .run(&["config", "set", "plan.concurrency", "2"])
         .succeeded();
-    let plan = |number| world.plan_of("shop", "ci", &["--arg", &format!("name=f{number}")]);
+    let plan = |number| world.create_plan_for("shop", "ci", &["--arg", &format!("name=f{number}")]);
     let plans: Vec<String> = (0..8).map(plan).collect();
     let start = |plan: &String| world.start(&["plan", "execute", plan, "--format", "json"]);
     let children: Vec<Child> = plans.iter().map(start).collect();
     for (child, plan) in children.into_iter().zip(&plans) {
         // Whose branch moves in the last moment merges with what came before it.
-        ended(child).succeeded().stands("apply/applied");
+        wait_for_run(child)
+            .succeeded()
+            .reports_state("apply/applied");
         assert_eq!(world.state(plan), "apply/applied");
     }
     assert_eq!(world.commits("shop"), 9);
-    assert_eq!(world.dirt("shop"), "");
+    assert_eq!(world.git_status("shop"), "");
     for number in 0..8 {
         assert_eq!(
             world.read(&format!("shop/f{number}")),
@@ -136,61 +158,63 @@ fn more_plans_than_slots_all_finish() {
 }
 
 #[test]
-fn who_waited_for_a_slot_and_was_killed_is_gone_on_from() {
-    let world = World::new();
-    world.worker(&endless(31_536_004));
-    world.job("");
+fn a_plan_killed_in_the_queue_can_be_resumed() {
+    let world = TestWorld::new();
+    world.define_worker(&endless_step(31_536_004));
+    world.define_worker_job("");
     world
         .run(&["config", "set", "plan.concurrency", "1"])
         .succeeded();
-    let (first, second) = (world.plan(ALONE), world.plan(ALONE));
+    let (first, second) = (world.create_plan(TRUSTED), world.create_plan(TRUSTED));
     let works = world.start(&["plan", "execute", &first, "--format", "json"]);
-    Follower::of(&world, &first).wait_for("process_started");
+    Follower::start(&world, &first).wait_for("process_started");
     let mut waits = world.start(&["plan", "execute", &second]);
-    let mut follower = Follower::of(&world, &second);
+    let mut follower = Follower::start(&world, &second);
     let is_slot = |event: &Value| event["payload"].to_string().contains("slot");
     follower.wait_until("it waits for a slot", is_slot);
     waits.kill().unwrap();
     waits.wait().unwrap();
     let waits = world.start(&["plan", "execute", &second, "--format", "json"]);
     follower.wait_until("it waits again", is_slot);
-    world.ask(&["plan", "cancel", &first]).succeeded();
-    ended(works).exits(4);
+    world.run_json(&["plan", "cancel", &first]).succeeded();
+    wait_for_run(works).exits(4);
     follower.wait_for("process_started");
-    let status = world.data(&["plan", "status", &second]);
+    let status = world.json_data(&["plan", "status", &second]);
     assert_eq!(status["state"], "processing", "{status}");
     assert!(status["waiting"].is_null(), "{status}");
-    world.ask(&["plan", "cancel", &second]).succeeded();
-    ended(waits).exits(4);
+    world.run_json(&["plan", "cancel", &second]).succeeded();
+    wait_for_run(waits).exits(4);
 }
 
 #[test]
 fn a_plan_that_waits_for_a_slot_can_be_cancelled() {
-    let world = World::new();
-    world.worker(&endless(31_536_003));
-    world.job("");
+    let world = TestWorld::new();
+    world.define_worker(&endless_step(31_536_003));
+    world.define_worker_job("");
     world
         .run(&["config", "set", "plan.concurrency", "1"])
         .succeeded();
-    let (first, second) = (world.plan(ALONE), world.plan(ALONE));
+    let (first, second) = (world.create_plan(TRUSTED), world.create_plan(TRUSTED));
     let works = world.start(&["plan", "execute", &first, "--format", "json"]);
-    Follower::of(&world, &first).wait_for("process_started");
+    Follower::start(&world, &first).wait_for("process_started");
     let waits = world.start(&["plan", "execute", &second, "--format", "json"]);
-    let mut follower = Follower::of(&world, &second);
+    let mut follower = Follower::start(&world, &second);
     follower.wait_for("execute_requested");
     follower.wait_until("it waits for a slot", |event| {
         event["payload"].to_string().contains("slot")
     });
-    let status = world.data(&["plan", "status", &second]);
+    let status = world.json_data(&["plan", "status", &second]);
     assert_eq!(status["state"], "queued", "{status}");
     assert_eq!(status["waiting"]["kind"], "slot", "{status}");
     assert!(status["owner"].is_null(), "{status}");
     let shown = world.run(&["plan", "status", &second]).succeeded();
-    shown.says("waits for a free slot");
-    let cancel = world.ask(&["plan", "cancel", &second]);
-    cancel.succeeded().stands("strategize/cancelled");
-    ended(waits).exits(4).stands("strategize/cancelled");
-    assert_eq!(world.told(&second, "tool_invoked").len(), 0);
-    world.ask(&["plan", "cancel", &first]).succeeded();
-    ended(works).exits(4);
+    shown.prints("waits for a free slot");
+    let cancel = world.run_json(&["plan", "cancel", &second]);
+    cancel.succeeded().reports_state("strategize/cancelled");
+    wait_for_run(waits)
+        .exits(4)
+        .reports_state("strategize/cancelled");
+    assert_eq!(world.events_of_kind(&second, "tool_invoked").len(), 0);
+    world.run_json(&["plan", "cancel", &first]).succeeded();
+    wait_for_run(works).exits(4);
 }

@@ -4,30 +4,30 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::following::Dice;
-use crate::world::{ALONE, World, trials};
+use crate::event_follower::TestRng;
+use crate::world::{TRUSTED, TestWorld, trials};
 
 const RESOURCES: [&str; 2] = ["shop", "lib"];
 
-fn world() -> World {
-    let world = World::empty();
+fn new_world() -> TestWorld {
+    let world = TestWorld::empty();
     for name in RESOURCES {
-        world.repository(name);
+        world.create_repository(name);
     }
-    world.project("shop", &RESOURCES);
+    world.create_project("shop", &RESOURCES);
     let steps = RESOURCES.map(|name| {
         format!(
             "- {{tool: builtin/shell, resource: local/{name}, input: \
              {{command: 'echo {{{{ args.text }}}} > made'}}}}\n"
         )
     });
-    world.worker(&steps.concat());
-    world.job("arguments: [{name: text, type: string, required: true}]\n");
+    world.define_worker(&steps.concat());
+    world.define_worker_job("arguments: [{name: text, type: string, required: true}]\n");
     world
 }
 
 /// Commits to one repository until it is told to stop; how many commits were made.
-fn commit_until(world: &World, name: &str, is_over: &AtomicBool) -> usize {
+fn commit_until(world: &TestWorld, name: &str, is_over: &AtomicBool) -> usize {
     let folder = world.path(name);
     let mut made = 0;
     while !is_over.load(Ordering::Relaxed) {
@@ -39,22 +39,22 @@ fn commit_until(world: &World, name: &str, is_over: &AtomicBool) -> usize {
     made
 }
 
-fn subjects(world: &World, name: &str) -> usize {
+fn count_plan_commits(world: &TestWorld, name: &str) -> usize {
     let log = world.git(&world.path(name), &["log", "--format=%s"]);
     log.lines().filter(|line| *line == "Do the job").count()
 }
 
 #[test]
 fn both_repositories_change_or_neither_does() {
-    let world = world();
-    let mut dice = Dice::new(11);
+    let world = new_world();
+    let mut rng = TestRng::new(11);
     let mut made = 0;
     for round in 0..trials(8) {
         let text = format!("text=round{round}");
-        let plan = world.plan_of("shop", ALONE, &["--arg", &text]);
+        let plan = world.create_plan_for("shop", TRUSTED, &["--arg", &text]);
         world.execute(&plan).succeeded();
-        let before = RESOURCES.map(|name| subjects(&world, name));
-        let busy = RESOURCES[usize::try_from(dice.below(2)).unwrap()];
+        let before = RESOURCES.map(|name| count_plan_commits(&world, name));
+        let busy = RESOURCES[usize::try_from(rng.next_below(2)).unwrap()];
         let is_over = AtomicBool::new(false);
         let run = thread::scope(|scope| {
             let committer = scope.spawn(|| commit_until(&world, busy, &is_over));
@@ -65,7 +65,7 @@ fn both_repositories_change_or_neither_does() {
         });
         let state = world.state(&plan);
         let more = usize::from(state == "apply/applied");
-        let after = RESOURCES.map(|name| subjects(&world, name));
+        let after = RESOURCES.map(|name| count_plan_commits(&world, name));
         let wanted = before.map(|it| it + more);
         assert_eq!(
             after, wanted,
@@ -74,9 +74,12 @@ fn both_repositories_change_or_neither_does() {
         // What the user was kept from can be done now, and then the plan can be applied.
         world.try_git(&world.path(busy), &["add", "mine"]);
         world.try_git(&world.path(busy), &["commit", "-q", "-m", "mine"]);
-        world.apply(&plan).succeeded().stands("apply/applied");
+        world
+            .apply(&plan)
+            .succeeded()
+            .reports_state("apply/applied");
         for name in RESOURCES {
-            assert_eq!(world.dirt(name), "", "round {round}");
+            assert_eq!(world.git_status(name), "", "round {round}");
         }
     }
     assert!(made > 0, "nobody committed anything");

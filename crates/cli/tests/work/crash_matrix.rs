@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cleveragents_cli::wiring::ApplyStep;
+use cleveragents_cli::bootstrap::ApplyStep;
 use serde_json::Value;
 
-use crate::dying::{Snapshot, die};
-use crate::world::{ALONE, World, is_stress};
+use crate::kill_at_step::{WorldSnapshot, kill_at_step};
+use crate::world::{TRUSTED, TestWorld, is_stress};
 
 /// Two repositories with a folder between them.
 const RESOURCES: [&str; 3] = ["shop", "docs", "lib"];
@@ -23,11 +23,11 @@ const ROUNDS: usize = 100;
 /// What every plan does to every resource.
 const WORK: &str = "echo made > made; echo more >> a; rm dir/b";
 
-type Files = BTreeMap<String, String>;
+type MatrixFiles = BTreeMap<String, String>;
 
 /// What the user does in their own tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tree {
+enum UserTreeState {
     Clean,
     /// Works on paths the plan does not touch.
     DirtyElsewhere,
@@ -39,7 +39,7 @@ enum Tree {
 
 /// A moment at which the program is killed.
 #[derive(Debug, Clone, Copy)]
-struct Moment {
+struct KillStep {
     /// Its place among all steps, from 1.
     number: usize,
     step: ApplyStep,
@@ -48,29 +48,29 @@ struct Moment {
 }
 
 /// The steps of one run.
-struct Steps(Vec<Moment>);
+struct StepSequence(Vec<KillStep>);
 
-impl Steps {
+impl StepSequence {
     fn new(steps: &[ApplyStep]) -> Self {
         let (mut resource, mut begun) = (0, false);
-        let mut moments = Vec::new();
+        let mut kill_steps = Vec::new();
         for (step, number) in steps.iter().zip(1..) {
-            if *step == ApplyStep::Begun && !begun {
+            if *step == ApplyStep::Started && !begun {
                 (resource, begun) = (0, true);
             }
-            moments.push(Moment {
+            kill_steps.push(KillStep {
                 number,
                 step: *step,
                 resource,
             });
-            let is_end = matches!(step, ApplyStep::IntentKept | ApplyStep::DoneNoted);
+            let is_end = matches!(step, ApplyStep::IntentWritten | ApplyStep::DoneRecorded);
             resource += usize::from(is_end);
         }
-        Self(moments)
+        Self(kill_steps)
     }
 
     /// Each step of each resource when it is reached first.
-    fn firsts(&self) -> Vec<Moment> {
+    fn first_of_each(&self) -> Vec<KillStep> {
         let mut seen = BTreeSet::new();
         let moments = self.0.iter().copied();
         moments
@@ -79,66 +79,66 @@ impl Steps {
     }
 
     /// Whether everything was decided when the program died: from then on it only goes forward.
-    fn is_decided(&self, at: Moment) -> bool {
-        self.reached(at).any(|it| it.step == ApplyStep::Begun)
+    fn is_decided(&self, at: KillStep) -> bool {
+        self.steps_until(at).any(|it| it.step == ApplyStep::Started)
     }
 
     /// Whether a resource was as the plan wants it, for good, when the program died.
-    fn is_through(&self, at: Moment, resource: usize) -> bool {
+    fn is_committed(&self, at: KillStep, resource: usize) -> bool {
         let last = match RESOURCES[resource] {
-            FOLDER => ApplyStep::DoneNoted,
+            FOLDER => ApplyStep::DoneRecorded,
             _ => ApplyStep::BranchMoved,
         };
-        self.reached(at)
+        self.steps_until(at)
             .any(|it| it.resource == resource && it.step == last)
     }
 
-    fn reached(&self, at: Moment) -> impl Iterator<Item = &Moment> {
+    fn steps_until(&self, at: KillStep) -> impl Iterator<Item = &KillStep> {
         self.0.iter().take(at.number)
     }
 }
 
 /// All that can be seen of the user's resources.
 #[derive(Debug, Clone, PartialEq)]
-struct Seen {
-    files: Vec<Files>,
+struct ResourceState {
+    files: Vec<MatrixFiles>,
     /// Commits, what git says is not committed, and refs that are not the plan's affair.
     repositories: Vec<(usize, String, String)>,
 }
 
-struct Stage<'a> {
-    world: &'a World,
+struct MatrixFixture<'a> {
+    world: &'a TestWorld,
     resources: &'a [&'static str],
     plan: String,
-    snapshot: Snapshot<'a>,
+    snapshot: WorldSnapshot<'a>,
 }
 
-impl<'a> Stage<'a> {
-    fn new(world: &'a World, resources: &'a [&'static str]) -> Self {
+impl<'a> MatrixFixture<'a> {
+    fn new(world: &'a TestWorld, resources: &'a [&'static str]) -> Self {
         for name in resources {
             world.write(&format!("{name}/keep"), "1\n");
             world.write(&format!("{name}/other"), "1\n");
             match *name {
-                FOLDER => world.folder(name),
-                _ => world.repository(name),
+                FOLDER => world.create_folder(name),
+                _ => world.create_repository(name),
             }
         }
-        world.project("shop", resources);
+        world.create_project("shop", resources);
         let steps = resources.iter().map(|name| {
             format!(
                 "- {{tool: builtin/shell, resource: local/{name}, input: {{command: '{WORK}'}}}}\n"
             )
         });
-        world.worker(&steps.collect::<String>());
-        world.job("");
-        let plan = world.plan(ALONE);
+        world.define_worker(&steps.collect::<String>());
+        world.define_worker_job("");
+        let plan = world.create_plan(TRUSTED);
         world.execute(&plan).succeeded();
         let names: Vec<&str> = resources.iter().copied().chain(["home"]).collect();
         Self {
             world,
             resources,
             plan,
-            snapshot: Snapshot::of(world, &names),
+            snapshot: WorldSnapshot::capture(world, &names),
         }
     }
 
@@ -147,7 +147,7 @@ impl<'a> Stage<'a> {
         resources.filter(|name| *name != FOLDER)
     }
 
-    fn see(&self) -> Seen {
+    fn resource_state(&self) -> ResourceState {
         let repository = |name: &str| {
             let folder = self.world.path(name);
             let refs = [
@@ -159,11 +159,11 @@ impl<'a> Stage<'a> {
             assert!(!folder.join(".git/index.lock").exists(), "{name} is locked");
             (
                 self.world.commits(name),
-                self.world.dirt(name),
+                self.world.git_status(name),
                 self.world.git(&folder, &refs),
             )
         };
-        Seen {
+        ResourceState {
             files: self
                 .resources
                 .iter()
@@ -174,7 +174,7 @@ impl<'a> Stage<'a> {
     }
 
     /// What is to be there when the plan is applied to what is seen now.
-    fn applied(&self, before: &Seen) -> Seen {
+    fn expected_after_apply(&self, before: &ResourceState) -> ResourceState {
         let mut after = before.clone();
         for files in &mut after.files {
             files.insert("made".to_owned(), "0 made\n".to_owned());
@@ -188,11 +188,11 @@ impl<'a> Stage<'a> {
     }
 
     /// Everything as it was before, and then as the user has it.
-    fn set_up(&self, tree: Tree) {
-        self.snapshot.put_back();
+    fn set_up(&self, tree: UserTreeState) {
+        self.snapshot.restore();
         match tree {
-            Tree::Clean | Tree::EditedBeforeRecovery(_) => {}
-            Tree::DirtyElsewhere => {
+            UserTreeState::Clean | UserTreeState::EditedBeforeRecovery(_) => {}
+            UserTreeState::DirtyElsewhere => {
                 for name in self.resources {
                     self.world.write(&format!("{name}/keep"), "mine\n");
                     self.world.write(&format!("{name}/other"), "staged\n");
@@ -202,7 +202,7 @@ impl<'a> Stage<'a> {
                     self.world.git(&self.world.path(name), &["add", "other"]);
                 }
             }
-            Tree::DirtyOnChangedPath => {
+            UserTreeState::DirtyOnChangedPath => {
                 let last = self.resources.len() - 1;
                 self.edit(last);
             }
@@ -221,42 +221,44 @@ impl<'a> Stage<'a> {
         was
     }
 
-    fn steps(&self, tree: Tree) -> Steps {
+    fn steps(&self, tree: UserTreeState) -> StepSequence {
         self.set_up(tree);
-        let end = die(self.world, &["plan", "apply", &self.plan, "--yes"], 0);
+        let end = kill_at_step(self.world, &["plan", "apply", &self.plan, "--yes"], 0);
         assert!(!end.killed);
-        Steps::new(&end.steps)
+        StepSequence::new(&end.steps)
     }
 
     /// Kills the program at a moment; whoever comes next finds all or none, and nothing of the
     /// user's is touched.
-    fn round(&self, steps: &Steps, at: Moment, tree: Tree) {
+    fn run_round(&self, steps: &StepSequence, at: KillStep, tree: UserTreeState) {
         let what = format!("{} of {:?}, {tree:?}", self.resources.len(), at);
         self.set_up(tree);
-        let before = self.see();
+        let before = self.resource_state();
         let words = ["plan", "apply", &self.plan, "--yes"];
-        let end = die(self.world, &words, at.number);
+        let end = kill_at_step(self.world, &words, at.number);
         assert!(end.killed, "{what}");
         assert_eq!(end.steps.last(), Some(&at.step), "{what}");
         match (tree, steps.is_decided(at)) {
-            (Tree::EditedBeforeRecovery(edited), true) if !steps.is_through(at, edited) => {
+            (UserTreeState::EditedBeforeRecovery(edited), true)
+                if !steps.is_committed(at, edited) =>
+            {
                 let places = 0..self.resources.len();
-                let others = match places.into_iter().any(|it| steps.is_through(at, it)) {
-                    true => self.applied(&before),
+                let others = match places.into_iter().any(|it| steps.is_committed(at, it)) {
+                    true => self.expected_after_apply(&before),
                     false => before.clone(),
                 };
-                self.is_stopped_by_edit(edited, (&before, &others), &what);
+                self.assert_stopped_by_edit(edited, (&before, &others), &what);
             }
-            (Tree::EditedBeforeRecovery(edited), decided) => {
-                self.keeps_edit(edited, decided, &before, &what);
+            (UserTreeState::EditedBeforeRecovery(edited), decided) => {
+                self.assert_edit_kept(edited, decided, &before, &what);
             }
-            (Tree::DirtyOnChangedPath, decided) => {
+            (UserTreeState::DirtyOnChangedPath, decided) => {
                 assert!(!decided, "{what}: it is blocked before it is decided");
                 self.recover();
-                assert_eq!(self.see(), before, "{what}");
-                self.is_blocked(self.resources.len() - 1, &before, &what);
+                assert_eq!(self.resource_state(), before, "{what}");
+                self.assert_blocked(self.resources.len() - 1, &before, &what);
             }
-            (_, decided) => self.is_all_or_none(decided, at, &before, &what),
+            (_, decided) => self.assert_all_or_none(decided, at, &before, &what),
         }
     }
 
@@ -264,25 +266,25 @@ impl<'a> Stage<'a> {
         self.world.run(&["init"]).succeeded();
     }
 
-    fn is_all_or_none(&self, decided: bool, at: Moment, before: &Seen, what: &str) {
+    fn assert_all_or_none(&self, decided: bool, at: KillStep, before: &ResourceState, what: &str) {
         if decided && at.number.is_multiple_of(4) {
             // Whoever finishes it may be killed as well.
-            die(self.world, &["init"], 1 + at.number % 9);
+            kill_at_step(self.world, &["init"], 1 + at.number % 9);
         }
         self.recover();
         let state = self.world.state(&self.plan);
         if !decided {
             assert_eq!(state, "apply/errored", "{what}");
-            assert_eq!(&self.see(), before, "{what}");
+            assert_eq!(&self.resource_state(), before, "{what}");
             self.world.apply(&self.plan).succeeded();
         } else {
             assert_eq!(state, "apply/applied", "{what}");
         }
-        self.is_applied(before, what);
+        self.assert_applied(before, what);
     }
 
     /// An edit of what was not begun, or is finished, stays on top of what is there.
-    fn keeps_edit(&self, edited: usize, decided: bool, before: &Seen, what: &str) {
+    fn assert_edit_kept(&self, edited: usize, decided: bool, before: &ResourceState, what: &str) {
         let was = self.edit(edited);
         let path = self.path(edited);
         self.recover();
@@ -290,18 +292,23 @@ impl<'a> Stage<'a> {
         if !decided {
             let mut wanted = before.clone();
             wanted.files[edited] = self.world.files(self.resources[edited]);
-            assert_eq!(self.see().files, wanted.files, "{what}");
-            self.is_blocked(edited, before, what);
+            assert_eq!(self.resource_state().files, wanted.files, "{what}");
+            self.assert_blocked(edited, before, what);
             return;
         }
         assert_eq!(self.world.state(&self.plan), "apply/applied", "{what}");
         self.world.write(&path, &was);
-        self.is_applied(before, what);
+        self.assert_applied(before, what);
     }
 
     /// What somebody changed in between is left alone, and it is said how to finish. All else goes
     /// forward where something of it is there for good, and is as it was where nothing is.
-    fn is_stopped_by_edit(&self, edited: usize, (before, others): (&Seen, &Seen), what: &str) {
+    fn assert_stopped_by_edit(
+        &self,
+        edited: usize,
+        (before, others): (&ResourceState, &ResourceState),
+        what: &str,
+    ) {
         let was = self.edit(edited);
         let path = self.path(edited);
         self.recover();
@@ -314,18 +321,18 @@ impl<'a> Stage<'a> {
                 assert_eq!(self.world.files(name), others.files[place], "{what}");
             }
         }
-        self.is_refused(what);
+        self.assert_refused(what);
         assert_eq!(self.world.read(&path), format!("{was}mine\n"), "{what}");
         self.world.write(&path, &was);
         self.world.apply(&self.plan).succeeded();
-        self.is_applied(before, what);
+        self.assert_applied(before, what);
     }
 
     /// Nothing is changed as long as the user's work is in the way.
-    fn is_blocked(&self, edited: usize, before: &Seen, what: &str) {
-        let seen = self.see();
-        self.is_refused(what);
-        assert_eq!(self.see(), seen, "{what}");
+    fn assert_blocked(&self, edited: usize, before: &ResourceState, what: &str) {
+        let seen = self.resource_state();
+        self.assert_refused(what);
+        assert_eq!(self.resource_state(), seen, "{what}");
         let path = self.path(edited);
         let now = self.world.read(&path);
         let was = now.strip_suffix("mine\n").unwrap();
@@ -337,11 +344,11 @@ impl<'a> Stage<'a> {
             dirt.clear();
         }
         self.world.apply(&self.plan).succeeded();
-        self.is_applied(&before, what);
+        self.assert_applied(&before, what);
     }
 
     #[track_caller]
-    fn is_refused(&self, what: &str) {
+    fn assert_refused(&self, what: &str) {
         let run = self.world.apply(&self.plan).exits(4);
         let conflicts = run.data()["conflicts"]
             .as_array()
@@ -352,18 +359,22 @@ impl<'a> Stage<'a> {
     }
 
     /// All of it is there, once, and nothing else changed.
-    fn is_applied(&self, before: &Seen, what: &str) {
+    fn assert_applied(&self, before: &ResourceState, what: &str) {
         assert_eq!(self.world.state(&self.plan), "apply/applied", "{what}");
-        assert_eq!(self.see(), self.applied(before), "{what}");
+        assert_eq!(
+            self.resource_state(),
+            self.expected_after_apply(before),
+            "{what}"
+        );
     }
 }
 
 /// Goes through the matrix for so many resources.
-fn killed_at_every_step(count: usize) {
-    let world = World::empty();
-    let stage = Stage::new(&world, &RESOURCES[..count]);
-    let usual = stage.steps(Tree::Clean);
-    let blocked = stage.steps(Tree::DirtyOnChangedPath);
+fn kill_at_every_step(count: usize) {
+    let world = TestWorld::empty();
+    let fixture = MatrixFixture::new(&world, &RESOURCES[..count]);
+    let usual = fixture.steps(UserTreeState::Clean);
+    let blocked = fixture.steps(UserTreeState::DirtyOnChangedPath);
     let named: BTreeSet<ApplyStep> = usual.0.iter().map(|it| it.step).collect();
     assert!(named.iter().eq(&ApplyStep::ALL), "every step is reached");
     let rounds = match is_stress() {
@@ -374,24 +385,26 @@ fn killed_at_every_step(count: usize) {
     for round in 0..rounds {
         let (moments, early) = match is_stress() {
             true => (usual.0.clone(), blocked.0.clone()),
-            false => (usual.firsts(), blocked.firsts()),
+            false => (usual.first_of_each(), blocked.first_of_each()),
         };
         for (place, at) in moments.into_iter().enumerate() {
             let tree = match (place + round + count) % 3 {
-                0 => Tree::Clean,
-                1 => Tree::DirtyElsewhere,
+                0 => UserTreeState::Clean,
+                1 => UserTreeState::DirtyElsewhere,
                 // The one that was killed, and then the others.
-                _ => Tree::EditedBeforeRecovery((at.resource + place / 3 + round / 3) % count),
+                _ => UserTreeState::EditedBeforeRecovery(
+                    (at.resource + place / 3 + round / 3) % count,
+                ),
             };
-            stage.round(&usual, at, tree);
+            fixture.run_round(&usual, at, tree);
             kills += 1;
         }
         for at in early {
-            stage.round(&blocked, at, Tree::DirtyOnChangedPath);
+            fixture.run_round(&blocked, at, UserTreeState::DirtyOnChangedPath);
             kills += 1;
         }
     }
-    for name in stage.repositories() {
+    for name in fixture.repositories() {
         world.git(&world.path(name), &["fsck", "--strict"]);
     }
     assert!(kills >= 16 * rounds, "only {kills} were killed");
@@ -399,15 +412,15 @@ fn killed_at_every_step(count: usize) {
 
 #[test]
 fn one_resource_killed_at_every_step() {
-    killed_at_every_step(1);
+    kill_at_every_step(1);
 }
 
 #[test]
 fn two_resources_killed_at_every_step_of_each() {
-    killed_at_every_step(2);
+    kill_at_every_step(2);
 }
 
 #[test]
 fn three_resources_killed_at_every_step_of_each() {
-    killed_at_every_step(3);
+    kill_at_every_step(3);
 }

@@ -7,20 +7,20 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use cleveragents_cli::wiring::Wired;
+use cleveragents_cli::bootstrap::AppContext;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{
-    Move, NamespacedName, Phase, Plan, Position, Resource, State, Timestamp, Waiting,
+    Move, NamespacedName, Phase, Plan, PlanState, Position, Resource, Timestamp, WaitReason,
 };
 use cleveragents_engine::StoreError;
-use cleveragents_engine::lifecycle::{LifecycleError, PlanLifecycle, Surroundings};
-use cleveragents_engine::ports::{Slots, Unit};
-use cleveragents_engine::runs::{Outcome, RunLease, RunService};
+use cleveragents_engine::lifecycle::{LifecycleError, PlanLifecycle, PreflightProbe};
+use cleveragents_engine::ports::{Slots, Transaction};
+use cleveragents_engine::runs::{ClaimOutcome, RunLease, RunService};
 use serde_json::Value;
 
-use crate::dying::Snapshot;
-use crate::settling::stopped_for_good;
-use crate::world::{ALONE, Run, World};
+use crate::kill_at_step::WorldSnapshot;
+use crate::manual_recovery::set_up_stuck_apply;
+use crate::world::{AgentsRun, TRUSTED, TestWorld};
 
 const EDIT: &str = "- {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}\n";
 const STEPS: &str = "\
@@ -28,12 +28,12 @@ const STEPS: &str = "\
 - {tool: builtin/file-write, input: {path: made, content: made}}
 ";
 
-const WAITS: [Waiting; 5] = [
-    Waiting::Slot,
-    Waiting::Approval { decision: None },
-    Waiting::Answer { decision: None },
-    Waiting::Budget,
-    Waiting::Until {
+const WAITING_KINDS: [WaitReason; 5] = [
+    WaitReason::Slot,
+    WaitReason::Approval { decision: None },
+    WaitReason::Answer { decision: None },
+    WaitReason::Budget,
+    WaitReason::Until {
         until: Timestamp::from_micros(1),
     },
 ];
@@ -41,7 +41,7 @@ const WAITS: [Waiting; 5] = [
 /// The moves that need nothing on record beside the plan itself.
 fn plain_moves() -> Vec<Move> {
     let mut moves = vec![Move::Start, Move::Fail, Move::Constrain, Move::Retry];
-    moves.extend(WAITS.map(Move::Wait));
+    moves.extend(WAITING_KINDS.map(Move::Wait));
     moves.extend([Phase::Execute, Phase::Apply].map(Move::Advance));
     moves
 }
@@ -66,12 +66,12 @@ fn reachable(from: Position, moves: &[Move]) -> Vec<(Position, Vec<Move>)> {
     let mut open = VecDeque::from([0]);
     while let Some(next) = open.pop_front() {
         let (at, way) = found[next].clone();
-        for asked in moves {
-            if let Ok(to) = at.after(*asked)
+        for next_move in moves {
+            if let Ok(to) = at.after(*next_move)
                 && !found.iter().any(|(known, _)| *known == to)
             {
                 open.push_back(found.len());
-                found.push((to, [way.as_slice(), &[*asked]].concat()));
+                found.push((to, [way.as_slice(), &[*next_move]].concat()));
             }
         }
     }
@@ -79,12 +79,12 @@ fn reachable(from: Position, moves: &[Move]) -> Vec<(Position, Vec<Move>)> {
 }
 
 /// A plan that real commands brought somewhere.
-struct Base {
-    world: World,
+struct PlanFixture {
+    world: TestWorld,
     plan: String,
 }
 
-impl Base {
+impl PlanFixture {
     fn all() -> Vec<Self> {
         vec![
             Self::used(),
@@ -95,70 +95,70 @@ impl Base {
     }
 
     fn used() -> Self {
-        let world = World::new();
-        world.worker(EDIT);
-        world.job("");
-        let plan = world.plan(ALONE);
+        let world = TestWorld::new();
+        world.define_worker(EDIT);
+        world.define_worker_job("");
+        let plan = world.create_plan(TRUSTED);
         Self { world, plan }
     }
 
     fn strategized() -> Self {
-        let world = World::new();
-        world.worker(EDIT);
-        world.job("");
-        let plan = world.plan("supervised");
+        let world = TestWorld::new();
+        world.define_worker(EDIT);
+        world.define_worker_job("");
+        let plan = world.create_plan("supervised");
         world.execute(&plan).exits(5);
         Self { world, plan }
     }
 
     fn executed() -> Self {
-        let world = World::new();
-        let plan = world.executed(EDIT);
+        let world = TestWorld::new();
+        let plan = world.create_executed_plan(EDIT);
         Self { world, plan }
     }
 
     fn stopped() -> Self {
-        let world = World::new();
-        let plan = world.executed(STEPS);
-        stopped_for_good(&world, &plan);
+        let world = TestWorld::new();
+        let plan = world.create_executed_plan(STEPS);
+        set_up_stuck_apply(&world, &plan);
         world.run(&["init"]).succeeded();
         Self { world, plan }
     }
 
     fn position(&self) -> Position {
-        let wiring = self.world.wiring();
-        let wired = wiring.open_to_read().unwrap();
-        let plan = wired.wait(wired.lifecycle().plan(self.plan.parse().unwrap()));
+        let bootstrap = self.world.bootstrap();
+        let app = bootstrap.open_to_read().unwrap();
+        let plan = app.block_on(app.lifecycle().plan(self.plan.parse().unwrap()));
         plan.unwrap().position
     }
 
     /// Makes the moves as commands and owners do; an owner that is at work in the end dies.
-    fn walk(&self, way: &[Move]) {
-        let wiring = self.world.wiring();
-        let wired = wiring.open_to_read().unwrap();
+    fn make_moves(&self, way: &[Move]) {
+        let bootstrap = self.world.bootstrap();
+        let app = bootstrap.open_to_read().unwrap();
         let id = self.plan.parse().unwrap();
-        let (lifecycle, runs) = (wired.lifecycle(), wired.runs());
-        wired.wait(async {
+        let (lifecycle, runs) = (app.lifecycle(), app.runs());
+        app.block_on(async {
             let mut held: Option<RunLease> = None;
-            for asked in way {
-                match asked {
+            for next_move in way {
+                match next_move {
                     Move::Retry => drop(lifecycle.retry(id, "a test").await.unwrap()),
                     Move::Advance(to) => {
                         if *to == Phase::Execute {
-                            approve(&wired, id).await;
+                            approve(&app, id).await;
                         }
                         lifecycle.advance(id, *to, "a test").await.unwrap();
                     }
-                    asked => {
+                    next_move => {
                         let run = match held.take() {
                             Some(run) => run,
-                            None => claim(&runs, id).await,
+                            None => claim_run(&runs, id).await,
                         };
-                        let plan = make(&lifecycle, &run, *asked).await.unwrap();
-                        if plan.position.state() == State::Processing {
+                        let plan = make_move(&lifecycle, &run, *next_move).await.unwrap();
+                        if plan.position.state() == PlanState::Processing {
                             held = Some(run);
                         } else {
-                            lifecycle.give_back(run).await.unwrap();
+                            lifecycle.release(run).await.unwrap();
                         }
                     }
                 }
@@ -166,20 +166,20 @@ impl Base {
         });
     }
 
-    fn ask(&self, words: &[&str]) -> Run {
-        self.world.ask(words)
+    fn run_json(&self, words: &[&str]) -> AgentsRun {
+        self.world.run_json(words)
     }
 
     /// Runs a hint right after the command that gave it: it succeeds, or says why not.
-    fn follow(&self, at: &str, hint: &str) {
-        let words = self.next();
+    fn follow_hint(&self, at: &str, hint: &str) {
+        let words = self.next_command();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.ask(&words);
+        self.run_json(&words);
         let mut words: Vec<&str> = hint.split(' ').skip(1).collect();
         if words.get(1) == Some(&"apply") && !words.contains(&"--yes") {
             words.push("--yes");
         }
-        let run = self.ask(&words);
+        let run = self.run_json(&words);
         let says_why = matches!(run.code, Some(4..=7 | 75))
             && run.data()["error"]["message"]
                 .as_str()
@@ -188,7 +188,7 @@ impl Base {
     }
 
     fn status(&self) -> Value {
-        self.world.data(&["plan", "status", &self.plan])
+        self.world.json_data(&["plan", "status", &self.plan])
     }
 
     fn state(&self) -> String {
@@ -196,7 +196,7 @@ impl Base {
     }
 
     /// The command that a user gives to get on.
-    fn next(&self) -> Vec<String> {
+    fn next_command(&self) -> Vec<String> {
         let status = self.status();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (phase, state) = (text(&status["phase"]), text(&status["state"]));
@@ -212,12 +212,12 @@ impl Base {
     }
 
     /// Commands until the plan is applied; the hints on the way.
-    fn go_forward(&self, at: &str) -> Vec<(String, String)> {
+    fn drive_to_applied(&self, at: &str) -> Vec<(String, String)> {
         let mut hints = Vec::new();
         for _ in 0..8 {
-            let words = self.next();
+            let words = self.next_command();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let run = self.ask(&words);
+            let run = self.run_json(&words);
             let state = self.state();
             hints.extend(
                 hints_of(&run, &self.plan)
@@ -229,7 +229,7 @@ impl Base {
             }
             let rebase = format!("agents plan rebase {}", self.plan);
             if run.code == Some(4) && hints_of(&run, &self.plan).contains(&rebase) {
-                let run = self.ask(&["plan", "rebase", &self.plan]);
+                let run = self.run_json(&["plan", "rebase", &self.plan]);
                 assert!(matches!(run.code, Some(0 | 5)), "{at}: {run:?}");
                 // The user had moved the branch beneath the files, and now brings them there.
                 let checkout = ["checkout", "-q", "-f", "HEAD"];
@@ -242,24 +242,24 @@ impl Base {
     }
 }
 
-async fn claim(runs: &RunService, plan: PlanId) -> RunLease {
+async fn claim_run(runs: &RunService, plan: PlanId) -> RunLease {
     let claimed = runs
         .claim(plan, Phase::Execute, Slots::Shared)
         .await
         .unwrap();
     match claimed {
-        Outcome::Won(run) => run,
+        ClaimOutcome::Won(run) => run,
         other => panic!("{other:?}"),
     }
 }
 
-async fn make(
+async fn make_move(
     lifecycle: &PlanLifecycle,
     run: &RunLease,
-    asked: Move,
+    next_move: Move,
 ) -> Result<Plan, LifecycleError> {
-    match asked {
-        Move::Start => lifecycle.start(run, &AllThere).await,
+    match next_move {
+        Move::Start => lifecycle.start(run, &PassingPreflightProbe).await,
         Move::Fail => lifecycle.fail(run, "it failed").await,
         Move::Constrain => lifecycle.constrain(run, "a rule stopped it").await,
         Move::Wait(waiting) => lifecycle.wait(run, waiting).await,
@@ -268,46 +268,48 @@ async fn make(
 }
 
 /// The yes to a strategy that a human gives.
-async fn approve(wired: &Wired<'_>, plan: PlanId) {
-    let operation = wired.operation("test.approve");
-    let approved = wired.store().write(operation, move |unit: &mut dyn Unit| {
-        if let Some(mut strategy) = unit.newest_strategy(plan)? {
-            strategy.approved_by = Some("a test".to_owned());
-            strategy.approved_at = Some(unit.now()?);
-            unit.approve_strategy(&strategy)?;
-        }
-        Ok::<_, StoreError>(())
-    });
+async fn approve(app: &AppContext<'_>, plan: PlanId) {
+    let operation = app.operation("test.approve");
+    let approved = app
+        .store()
+        .write(operation, move |tx: &mut dyn Transaction| {
+            if let Some(mut strategy) = tx.newest_strategy(plan)? {
+                strategy.approved_by = Some("a test".to_owned());
+                strategy.approved_at = Some(tx.now()?);
+                tx.approve_strategy(&strategy)?;
+            }
+            Ok::<_, StoreError>(())
+        });
     approved.await.unwrap();
 }
 
 #[derive(Debug)]
-struct AllThere;
+struct PassingPreflightProbe;
 
-impl Surroundings for AllThere {
-    fn actor(&self, _: &NamespacedName) -> Result<(), String> {
+impl PreflightProbe for PassingPreflightProbe {
+    fn check_actor(&self, _: &NamespacedName) -> Result<(), String> {
         Ok(())
     }
 
-    fn tool(&self, _: &NamespacedName) -> Result<(), String> {
+    fn check_tool(&self, _: &NamespacedName) -> Result<(), String> {
         Ok(())
     }
 
-    fn readable(&self, _: &Resource) -> Result<(), String> {
+    fn check_readable(&self, _: &Resource) -> Result<(), String> {
         Ok(())
     }
 
-    fn sandboxed(&self, _: &Resource) -> Result<(), String> {
+    fn check_sandbox(&self, _: &Resource) -> Result<(), String> {
         Ok(())
     }
 
-    fn checkpointed(&self, _: &Resource) -> Result<(), String> {
+    fn check_checkpoints(&self, _: &Resource) -> Result<(), String> {
         Ok(())
     }
 }
 
 /// The commands that an answer tells to run next, as words.
-fn hints_of(run: &Run, plan: &str) -> Vec<String> {
+fn hints_of(run: &AgentsRun, plan: &str) -> Vec<String> {
     let envelope: Value = serde_json::from_str(&run.stdout).unwrap_or_default();
     let listed = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let messages = listed(&envelope["messages"]).into_iter();
@@ -324,7 +326,7 @@ fn hints_of(run: &Run, plan: &str) -> Vec<String> {
 }
 
 /// What tells one position from another here: the number of reversions does not.
-fn class(at: Position) -> String {
+fn position_class(at: Position) -> String {
     let waiting = at.waiting().map(|it| it.kind().as_str());
     format!(
         "{at} {} {}",
@@ -334,38 +336,38 @@ fn class(at: Position) -> String {
 }
 
 #[test]
-fn the_program_leads_on_from_everywhere_and_out_of_everywhere() {
+fn no_position_is_a_dead_end() {
     let open = reachable(Position::new(), &every_move()).into_iter();
     let open = open.map(|(at, _)| at).filter(|at| !at.is_terminal());
-    let mut left: BTreeSet<String> = open.map(class).collect();
+    let mut left: BTreeSet<String> = open.map(position_class).collect();
     assert!(left.len() > 30, "{left:?}");
     let mut tried = BTreeSet::new();
-    for base in Base::all() {
-        let snapshot = Snapshot::of(&base.world, &["home", "shop"]);
+    for base in PlanFixture::all() {
+        let snapshot = WorldSnapshot::capture(&base.world, &["home", "shop"]);
         for (at, way) in reachable(base.position(), &plain_moves()) {
-            let name = class(at);
+            let name = position_class(at);
             if !left.remove(&name) {
                 continue;
             }
             let set_up = || {
-                snapshot.put_back();
-                base.walk(&way);
-                assert_eq!(class(base.position()), name);
+                snapshot.restore();
+                base.make_moves(&way);
+                assert_eq!(position_class(base.position()), name);
             };
             set_up();
-            let hints = base.go_forward(&name);
+            let hints = base.drive_to_applied(&name);
             set_up();
-            let run = base.ask(&["plan", "cancel", &base.plan]);
+            let run = base.run_json(&["plan", "cancel", &base.plan]);
             let state = base.state();
             assert!(state.ends_with("/cancelled"), "{name}: {state}: {run:?}");
             for hint in hints_of(&run, &base.plan) {
                 let words: Vec<&str> = hint.split(' ').skip(1).collect();
-                base.ask(&words).succeeded();
+                base.run_json(&words).succeeded();
             }
             for (state, hint) in hints {
                 if tried.insert((state.clone(), hint.replace(&base.plan, "PLAN"))) {
                     set_up();
-                    base.follow(&name, &hint);
+                    base.follow_hint(&name, &hint);
                 }
             }
         }

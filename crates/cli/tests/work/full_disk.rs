@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::world::{AGENTS, World};
+use crate::world::{AGENTS, TestWorld};
 
 /// Moves the home onto a small file system of its own, fills it, and collects.
 const SCRIPT: &str = r#"
@@ -20,13 +20,13 @@ cat /dev/zero > fill 2> /dev/null
 "#;
 
 #[test]
-fn collecting_works_on_a_full_disk() {
-    let world = World::new();
-    world.worker(
+fn garbage_collection_works_on_a_full_disk() {
+    let world = TestWorld::new();
+    world.define_worker(
         "- {tool: builtin/shell, input: {command: 'head -c 3000000 /dev/urandom > big'}}\n",
     );
-    world.job("");
-    let plan = world.plan(crate::world::ALONE);
+    world.define_worker_job("");
+    let plan = world.create_plan(crate::world::TRUSTED);
     world.execute(&plan).succeeded();
     let is_root = rustix::process::getuid().is_root();
     let namespace = if is_root { "-m" } else { "-rm" };
@@ -41,13 +41,13 @@ fn collecting_works_on_a_full_disk() {
         AGENTS,
         &plan,
     ];
-    let mut script = world.other(Path::new("unshare"), &words);
+    let mut script = world.other_program(Path::new("unshare"), &words);
     let ended = script.current_dir(world.path("")).output();
     let code = ended.as_ref().ok().and_then(|it| it.status.code());
     if code != Some(0) && !world.path("sandboxes.exit").exists() {
         // Without a file system of its own there is no disk that may be filled.
-        let told = format!("not tried on a full disk: {ended:?}\n");
-        return std::io::Write::write_all(&mut std::io::stderr(), told.as_bytes()).unwrap();
+        let message = format!("not tried on a full disk: {ended:?}\n");
+        return std::io::Write::write_all(&mut std::io::stderr(), message.as_bytes()).unwrap();
     }
     for name in ["sandboxes", "collected"] {
         let (exit, said) = (

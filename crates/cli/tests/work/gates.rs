@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::world::{ALONE, World};
+use crate::world::{TRUSTED, TestWorld};
 
-fn validation(world: &World, name: &str, mode: &str, rest: &str) {
+fn add_validation(world: &TestWorld, name: &str, mode: &str, rest: &str) {
     let text = format!("name: local/{name}\ndescription: It is {name}\nmode: {mode}\n{rest}\n");
     world.write("home/validation.yaml", &text);
     let add = ["validation", "add", "--config", "validation.yaml"];
@@ -19,33 +19,36 @@ fn validation(world: &World, name: &str, mode: &str, rest: &str) {
 }
 
 /// A worker whose check passes after this many attempts to mend.
-fn mended_after(world: &World, rounds: u32) -> String {
-    world.worker(
+fn plan_repaired_after(world: &TestWorld, rounds: u32) -> String {
+    world.define_worker(
         "- {tool: builtin/file-write, input: {path: made, content: made}}\n\
          fix:\n\
          - {tool: builtin/shell, input: {command: 'echo x >> mended'}}\n",
     );
-    world.job(&format!(
+    world.define_worker_job(&format!(
         "checks: [{{run: 'touch mended; test $(wc -l < mended) -ge {rounds}', name: mended}}]\n"
     ));
-    world.plan(ALONE)
+    world.create_plan(TRUSTED)
 }
 
 #[test]
-fn what_a_check_finds_is_mended_by_the_actor_within_three_attempts() {
-    let world = World::new();
+fn the_actor_repairs_a_failed_check_within_three_attempts() {
+    let world = TestWorld::new();
     for rounds in 0..=3_u32 {
-        let plan = mended_after(&world, rounds);
-        let data = world.execute(&plan).succeeded().stands("execute/complete");
+        let plan = plan_repaired_after(&world, rounds);
+        let data = world
+            .execute(&plan)
+            .succeeded()
+            .reports_state("execute/complete");
         let data = data.data();
         assert_eq!(data["validation"]["required_passed"], 1, "{data}");
-        let told = world.told(&plan, "validations_completed");
-        assert_eq!(told.len() as u32, rounds + 1);
+        let completed = world.events_of_kind(&plan, "validations_completed");
+        assert_eq!(completed.len() as u32, rounds + 1);
         // What was mended went wrong all the same.
-        let told = world.told(&plan, "error_recorded");
-        assert_eq!(told.len() as u32, rounds);
+        let errors = world.events_of_kind(&plan, "error_recorded");
+        assert_eq!(errors.len() as u32, rounds);
         let of_checks = |it: &serde_json::Value| it["payload"]["category"] == "validation";
-        assert!(told.iter().all(of_checks), "{told:?}");
+        assert!(errors.iter().all(of_checks), "{errors:?}");
         let mended = "x\n".repeat(rounds as usize);
         let files = world.sandbox_files(&plan);
         let wanted = (rounds > 0).then(|| format!("0 {mended}"));
@@ -58,70 +61,92 @@ fn what_a_check_finds_is_mended_by_the_actor_within_three_attempts() {
 }
 
 #[test]
-fn what_cannot_be_mended_constrains_the_plan_and_is_not_applied() {
-    let world = World::new();
-    let plan = mended_after(&world, 5);
-    let run = world.execute(&plan).exits(7).stands("execute/constrained");
-    run.says("Required validations failed");
-    assert_eq!(world.told(&plan, "validations_completed").len(), 4);
+fn a_check_that_cannot_be_repaired_constrains_the_plan() {
+    let world = TestWorld::new();
+    let plan = plan_repaired_after(&world, 5);
+    let run = world
+        .execute(&plan)
+        .exits(7)
+        .reports_state("execute/constrained");
+    run.prints("Required validations failed");
+    assert_eq!(
+        world.events_of_kind(&plan, "validations_completed").len(),
+        4
+    );
     assert_eq!(world.sandbox_files(&plan)["mended"], "0 x\nx\nx\n");
     let run = world.apply(&plan);
     assert!(run.code == Some(7) || run.code == Some(4), "{run:?}");
     assert_eq!(world.commits("shop"), 1);
-    assert_eq!(world.dirt("shop"), "");
+    assert_eq!(world.git_status("shop"), "");
     // Each further word is three further attempts.
-    world.execute(&plan).succeeded().stands("execute/complete");
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
     assert_eq!(world.sandbox_files(&plan)["mended"], "0 x\nx\nx\nx\nx\n");
-    world.apply(&plan).succeeded().stands("apply/applied");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
 }
 
 #[test]
-fn a_check_that_fails_with_nobody_to_mend_it_constrains_the_plan() {
-    let world = World::new();
-    world.worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
-    world.job("checks: [{run: 'test -e made', name: one}, {run: 'echo why >&2; exit 3'}]\n");
-    let plan = world.plan("full-auto");
-    let run = world.execute(&plan).exits(7).stands("execute/constrained");
-    let data = run.says("why").data();
+fn a_failed_check_without_fix_steps_constrains_the_plan() {
+    let world = TestWorld::new();
+    world.define_worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    world.define_worker_job(
+        "checks: [{run: 'test -e made', name: one}, {run: 'echo why >&2; exit 3'}]\n",
+    );
+    let plan = world.create_plan("full-auto");
+    let run = world
+        .execute(&plan)
+        .exits(7)
+        .reports_state("execute/constrained");
+    let data = run.prints("why").data();
     assert_eq!(data["validation"]["required_passed"], 1, "{data}");
     assert_eq!(data["validation"]["required_failed"], 1, "{data}");
     assert_eq!(world.commits("shop"), 1);
 }
 
 #[test]
-fn texts_of_checks_are_filled_in_once() {
-    let world = World::new();
-    world.worker("- {tool: builtin/file-write, input: {path: made, content: '{{ args.text }}'}}");
-    world.job(
+fn check_templates_are_rendered_once() {
+    let world = TestWorld::new();
+    world.define_worker(
+        "- {tool: builtin/file-write, input: {path: made, content: '{{ args.text }}'}}",
+    );
+    world.define_worker_job(
         "arguments: [{name: text, type: string, required: true}]\n\
          checks: [{run: 'test \"$(cat made)\" = \"{{ args.text }}\"'}]\n",
     );
     // What looks like a template in an argument is a text.
-    let plan = world.plan_of("shop", ALONE, &["--arg", "text={{ nothing }}"]);
-    world.execute(&plan).succeeded().stands("execute/complete");
+    let plan = world.create_plan_for("shop", TRUSTED, &["--arg", "text={{ nothing }}"]);
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
 }
 
 #[test]
-fn validations_are_run_side_by_side_and_only_required_ones_gate() {
-    let world = World::new();
-    world.worker("- {tool: builtin/file-write, input: {path: made, content: TODO}}");
-    world.job("");
-    validation(&world, "told", "informational", "run: 'false'");
-    validation(&world, "there", "required", "run: 'test -e made'");
-    validation(
+fn validations_run_in_parallel_and_required_ones_gate() {
+    let world = TestWorld::new();
+    world.define_worker("- {tool: builtin/file-write, input: {path: made, content: TODO}}");
+    world.define_worker_job("");
+    add_validation(&world, "told", "informational", "run: 'false'");
+    add_validation(&world, "there", "required", "run: 'test -e made'");
+    add_validation(
         &world,
         "judged",
         "informational",
         "wraps: builtin/file-search\ninput: {pattern: TODO}\n\
          transform: \"{'passed': output.matches | length == 1}\"",
     );
-    validation(
+    add_validation(
         &world,
         "says",
         "required",
         "run: 'echo \"{\\\"passed\\\": true}\"; exit 0'",
     );
-    let plan = world.plan(ALONE);
+    let plan = world.create_plan(TRUSTED);
     let data = world.execute(&plan).succeeded().data();
     let summary = &data["validation"];
     assert_eq!(summary["required_passed"], 2, "{summary}");
@@ -134,9 +159,9 @@ fn validations_are_run_side_by_side_and_only_required_ones_gate() {
             "run: 'touch {mine}; n=0; until test -e {other}; do n=$((n+1)); test $n -lt 600 || exit 1; sleep 0.1; done'"
         )
     };
-    validation(&world, "left", "required", &meet("left", "right"));
-    validation(&world, "right", "required", &meet("right", "left"));
-    let plan = world.plan(ALONE);
+    add_validation(&world, "left", "required", &meet("left", "right"));
+    add_validation(&world, "right", "required", &meet("right", "left"));
+    let plan = world.create_plan(TRUSTED);
     let data = world.execute(&plan).succeeded().data();
     assert_eq!(data["validation"]["required_passed"], 4, "{data}");
     let files = world.sandbox_files(&plan);
@@ -145,17 +170,17 @@ fn validations_are_run_side_by_side_and_only_required_ones_gate() {
         "{files:?}"
     );
     world.apply(&plan).succeeded();
-    assert_eq!(world.dirt("shop"), "");
+    assert_eq!(world.git_status("shop"), "");
 }
 
 #[test]
-fn what_a_validation_writes_is_not_part_of_the_result() {
-    let world = World::new();
-    world.worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
-    world.job(
+fn files_written_by_validations_are_discarded() {
+    let world = TestWorld::new();
+    world.define_worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    world.define_worker_job(
         "checks: [{run: 'echo more > more; rm a; echo worse > made; mkdir -p x/y; chmod +x dir/b'}]\n",
     );
-    let plan = world.plan(ALONE);
+    let plan = world.create_plan(TRUSTED);
     world.execute(&plan).succeeded();
     let mut wanted = world.files("shop");
     wanted.insert("made".to_owned(), "0 made".to_owned());
@@ -166,17 +191,17 @@ fn what_a_validation_writes_is_not_part_of_the_result() {
 
 #[test]
 fn a_check_that_takes_too_long_has_not_passed() {
-    let world = World::new();
-    world.worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
-    world.job("checks: [{run: 'sleep 31536078', timeout: 1}]\n");
-    let plan = world.plan(ALONE);
+    let world = TestWorld::new();
+    world.define_worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    world.define_worker_job("checks: [{run: 'sleep 31536078', timeout: 1}]\n");
+    let plan = world.create_plan(TRUSTED);
     let data = world
         .execute(&plan)
         .exits(7)
-        .stands("execute/constrained")
+        .reports_state("execute/constrained")
         .data();
     assert_eq!(data["validation"]["required_failed"], 1, "{data}");
-    assert!(!crate::following::runs("31536078"));
+    assert!(!crate::event_follower::is_process_running("31536078"));
     let none = Value::Null;
     assert_ne!(data["validation"]["results"], none, "{data}");
 }

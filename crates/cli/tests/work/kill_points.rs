@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use crate::world::World;
+use crate::world::TestWorld;
 
 /// Every call that changes files, folders, links, or what of them outlives a power cut. None of
 /// them gives way to a pending signal: such a call would be begun anew after each stop.
@@ -19,11 +19,11 @@ pub(crate) const CHANGING_CALLS: &str = "write,pwrite64,unlink,unlinkat,rmdir,re
     fchmodat,ftruncate,utimensat";
 
 /// More stops than any run has; one that comes to it is killed.
-const MOST_STOPS: usize = 20_000;
+const MAX_STOPS: usize = 20_000;
 
 /// How a run under `strace` ended.
 #[derive(Debug)]
-pub(crate) struct Traced {
+pub(crate) struct TraceOutcome {
     /// How often it was stopped.
     pub(crate) stops: usize,
     pub(crate) is_killed: bool,
@@ -32,10 +32,10 @@ pub(crate) struct Traced {
 }
 
 /// Whether processes can be traced here, and else why not.
-pub(crate) fn can_trace(world: &World) -> Result<(), String> {
+pub(crate) fn can_trace(world: &TestWorld) -> Result<(), String> {
     let strace = Path::new("strace");
     let tried = world
-        .other(strace, &["-q", "-o", "/dev/null", "true"])
+        .other_program(strace, &["-q", "-o", "/dev/null", "true"])
         .output();
     match tried {
         Err(error) => Err(format!("strace cannot be started: {error}")),
@@ -46,7 +46,12 @@ pub(crate) fn can_trace(world: &World) -> Result<(), String> {
 
 /// Runs our program and kills it at the stop of this number; 0 lets it run to its end.
 #[expect(clippy::zombie_processes, reason = "it is waited for by its id")]
-pub(crate) fn kill_at(world: &World, arguments: &[&str], calls: &str, stop: usize) -> Traced {
+pub(crate) fn kill_at(
+    world: &TestWorld,
+    arguments: &[&str],
+    calls: &str,
+    stop: usize,
+) -> TraceOutcome {
     let log = world.path("calls.log");
     let _ = fs::remove_file(&log);
     let (trace, inject) = (
@@ -59,7 +64,7 @@ pub(crate) fn kill_at(world: &World, arguments: &[&str], calls: &str, stop: usiz
     words.extend(arguments);
     let output = File::create(world.path("calls.out")).unwrap();
     let child = world
-        .other(Path::new("strace"), &words)
+        .other_program(Path::new("strace"), &words)
         .stdout(output.try_clone().unwrap())
         .stderr(output)
         .spawn()
@@ -76,18 +81,18 @@ pub(crate) fn kill_at(world: &World, arguments: &[&str], calls: &str, stop: usiz
         }
         stops += 1;
         assert!(
-            stops < MOST_STOPS,
+            stops < MAX_STOPS,
             "it does not get on:\n{}",
             last_lines(&log)
         );
-        let signal = if stops == stop || stops == MOST_STOPS - 1 {
+        let signal = if stops == stop || stops == MAX_STOPS - 1 {
             Signal::KILL
         } else {
             Signal::CONT
         };
         kill_process(process, signal).unwrap();
     };
-    Traced {
+    TraceOutcome {
         stops,
         is_killed,
         last_calls: last_lines(&log),

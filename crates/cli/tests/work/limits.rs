@@ -1,16 +1,16 @@
 //! What a call may leave: beyond a limit the call fails, says so, and leaves nothing.
 
-use crate::world::{ALONE, World};
+use crate::world::{TRUSTED, TestWorld};
 
-fn plan(world: &World, steps: &str) -> String {
-    world.worker(steps);
-    world.job("");
-    world.plan(ALONE)
+fn create_plan(world: &TestWorld, steps: &str) -> String {
+    world.define_worker(steps);
+    world.define_worker_job("");
+    world.create_plan(TRUSTED)
 }
 
 #[test]
-fn a_call_that_leaves_too_much_fails_and_is_undone() {
-    let world = World::new();
+fn a_call_over_the_capture_limit_is_undone() {
+    let world = TestWorld::new();
     for (key, value) in [
         ("sandbox.limits.captured-files", "20"),
         ("sandbox.limits.captured-mib", "3"),
@@ -32,22 +32,28 @@ fn a_call_that_leaves_too_much_fails_and_is_undone() {
     ] {
         let step =
             format!("- {{tool: builtin/shell, input: {{command: 'echo 2 >> a; {command}'}}}}");
-        let plan = plan(&world, &step);
-        let run = world.execute(&plan).exits(1).stands("execute/errored");
-        run.says(said).says(setting);
+        let plan = create_plan(&world, &step);
+        let run = world
+            .execute(&plan)
+            .exits(1)
+            .reports_state("execute/errored");
+        run.prints(said).prints(setting);
         assert_eq!(world.sandbox_files(&plan), world.files("shop"), "{command}");
     }
 }
 
 #[test]
 fn a_command_over_a_limit_is_an_error_that_names_the_setting() {
-    let world = World::new();
+    let world = TestWorld::new();
     let key = "sandbox.limits.file-mib";
     world.run(&["config", "set", key, "2"]).succeeded();
-    let plan = plan(
+    let plan = create_plan(
         &world,
         "- {tool: builtin/shell, input: {command: 'truncate -s 1T x'}}",
     );
-    let run = world.execute(&plan).exits(1).stands("execute/errored");
-    run.says("the limit is 2 MiB").says(key);
+    let run = world
+        .execute(&plan)
+        .exits(1)
+        .reports_state("execute/errored");
+    run.prints("the limit is 2 MiB").prints(key);
 }

@@ -1,13 +1,13 @@
 //! A plan with a real, small model: what it says nobody can foresee, that it ends well-kept is
 //! certain.
 
-use crate::world::World;
+use crate::world::TestWorld;
 
 #[expect(
     clippy::disallowed_methods,
     reason = "the runner of the tests says where the server is"
 )]
-fn address() -> String {
+fn model_server_url() -> String {
     match std::env::var("CLEVERAGENTS_TEST_MODEL") {
         Ok(url) => url,
         Err(_) => panic!("no server with a model: run the tests with `cargo xtask test`"),
@@ -32,51 +32,55 @@ budget: {tokens: 9000}
 ";
 
 #[test]
-fn a_run_with_a_real_model_comes_to_a_legal_end_and_everything_is_on_record() {
-    let world = World::empty();
-    let url = format!("{}/v1", address());
+fn a_run_with_a_real_model_ends_in_a_valid_state() {
+    let world = TestWorld::empty();
+    let url = format!("{}/v1", model_server_url());
     world
         .run(&["config", "set", "provider.llamacpp.base-url", &url])
         .succeeded();
-    comes_to_a_legal_end(&world, "llamacpp");
+    assert_ends_in_valid_state(&world, "llamacpp");
 }
 
 #[test]
-fn the_other_way_to_speak_with_models_comes_to_a_legal_end_too() {
-    let world = World::empty();
+fn a_run_over_the_anthropic_api_ends_in_a_valid_state() {
+    let world = TestWorld::empty();
     world.write(
         "home/.cleveragents/models.yaml",
         &format!(
             "providers: [{{name: here, kind: anthropic, base_url: '{}'}}]\n\
              models: [{{model: here/local, context_tokens: 8192, answer_tokens: 60}}]\n",
-            address()
+            model_server_url()
         ),
     );
-    comes_to_a_legal_end(&world, "here");
+    assert_ends_in_valid_state(&world, "here");
 }
 
 /// Whatever this provider's model says.
-fn comes_to_a_legal_end(world: &World, provider: &str) {
-    world.repository("shop");
-    world.thinker_of("small", &format!("provider: {provider}\n{ACTOR}"));
+fn assert_ends_in_valid_state(world: &TestWorld, provider: &str) {
+    world.create_repository("shop");
+    world.define_llm_actor_with("small", &format!("provider: {provider}\n{ACTOR}"));
     world.write("home/greet.yaml", ACTION);
     world
         .run(&["action", "create", "--config", "greet.yaml"])
         .succeeded();
     let path = world.path("shop").display().to_string();
-    let run = world.ask(&["run", "local/greet", "--path", &path]);
+    let run = world.run_json(&["run", "local/greet", "--path", &path]);
     // Done and waiting for a yes, given up with its reason, or at the end of its budget.
     let code = run.code.unwrap();
     assert!([1, 5, 6].contains(&code), "{run:?}");
     let plan = run.data()["plan_id"].as_str().unwrap().to_owned();
-    let stands = world.state(&plan);
+    let state = world.state(&plan);
     let legal = ["execute/complete", "execute/errored", "execute/queued"];
-    assert!(legal.contains(&stands.as_str()), "{stands}: {run:?}");
-    let asked = world.told(&plan, "model_asked").len();
-    let answered = world.told(&plan, "model_answered");
-    let failed = world.told(&plan, "model_failed").len();
+    assert!(legal.contains(&state.as_str()), "{state}: {run:?}");
+    let model_calls = world.events_of_kind(&plan, "model_asked").len();
+    let answered = world.events_of_kind(&plan, "model_answered");
+    let failed = world.events_of_kind(&plan, "model_failed").len();
     assert!(!answered.is_empty(), "{run:?}");
-    assert_eq!(asked, answered.len() + failed, "each question has an end");
+    assert_eq!(
+        model_calls,
+        answered.len() + failed,
+        "each question has an end"
+    );
     for answer in &answered {
         let usage = &answer["payload"]["usage"];
         assert!(usage["input_tokens"].as_u64().unwrap() > 0, "{answer}");
@@ -86,10 +90,11 @@ fn comes_to_a_legal_end(world: &World, provider: &str) {
         let cut_off = answer["payload"]["finish"] == "length";
         assert!(cut_off || !calls.is_empty(), "{answer}");
     }
-    let invoked = world.told(&plan, "tool_invoked").len();
-    let ended = world.told(&plan, "tool_completed").len() + world.told(&plan, "tool_errored").len();
+    let invoked = world.events_of_kind(&plan, "tool_invoked").len();
+    let ended = world.events_of_kind(&plan, "tool_completed").len()
+        + world.events_of_kind(&plan, "tool_errored").len();
     assert_eq!(invoked, ended, "each call has an end");
-    if stands != "execute/complete" {
+    if state != "execute/complete" {
         assert!(!world.errors(&plan).is_empty(), "why is on record");
     }
     world.run(&["plan", "verify", &plan]).succeeded();

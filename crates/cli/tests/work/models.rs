@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::following::Follower;
-use crate::world::{Run, World};
+use crate::event_follower::Follower;
+use crate::world::{AgentsRun, TestWorld};
 
 /// Prints what is on record of the models a plan asked: of each time the conversation, turn,
 /// ordinal, state, what it cost and every message that was sent.
-const RECORDS: &str = r#"
+const MODEL_CALLS_SCRIPT: &str = r#"
 import json, pathlib, sqlite3, sys
 data, plan = pathlib.Path(sys.argv[1]), sys.argv[2]
 store = sqlite3.connect(data / "cleveragents.db")
@@ -41,22 +41,22 @@ for number, actor, ordinal, conversation, state, body, ended, tokens, usd, undon
 print(json.dumps(found))
 "#;
 
-impl World {
+impl TestWorld {
     /// Defines an actor with a model that answers these turns, and more keys of the script.
-    pub(crate) fn thinker(&self, name: &str, turns: &str, more: &str) {
+    pub(crate) fn define_llm_actor(&self, name: &str, turns: &str, more: &str) {
         self.write(
             &format!("home/{name}-script.yaml"),
             &format!("turns:\n{turns}{more}"),
         );
-        self.thinker_of(
+        self.define_llm_actor_with(
             name,
             &format!("provider: scripted\nmodel: {name}-script.yaml\n"),
         );
     }
 
     /// Lets somebody work on a plan who is killed before its first question is answered.
-    pub(crate) fn killed_at_the_first_question(&self, plan: &str) {
-        let mut follower = Follower::of(self, plan);
+    pub(crate) fn kill_during_first_model_call(&self, plan: &str) {
+        let mut follower = Follower::start(self, plan);
         let mut child = self.start(&["plan", "execute", plan]);
         follower.wait_for("model_asked");
         child.kill().unwrap();
@@ -64,7 +64,7 @@ impl World {
     }
 
     /// Defines an actor with a model and these keys.
-    pub(crate) fn thinker_of(&self, name: &str, keys: &str) {
+    pub(crate) fn define_llm_actor_with(&self, name: &str, keys: &str) {
         let text = format!("name: local/{name}\ntype: llm\ndescription: Thinks\n{keys}");
         self.write(&format!("home/{name}.yaml"), &text);
         let file = format!("{name}.yaml");
@@ -73,7 +73,7 @@ impl World {
     }
 
     /// Defines `local/job` for two actors.
-    pub(crate) fn thought_job(&self, strategist: &str, worker: &str, more: &str) {
+    pub(crate) fn define_llm_job(&self, strategist: &str, worker: &str, more: &str) {
         let text = format!(
             "name: local/job\ndescription: Do the job\nstrategy_actor: {strategist}\n\
              execution_actor: {worker}\n{more}"
@@ -89,25 +89,28 @@ impl World {
 
     /// Every time a model was asked for the plan.
     #[track_caller]
-    pub(crate) fn asked(&self, plan: &str) -> Vec<Value> {
+    pub(crate) fn model_calls(&self, plan: &str) -> Vec<Value> {
         let data = self.path("home/.cleveragents").display().to_string();
-        let mut command = self.other("/usr/bin/python3".as_ref(), &["-c", RECORDS, &data, plan]);
-        let run = Run::of(command.output().unwrap()).succeeded();
+        let mut command = self.other_program(
+            "/usr/bin/python3".as_ref(),
+            &["-c", MODEL_CALLS_SCRIPT, &data, plan],
+        );
+        let run = AgentsRun::from_output(command.output().unwrap()).succeeded();
         let records: Value = serde_json::from_str(&run.stdout).unwrap();
         records.as_array().unwrap().clone()
     }
 
     /// How the times a model was asked ended, in their order.
     #[track_caller]
-    pub(crate) fn ends_of_asking(&self, plan: &str) -> Vec<String> {
+    pub(crate) fn model_call_states(&self, plan: &str) -> Vec<String> {
         let state = |it: &Value| it["state"].as_str().unwrap().to_owned();
-        self.asked(plan).iter().map(state).collect()
+        self.model_calls(plan).iter().map(state).collect()
     }
 
     /// The plan waits for this.
     #[track_caller]
-    pub(crate) fn waits_for(&self, plan: &str, kind: &str) {
-        let data = self.data(&["plan", "status", plan]);
+    pub(crate) fn assert_waiting_for(&self, plan: &str, kind: &str) {
+        let data = self.json_data(&["plan", "status", plan]);
         assert_eq!(data["waiting"]["kind"], kind, "{data}");
         assert_eq!(data["state"], "queued", "{data}");
     }
@@ -115,7 +118,7 @@ impl World {
     /// The categories of the plan's errors, each as often as it happened.
     #[track_caller]
     pub(crate) fn error_kinds(&self, plan: &str) -> Vec<String> {
-        let data = self.data(&["plan", "errors", plan]);
+        let data = self.json_data(&["plan", "errors", plan]);
         let errors = data["errors"].as_array().unwrap().iter();
         errors
             .flat_map(|it| {
@@ -125,8 +128,8 @@ impl World {
             .collect()
     }
 
-    pub(crate) fn resume(&self, plan: &str) -> Run {
-        self.ask(&["plan", "resume", plan])
+    pub(crate) fn resume(&self, plan: &str) -> AgentsRun {
+        self.run_json(&["plan", "resume", plan])
     }
 }
 
@@ -158,17 +161,17 @@ pub(crate) fn strategy(steps: &[&str]) -> String {
 }
 
 /// All that a request said to the model, as one text.
-pub(crate) fn text_of(asked: &Value) -> String {
-    asked["messages"].to_string()
+pub(crate) fn messages_text(model_call: &Value) -> String {
+    model_call["messages"].to_string()
 }
 
 /// Each turn of each conversation has one answer, nothing is asked after it, and each time an actor
 /// asks takes the next turn of its script.
 #[track_caller]
-pub(crate) fn nothing_is_asked_twice(asked: &[Value]) {
+pub(crate) fn assert_no_repeated_calls(model_calls: &[Value]) {
     let mut answered = BTreeSet::new();
     let mut ordinals: BTreeMap<String, u64> = BTreeMap::new();
-    for call in asked {
+    for call in model_calls {
         let ordinal = ordinals.entry(call["actor"].to_string()).or_default();
         assert_eq!(call["ordinal"], *ordinal);
         *ordinal += 1;

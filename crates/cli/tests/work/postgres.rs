@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Child;
 
-use crate::following::Follower;
-use crate::world::{ALONE, Run, World};
+use crate::event_follower::Follower;
+use crate::world::{AgentsRun, TRUSTED, TestWorld};
 
 const STEPS: &str = "\
 - {tool: builtin/shell, input: {command: 'echo 1 >> log'}}
@@ -14,29 +14,29 @@ const STEPS: &str = "\
 ";
 
 /// A world with a schema of its own, which goes with it.
-struct Shared {
-    world: World,
+struct PostgresWorld {
+    world: TestWorld,
     schema: String,
 }
 
-impl Shared {
+impl PostgresWorld {
     fn new(name: &str) -> Self {
         let schema = format!("work_{name}_{}", std::process::id());
-        psql(&World::empty(), &format!("CREATE SCHEMA {schema}"));
-        let url = address();
+        psql(&TestWorld::empty(), &format!("CREATE SCHEMA {schema}"));
+        let url = postgres_url();
         let separator = match url.contains('?') {
             true => '&',
             false => '?',
         };
         let url = format!("{url}{separator}options=-csearch_path%3D{schema}");
-        let world = World::empty().at(url);
-        world.repository("shop");
-        world.project("shop", &["shop"]);
+        let world = TestWorld::empty().with_database(url);
+        world.create_repository("shop");
+        world.create_project("shop", &["shop"]);
         Self { world, schema }
     }
 }
 
-impl Drop for Shared {
+impl Drop for PostgresWorld {
     fn drop(&mut self) {
         psql(
             &self.world,
@@ -49,7 +49,7 @@ impl Drop for Shared {
     clippy::disallowed_methods,
     reason = "the run that starts the server says by this where it is"
 )]
-fn address() -> String {
+fn postgres_url() -> String {
     match std::env::var("CLEVERAGENTS_TEST_POSTGRES") {
         Ok(url) => url,
         Err(_) => panic!("this test needs PostgreSQL: run `cargo xtask test`, which starts one"),
@@ -60,10 +60,10 @@ fn address() -> String {
     clippy::disallowed_methods,
     reason = "psql is where whoever runs the tests has it"
 )]
-fn psql(world: &World, sql: &str) {
-    let url = address();
+fn psql(world: &TestWorld, sql: &str) {
+    let url = postgres_url();
     let words = [url.as_str(), "-v", "ON_ERROR_STOP=1", "-qAtc", sql];
-    let mut command = world.other(&PathBuf::from("psql"), &words);
+    let mut command = world.other_program(&PathBuf::from("psql"), &words);
     command
         .current_dir("/")
         .env("PGOPTIONS", "-c client_min_messages=error");
@@ -72,36 +72,36 @@ fn psql(world: &World, sql: &str) {
     }
     let output = command.output();
     let output = output.unwrap_or_else(|error| panic!("psql is needed here: {error}"));
-    Run::of(output).succeeded();
+    AgentsRun::from_output(output).succeeded();
 }
 
-fn ended(child: Child) -> Run {
-    Run::of(child.wait_with_output().unwrap())
+fn wait_for_run(child: Child) -> AgentsRun {
+    AgentsRun::from_output(child.wait_with_output().unwrap())
 }
 
 /// The files of the shop as the plan leaves them.
 #[track_caller]
-fn is_applied(world: &World) {
+fn assert_applied(world: &TestWorld) {
     assert_eq!(world.read("shop/log"), "1\n2\n");
     assert_eq!(world.read("shop/made"), "made");
     assert_eq!(world.read("shop/a"), "1\ntwo\n3\n4\n5\n6\n7\n8\n9\n");
-    assert_eq!(world.dirt("shop"), "");
+    assert_eq!(world.git_status("shop"), "");
     assert_eq!(world.commits("shop"), 2, "one commit");
 }
 
 #[test]
-fn a_plan_is_executed_applied_once_and_taken_back() {
-    let shared = Shared::new("story");
+fn a_plan_is_executed_applied_and_unapplied_once() {
+    let shared = PostgresWorld::new("story");
     let world = &shared.world;
     let before = world.files("shop");
-    let plan = world.executed(STEPS);
-    assert_eq!(world.told(&plan, "tool_completed").len(), 4);
+    let plan = world.create_executed_plan(STEPS);
+    assert_eq!(world.events_of_kind(&plan, "tool_completed").len(), 4);
     assert_eq!(world.commits("shop"), 1);
     let words = ["plan", "apply", &plan, "--yes", "--format", "json"];
     let children: Vec<Child> = (0..4).map(|_| world.start(&words)).collect();
     let mut applied = 0;
     for child in children {
-        let run = ended(child);
+        let run = wait_for_run(child);
         match run.code {
             Some(0) => applied += 1,
             // Whoever came while another was at it is told so.
@@ -109,24 +109,37 @@ fn a_plan_is_executed_applied_once_and_taken_back() {
         }
     }
     assert!(applied >= 1);
-    world.apply(&plan).succeeded().stands("apply/applied");
-    is_applied(world);
-    assert_eq!(world.told(&plan, "plan_applied").len(), 1);
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
+    assert_applied(world);
+    assert_eq!(world.events_of_kind(&plan, "plan_applied").len(), 1);
     for _ in 0..2 {
-        let back = world.ask(&["plan", "unapply", &plan, "--yes"]);
+        let back = world.run_json(&["plan", "unapply", &plan, "--yes"]);
         back.succeeded();
         assert_eq!(world.files("shop"), before);
-        assert_eq!(world.dirt("shop"), "");
+        assert_eq!(world.git_status("shop"), "");
     }
-    assert_eq!(world.told(&plan, "plan_unapplied").len(), 1);
+    assert_eq!(world.events_of_kind(&plan, "plan_unapplied").len(), 1);
+}
+
+#[track_caller]
+fn assert_steps_completed_once(world: &TestWorld, plan: &str, what: &str) {
+    assert_eq!(world.sandbox_files(plan)["log"], "0 1\n2\n", "{what}");
+    let events = world.events(plan);
+    let count = |kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
+    assert_eq!(count("tool_completed"), 4, "{what}");
+    let interrupted = count("tool_interrupted");
+    assert_eq!(count("tool_invoked"), 4 + interrupted, "{what}");
 }
 
 #[test]
-fn a_worker_that_is_killed_is_gone_on_from_where_it_was() {
-    let shared = Shared::new("killed");
+fn a_killed_worker_is_resumed() {
+    let shared = PostgresWorld::new("killed");
     let world = &shared.world;
-    world.worker(STEPS);
-    world.job("");
+    world.define_worker(STEPS);
+    world.define_worker_job("");
     for (kind, nth) in [
         ("strategy_stored", 1),
         ("sandbox_intended", 1),
@@ -135,8 +148,8 @@ fn a_worker_that_is_killed_is_gone_on_from_where_it_was() {
         ("tool_completed", 3),
         ("validations_completed", 1),
     ] {
-        let plan = world.plan(ALONE);
-        let mut follower = Follower::of(world, &plan);
+        let plan = world.create_plan(TRUSTED);
+        let mut follower = Follower::start(world, &plan);
         let mut child = world.start(&["plan", "execute", &plan]);
         for _ in 0..nth {
             follower.wait_for(kind);
@@ -144,21 +157,16 @@ fn a_worker_that_is_killed_is_gone_on_from_where_it_was() {
         child.kill().unwrap();
         child.wait().unwrap();
         let what = format!("{kind} {nth}");
-        world.execute(&plan).succeeded().stands("execute/complete");
-        assert_eq!(world.sandbox_files(&plan)["log"], "0 1\n2\n", "{what}");
-        let events = world.events(&plan);
-        let count = |kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
-        assert_eq!(count("tool_completed"), 4, "{what}");
-        assert_eq!(
-            count("tool_invoked"),
-            4 + count("tool_interrupted"),
-            "{what}"
-        );
+        world
+            .execute(&plan)
+            .succeeded()
+            .reports_state("execute/complete");
+        assert_steps_completed_once(world, &plan, &what);
     }
     for kind in ["apply_intended", "apply_decided"] {
-        let plan = world.plan(ALONE);
+        let plan = world.create_plan(TRUSTED);
         world.execute(&plan).succeeded();
-        let mut follower = Follower::of(world, &plan);
+        let mut follower = Follower::start(world, &plan);
         let mut child = world.start(&["plan", "apply", &plan, "--yes"]);
         follower.wait_for(kind);
         child.kill().unwrap();
@@ -170,29 +178,40 @@ fn a_worker_that_is_killed_is_gone_on_from_where_it_was() {
             "apply/errored" => {
                 assert_eq!(kind, "apply_intended", "only forward from the decision");
                 assert_eq!(world.commits("shop"), 1);
-                world.apply(&plan).succeeded().stands("apply/applied");
+                world
+                    .apply(&plan)
+                    .succeeded()
+                    .reports_state("apply/applied");
             }
             other => panic!("{kind}: {other}"),
         }
-        is_applied(world);
-        world.ask(&["plan", "unapply", &plan, "--yes"]).succeeded();
+        assert_applied(world);
+        world
+            .run_json(&["plan", "unapply", &plan, "--yes"])
+            .succeeded();
         let shop = world.path("shop");
         world.git(&shop, &["reset", "-q", "--hard", "HEAD~2"]);
     }
 }
 
 #[test]
-fn a_plan_whose_files_are_on_another_machine_says_where() {
-    let mut shared = Shared::new("elsewhere");
+fn a_plan_on_another_machine_names_the_machine() {
+    let mut shared = PostgresWorld::new("elsewhere");
     let world = &mut shared.world;
-    let plan = world.executed(STEPS);
-    let half = world.plan("supervised");
-    world.execute(&half).exits(5).stands("strategize/complete");
-    let shown = world.data(&["info"])["node"].as_str().unwrap().to_owned();
+    let plan = world.create_executed_plan(STEPS);
+    let half = world.create_plan("supervised");
+    world
+        .execute(&half)
+        .exits(5)
+        .reports_state("strategize/complete");
+    let shown = world.json_data(&["info"])["node"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let before = world.events(&plan).len();
 
-    world.move_to("second");
-    assert_ne!(world.data(&["info"])["node"], shown.as_str());
+    world.switch_home("second");
+    assert_ne!(world.json_data(&["info"])["node"], shown.as_str());
     for (words, command) in [
         (&["plan", "apply", &plan, "--yes"][..], "plan apply"),
         (&["plan", "rollback", &plan, "1"], "plan rollback"),
@@ -203,57 +222,68 @@ fn a_plan_whose_files_are_on_another_machine_says_where() {
         (&["plan", "diff", &plan], "plan diff"),
         (&["plan", "artifacts", &plan], "plan diff"),
     ] {
-        let run = world.ask(words).exits(4).says("is on another machine");
-        run.says(&shown)
-            .says(&format!("on that machine: agents {command} {plan}"));
+        let run = world
+            .run_json(words)
+            .exits(4)
+            .prints("is on another machine");
+        run.prints(&shown)
+            .prints(&format!("on that machine: agents {command} {plan}"));
     }
     assert_eq!(world.events(&plan).len(), before, "nothing is on record");
     assert_eq!(world.state(&plan), "execute/complete");
     // What only needs the record works from everywhere.
-    world.ask(&["plan", "status", &plan]).succeeded();
-    let listed = world.data(&["sandbox", "list"]);
+    world.run_json(&["plan", "status", &plan]).succeeded();
+    let listed = world.json_data(&["sandbox", "list"]);
     assert_eq!(listed["sandboxes"][0]["on_disk"], false);
     assert_eq!(listed["sandboxes"][0]["node"], shown.as_str());
     world
         .run(&["sandbox", "list"])
         .succeeded()
-        .says("elsewhere");
+        .prints("elsewhere");
     // A plan without a sandbox is worked on wherever somebody says so.
-    world.execute(&half).succeeded().stands("execute/complete");
+    world
+        .execute(&half)
+        .succeeded()
+        .reports_state("execute/complete");
 
     // The other machine's sandboxes are not this one's to remove, whatever became of the plan.
-    world.ask(&["plan", "cancel", &plan]).succeeded();
-    let swept = world.data(&["sandbox", "gc"]);
+    world.run_json(&["plan", "cancel", &plan]).succeeded();
+    let swept = world.json_data(&["sandbox", "gc"]);
     assert_eq!(swept["summary"]["removed"], 0, "{swept}");
     let reasons = swept["kept"].to_string();
     assert!(reasons.contains(&shown), "{reasons}");
 
-    world.move_to("home");
+    world.switch_home("home");
     world
-        .ask(&["plan", "execute", &half])
+        .run_json(&["plan", "execute", &half])
         .succeeded()
-        .stands("execute/complete");
-    world.apply(&half).exits(4).says("is on another machine");
-    let swept = world.data(&["sandbox", "gc"]);
+        .reports_state("execute/complete");
+    world.apply(&half).exits(4).prints("is on another machine");
+    let swept = world.json_data(&["sandbox", "gc"]);
     assert_eq!(swept["summary"]["removed"], 1, "{swept}");
 }
 
 #[test]
-fn what_was_applied_on_another_machine_is_taken_back_there() {
-    let mut shared = Shared::new("back");
+fn a_plan_is_unapplied_on_the_machine_that_applied_it() {
+    let mut shared = PostgresWorld::new("back");
     let world = &mut shared.world;
-    let plan = world.executed(STEPS);
+    let plan = world.create_executed_plan(STEPS);
     world.apply(&plan).succeeded();
-    is_applied(world);
-    world.move_to("second");
+    assert_applied(world);
+    world.switch_home("second");
     // That it is applied can be said from everywhere.
-    world.apply(&plan).succeeded().stands("apply/applied");
     world
-        .ask(&["plan", "unapply", &plan, "--yes"])
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
+    world
+        .run_json(&["plan", "unapply", &plan, "--yes"])
         .exits(4)
-        .says(&format!("on that machine: agents plan unapply {plan}"));
-    is_applied(world);
-    world.move_to("home");
-    world.ask(&["plan", "unapply", &plan, "--yes"]).succeeded();
+        .prints(&format!("on that machine: agents plan unapply {plan}"));
+    assert_applied(world);
+    world.switch_home("home");
+    world
+        .run_json(&["plan", "unapply", &plan, "--yes"])
+        .succeeded();
     assert_eq!(world.commits("shop"), 3);
 }

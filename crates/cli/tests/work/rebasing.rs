@@ -1,11 +1,11 @@
 //! Results of plans whose targets have moved: merged and validated again, or done again there.
 
-use cleveragents_cli::wiring::ApplyStep;
+use cleveragents_cli::bootstrap::ApplyStep;
 use serde_json::Value;
 
-use crate::dying::{Snapshot, die, stop};
+use crate::kill_at_step::{WorldSnapshot, kill_at_step, stop_at_step};
 use crate::kill_points::{CHANGING_CALLS, can_trace, kill_at};
-use crate::world::{ALONE, BASE, Run, World, trials};
+use crate::world::{AgentsRun, BASE, TRUSTED, TestWorld, trials};
 
 const EDIT: &str = "\
 - {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}
@@ -16,17 +16,17 @@ const EDIT: &str = "\
 const SECOND_LINE: &str =
     "- {tool: builtin/shell, input: {command: \"sed -i '2s/.*/two/' a && echo made > made\"}}\n";
 
-fn rebase(world: &World, plan: &str) -> Run {
-    world.ask(&["plan", "rebase", plan])
+fn rebase(world: &TestWorld, plan: &str) -> AgentsRun {
+    world.run_json(&["plan", "rebase", plan])
 }
 
-fn head(world: &World, repository: &str) -> String {
+fn head(world: &TestWorld, repository: &str) -> String {
     let head = world.git(&world.path(repository), &["rev-parse", "HEAD"]);
     head.trim().to_owned()
 }
 
 /// A commit of the user's that changes one line of `a`.
-fn foreign(world: &World, repository: &str, old: &str, new: &str) {
+fn commit_user_change(world: &TestWorld, repository: &str, old: &str, new: &str) {
     let path = format!("{repository}/a");
     let text = world.read(&path);
     world.write(&path, &text.replace(old, new));
@@ -34,16 +34,19 @@ fn foreign(world: &World, repository: &str, old: &str, new: &str) {
 }
 
 /// The plan as it was executed, with this check of its action.
-fn checked(world: &World, steps: &str, check: &str) -> String {
-    world.worker(steps);
-    world.job(&format!("checks: [{{run: {check:?}}}]\n"));
-    let plan = world.plan(ALONE);
-    world.execute(&plan).succeeded().stands("execute/complete");
+fn create_checked_plan(world: &TestWorld, steps: &str, check: &str) -> String {
+    world.define_worker(steps);
+    world.define_worker_job(&format!("checks: [{{run: {check:?}}}]\n"));
+    let plan = world.create_plan(TRUSTED);
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
     plan
 }
 
 /// The commands that are suggested.
-fn hints(run: &Run) -> String {
+fn hints(run: &AgentsRun) -> String {
     let envelope: Value = serde_json::from_str(&run.stdout).unwrap();
     let messages = envelope["messages"].as_array().unwrap().iter();
     let hints: Vec<&Value> = messages.filter(|it| it["level"] == "hint").collect();
@@ -52,13 +55,13 @@ fn hints(run: &Run) -> String {
 
 #[test]
 fn a_result_is_merged_with_the_commits_of_its_target() {
-    let world = World::new();
-    let plan = world.executed(EDIT);
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
     let before = head(&world, "shop");
-    foreign(&world, "shop", "9", "nine");
+    commit_user_change(&world, "shop", "9", "nine");
     let data = rebase(&world, &plan)
         .succeeded()
-        .stands("execute/complete")
+        .reports_state("execute/complete")
         .data();
     let after = head(&world, "shop");
     assert_eq!(data["plan_id"], plan.as_str());
@@ -72,19 +75,25 @@ fn a_result_is_merged_with_the_commits_of_its_target() {
     let diff = diff.succeeded().stdout;
     assert!(diff.contains("+two") && !diff.contains("nine"), "{diff}");
     // The sandbox's own git sees the same.
-    let sandbox = world.sandbox(&plan);
+    let sandbox = world.sandbox_tree(&plan);
     let shown = |words: &[&str]| {
         let words = [&["-c", "safe.directory=*"], words].concat();
         world.git(&sandbox, &words)
     };
     assert_eq!(shown(&["status", "--porcelain"]), " M a\n?? made\n");
     assert_eq!(shown(&["rev-parse", "HEAD"]).trim(), after.as_str());
-    assert_eq!(world.told(&plan, "validations_completed").len(), 2);
-    world.apply(&plan).succeeded().stands("apply/applied");
+    assert_eq!(
+        world.events_of_kind(&plan, "validations_completed").len(),
+        2
+    );
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     let both = BASE.replace('2', "two").replace('9', "nine");
     assert_eq!(world.read("shop/a"), both);
     assert_eq!(world.commits("shop"), 3);
-    assert_eq!(world.dirt("shop"), "");
+    assert_eq!(world.git_status("shop"), "");
     let parent = world.git(&world.path("shop"), &["rev-parse", "HEAD^"]);
     assert_eq!(parent.trim(), after);
     let refs = world.git(&world.path("shop"), &["for-each-ref", "refs/cleveragents"]);
@@ -94,11 +103,11 @@ fn a_result_is_merged_with_the_commits_of_its_target() {
 /// The user has made the same merge and thrown it away: git finds its objects there, and does not
 /// write them again. The published result goes too, as it does with its ref.
 #[test]
-fn a_merge_does_not_rely_on_objects_that_the_user_threw_away() {
-    let world = World::new();
-    let plan = world.executed(EDIT);
-    foreign(&world, "shop", "9", "nine");
-    foreign(&world, "shop", "2", "two");
+fn a_merge_survives_pruned_user_objects() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
+    commit_user_change(&world, "shop", "9", "nine");
+    commit_user_change(&world, "shop", "2", "two");
     world.write("shop/made", "made");
     world.commit("shop", "the same");
     let shop = world.path("shop");
@@ -108,34 +117,37 @@ fn a_merge_does_not_rely_on_objects_that_the_user_threw_away() {
     world.git(&shop, &["update-ref", "-d", &published]);
     world.git(&shop, &["reflog", "expire", "--expire=now", "--all"]);
     world.git(&shop, &["gc", "-q", "--prune=now"]);
-    world.apply(&plan).succeeded().stands("apply/applied");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     let both = BASE.replace('2', "two").replace('9', "nine");
     assert_eq!(world.read("shop/a"), both);
     world.git(&shop, &["fsck", "--full", "--strict"]);
 }
 
 #[test]
-fn nothing_is_written_where_no_target_has_moved() {
-    let world = World::new();
-    let plan = world.executed(EDIT);
+fn an_unmoved_target_is_not_rebased() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
     let events = world.events(&plan).len();
     let at = head(&world, "shop");
     let said = format!("nothing to rebase: the target is still at {}", &at[..7]);
-    let run = rebase(&world, &plan).succeeded().says(&said);
-    run.stands("execute/complete");
+    let run = rebase(&world, &plan).succeeded().prints(&said);
+    run.reports_state("execute/complete");
     assert_eq!(world.events(&plan).len(), events);
     world.apply(&plan).succeeded();
 }
 
 #[test]
 fn validations_run_again_on_the_merge() {
-    let world = World::new();
-    let plan = checked(&world, EDIT, "! grep -q nine a");
-    foreign(&world, "shop", "9", "nine");
+    let world = TestWorld::new();
+    let plan = create_checked_plan(&world, EDIT, "! grep -q nine a");
+    commit_user_change(&world, "shop", "9", "nine");
     let run = rebase(&world, &plan)
         .exits(5)
-        .stands("execute/constrained")
-        .says("validations fail on the merge");
+        .reports_state("execute/constrained")
+        .prints("validations fail on the merge");
     assert_eq!(run.data()["validations"]["required_failed"], 1);
     assert!(
         hints(&run).contains(&format!("agents plan execute {plan}")),
@@ -143,39 +155,55 @@ fn validations_run_again_on_the_merge() {
     );
     world.apply(&plan).exits(4);
     assert_eq!(world.commits("shop"), 2);
-    let snapshot = Snapshot::of(&world, &["home"]);
+    let snapshot = WorldSnapshot::capture(&world, &["home"]);
     world
-        .ask(&["plan", "revert", &plan])
+        .run_json(&["plan", "revert", &plan])
         .succeeded()
-        .stands("strategize/queued");
-    world.execute(&plan).exits(7).stands("execute/constrained");
-    snapshot.put_back();
-    world.execute(&plan).exits(7).stands("execute/constrained");
+        .reports_state("strategize/queued");
+    world
+        .execute(&plan)
+        .exits(7)
+        .reports_state("execute/constrained");
+    snapshot.restore();
+    world
+        .execute(&plan)
+        .exits(7)
+        .reports_state("execute/constrained");
     // Where the target is right again, so is the result.
-    foreign(&world, "shop", "nine", "neuf");
-    rebase(&world, &plan).succeeded().stands("execute/complete");
-    world.apply(&plan).succeeded().stands("apply/applied");
+    commit_user_change(&world, "shop", "nine", "neuf");
+    rebase(&world, &plan)
+        .succeeded()
+        .reports_state("execute/complete");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     let both = BASE.replace('2', "two").replace('9', "neuf");
     assert_eq!(world.read("shop/a"), both);
 }
 
 #[test]
-fn work_that_cannot_be_merged_is_done_again_on_the_target() {
-    let world = World::new();
-    let plan = world.executed(SECOND_LINE);
-    foreign(&world, "shop", "2", "2 theirs");
-    let refused = world.apply(&plan).exits(4).stands("apply/constrained");
+fn unmergeable_work_is_executed_again_on_the_target() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(SECOND_LINE);
+    commit_user_change(&world, "shop", "2", "2 theirs");
+    let refused = world
+        .apply(&plan)
+        .exits(4)
+        .reports_state("apply/constrained");
     assert!(
         hints(&refused).contains(&format!("agents plan rebase {plan}")),
         "{refused:?}"
     );
-    let run = rebase(&world, &plan).exits(5).stands("execute/queued");
+    let run = rebase(&world, &plan)
+        .exits(5)
+        .reports_state("execute/queued");
     assert_eq!(run.data()["conflicts"][0]["path"], "a", "{run:?}");
     assert!(
         hints(&run).contains(&format!("agents plan execute {plan}")),
         "{run:?}"
     );
-    let errors = world.data(&["plan", "errors", &plan]);
+    let errors = world.json_data(&["plan", "errors", &plan]);
     let last = errors["errors"].as_array().unwrap().last().unwrap().clone();
     assert_eq!(last["category"], "merge_conflict", "{errors}");
     // It has nothing to rebase before it is executed.
@@ -184,92 +212,125 @@ fn work_that_cannot_be_merged_is_done_again_on_the_target() {
         hints(&again).contains(&format!("agents plan execute {plan}")),
         "{again:?}"
     );
-    world.execute(&plan).succeeded().stands("execute/complete");
-    world.apply(&plan).succeeded().stands("apply/applied");
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     assert_eq!(world.read("shop/a"), BASE.replace('2', "two"));
     assert_eq!(world.read("shop/made"), "made\n");
     assert_eq!(world.commits("shop"), 3);
-    assert_eq!(world.dirt("shop"), "");
+    assert_eq!(world.git_status("shop"), "");
 }
 
 /// A plan that changes the second line of `a` in two repositories.
-fn two_resources() -> (World, String) {
-    let world = World::empty();
+fn set_up_two_resources() -> (TestWorld, String) {
+    let world = TestWorld::empty();
     let names = ["docs", "lib"];
     for name in names {
-        world.repository(name);
+        world.create_repository(name);
     }
-    world.project("shop", &names);
+    world.create_project("shop", &names);
     let steps = names.map(|name| {
         format!(
             "- {{tool: builtin/shell, resource: local/{name}, \
              input: {{command: \"sed -i '2s/.*/two/' a\"}}}}\n"
         )
     });
-    let plan = world.executed(&steps.concat());
+    let plan = world.create_executed_plan(&steps.concat());
     (world, plan)
 }
 
 #[test]
-fn all_resources_move_or_none_does() {
-    let (world, plan) = two_resources();
-    foreign(&world, "docs", "9", "nine");
-    foreign(&world, "lib", "8", "eight");
+fn all_resources_are_rebased_or_none() {
+    let (world, plan) = set_up_two_resources();
+    commit_user_change(&world, "docs", "9", "nine");
+    commit_user_change(&world, "lib", "8", "eight");
     let lib = world.path("lib");
     // One is gone, one is in the middle of a merge: nothing moves.
     std::fs::rename(&lib, world.path("away")).unwrap();
-    let run = rebase(&world, &plan).exits(4).stands("execute/complete");
+    let run = rebase(&world, &plan)
+        .exits(4)
+        .reports_state("execute/complete");
     let place = run.data()["conflicts"][0]["place"].clone();
     assert_eq!(place, lib.display().to_string(), "{run:?}");
     std::fs::rename(world.path("away"), &lib).unwrap();
     let merging = lib.join(".git/MERGE_HEAD");
     std::fs::copy(lib.join(".git/refs/heads/main"), &merging).unwrap();
-    let run = rebase(&world, &plan).exits(4).stands("execute/complete");
+    let run = rebase(&world, &plan)
+        .exits(4)
+        .reports_state("execute/complete");
     let reason = run.data()["conflicts"][0]["reason"].to_string();
     assert!(reason.contains("merge is in progress"), "{run:?}");
     std::fs::remove_file(&merging).unwrap();
-    assert_eq!(world.told(&plan, "plan_rebased").len(), 0);
+    assert_eq!(world.events_of_kind(&plan, "plan_rebased").len(), 0);
     // One conflicts: the work is done again in both.
-    let snapshot = Snapshot::of(&world, &["home", "docs", "lib"]);
-    foreign(&world, "lib", "2", "2 theirs");
-    let run = rebase(&world, &plan).exits(5).stands("execute/queued");
+    let snapshot = WorldSnapshot::capture(&world, &["home", "docs", "lib"]);
+    commit_user_change(&world, "lib", "2", "2 theirs");
+    let run = rebase(&world, &plan)
+        .exits(5)
+        .reports_state("execute/queued");
     let data = run.data();
     let moved = data["resources"].as_array().unwrap().iter();
     assert_eq!(moved.filter(|it| it["from"] != it["to"]).count(), 2);
     world.execute(&plan).succeeded();
-    world.apply(&plan).succeeded().stands("apply/applied");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     let docs = BASE.replace('2', "two").replace('9', "nine");
     assert_eq!(world.read("docs/a"), docs);
     let libs = BASE.replace('2', "two").replace('8', "eight");
     assert_eq!(world.read("lib/a"), libs);
     // Both merge.
-    snapshot.put_back();
-    rebase(&world, &plan).succeeded().stands("execute/complete");
-    world.apply(&plan).succeeded().stands("apply/applied");
+    snapshot.restore();
+    rebase(&world, &plan)
+        .succeeded()
+        .reports_state("execute/complete");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     assert_eq!(world.read("docs/a"), docs);
     assert_eq!(world.read("lib/a"), libs);
     assert_eq!((world.commits("docs"), world.commits("lib")), (3, 3));
 }
 
 #[test]
-fn only_a_result_that_is_not_applied_is_rebased() {
-    let world = World::new();
-    let plan = world.executed(EDIT);
-    let snapshot = Snapshot::of(&world, &["home", "shop"]);
+fn only_an_unapplied_result_is_rebased() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
+    let snapshot = WorldSnapshot::capture(&world, &["home", "shop"]);
     world.apply(&plan).succeeded();
-    rebase(&world, &plan).exits(4).stands("apply/applied");
+    rebase(&world, &plan)
+        .exits(4)
+        .reports_state("apply/applied");
     // What was taken back can be moved onto what came since.
-    world.ask(&["plan", "unapply", &plan, "--yes"]).succeeded();
-    foreign(&world, "shop", "9", "nine");
-    rebase(&world, &plan).succeeded().stands("execute/complete");
-    world.apply(&plan).succeeded().stands("apply/applied");
+    world
+        .run_json(&["plan", "unapply", &plan, "--yes"])
+        .succeeded();
+    commit_user_change(&world, "shop", "9", "nine");
+    rebase(&world, &plan)
+        .succeeded()
+        .reports_state("execute/complete");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     let both = BASE.replace('2', "two").replace('9', "nine");
     assert_eq!(world.read("shop/a"), both);
-    snapshot.put_back();
-    world.ask(&["plan", "cancel", &plan]).succeeded();
-    rebase(&world, &plan).exits(4).stands("execute/cancelled");
-    let new = world.plan(ALONE);
-    let run = rebase(&world, &new).exits(4).stands("strategize/queued");
+    snapshot.restore();
+    world.run_json(&["plan", "cancel", &plan]).succeeded();
+    rebase(&world, &plan)
+        .exits(4)
+        .reports_state("execute/cancelled");
+    let new = world.create_plan(TRUSTED);
+    let run = rebase(&world, &new)
+        .exits(4)
+        .reports_state("strategize/queued");
     assert!(
         hints(&run).contains(&format!("agents plan execute {new}")),
         "{run:?}"
@@ -277,32 +338,34 @@ fn only_a_result_that_is_not_applied_is_rebased() {
 }
 
 #[test]
-fn a_plan_that_another_process_works_on_is_left_alone() {
-    let world = World::new();
-    let plan = world.executed(EDIT);
-    foreign(&world, "shop", "9", "nine");
+fn a_plan_run_by_another_process_is_not_rebased() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
+    commit_user_change(&world, "shop", "9", "nine");
     let words = ["plan", "apply", &plan, "--yes"];
-    let snapshot = Snapshot::of(&world, &["home", "shop"]);
-    let steps = die(&world, &words, 0).steps;
-    snapshot.put_back();
+    let snapshot = WorldSnapshot::capture(&world, &["home", "shop"]);
+    let steps = kill_at_step(&world, &words, 0).steps;
+    snapshot.restore();
     let step = steps.iter().position(|it| *it == ApplyStep::Staged);
-    let mut apply = stop(&world, &words, step.unwrap() + 1);
+    let mut apply = stop_at_step(&world, &words, step.unwrap() + 1);
     let run = rebase(&world, &plan);
     apply.kill().unwrap();
     apply.wait().unwrap();
-    run.exits(4).says("is being run by");
+    run.exits(4).prints("is being run by");
     // Once it is dead, nothing of it is in the way.
-    rebase(&world, &plan).succeeded().stands("execute/complete");
+    rebase(&world, &plan)
+        .succeeded()
+        .reports_state("execute/complete");
     world.apply(&plan).succeeded();
 }
 
 #[test]
-fn files_of_the_old_base_are_not_gone_back_to() {
-    let world = World::new();
-    let plan = world.executed(EDIT);
-    foreign(&world, "shop", "9", "nine");
+fn rollback_refuses_checkpoints_of_the_old_base() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
+    commit_user_change(&world, "shop", "9", "nine");
     rebase(&world, &plan).succeeded();
-    let kept = world.data(&["plan", "checkpoints", &plan]);
+    let kept = world.json_data(&["plan", "checkpoints", &plan]);
     let kept = kept["checkpoints"].as_array().unwrap().clone();
     let number = |it: &Value| it["number"].as_i64().unwrap().to_string();
     let is_last = |it: &&Value| it["label"].as_str().unwrap().starts_with("Rebased");
@@ -312,17 +375,23 @@ fn files_of_the_old_base_are_not_gone_back_to() {
         let number = number(checkpoint);
         let words = ["plan", "rollback", &plan, &number, "--yes"];
         world
-            .ask(&words)
+            .run_json(&words)
             .exits(4)
-            .says("before the plan was rebased");
+            .prints("before the plan was rebased");
     }
     // What is kept since then can be.
     let rejected = ["plan", "reject", &plan, "made", "--why", "not needed"];
-    world.ask(&rejected).succeeded();
+    world.run_json(&rejected).succeeded();
     let number = number(last[0]);
     let words = ["plan", "rollback", &plan, &number, "--yes"];
-    world.ask(&words).succeeded().stands("execute/queued");
-    world.execute(&plan).succeeded().stands("execute/complete");
+    world
+        .run_json(&words)
+        .succeeded()
+        .reports_state("execute/queued");
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
     world.apply(&plan).succeeded();
     let both = BASE.replace('2', "two").replace('9', "nine");
     assert_eq!(world.read("shop/a"), both);
@@ -330,15 +399,15 @@ fn files_of_the_old_base_are_not_gone_back_to() {
 }
 
 #[test]
-fn a_rebase_that_is_killed_can_be_finished() {
-    let world = World::new();
+fn a_killed_rebase_can_be_finished() {
+    let world = TestWorld::new();
     if let Err(reason) = can_trace(&world) {
         eprintln!("not run: {reason}");
         return;
     }
-    let plan = world.executed(EDIT);
-    foreign(&world, "shop", "9", "nine");
-    let snapshot = Snapshot::of(&world, &["home", "shop"]);
+    let plan = world.create_executed_plan(EDIT);
+    commit_user_change(&world, "shop", "9", "nine");
+    let snapshot = WorldSnapshot::capture(&world, &["home", "shop"]);
     let words = ["plan", "rebase", &plan];
     let all = kill_at(&world, &words, CHANGING_CALLS, 0).stops;
     assert!(all > 20, "{all}");
@@ -346,22 +415,25 @@ fn a_rebase_that_is_killed_can_be_finished() {
     let tries = trials(12);
     let mut states = std::collections::BTreeSet::new();
     for number in 1..=tries {
-        snapshot.put_back();
+        snapshot.restore();
         let traced = kill_at(&world, &words, CHANGING_CALLS, all * number / (tries + 1));
         let shown = format!("{traced:?}");
         states.insert(world.state(&plan));
         match number % 2 {
             0 => {
                 let run = rebase(&world, &plan).succeeded();
-                run.stands("execute/complete");
+                run.reports_state("execute/complete");
             }
-            _ => drop(world.ask(&["plan", "resume", &plan]).succeeded()),
+            _ => drop(world.run_json(&["plan", "resume", &plan]).succeeded()),
         }
-        world.apply(&plan).succeeded().stands("apply/applied");
+        world
+            .apply(&plan)
+            .succeeded()
+            .reports_state("apply/applied");
         assert_eq!(world.read("shop/a"), both, "{shown}");
         assert_eq!(world.read("shop/made"), "made", "{shown}");
         assert_eq!(world.commits("shop"), 3, "{shown}");
-        assert_eq!(world.dirt("shop"), "", "{shown}");
+        assert_eq!(world.git_status("shop"), "", "{shown}");
         world.git(&world.path("shop"), &["fsck", "--strict"]);
     }
     // Both sides of the one write that moves the plan were seen.
@@ -371,86 +443,104 @@ fn a_rebase_that_is_killed_can_be_finished() {
 
 #[test]
 fn an_apply_validates_its_merge_with_a_target_that_has_moved() {
-    let world = World::new();
-    let plan = checked(&world, EDIT, "! grep -q nine a");
+    let world = TestWorld::new();
+    let plan = create_checked_plan(&world, EDIT, "! grep -q nine a");
     let files = world.sandbox_files(&plan);
-    foreign(&world, "shop", "9", "nine");
-    let refused = world.apply(&plan).exits(4).stands("apply/constrained");
+    commit_user_change(&world, "shop", "9", "nine");
+    let refused = world
+        .apply(&plan)
+        .exits(4)
+        .reports_state("apply/constrained");
     let reason = refused.data()["conflicts"][0]["reason"].to_string();
     assert!(reason.contains("validations fail on the merge"), "{reason}");
     let hint = format!("agents plan rebase {plan}");
     assert!(hints(&refused).contains(&hint), "{refused:?}");
     assert_eq!(world.commits("shop"), 2);
-    assert_eq!(world.dirt("shop"), "");
+    assert_eq!(world.git_status("shop"), "");
     assert_eq!(world.sandbox_files(&plan), files);
     let refs = world.git(&world.path("shop"), &["for-each-ref", "refs/cleveragents"]);
     assert!(!refs.contains("refs/cleveragents/apply/"), "{refs}");
-    rebase(&world, &plan).exits(5).stands("execute/constrained");
+    rebase(&world, &plan)
+        .exits(5)
+        .reports_state("execute/constrained");
     // A merge that passes is committed.
-    foreign(&world, "shop", "nine", "neuf");
+    commit_user_change(&world, "shop", "nine", "neuf");
     rebase(&world, &plan).succeeded();
-    foreign(&world, "shop", "8", "eight");
-    world.apply(&plan).succeeded().stands("apply/applied");
+    commit_user_change(&world, "shop", "8", "eight");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     let all = BASE.replace('2', "two").replace('9', "neuf");
     assert_eq!(world.read("shop/a"), all.replace('8', "eight"));
-    let ran = world.told(&plan, "validations_completed");
+    let ran = world.events_of_kind(&plan, "validations_completed");
     assert!(ran.last().unwrap()["payload"]["merge"].is_string());
 }
 
 #[test]
 fn a_stopped_apply_is_finished_on_a_moved_target_only_if_validations_pass() {
-    let world = World::empty();
+    let world = TestWorld::empty();
     let names = ["docs", "lib"];
     for name in names {
-        world.repository(name);
+        world.create_repository(name);
     }
-    world.project("shop", &names);
+    world.create_project("shop", &names);
     let steps = names.map(|name| {
         format!(
             "- {{tool: builtin/file-edit, resource: local/{name}, \
              input: {{path: a, old: '2', new: two}}}}\n"
         )
     });
-    let plan = checked(&world, &steps.concat(), "! grep -q nine a");
+    let plan = create_checked_plan(&world, &steps.concat(), "! grep -q nine a");
     let words = ["plan", "apply", &plan, "--yes"];
-    let snapshot = Snapshot::of(&world, &["home", "docs", "lib"]);
-    let steps = die(&world, &words, 0).steps;
-    snapshot.put_back();
-    let step = steps.iter().position(|it| *it == ApplyStep::DoneNoted);
-    assert!(die(&world, &words, step.unwrap() + 1).killed);
+    let snapshot = WorldSnapshot::capture(&world, &["home", "docs", "lib"]);
+    let steps = kill_at_step(&world, &words, 0).steps;
+    snapshot.restore();
+    let step = steps.iter().position(|it| *it == ApplyStep::DoneRecorded);
+    assert!(kill_at_step(&world, &words, step.unwrap() + 1).killed);
     std::fs::remove_file(world.path("lib/.git/index.lock")).unwrap();
-    foreign(&world, "lib", "9", "nine");
+    commit_user_change(&world, "lib", "9", "nine");
     // A command that is about something else runs no validations.
     world.run(&["init"]).succeeded();
     assert_eq!(world.state(&plan), "apply/errored");
     assert_eq!(world.commits("docs"), 2);
-    let stopped = world.apply(&plan).exits(4).stands("apply/errored");
+    let stopped = world.apply(&plan).exits(4).reports_state("apply/errored");
     let reason = stopped.data()["conflicts"][0]["reason"].to_string();
     assert!(reason.contains("validations fail on the merge"), "{reason}");
-    world.apply(&plan).exits(4).stands("apply/errored");
+    world.apply(&plan).exits(4).reports_state("apply/errored");
     assert_eq!(world.commits("lib"), 2);
-    let snapshot = Snapshot::of(&world, &["home", "docs", "lib"]);
+    let snapshot = WorldSnapshot::capture(&world, &["home", "docs", "lib"]);
     // The way forward, once they pass.
-    foreign(&world, "lib", "nine", "neuf");
-    world.apply(&plan).succeeded().stands("apply/applied");
+    commit_user_change(&world, "lib", "nine", "neuf");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     let merged = BASE.replace('2', "two").replace('9', "neuf");
     assert_eq!(world.read("lib/a"), merged);
     assert_eq!((world.commits("docs"), world.commits("lib")), (2, 4));
     // The way back.
-    snapshot.put_back();
+    snapshot.restore();
     world
-        .ask(&["plan", "cancel", &plan])
+        .run_json(&["plan", "cancel", &plan])
         .succeeded()
-        .stands("apply/cancelled");
+        .reports_state("apply/cancelled");
     assert_eq!(world.read("docs/a"), BASE);
     assert_eq!(world.read("lib/a"), BASE.replace('9', "nine"));
     // The way by a rebase, which aborts the apply first.
-    snapshot.put_back();
-    rebase(&world, &plan).exits(5).stands("execute/constrained");
+    snapshot.restore();
+    rebase(&world, &plan)
+        .exits(5)
+        .reports_state("execute/constrained");
     assert_eq!(world.read("docs/a"), BASE);
-    foreign(&world, "lib", "nine", "neuf");
-    rebase(&world, &plan).succeeded().stands("execute/complete");
-    world.apply(&plan).succeeded().stands("apply/applied");
+    commit_user_change(&world, "lib", "nine", "neuf");
+    rebase(&world, &plan)
+        .succeeded()
+        .reports_state("execute/complete");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     assert_eq!(world.read("docs/a"), BASE.replace('2', "two"));
     assert_eq!(world.read("lib/a"), merged);
 }

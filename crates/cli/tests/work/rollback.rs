@@ -5,7 +5,7 @@ use cleveragents_domain::{Decision, DecisionType};
 use cleveragents_engine::StoreError;
 use serde_json::Value;
 
-use crate::world::World;
+use crate::world::TestWorld;
 
 const STEPS: &str = "\
 - {tool: builtin/shell, input: {command: 'echo 1 >> log; chmod +x dir/b; ln -s a link'}}
@@ -15,8 +15,8 @@ const STEPS: &str = "\
 - {tool: builtin/shell, input: {command: 'echo 5 >> log; chmod -x moved.sh; rm link'}}
 ";
 
-fn checkpoints(world: &World, plan: &str) -> Vec<Value> {
-    let listed = world.data(&["plan", "checkpoints", plan]);
+fn checkpoints(world: &TestWorld, plan: &str) -> Vec<Value> {
+    let listed = world.json_data(&["plan", "checkpoints", plan]);
     let mut found = listed["checkpoints"].as_array().unwrap().clone();
     found.reverse();
     found
@@ -24,21 +24,21 @@ fn checkpoints(world: &World, plan: &str) -> Vec<Value> {
 
 /// The number of the last checkpoint that holds how things stood after so many calls.
 #[track_caller]
-fn after_calls(world: &World, plan: &str, calls: i64) -> String {
+fn checkpoint_after_calls(world: &TestWorld, plan: &str, calls: i64) -> String {
     let found = checkpoints(world, plan);
     let it = found.iter().rfind(|it| it["call_number"] == calls);
     it.unwrap_or_else(|| panic!("{found:?}"))["number"].to_string()
 }
 
-fn rollback(world: &World, plan: &str, checkpoint: &str) -> Value {
-    let run = world.ask(&["plan", "rollback", plan, checkpoint]);
-    run.succeeded().stands("execute/queued").data()
+fn rollback(world: &TestWorld, plan: &str, checkpoint: &str) -> Value {
+    let run = world.run_json(&["plan", "rollback", plan, checkpoint]);
+    run.succeeded().reports_state("execute/queued").data()
 }
 
 #[test]
-fn files_are_exactly_as_they_were_and_the_rest_is_done_again() {
-    let world = World::new();
-    let plan = world.executed(STEPS);
+fn rollback_restores_files_and_repeats_later_steps() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(STEPS);
     let end = world.sandbox_files(&plan);
     // How it stood after each number of calls, from a plan that stops there.
     for calls in (0..5_usize).rev() {
@@ -50,31 +50,38 @@ fn files_are_exactly_as_they_were_and_the_rest_is_done_again() {
         let wanted = match calls {
             0 => world.files("shop"),
             _ => {
-                let other = world.executed(&first);
+                let other = world.create_executed_plan(&first);
                 world.sandbox_files(&other)
             }
         };
-        let data = rollback(&world, &plan, &after_calls(&world, &plan, calls as i64));
+        let data = rollback(
+            &world,
+            &plan,
+            &checkpoint_after_calls(&world, &plan, calls as i64),
+        );
         assert_eq!(world.sandbox_files(&plan), wanted, "after {calls} calls");
         assert_eq!(data["impact"]["tool_calls_after_cp"], 5 - calls, "{data}");
-        world.worker(STEPS);
-        world.execute(&plan).succeeded().stands("execute/complete");
+        world.define_worker(STEPS);
+        world
+            .execute(&plan)
+            .succeeded()
+            .reports_state("execute/complete");
         assert_eq!(world.sandbox_files(&plan), end);
     }
     world.apply(&plan).succeeded();
     assert_eq!(world.files("shop"), end);
     // What is applied is not set back.
-    let run = world.ask(&["plan", "rollback", &plan, "1"]);
+    let run = world.run_json(&["plan", "rollback", &plan, "1"]);
     run.exits(4);
 }
 
 #[test]
-fn a_rollback_is_undone_by_another() {
-    let world = World::new();
-    let plan = world.executed(STEPS);
+fn a_rollback_can_be_undone() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(STEPS);
     let end = world.sandbox_files(&plan);
-    let before = world.data(&["plan", "status", &plan]);
-    let data = rollback(&world, &plan, &after_calls(&world, &plan, 2));
+    let before = world.json_data(&["plan", "status", &plan]);
+    let data = rollback(&world, &plan, &checkpoint_after_calls(&world, &plan, 2));
     assert_ne!(world.sandbox_files(&plan), end);
     let undone = |found: &[Value]| found.iter().filter(|it| !it["undone_by"].is_null()).count();
     assert!(undone(&checkpoints(&world, &plan)) > 0);
@@ -86,126 +93,141 @@ fn a_rollback_is_undone_by_another() {
     let standing = standing.iter().filter(|it| it["undone_by"].is_null());
     assert!(standing.count() >= 5);
     // Everything is done: nothing is made again.
-    let calls = world.told(&plan, "tool_invoked").len();
-    world.execute(&plan).succeeded().stands("execute/complete");
-    assert_eq!(world.told(&plan, "tool_invoked").len(), calls);
+    let calls = world.events_of_kind(&plan, "tool_invoked").len();
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
+    assert_eq!(world.events_of_kind(&plan, "tool_invoked").len(), calls);
     assert_eq!(world.sandbox_files(&plan), end);
-    let after = world.data(&["plan", "status", &plan]);
+    let after = world.json_data(&["plan", "status", &plan]);
     assert_eq!(after["name"], before["name"]);
     world.apply(&plan).succeeded();
     assert_eq!(world.files("shop"), end);
 }
 
 /// Puts a decision about the work on record, as an actor does that decides on its way.
-fn decide(world: &World, plan: &str) -> String {
-    let wiring = world.wiring();
-    let wired = wiring.open().unwrap();
+fn insert_decision(world: &TestWorld, plan: &str) -> String {
+    let bootstrap = world.bootstrap();
+    let app = bootstrap.open().unwrap();
     let id: PlanId = plan.parse().unwrap();
-    let made = DecisionId::new(wired.ids().next());
-    let write = wired
-        .store()
-        .write(wired.operation("test.decide"), move |unit| {
-            let root = unit.plan(id)?.decision_root_id;
-            let root = unit.decision(root.unwrap())?;
-            let now = unit.now()?;
-            unit.insert_decision(&Decision {
-                decision_id: made,
-                parent_decision_id: Some(root.decision_id),
-                decision_type: DecisionType::ImplementationChoice,
-                created_at: now,
-                ..root
-            })?;
-            Ok::<_, StoreError>(())
-        });
-    wired.wait(write).unwrap();
+    let made = DecisionId::new(app.ids().next());
+    let write = app.store().write(app.operation("test.decide"), move |tx| {
+        let root = tx.plan(id)?.decision_root_id;
+        let root = tx.decision(root.unwrap())?;
+        let now = tx.now()?;
+        tx.insert_decision(&Decision {
+            decision_id: made,
+            parent_decision_id: Some(root.decision_id),
+            decision_type: DecisionType::ImplementationChoice,
+            created_at: now,
+            ..root
+        })?;
+        Ok::<_, StoreError>(())
+    });
+    app.block_on(write).unwrap();
     made.to_string()
 }
 
-fn stands(world: &World, plan: &str, decision: &str) -> bool {
-    let tree = world.data(&["plan", "tree", plan]);
+fn is_in_tree(world: &TestWorld, plan: &str, decision: &str) -> bool {
+    let tree = world.json_data(&["plan", "tree", plan]);
     tree.to_string().contains(decision)
 }
 
 #[test]
-fn decisions_that_were_given_up_stand_again_when_that_is_undone() {
-    let world = World::new();
-    let plan = world.executed(STEPS);
-    let made = decide(&world, &plan);
-    assert!(stands(&world, &plan, &made));
-    let early = after_calls(&world, &plan, 2);
+fn undoing_a_rollback_reinstates_decisions() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(STEPS);
+    let made = insert_decision(&world, &plan);
+    assert!(is_in_tree(&world, &plan, &made));
+    let early = checkpoint_after_calls(&world, &plan, 2);
     let data = rollback(&world, &plan, &early);
-    assert!(!stands(&world, &plan, &made), "it was made later");
-    assert_eq!(world.told(&plan, "decision_reinstated").len(), 0);
+    assert!(!is_in_tree(&world, &plan, &made), "it was made later");
+    assert_eq!(world.events_of_kind(&plan, "decision_reinstated").len(), 0);
     let undo = data["undo"]["number"].to_string();
     let data = rollback(&world, &plan, &undo);
-    assert!(stands(&world, &plan, &made), "it stands again");
-    let told = world.told(&plan, "decision_reinstated");
-    assert_eq!(told.len(), 1);
-    assert!(told[0].to_string().contains(&made));
+    assert!(is_in_tree(&world, &plan, &made), "it stands again");
+    let reinstated = world.events_of_kind(&plan, "decision_reinstated");
+    assert_eq!(reinstated.len(), 1);
+    assert!(reinstated[0].to_string().contains(&made));
     // One that is made after that is given up alone.
-    let later = decide(&world, &plan);
+    let later = insert_decision(&world, &plan);
     let redo = data["undo"]["number"].to_string();
     rollback(&world, &plan, &redo);
-    assert!(!stands(&world, &plan, &later));
+    assert!(!is_in_tree(&world, &plan, &later));
 }
 
 #[test]
-fn what_apply_refuses_can_be_gone_back_from() {
-    let world = World::new();
-    let plan = world.executed(STEPS);
+fn a_blocked_apply_can_be_rolled_back() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(STEPS);
     world.write("shop/a", "mine\n");
-    world.apply(&plan).exits(4).stands("apply/constrained");
-    let status = world.data(&["plan", "status", &plan]);
+    world
+        .apply(&plan)
+        .exits(4)
+        .reports_state("apply/constrained");
+    let status = world.json_data(&["plan", "status", &plan]);
     assert!(
         status["execution"]["last_checkpoint"].is_string(),
         "{status}"
     );
-    rollback(&world, &plan, &after_calls(&world, &plan, 2));
+    rollback(&world, &plan, &checkpoint_after_calls(&world, &plan, 2));
     // What blocked is not changed by this.
-    world.worker(
+    world.define_worker(
         &STEPS
             .lines()
             .take(2)
             .flat_map(|it| [it, "\n"])
             .collect::<String>(),
     );
-    world.execute(&plan).succeeded().stands("execute/complete");
-    world.apply(&plan).succeeded().stands("apply/applied");
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
     assert_eq!(world.read("shop/a"), "mine\n");
     assert_eq!(world.read("shop/dir/new/c"), "c");
 }
 
 #[test]
-fn a_step_of_another_strategy_has_a_decision_of_its_own() {
-    let world = World::new();
-    let plan = world.executed(STEPS);
+fn each_strategy_records_its_own_step_decisions() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(STEPS);
     let about_step = || {
-        let told = world.told(&plan, "decision_created");
+        let created = world.events_of_kind(&plan, "decision_created");
         let about = |it: &&Value| it.to_string().contains("How is step 1 done");
-        told.iter().filter(about).count()
+        created.iter().filter(about).count()
     };
     assert_eq!(about_step(), 1);
-    world.ask(&["plan", "revert", &plan]).succeeded();
-    world.execute(&plan).succeeded().stands("execute/complete");
+    world.run_json(&["plan", "revert", &plan]).succeeded();
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
     assert_eq!(about_step(), 2, "the strategy is another one");
 }
 
 #[test]
-fn a_checkpoint_that_is_not_there_is_not_found() {
-    let world = World::new();
-    let plan = world.executed(STEPS);
+fn an_unknown_checkpoint_is_not_found() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(STEPS);
     let before = world.sandbox_files(&plan);
     for unknown in ["99", "01JZZZZZZZ0000000000000000", "zzzz"] {
-        world.ask(&["plan", "rollback", &plan, unknown]).exits(3);
+        world
+            .run_json(&["plan", "rollback", &plan, unknown])
+            .exits(3);
     }
     for wrong in ["", "-", "x", "not a checkpoint"] {
-        let run = world.ask(&["plan", "rollback", &plan, wrong]);
+        let run = world.run_json(&["plan", "rollback", &plan, wrong]);
         run.exits(2);
     }
     // One of another plan is none of this one.
-    let other = world.executed(STEPS);
+    let other = world.create_executed_plan(STEPS);
     let theirs = checkpoints(&world, &other)[0]["id"].clone();
-    let run = world.ask(&["plan", "rollback", &plan, theirs.as_str().unwrap()]);
+    let run = world.run_json(&["plan", "rollback", &plan, theirs.as_str().unwrap()]);
     run.exits(3);
     assert_eq!(world.state(&plan), "execute/complete");
     assert_eq!(world.sandbox_files(&plan), before);
@@ -216,28 +238,31 @@ fn a_checkpoint_that_is_not_there_is_not_found() {
 }
 
 #[test]
-fn reverting_the_decision_of_a_step_sets_its_files_back() {
-    let world = World::new();
-    let plan = world.executed(STEPS);
+fn reverting_a_step_decision_restores_its_files() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(STEPS);
     let end = world.sandbox_files(&plan);
-    let tree = world.data(&["plan", "tree", &plan]).to_string();
-    let told = world.told(&plan, "decision_created");
-    let step = told
+    let tree = world.json_data(&["plan", "tree", &plan]).to_string();
+    let created = world.events_of_kind(&plan, "decision_created");
+    let step = created
         .iter()
         .rfind(|it| it.to_string().contains("How is step 1 done"))
         .unwrap_or_else(|| panic!("{tree}"));
     let decision = find_id(&step["payload"]).unwrap();
     let words = ["plan", "correct", &decision, "--mode", "revert"];
     let more = ["--guidance", "do it again", "--yes"];
-    let run = world.ask(&[&words[..], &more].concat());
+    let run = world.run_json(&[&words[..], &more].concat());
     run.succeeded();
-    assert_eq!(world.told(&plan, "checkpoint_restored").len(), 1);
+    assert_eq!(world.events_of_kind(&plan, "checkpoint_restored").len(), 1);
     let standing = checkpoints(&world, &plan);
     let standing = standing.iter().filter(|it| it["undone_by"].is_null());
     assert_eq!(standing.count(), 1, "only what was set aside stands");
     // Nothing of what was given up is left when the work is done anew.
-    world.worker("- {tool: builtin/file-write, input: {path: other, content: other}}");
-    world.execute(&plan).succeeded().stands("execute/complete");
+    world.define_worker("- {tool: builtin/file-write, input: {path: other, content: other}}");
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
     let mut wanted = world.files("shop");
     wanted.insert("other".to_owned(), "0 other".to_owned());
     assert_eq!(world.sandbox_files(&plan), wanted);

@@ -1,11 +1,11 @@
 //! The calls of a tool actor: what they are given, what fails them, and what is made again.
 
-use crate::world::{ALONE, World};
+use crate::world::{TRUSTED, TestWorld};
 
 #[test]
-fn arguments_and_answers_of_steps_are_filled_in() {
-    let world = World::new();
-    world.worker(
+fn step_templates_are_rendered() {
+    let world = TestWorld::new();
+    world.define_worker(
         "- {id: read, tool: builtin/file-read, input: {path: '{{ args.file }}'}}\n\
          - id: told\n\
          \x20 tool: builtin/shell\n\
@@ -16,22 +16,25 @@ fn arguments_and_answers_of_steps_are_filled_in() {
          \x20 tool: builtin/file-write\n\
          \x20 input: {path: out, content: '{{ steps.told.stdout | upper }}: {{ steps.read.content }}'}\n",
     );
-    world.job(
+    world.define_worker_job(
         "arguments:\n- {name: file, type: string, required: true}\n\
          - {name: how-often, type: integer, default: 3}\n",
     );
-    let plan = world.plan_of("shop", ALONE, &["--arg", "file=dir/b"]);
+    let plan = world.create_plan_for("shop", TRUSTED, &["--arg", "file=dir/b"]);
     let data = world.execute(&plan).succeeded().data();
     assert_eq!(data["tool_calls"], 3, "one is skipped: {data}");
     let files = world.sandbox_files(&plan);
     assert_eq!(files["out"], "0 3-HELLO: one\n");
     assert!(files.contains_key("a"));
-    let plan = world.plan_of(
+    let plan = world.create_plan_for(
         "shop",
-        ALONE,
+        TRUSTED,
         &["--arg", "file=dir/b", "--arg", "how-often=6"],
     );
-    world.execute(&plan).succeeded().stands("execute/complete");
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
     let files = world.sandbox_files(&plan);
     assert!(
         !files.contains_key("a") && !files.contains_key("out"),
@@ -40,90 +43,100 @@ fn arguments_and_answers_of_steps_are_filled_in() {
 }
 
 #[test]
-fn a_template_that_asks_for_what_is_not_there_fails_the_plan() {
-    let world = World::new();
-    world
-        .worker("- {tool: builtin/file-write, input: {path: made, content: '{{ args.nothing }}'}}");
-    world.job("");
-    let plan = world.plan(ALONE);
+fn a_template_with_an_unknown_value_fails_the_plan() {
+    let world = TestWorld::new();
+    world.define_worker(
+        "- {tool: builtin/file-write, input: {path: made, content: '{{ args.nothing }}'}}",
+    );
+    world.define_worker_job("");
+    let plan = world.create_plan(TRUSTED);
     world
         .execute(&plan)
         .exits(1)
-        .stands("execute/errored")
-        .says("nothing");
+        .reports_state("execute/errored")
+        .prints("nothing");
     assert_eq!(world.errors(&plan).len(), 1);
     assert_eq!(world.sandbox_files(&plan), world.files("shop"));
 }
 
 #[test]
-fn a_command_that_fails_fails_its_step_and_is_tried_again_alone() {
-    let world = World::new();
-    world.worker(
+fn only_the_failed_command_is_retried() {
+    let world = TestWorld::new();
+    world.define_worker(
         "- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n\
          - {tool: builtin/shell, input: {command: 'echo tried >> $HOME/tries; test $(wc -l < $HOME/tries) -ge 3'}}\n\
          - {tool: builtin/shell, input: {command: 'echo 2 >> log'}}\n",
     );
-    world.job("");
-    let plan = world.plan(ALONE);
+    world.define_worker_job("");
+    let plan = world.create_plan(TRUSTED);
     for round in 1..=2 {
-        let run = world.execute(&plan).exits(1).stands("execute/errored");
-        run.says("exit code 1")
-            .says(&format!("agents plan execute {plan}"));
-        let errors = world.data(&["plan", "errors", &plan]);
+        let run = world
+            .execute(&plan)
+            .exits(1)
+            .reports_state("execute/errored");
+        run.prints("exit code 1")
+            .prints(&format!("agents plan execute {plan}"));
+        let errors = world.json_data(&["plan", "errors", &plan]);
         assert_eq!(errors["summary"]["occurrences"], round, "{errors}");
         assert_eq!(errors["summary"]["total"], 1, "{errors}");
         assert_eq!(world.sandbox_files(&plan)["log"], "0 1\n");
         world.apply(&plan).exits(4);
     }
-    let kept = world.data(&["plan", "checkpoints", &plan]);
+    let kept = world.json_data(&["plan", "checkpoints", &plan]);
     assert!(kept["summary"]["total"].as_u64().unwrap() >= 3, "{kept}");
-    world.execute(&plan).succeeded().stands("execute/complete");
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
     assert_eq!(world.sandbox_files(&plan)["log"], "0 1\n2\n");
-    assert_eq!(world.told(&plan, "tool_invoked").len(), 5);
-    let data = world.data(&["plan", "status", &plan]);
+    assert_eq!(world.events_of_kind(&plan, "tool_invoked").len(), 5);
+    let data = world.json_data(&["plan", "status", &plan]);
     assert_eq!(data["error"], serde_json::Value::Null, "{data}");
 }
 
 #[test]
-fn a_call_that_fails_is_an_error_and_is_tried_again() {
-    let world = World::new();
-    world.worker(
+fn a_failed_call_is_recorded_and_retried() {
+    let world = TestWorld::new();
+    world.define_worker(
         "- {tool: builtin/file-write, input: {path: one, content: one}}\n\
          - {tool: builtin/file-delete, input: {path: missing}}\n\
          - {tool: builtin/file-write, input: {path: two, content: two}}\n",
     );
-    world.job("");
-    let plan = world.plan(ALONE);
+    world.define_worker_job("");
+    let plan = world.create_plan(TRUSTED);
     world
         .execute(&plan)
         .exits(1)
-        .stands("execute/errored")
-        .says("missing");
+        .reports_state("execute/errored")
+        .prints("missing");
     assert_eq!(world.errors(&plan).len(), 1);
-    assert_eq!(world.told(&plan, "tool_errored").len(), 1);
+    assert_eq!(world.events_of_kind(&plan, "tool_errored").len(), 1);
     // An actor that was mended goes on where it stopped.
-    world.worker(
+    world.define_worker(
         "- {tool: builtin/file-write, input: {path: one, content: one}}\n\
          - {tool: builtin/file-delete, input: {path: a}}\n\
          - {tool: builtin/file-write, input: {path: two, content: two}}\n",
     );
-    world.execute(&plan).succeeded().stands("execute/complete");
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
     let files = world.sandbox_files(&plan);
     assert!(files.contains_key("one") && files.contains_key("two") && !files.contains_key("a"));
-    assert_eq!(world.told(&plan, "tool_invoked").len(), 4);
+    assert_eq!(world.events_of_kind(&plan, "tool_invoked").len(), 4);
 }
 
 #[test]
-fn a_call_of_an_actor_that_was_changed_is_not_taken_for_the_one_that_was_made() {
-    let world = World::new();
-    world.worker(
+fn a_changed_call_is_not_treated_as_completed() {
+    let world = TestWorld::new();
+    world.define_worker(
         "- {id: first, tool: builtin/shell, input: {command: 'printf old'}}\n\
          - {tool: builtin/shell, input: {command: 'false'}}\n",
     );
-    world.job("");
-    let plan = world.plan(ALONE);
+    world.define_worker_job("");
+    let plan = world.create_plan(TRUSTED);
     world.execute(&plan).exits(1);
-    world.worker(
+    world.define_worker(
         "- {id: first, tool: builtin/shell, input: {command: 'printf new'}}\n\
          - {tool: builtin/file-write, input: {path: out, content: '{{ steps.first.stdout }}'}}\n",
     );
@@ -132,16 +145,19 @@ fn a_call_of_an_actor_that_was_changed_is_not_taken_for_the_one_that_was_made() 
 }
 
 #[test]
-fn a_file_that_changed_since_it_was_read_is_not_written_over() {
-    let world = World::new();
-    world.worker(
+fn a_file_changed_after_reading_is_not_overwritten() {
+    let world = TestWorld::new();
+    world.define_worker(
         "- {tool: builtin/file-read, input: {path: a}}\n\
          - {tool: builtin/shell, input: {command: 'echo other > a'}}\n\
          - {tool: builtin/file-write, input: {path: a, content: mine}}\n",
     );
-    world.job("");
-    let plan = world.plan(ALONE);
-    world.execute(&plan).exits(1).stands("execute/errored");
+    world.define_worker_job("");
+    let plan = world.create_plan(TRUSTED);
+    world
+        .execute(&plan)
+        .exits(1)
+        .reports_state("execute/errored");
     assert_eq!(world.sandbox_files(&plan)["a"], "0 other\n");
     let errors = world.errors(&plan);
     assert!(
@@ -149,41 +165,50 @@ fn a_file_that_changed_since_it_was_read_is_not_written_over() {
         "{errors:?}"
     );
     // What was seen before is still known when the plan goes on.
-    world.execute(&plan).exits(1).stands("execute/errored");
+    world
+        .execute(&plan)
+        .exits(1)
+        .reports_state("execute/errored");
     assert_eq!(world.sandbox_files(&plan)["a"], "0 other\n");
 }
 
 #[test]
-fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
-    let world = World::new();
+fn a_timeout_ends_all_processes_of_a_command() {
+    let world = TestWorld::new();
     let marker = "31536077";
-    world.worker(&format!(
+    world.define_worker(&format!(
         "- {{tool: builtin/shell, input: {{command: 'echo begun > begun; \
          setsid sleep {marker} & sleep {marker}', timeout: 1}}}}"
     ));
-    world.job("");
-    let plan = world.plan(ALONE);
-    world.execute(&plan).exits(1).stands("execute/errored");
-    assert!(!crate::following::runs(marker));
-    let errors = world.data(&["plan", "errors", &plan]);
+    world.define_worker_job("");
+    let plan = world.create_plan(TRUSTED);
+    world
+        .execute(&plan)
+        .exits(1)
+        .reports_state("execute/errored");
+    assert!(!crate::event_follower::is_process_running(marker));
+    let errors = world.json_data(&["plan", "errors", &plan]);
     assert_eq!(errors["errors"][0]["category"], "timeout", "{errors}");
     assert_eq!(world.sandbox_files(&plan)["begun"], "0 begun\n");
 }
 
 #[test]
-fn a_plan_that_was_sent_back_begins_its_files_anew() {
-    let world = World::new();
-    world.worker(
+fn a_reverted_plan_starts_with_fresh_files() {
+    let world = TestWorld::new();
+    world.define_worker(
         "- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n\
          - {tool: builtin/shell, input: {command: 'false'}}\n",
     );
-    world.job("");
-    let plan = world.plan(ALONE);
+    world.define_worker_job("");
+    let plan = world.create_plan(TRUSTED);
     world.execute(&plan).exits(1);
     world.run(&["plan", "revert", &plan]).succeeded();
     assert_eq!(world.state(&plan), "strategize/queued");
-    world.worker("- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n");
-    world.execute(&plan).succeeded().stands("execute/complete");
+    world.define_worker("- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n");
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
     assert_eq!(
         world.sandbox_files(&plan)["log"],
         "0 1\n",

@@ -2,7 +2,7 @@
 //! runs it.
 
 use crate::hostile_configuration::{FILTERS, HOOKS, attributes, configuration};
-use crate::world::World;
+use crate::world::TestWorld;
 
 const EDIT: &str = "\
 - {tool: builtin/file-read, input: {path: f.1}}
@@ -12,8 +12,8 @@ const EDIT: &str = "\
 
 /// A shop whose configuration is hostile, with a file for each filter.
 #[expect(clippy::disallowed_methods, reason = "a test's file needs no fsync")]
-fn shop() -> World {
-    let world = World::new();
+fn world_with_tripwires() -> TestWorld {
+    let world = TestWorld::new();
     for number in 0..FILTERS.len() {
         world.write(&format!("shop/f.{number}"), "content\n");
     }
@@ -38,7 +38,7 @@ fn shop() -> World {
 }
 
 /// Makes git look at the contents again, which it does through filters.
-fn touch(world: &World) {
+fn rewrite_filtered_files(world: &TestWorld) {
     for number in 0..FILTERS.len() {
         let path = world.path(&format!("shop/f.{number}"));
         std::fs::remove_file(path).unwrap();
@@ -47,8 +47,8 @@ fn touch(world: &World) {
 }
 
 #[test]
-fn no_command_runs_what_a_repository_names() {
-    let world = shop();
+fn no_command_runs_programs_named_by_a_repository() {
+    let world = world_with_tripwires();
     let unused = |what: &str| {
         let said = std::fs::read_to_string(world.path("mark")).unwrap_or_default();
         assert_eq!(said, "", "{what}: a program was run");
@@ -61,18 +61,21 @@ fn no_command_runs_what_a_repository_names() {
         &["current"],
     ];
     for destination in destinations {
-        touch(&world);
-        let plan = world.executed(EDIT);
+        rewrite_filtered_files(&world);
+        let plan = world.create_executed_plan(EDIT);
         unused("execute");
         for command in ["status", "diff", "artifacts", "checkpoints", "log"] {
-            world.data(&["plan", command, &plan]);
+            world.json_data(&["plan", command, &plan]);
         }
         unused("looking at a plan");
         let apply = [&["plan", "apply", &plan, "--to"], destination].concat();
-        world.ask(&apply).succeeded().stands("apply/applied");
+        world
+            .run_json(&apply)
+            .succeeded()
+            .reports_state("apply/applied");
         unused(&format!("apply to {destination:?}"));
-        touch(&world);
-        world.ask(&["plan", "unapply", &plan]);
+        rewrite_filtered_files(&world);
+        world.run_json(&["plan", "unapply", &plan]);
         unused(&format!("unapply from {destination:?}"));
     }
     for command in [
@@ -81,11 +84,11 @@ fn no_command_runs_what_a_repository_names() {
         &["diagnostics"],
         &["info"],
     ] {
-        world.ask(command);
+        world.run_json(command);
         unused(command[0]);
     }
     let path = world.path("shop").display().to_string();
-    world.ask(&[
+    world.run_json(&[
         "resource",
         "add",
         "git-checkout",
@@ -93,10 +96,10 @@ fn no_command_runs_what_a_repository_names() {
         "--path",
         &path,
     ]);
-    world.ask(&["run", "local/job", "--path", &path, "--yes"]);
+    world.run_json(&["run", "local/job", "--path", &path, "--yes"]);
     unused("run");
     // The user's own git runs it, so the tripwire is one.
-    touch(&world);
+    rewrite_filtered_files(&world);
     world.try_git(&world.path("shop"), &["add", "f.1"]);
     assert!(world.path("mark").exists());
 }

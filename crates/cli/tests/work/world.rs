@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use cleveragents_cli::arguments::GlobalArguments;
+use cleveragents_cli::bootstrap::Bootstrap;
 use cleveragents_cli::environment::Environment;
 use cleveragents_cli::settings::{Locations, Settings};
-use cleveragents_cli::wiring::Wiring;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -24,9 +24,9 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 pub(crate) const BASE: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
 /// Goes on alone into Execute and asks before Apply.
-pub(crate) const ALONE: &str = "trusted";
+pub(crate) const TRUSTED: &str = "trusted";
 
-pub(crate) struct World {
+pub(crate) struct TestWorld {
     root: TempDir,
     /// Who commits, if the environment says so.
     pub(crate) author: Option<(&'static str, &'static str)>,
@@ -38,18 +38,18 @@ pub(crate) struct World {
 
 /// What a run left behind.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct AgentsRun {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl World {
+impl TestWorld {
     /// A user with the repository `shop`, which is the project `local/shop`.
     pub(crate) fn new() -> Self {
         let world = Self::empty();
-        world.repository("shop");
-        world.project("shop", &["shop"]);
+        world.create_repository("shop");
+        world.create_project("shop", &["shop"]);
         world
     }
 
@@ -66,7 +66,7 @@ impl World {
     }
 
     /// The same with everything on record at this address.
-    pub(crate) fn at(self, database: String) -> Self {
+    pub(crate) fn with_database(self, database: String) -> Self {
         Self {
             database: Some(database),
             ..self
@@ -74,7 +74,7 @@ impl World {
     }
 
     /// Goes over to another machine, which shares the database and nothing that we keep in files.
-    pub(crate) fn move_to(&mut self, home: &'static str) {
+    pub(crate) fn switch_home(&mut self, home: &'static str) {
         self.home = home;
         fs::create_dir_all(self.path(home)).unwrap();
     }
@@ -84,7 +84,7 @@ impl World {
     }
 
     /// A repository with some files and one commit.
-    pub(crate) fn repository(&self, name: &str) {
+    pub(crate) fn create_repository(&self, name: &str) {
         self.write(&format!("{name}/a"), "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
         self.write(&format!("{name}/dir/b"), "one\n");
         self.write(&format!("{name}/run.sh"), "#!/bin/sh\n");
@@ -95,13 +95,13 @@ impl World {
     }
 
     /// A folder that is no repository.
-    pub(crate) fn folder(&self, name: &str) {
+    pub(crate) fn create_folder(&self, name: &str) {
         self.write(&format!("{name}/a"), "1\n2\n3\n");
         self.write(&format!("{name}/dir/b"), "one\n");
     }
 
     /// A project of resources that are called as their folders are.
-    pub(crate) fn project(&self, name: &str, resources: &[&str]) {
+    pub(crate) fn create_project(&self, name: &str, resources: &[&str]) {
         let mut words = vec!["project".to_owned(), "create".to_owned(), name.to_owned()];
         for resource in resources {
             words.push("--path".to_owned());
@@ -122,7 +122,7 @@ impl World {
         self.try_git(folder, arguments).succeeded().stdout
     }
 
-    pub(crate) fn try_git(&self, folder: &Path, arguments: &[&str]) -> Run {
+    pub(crate) fn try_git(&self, folder: &Path, arguments: &[&str]) -> AgentsRun {
         let mut command = self.program("git", arguments);
         command
             .current_dir(folder)
@@ -130,7 +130,7 @@ impl World {
             .env("GIT_AUTHOR_EMAIL", "user@localhost")
             .env("GIT_COMMITTER_NAME", "User")
             .env("GIT_COMMITTER_EMAIL", "user@localhost");
-        Run::of(command.output().unwrap())
+        AgentsRun::from_output(command.output().unwrap())
     }
 
     #[expect(clippy::disallowed_methods, reason = "a test's file needs no fsync")]
@@ -168,7 +168,7 @@ impl World {
     }
 
     /// Another program, ready to start with nothing but what this machine has.
-    pub(crate) fn other(&self, program: &Path, arguments: &[&str]) -> Command {
+    pub(crate) fn other_program(&self, program: &Path, arguments: &[&str]) -> Command {
         self.program(program, arguments)
     }
 
@@ -190,12 +190,12 @@ impl World {
         self.command(arguments).spawn().unwrap()
     }
 
-    pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Run {
-        Run::of(self.command(arguments).output().unwrap())
+    pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> AgentsRun {
+        AgentsRun::from_output(self.command(arguments).output().unwrap())
     }
 
     /// The program's own way to its data, for tests that write to it.
-    pub(crate) fn wiring(&self) -> Wiring {
+    pub(crate) fn bootstrap(&self) -> Bootstrap {
         let home = self.path(self.home);
         let environment = Environment {
             arguments: Vec::new(),
@@ -203,30 +203,30 @@ impl World {
                 ("HOME".to_owned(), home.into_os_string()),
                 ("PATH".to_owned(), PATH.into()),
             ]),
-            ..Environment::of_this_process()
+            ..Environment::from_process()
         };
         let arguments = GlobalArguments::default();
         let locations = Locations::find(&arguments, &environment).unwrap();
         let settings = Settings::load(locations, &arguments, &environment).unwrap();
-        Wiring::announce(&settings, &environment, "a test").unwrap()
+        Bootstrap::announce(&settings, &environment, "a test").unwrap()
     }
 
     /// The run of a command that answers with an envelope.
-    pub(crate) fn ask(&self, arguments: &[&str]) -> Run {
+    pub(crate) fn run_json(&self, arguments: &[&str]) -> AgentsRun {
         self.run(&[arguments, &["--format", "json"]].concat())
     }
 
     /// The data of a command that must succeed.
     #[track_caller]
-    pub(crate) fn data(&self, arguments: &[&str]) -> Value {
-        self.ask(arguments).succeeded().data()
+    pub(crate) fn json_data(&self, arguments: &[&str]) -> Value {
+        self.run_json(arguments).succeeded().data()
     }
 
     /// Defines `local/worker` by its `steps:` and whatever comes after them.
-    pub(crate) fn worker(&self, steps: &str) {
+    pub(crate) fn define_worker(&self, steps: &str) {
         let text = format!(
             "name: local/worker\ntype: tool\ndescription: Works\nsteps:\n{}",
-            indented(steps)
+            indent(steps)
         );
         self.write("home/worker.yaml", &text);
         self.run(&["actor", "add", "--config", "worker.yaml", "--update"])
@@ -234,7 +234,7 @@ impl World {
     }
 
     /// Defines `local/job`, which the worker does, with more keys.
-    pub(crate) fn job(&self, more: &str) {
+    pub(crate) fn define_worker_job(&self, more: &str) {
         self.define_job("local/worker", more);
     }
 
@@ -249,7 +249,7 @@ impl World {
     }
 
     /// A profile that goes on alone into Execute, with these guards and limits.
-    pub(crate) fn profile(&self, name: &str, more: &str) {
+    pub(crate) fn define_profile(&self, name: &str, more: &str) {
         let text = format!(
             "name: {name}\ndescription: Guarded\n\
              thresholds:\n  decompose_task: 0.0\n  create_tool: 0.0\n  select_tool: 0.0\n  \
@@ -265,45 +265,47 @@ impl World {
 
     /// A plan of the job on the shop.
     #[track_caller]
-    pub(crate) fn plan(&self, profile: &str) -> String {
-        self.plan_of("shop", profile, &[])
+    pub(crate) fn create_plan(&self, profile: &str) -> String {
+        self.create_plan_for("shop", profile, &[])
     }
 
     #[track_caller]
-    pub(crate) fn plan_of(&self, project: &str, profile: &str, more: &[&str]) -> String {
+    pub(crate) fn create_plan_for(&self, project: &str, profile: &str, more: &[&str]) -> String {
         let words = ["plan", "use", "job", project, "--automation-profile"];
-        let made = self.data(&[&words[..], &[profile], more].concat());
+        let made = self.json_data(&[&words[..], &[profile], more].concat());
         made["plan_id"].as_str().unwrap().to_owned()
     }
 
-    pub(crate) fn execute(&self, plan: &str) -> Run {
-        self.ask(&["plan", "execute", plan])
+    pub(crate) fn execute(&self, plan: &str) -> AgentsRun {
+        self.run_json(&["plan", "execute", plan])
     }
 
-    pub(crate) fn apply(&self, plan: &str) -> Run {
-        self.ask(&["plan", "apply", plan])
+    pub(crate) fn apply(&self, plan: &str) -> AgentsRun {
+        self.run_json(&["plan", "apply", plan])
     }
 
     /// A plan with this work, executed.
     #[track_caller]
-    pub(crate) fn executed(&self, steps: &str) -> String {
-        self.worker(steps);
-        self.job("");
-        let plan = self.plan(ALONE);
-        self.execute(&plan).succeeded().stands("execute/complete");
+    pub(crate) fn create_executed_plan(&self, steps: &str) -> String {
+        self.define_worker(steps);
+        self.define_worker_job("");
+        let plan = self.create_plan(TRUSTED);
+        self.execute(&plan)
+            .succeeded()
+            .reports_state("execute/complete");
         plan
     }
 
     pub(crate) fn state(&self, plan: &str) -> String {
-        stands(&self.data(&["plan", "status", plan]))
+        phase_and_state(&self.json_data(&["plan", "status", plan]))
     }
 
     /// The plan's journal, which verifies.
     #[track_caller]
     pub(crate) fn events(&self, plan: &str) -> Vec<Value> {
-        let verified = self.data(&["plan", "verify", plan]);
+        let verified = self.json_data(&["plan", "verify", plan]);
         assert_eq!(verified["verified"], true, "{verified}");
-        let log = self.data(&["plan", "log", plan]);
+        let log = self.json_data(&["plan", "log", plan]);
         let events = log["events"].as_array().unwrap().clone();
         let places = events.iter().map(|it| it["plan_seq"].as_u64().unwrap());
         assert!(places.eq(1..=events.len() as u64), "{log}");
@@ -312,7 +314,7 @@ impl World {
 
     /// The events of one kind.
     #[track_caller]
-    pub(crate) fn told(&self, plan: &str, kind: &str) -> Vec<Value> {
+    pub(crate) fn events_of_kind(&self, plan: &str, kind: &str) -> Vec<Value> {
         let events = self.events(plan).into_iter();
         events.filter(|it| it["kind"] == kind).collect()
     }
@@ -320,7 +322,7 @@ impl World {
     /// The messages of the plan's errors.
     #[track_caller]
     pub(crate) fn errors(&self, plan: &str) -> Vec<String> {
-        let data = self.data(&["plan", "errors", plan]);
+        let data = self.json_data(&["plan", "errors", plan]);
         let errors = data["errors"].as_array().unwrap().iter();
         errors
             .map(|it| it["message"].as_str().unwrap().to_owned())
@@ -328,8 +330,8 @@ impl World {
     }
 
     /// The trees of the plan's sandboxes, in the order of its resources.
-    pub(crate) fn trees(&self, plan: &str) -> Vec<PathBuf> {
-        let intended = self.told(plan, "sandbox_intended").into_iter();
+    pub(crate) fn sandbox_trees(&self, plan: &str) -> Vec<PathBuf> {
+        let intended = self.events_of_kind(plan, "sandbox_intended").into_iter();
         let id = |it: Value| it["payload"]["sandbox_id"].as_str().unwrap().to_owned();
         let folder = self.path("home/.cleveragents/sandboxes");
         intended
@@ -339,8 +341,8 @@ impl World {
 
     /// The files of the plan's only sandbox.
     #[track_caller]
-    pub(crate) fn sandbox(&self, plan: &str) -> PathBuf {
-        let trees = self.trees(plan);
+    pub(crate) fn sandbox_tree(&self, plan: &str) -> PathBuf {
+        let trees = self.sandbox_trees(plan);
         assert_eq!(trees.len(), 1);
         trees[0].clone()
     }
@@ -348,7 +350,7 @@ impl World {
     /// What is in the only sandbox, as text by path.
     #[track_caller]
     pub(crate) fn sandbox_files(&self, plan: &str) -> BTreeMap<String, String> {
-        listing(&self.sandbox(plan))
+        listing(&self.sandbox_tree(plan))
     }
 
     /// Every file of the user's but git's own, by path.
@@ -363,14 +365,14 @@ impl World {
     }
 
     /// What git says is changed and not committed.
-    pub(crate) fn dirt(&self, repository: &str) -> String {
+    pub(crate) fn git_status(&self, repository: &str) -> String {
         let status = ["status", "--porcelain", "--untracked-files=all"];
         self.git(&self.path(repository), &status)
     }
 }
 
-impl Run {
-    pub(crate) fn of(output: Output) -> Self {
+impl AgentsRun {
+    pub(crate) fn from_output(output: Output) -> Self {
         Self {
             code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -401,21 +403,21 @@ impl Run {
 
     /// The answer says that the plan stands here.
     #[track_caller]
-    pub(crate) fn stands(self, position: &str) -> Self {
-        assert_eq!(stands(&self.data()), position, "{self:?}");
+    pub(crate) fn reports_state(self, position: &str) -> Self {
+        assert_eq!(phase_and_state(&self.data()), position, "{self:?}");
         self
     }
 
     /// The answer says these words to people.
     #[track_caller]
-    pub(crate) fn says(self, words: &str) -> Self {
+    pub(crate) fn prints(self, words: &str) -> Self {
         let said = self.stdout.contains(words) || self.stderr.contains(words);
         assert!(said, "{words:?} is not said: {self:?}");
         self
     }
 }
 
-fn stands(data: &Value) -> String {
+fn phase_and_state(data: &Value) -> String {
     let text = |key: &str| data[key].as_str().unwrap_or("?").to_owned();
     format!("{}/{}", text("phase"), text("state"))
 }
@@ -449,7 +451,7 @@ fn list(top: &Path, folder: &Path, found: &mut BTreeMap<String, String>) {
 }
 
 /// Each line two columns further right, unless it begins a key of its own.
-fn indented(steps: &str) -> String {
+fn indent(steps: &str) -> String {
     let lines = steps.lines().map(|line| match line.starts_with("fix:") {
         true => format!("{line}\n"),
         false => format!("  {line}\n"),

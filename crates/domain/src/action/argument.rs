@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::DESCRIPTION_MAXIMUM;
-use crate::words::words;
+use crate::text_enum::text_enum;
 
 /// The longest an argument's name may be, in bytes.
 pub const NAME_MAXIMUM: usize = 100;
@@ -32,7 +32,7 @@ pub struct Argument {
     pub choices: Vec<String>,
 }
 
-words! {
+text_enum! {
     /// What an argument's values look like.
     ArgumentType: "argument type" {
         String = "string",
@@ -57,7 +57,7 @@ pub enum ArgumentDeclarationError {
     #[error("the argument `{name}` is a choice and needs `choices`")]
     ChoicesMissing { name: String },
     #[error("the argument `{name}` is a {argument_type} and takes no `choices`")]
-    ChoicesUnwanted {
+    ChoicesNotAllowed {
         name: String,
         argument_type: ArgumentType,
     },
@@ -190,7 +190,7 @@ impl Argument {
             }
             (ArgumentType::Choice, false) | (_, true) => {}
             (_, false) => {
-                return Err(ArgumentDeclarationError::ChoicesUnwanted {
+                return Err(ArgumentDeclarationError::ChoicesNotAllowed {
                     name,
                     argument_type,
                 });
@@ -244,7 +244,7 @@ pub(super) fn validate_declarations(
 }
 
 /// Reads `given` as `arguments` declare it; the result is keyed by the declared names.
-pub(super) fn check_given(
+pub(super) fn parse_arguments(
     arguments: &[Argument],
     given: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, Value>, ArgumentError> {
@@ -295,12 +295,12 @@ mod tests {
             .to_string()
     }
 
-    fn give(
+    fn parse(
         arguments: &[Argument],
         given: &[(&str, &str)],
     ) -> Result<BTreeMap<String, Value>, ArgumentError> {
         let own = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
-        check_given(arguments, &given.iter().map(own).collect())
+        parse_arguments(arguments, &given.iter().map(own).collect())
     }
 
     #[test]
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn names_must_stay_apart_in_templates() {
+    fn names_must_differ_in_templates() {
         assert_eq!(template_name("max-files"), "max_files");
         assert_eq!(
             refusal(json!([
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_are_there_exactly_for_choices() {
+    fn only_choice_arguments_have_choices() {
         let good = json!([{"name": "a", "type": "choice", "choices": ["x", "y"], "default": "y"}]);
         assert_eq!(validate_declarations(&declare(good)), Ok(()));
         for (wrong, said) in [
@@ -403,7 +403,7 @@ mod tests {
             ("p", "src/a", json!("src/a")),
             ("c", "y", json!("y")),
         ] {
-            let values = give(&arguments, &[(name, text)]).unwrap();
+            let values = parse(&arguments, &[(name, text)]).unwrap();
             assert_eq!(values, BTreeMap::from([(name.to_owned(), value)]));
         }
         for (name, text, said) in [
@@ -427,32 +427,32 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                give(&arguments, &[(name, text)]).unwrap_err().to_string(),
+                parse(&arguments, &[(name, text)]).unwrap_err().to_string(),
                 said
             );
         }
-        let none = give(&[], &[("q", "1")]).unwrap_err().to_string();
+        let none = parse(&[], &[("q", "1")]).unwrap_err().to_string();
         assert_eq!(none, "there is no argument `q`; this action takes none");
     }
 
     #[test]
-    fn what_is_not_given_is_defaulted_missing_or_left_out() {
+    fn an_omitted_argument_is_defaulted_missing_or_absent() {
         let arguments = declare(json!([
             {"name": "must", "type": "integer", "required": true},
             {"name": "may-default", "type": "integer", "default": 4},
             {"name": "may", "type": "integer"},
         ]));
         assert_eq!(
-            give(&arguments, &[]).unwrap_err().to_string(),
+            parse(&arguments, &[]).unwrap_err().to_string(),
             "the argument `must` is required (an integer)"
         );
-        let values = give(&arguments, &[("must", "1")]).unwrap();
+        let values = parse(&arguments, &[("must", "1")]).unwrap();
         assert_eq!(json!(values), json!({"must": 1, "may-default": 4}));
-        let values = give(&arguments, &[("must", "1"), ("may_default", "5")]).unwrap();
+        let values = parse(&arguments, &[("must", "1"), ("may_default", "5")]).unwrap();
         assert_eq!(json!(values), json!({"must": 1, "may-default": 5}));
         let twice = [("must", "1"), ("may-default", "5"), ("may_default", "5")];
         assert!(matches!(
-            give(&arguments, &twice),
+            parse(&arguments, &twice),
             Err(ArgumentError::GivenTwice { .. })
         ));
     }

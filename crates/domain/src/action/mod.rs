@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::automation::ProfileName;
 use crate::id::ActionId;
 use crate::name::NamespacedName;
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
 pub use argument::{Argument, ArgumentDeclarationError, ArgumentError, ArgumentType};
 
@@ -85,7 +85,7 @@ impl Actors {
     }
 }
 
-words! {
+text_enum! {
     /// Whether new plans may be made of an action.
     #[derive(Default)]
     ActionState: "action state" {
@@ -155,11 +155,11 @@ impl Action {
 
     /// The values a plan gets: those given, read as their declared types, and the defaults of
     /// those not given. An optional argument with neither is left out.
-    pub fn check_arguments(
+    pub fn parse_arguments(
         &self,
         given: &BTreeMap<String, String>,
     ) -> Result<BTreeMap<String, Value>, ArgumentError> {
-        argument::check_given(&self.arguments, given)
+        argument::parse_arguments(&self.arguments, given)
     }
 }
 
@@ -334,7 +334,7 @@ mod tests {
             serde_json::from_value(json!([{"name": "target", "type": "integer"}])).unwrap();
         assert_eq!(action.validate(), Ok(()));
         let given = BTreeMap::from([("target".to_owned(), "90".to_owned())]);
-        let values = action.check_arguments(&given).unwrap();
+        let values = action.parse_arguments(&given).unwrap();
         assert_eq!(values, BTreeMap::from([("target".to_owned(), json!(90))]));
         action.arguments[0].name = "9".to_owned();
         assert!(matches!(action.validate(), Err(ActionError::Argument(_))));

@@ -1,13 +1,13 @@
 //! The eight built-in profiles. Their numbers are chosen so that what users are promised of each
 //! command under each profile is true; the test below holds that table.
 
-use super::{AutomationProfile, Guards, Limits, ProfileName, Thresholds};
+use super::{AutomationProfile, Guards, ProfileName, RetryLimits, Thresholds};
 use crate::fraction::Threshold;
-use crate::words::words;
+use crate::text_enum::text_enum;
 
-words! {
+text_enum! {
     /// A profile that is always there, from the most careful to the least.
-    BuiltIn: "built-in profile" {
+    BuiltInProfile: "built-in profile" {
         Manual = "manual",
         Review = "review",
         Supervised = "supervised",
@@ -22,24 +22,24 @@ words! {
 const ALWAYS_ASK: Threshold = Threshold::ONE;
 const NEVER_ASK: Threshold = Threshold::ZERO;
 
-impl BuiltIn {
+impl BuiltInProfile {
     /// The profile of whoever chose none.
     pub const DEFAULT: Self = Self::Supervised;
 
     pub fn profile(self) -> AutomationProfile {
         let restraint = match self {
-            Self::FullAuto => Restraint::Waived,
-            _ => Restraint::Required,
+            Self::FullAuto => SafetyRequirement::Waived,
+            _ => SafetyRequirement::Required,
         };
         AutomationProfile {
             name: ProfileName::BuiltIn(self),
             description: self.description().to_owned(),
             thresholds: self.thresholds(),
-            require_sandbox: restraint == Restraint::Required,
-            require_checkpoints: restraint == Restraint::Required,
-            allow_unsafe_tools: restraint == Restraint::Waived,
+            require_sandbox: restraint == SafetyRequirement::Required,
+            require_checkpoints: restraint == SafetyRequirement::Required,
+            allow_unsafe_tools: restraint == SafetyRequirement::Waived,
             guards: Guards::default(),
-            limits: Limits::default(),
+            limits: RetryLimits::default(),
         }
     }
 
@@ -101,59 +101,62 @@ impl BuiltIn {
 
 /// Whether sandbox, checkpoints and safe tools are insisted on.
 #[derive(PartialEq, Eq)]
-enum Restraint {
+enum SafetyRequirement {
     Required,
     Waived,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Gate, ThresholdName};
+    use super::super::{GateDecision, ThresholdName};
     use super::*;
     use crate::fraction::Confidence;
 
     /// What one `plan execute` does: it is the human's word for Strategize,
     /// and the thresholds say how far beyond it goes.
-    fn one_execute(profile: &AutomationProfile, confidence: Confidence) -> &'static str {
+    fn first_execute(profile: &AutomationProfile, confidence: Confidence) -> &'static str {
         let executes = profile.gate(ThresholdName::CreateTool, confidence);
         let applies = profile.gate(ThresholdName::SelectTool, confidence);
         match (executes, applies) {
-            (Gate::Ask, _) => "strategizes",
-            (Gate::Proceed, Gate::Ask) => "strategizes and executes",
-            (Gate::Proceed, Gate::Proceed) => "strategizes, executes and applies",
+            (GateDecision::Ask, _) => "strategizes",
+            (GateDecision::Proceed, GateDecision::Ask) => "strategizes and executes",
+            (GateDecision::Proceed, GateDecision::Proceed) => "strategizes, executes and applies",
         }
     }
 
     /// What the second `plan execute` does: it is the human's word for Execute.
     fn second_execute(profile: &AutomationProfile, confidence: Confidence) -> &'static str {
         match profile.gate(ThresholdName::SelectTool, confidence) {
-            Gate::Ask => "executes",
-            Gate::Proceed => "executes and applies",
+            GateDecision::Ask => "executes",
+            GateDecision::Proceed => "executes and applies",
         }
     }
 
     #[test]
-    fn the_contract_table_is_true_for_every_profile() {
+    fn every_profile_matches_the_contract_table() {
         let table = [
-            (BuiltIn::Manual, "strategizes"),
-            (BuiltIn::Review, "strategizes"),
-            (BuiltIn::Supervised, "strategizes"),
-            (BuiltIn::Cautious, "strategizes and executes"),
-            (BuiltIn::Trusted, "strategizes and executes"),
-            (BuiltIn::Auto, "strategizes and executes"),
-            (BuiltIn::Ci, "strategizes, executes and applies"),
-            (BuiltIn::FullAuto, "strategizes, executes and applies"),
+            (BuiltInProfile::Manual, "strategizes"),
+            (BuiltInProfile::Review, "strategizes"),
+            (BuiltInProfile::Supervised, "strategizes"),
+            (BuiltInProfile::Cautious, "strategizes and executes"),
+            (BuiltInProfile::Trusted, "strategizes and executes"),
+            (BuiltInProfile::Auto, "strategizes and executes"),
+            (BuiltInProfile::Ci, "strategizes, executes and applies"),
+            (
+                BuiltInProfile::FullAuto,
+                "strategizes, executes and applies",
+            ),
         ];
-        assert_eq!(table.map(|(built_in, _)| built_in), BuiltIn::ALL);
+        assert_eq!(table.map(|(built_in, _)| built_in), BuiltInProfile::ALL);
         for (built_in, expected) in table {
             let profile = built_in.profile();
-            assert_eq!(one_execute(&profile, Confidence::ONE), expected);
+            assert_eq!(first_execute(&profile, Confidence::ONE), expected);
             // Only `cautious` minds how confident the actor is.
             let unsure = match built_in {
-                BuiltIn::Cautious => "strategizes",
+                BuiltInProfile::Cautious => "strategizes",
                 _ => expected,
             };
-            assert_eq!(one_execute(&profile, Confidence::ZERO), unsure);
+            assert_eq!(first_execute(&profile, Confidence::ZERO), unsure);
             // A plan that stops after Strategize stops again before Apply.
             if unsure == "strategizes" {
                 assert_eq!(second_execute(&profile, Confidence::ONE), "executes");
@@ -165,21 +168,23 @@ mod tests {
     fn manual_asks_at_every_gate_and_ci_at_none() {
         for name in ThresholdName::ALL {
             assert_eq!(
-                BuiltIn::Manual.profile().gate(*name, Confidence::ONE),
-                Gate::Ask
+                BuiltInProfile::Manual
+                    .profile()
+                    .gate(*name, Confidence::ONE),
+                GateDecision::Ask
             );
             assert_eq!(
-                BuiltIn::Ci.profile().gate(*name, Confidence::ZERO),
-                Gate::Proceed
+                BuiltInProfile::Ci.profile().gate(*name, Confidence::ZERO),
+                GateDecision::Proceed
             );
         }
     }
 
     #[test]
     fn only_full_auto_waives_the_sandbox() {
-        for built_in in BuiltIn::ALL {
+        for built_in in BuiltInProfile::ALL {
             let profile = built_in.profile();
-            let waived = *built_in == BuiltIn::FullAuto;
+            let waived = *built_in == BuiltInProfile::FullAuto;
             assert_eq!(profile.require_sandbox, !waived, "{built_in}");
             assert_eq!(profile.require_checkpoints, !waived, "{built_in}");
             assert_eq!(profile.allow_unsafe_tools, waived, "{built_in}");
@@ -188,6 +193,6 @@ mod tests {
 
     #[test]
     fn the_default_is_supervised() {
-        assert_eq!(BuiltIn::DEFAULT.as_str(), "supervised");
+        assert_eq!(BuiltInProfile::DEFAULT.as_str(), "supervised");
     }
 }

@@ -125,7 +125,7 @@ mod tests {
 
     /// Every guard is violated at once; taking them away one by one shows their order.
     #[test]
-    fn guards_are_asked_in_their_order() {
+    fn guards_are_checked_in_order() {
         let shell = tool("builtin/shell");
         let mut guards = Guards {
             tool_denylist: vec![shell.clone()],
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_opens_writes_and_apply_and_reads_need_none() {
+    fn an_approval_allows_writes_and_apply() {
         let shell = tool("builtin/shell");
         let guards = Guards {
             require_approval_for_writes: true,

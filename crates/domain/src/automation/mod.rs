@@ -6,8 +6,8 @@
 
 pub mod built_in;
 pub mod guards;
-pub mod meaning;
-mod strictest;
+pub mod threshold_groups;
+mod tighten;
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,11 +16,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::fraction::{Confidence, Threshold};
 use crate::name::{NameError, NamespacedName};
-use crate::words::words;
+use crate::text_enum::text_enum;
 
-pub use built_in::BuiltIn;
+pub use built_in::BuiltInProfile;
 pub use guards::{Approval, GuardRefusal, GuardedCall, Guards, ToolEffect};
-pub use meaning::ThresholdGroup;
+pub use threshold_groups::ThresholdGroup;
 
 /// Says where a human must decide.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,36 +37,36 @@ pub struct AutomationProfile {
     #[serde(default)]
     pub guards: Guards,
     #[serde(default)]
-    pub limits: Limits,
+    pub limits: RetryLimits,
 }
 
 impl AutomationProfile {
     /// Whether a plan under this profile may pass the gate of `name` alone.
-    pub fn gate(&self, name: ThresholdName, confidence: Confidence) -> Gate {
+    pub fn gate(&self, name: ThresholdName, confidence: Confidence) -> GateDecision {
         gate(self.thresholds.get(name), confidence)
     }
 }
 
 /// What to do at a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gate {
+pub enum GateDecision {
     Proceed,
     Ask,
 }
 
 /// Proceed when sure enough. A threshold of 1 always asks, however sure the actor is, and a
 /// threshold of 0 never does.
-pub fn gate(threshold: Threshold, confidence: Confidence) -> Gate {
+pub fn gate(threshold: Threshold, confidence: Confidence) -> GateDecision {
     if threshold < Threshold::ONE && confidence.value() >= threshold.value() {
-        Gate::Proceed
+        GateDecision::Proceed
     } else {
-        Gate::Ask
+        GateDecision::Ask
     }
 }
 
 macro_rules! thresholds {
     ($($(#[$doc:meta])* $variant:ident / $field:ident = $text:literal),+ $(,)?) => {
-        words! {
+        text_enum! {
             /// The name of a threshold, which says what it gates.
             ThresholdName: "threshold" { $($(#[$doc])* $variant = $text),+ }
         }
@@ -126,12 +126,12 @@ thresholds! {
 /// How often something may be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct RetryLimits {
     pub max_retries_per_step: u32,
     pub validation_retry_limit: u32,
 }
 
-impl Default for Limits {
+impl Default for RetryLimits {
     fn default() -> Self {
         Self {
             max_retries_per_step: 3,
@@ -140,7 +140,7 @@ impl Default for Limits {
     }
 }
 
-words! {
+text_enum! {
     /// Who chose a plan's profile; the first of these that names one wins.
     ProfileSource: "profile source" {
         Plan = "plan",
@@ -153,7 +153,7 @@ words! {
 /// A built-in profile's bare word, or a custom profile's namespaced name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ProfileName {
-    BuiltIn(BuiltIn),
+    BuiltIn(BuiltInProfile),
     Custom(NamespacedName),
 }
 
@@ -194,25 +194,28 @@ impl<'de> Deserialize<'de> for ProfileName {
 mod tests {
     use super::*;
 
-    fn sure(value: f64) -> Confidence {
+    fn confidence(value: f64) -> Confidence {
         Confidence::new(value).unwrap()
     }
 
     #[test]
     fn a_gate_opens_when_confidence_reaches_the_threshold() {
         let threshold = Threshold::new(0.7).unwrap();
-        assert_eq!(gate(threshold, sure(0.7)), Gate::Proceed);
-        assert_eq!(gate(threshold, sure(0.69)), Gate::Ask);
+        assert_eq!(gate(threshold, confidence(0.7)), GateDecision::Proceed);
+        assert_eq!(gate(threshold, confidence(0.69)), GateDecision::Ask);
     }
 
     #[test]
-    fn one_always_asks_and_nought_never_does() {
-        assert_eq!(gate(Threshold::ONE, Confidence::ONE), Gate::Ask);
-        assert_eq!(gate(Threshold::ZERO, Confidence::ZERO), Gate::Proceed);
+    fn threshold_one_always_asks_and_zero_never_does() {
+        assert_eq!(gate(Threshold::ONE, Confidence::ONE), GateDecision::Ask);
+        assert_eq!(
+            gate(Threshold::ZERO, Confidence::ZERO),
+            GateDecision::Proceed
+        );
     }
 
     #[test]
-    fn every_threshold_is_found_under_its_name() {
+    fn every_threshold_is_looked_up_by_name() {
         let json = serde_json::to_value(Thresholds::all(Threshold::ZERO)).unwrap();
         let object = json.as_object().unwrap();
         assert_eq!(object.len(), 11);
@@ -228,17 +231,20 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_word_that_is_no_built_in_names_a_custom_profile() {
+    fn an_unknown_bare_name_is_a_custom_profile() {
         let parse = |text: &str| text.parse::<ProfileName>().unwrap();
-        assert_eq!(parse("full-auto"), ProfileName::BuiltIn(BuiltIn::FullAuto));
+        assert_eq!(
+            parse("full-auto"),
+            ProfileName::BuiltIn(BuiltInProfile::FullAuto)
+        );
         assert_eq!(parse("mine").to_string(), "local/mine");
         assert_eq!(parse("team/manual").to_string(), "team/manual");
         assert!("a b".parse::<ProfileName>().is_err());
     }
 
     #[test]
-    fn a_profile_reads_back_and_refuses_what_it_does_not_know() {
-        for built_in in BuiltIn::ALL {
+    fn a_profile_reads_back_and_refuses_unknown_fields() {
+        for built_in in BuiltInProfile::ALL {
             let profile = built_in.profile();
             let json = serde_json::to_value(&profile).unwrap();
             assert_eq!(
@@ -253,7 +259,7 @@ mod tests {
 
     #[test]
     fn three_retries_are_the_default() {
-        let limits: Limits = serde_json::from_str("{}").unwrap();
+        let limits: RetryLimits = serde_json::from_str("{}").unwrap();
         assert_eq!(
             (limits.max_retries_per_step, limits.validation_retry_limit),
             (3, 3)

@@ -13,16 +13,16 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::id::DecisionId;
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
 pub use position::{ImpossiblePosition, Position, PositionParts};
-pub use table::{Answer, IllegalMove, Move, MoveKind, Obstacle};
+pub use table::{IllegalMove, Move, MoveKind, Obstacle, PositionOutcome};
 
 /// How often a plan may go back to `strategize` from a later phase.
 pub const MAX_REVERSIONS: u32 = 3;
 
-words! {
+text_enum! {
     /// What is being done: thinking, working in the sandbox, bringing the work home. Later phases
     /// compare as greater.
     Phase: "phase" {
@@ -43,9 +43,9 @@ impl Phase {
     }
 }
 
-words! {
+text_enum! {
     /// How far the phase has come.
-    State: "state" {
+    PlanState: "state" {
         Queued = "queued",
         Processing = "processing",
         Complete = "complete",
@@ -59,7 +59,7 @@ words! {
     }
 }
 
-impl State {
+impl PlanState {
     /// Whether the plan counts as finished: nothing is done for it unless a user asks for it.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Applied | Self::Cancelled | Self::Unapplied)
@@ -76,9 +76,9 @@ impl State {
     }
 }
 
-words! {
+text_enum! {
     /// What a waiting plan waits for.
-    WaitingKind: "kind of waiting" {
+    WaitReasonKind: "kind of waiting" {
         Slot = "slot",
         Approval = "approval",
         Answer = "answer",
@@ -90,7 +90,7 @@ words! {
 /// Why a queued plan is not being worked on. Nobody owns it while it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Waiting {
+pub enum WaitReason {
     /// For one of the places bounded by `plan.concurrency`.
     Slot,
     /// For a human's yes.
@@ -109,19 +109,19 @@ pub enum Waiting {
     Until { until: Timestamp },
 }
 
-impl Waiting {
-    pub const fn kind(self) -> WaitingKind {
+impl WaitReason {
+    pub const fn kind(self) -> WaitReasonKind {
         match self {
-            Self::Slot => WaitingKind::Slot,
-            Self::Approval { .. } => WaitingKind::Approval,
-            Self::Answer { .. } => WaitingKind::Answer,
-            Self::Budget => WaitingKind::Budget,
-            Self::Until { .. } => WaitingKind::Until,
+            Self::Slot => WaitReasonKind::Slot,
+            Self::Approval { .. } => WaitReasonKind::Approval,
+            Self::Answer { .. } => WaitReasonKind::Answer,
+            Self::Budget => WaitReasonKind::Budget,
+            Self::Until { .. } => WaitReasonKind::Until,
         }
     }
 }
 
-words! {
+text_enum! {
     /// Where Apply stands to the write after which it only goes forward.
     PointOfNoReturn: "side of the point of no return" {
         Ahead = "ahead",

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_REVERSIONS, Phase, PointOfNoReturn, State, Waiting};
+use super::{MAX_REVERSIONS, Phase, PlanState, PointOfNoReturn, WaitReason};
 
 /// Phase, state and what belongs to them, always in a legal combination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -18,8 +18,8 @@ pub struct Position {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PositionParts {
     pub phase: Phase,
-    pub state: State,
-    pub waiting: Option<Waiting>,
+    pub state: PlanState,
+    pub waiting: Option<WaitReason>,
     /// How often the plan went back to `strategize` from a later phase.
     pub reversions: u32,
     pub point_of_no_return: PointOfNoReturn,
@@ -29,16 +29,16 @@ pub struct PositionParts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ImpossiblePosition {
     #[error("a plan cannot be {state} in {phase}")]
-    State { phase: Phase, state: State },
+    State { phase: Phase, state: PlanState },
     #[error("only a queued plan waits, this one is {state}")]
-    Waiting { state: State },
+    Waiting { state: PlanState },
     #[error("a plan is reverted at most {MAX_REVERSIONS} times, not {reversions}")]
     Reversions { reversions: u32 },
     #[error("the point of no return cannot be {point} at {phase}/{state}")]
     PointOfNoReturn {
         point: PointOfNoReturn,
         phase: Phase,
-        state: State,
+        state: PlanState,
     },
 }
 
@@ -48,7 +48,7 @@ impl Position {
         Self {
             parts: PositionParts {
                 phase: Phase::Strategize,
-                state: State::Queued,
+                state: PlanState::Queued,
                 waiting: None,
                 reversions: 0,
                 point_of_no_return: PointOfNoReturn::Ahead,
@@ -60,11 +60,11 @@ impl Position {
         self.parts.phase
     }
 
-    pub const fn state(&self) -> State {
+    pub const fn state(&self) -> PlanState {
         self.parts.state
     }
 
-    pub const fn waiting(&self) -> Option<Waiting> {
+    pub const fn waiting(&self) -> Option<WaitReason> {
         self.parts.waiting
     }
 
@@ -87,7 +87,7 @@ impl Position {
 
     /// Whether the work of `phase` is done and a command that asks for it need not do it again.
     pub fn has_passed(&self, phase: Phase) -> bool {
-        let done = matches!(self.state(), State::Complete | State::Applied);
+        let done = matches!(self.state(), PlanState::Complete | PlanState::Applied);
         self.phase() > phase || (self.phase() == phase && done)
     }
 
@@ -129,7 +129,7 @@ impl TryFrom<PositionParts> for Position {
         if !state.is_legal_in(phase) {
             return Err(ImpossiblePosition::State { phase, state });
         }
-        if parts.waiting.is_some() && state != State::Queued {
+        if parts.waiting.is_some() && state != PlanState::Queued {
             return Err(ImpossiblePosition::Waiting { state });
         }
         if reversions > MAX_REVERSIONS {
@@ -146,14 +146,14 @@ impl TryFrom<PositionParts> for Position {
     }
 }
 
-fn point_is_possible(point: PointOfNoReturn, phase: Phase, state: State) -> bool {
+fn point_is_possible(point: PointOfNoReturn, phase: Phase, state: PlanState) -> bool {
     match point {
-        PointOfNoReturn::Ahead => state != State::Applied,
+        PointOfNoReturn::Ahead => state != PlanState::Applied,
         PointOfNoReturn::Passed => {
             phase == Phase::Apply
                 && !matches!(
                     state,
-                    State::Cancelled | State::Constrained | State::Unapplied
+                    PlanState::Cancelled | PlanState::Constrained | PlanState::Unapplied
                 )
         }
     }

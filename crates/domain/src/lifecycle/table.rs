@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::position::{Position, PositionParts};
-use super::{MAX_REVERSIONS, Phase, PointOfNoReturn, State, Waiting, WaitingKind};
-use crate::words::words;
+use super::{MAX_REVERSIONS, Phase, PlanState, PointOfNoReturn, WaitReason, WaitReasonKind};
+use crate::text_enum::text_enum;
 
 /// What can be asked of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ pub enum Move {
     /// The changes were taken back out of where they belong.
     Unapply,
     /// Give the plan back to the queue until something happens.
-    Wait(Waiting),
+    Wait(WaitReason),
     /// What a waiting plan waited for has come.
     Resume,
     /// Enter the next phase. It is named so that a repeated request never enters the one after it.
@@ -42,7 +42,7 @@ pub enum Move {
     Cancel,
 }
 
-words! {
+text_enum! {
     /// A move without what it carries.
     MoveKind: "move" {
         Start = "start",
@@ -88,27 +88,27 @@ impl Move {
 /// Why a move that is legal at this phase and state is not legal for this plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
-    Waits(WaitingKind),
-    WaitsForNothing,
+    Waiting(WaitReasonKind),
+    NotWaiting,
     PointOfNoReturnPassed,
     PointOfNoReturnAhead,
-    ReversionsSpent,
-    NextPhaseIs(Phase),
-    GoesBackTo(Phase),
+    ReversionsExhausted,
+    WrongNextPhase(Phase),
+    WrongCorrectionPhase(Phase),
 }
 
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Waits(kind) => write!(f, "waits ({kind})"),
-            Self::WaitsForNothing => f.write_str("waits for nothing"),
+            Self::Waiting(kind) => write!(f, "waits ({kind})"),
+            Self::NotWaiting => f.write_str("waits for nothing"),
             Self::PointOfNoReturnPassed => f.write_str("has passed the point of no return"),
             Self::PointOfNoReturnAhead => f.write_str("has not passed the point of no return"),
-            Self::ReversionsSpent => {
+            Self::ReversionsExhausted => {
                 write!(f, "has been reverted {MAX_REVERSIONS} times, which is all")
             }
-            Self::NextPhaseIs(phase) => write!(f, "goes to {phase} next"),
-            Self::GoesBackTo(phase) => write!(f, "goes back to {phase}"),
+            Self::WrongNextPhase(phase) => write!(f, "goes to {phase} next"),
+            Self::WrongCorrectionPhase(phase) => write!(f, "goes back to {phase}"),
         }
     }
 }
@@ -116,7 +116,7 @@ impl fmt::Display for Obstacle {
 /// A move that was asked for and refused, and what could be asked instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IllegalMove {
-    pub asked: MoveKind,
+    pub requested: MoveKind,
     pub at: Position,
     pub obstacle: Option<Obstacle>,
     pub legal: Vec<MoveKind>,
@@ -126,7 +126,7 @@ impl std::error::Error for IllegalMove {}
 
 impl fmt::Display for IllegalMove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {}: the plan is at {}", self.asked, self.at)?;
+        write!(f, "cannot {}: the plan is at {}", self.requested, self.at)?;
         if let Some(obstacle) = self.obstacle {
             write!(f, " and {obstacle}")?;
         }
@@ -140,24 +140,27 @@ impl fmt::Display for IllegalMove {
 
 /// What a command is told: repeating one in a later or terminal state is no error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum PositionOutcome {
     Moved(Position),
     /// Nothing to do; this is how the plan stands.
-    Stands(Position),
+    Unchanged(Position),
 }
 
 impl Position {
-    /// Where the plan stands after `asked`.
-    pub fn after(&self, asked: Move) -> Result<Self, IllegalMove> {
+    /// Where the plan stands after `requested`.
+    pub fn after(&self, requested: Move) -> Result<Self, IllegalMove> {
         let mut obstacle = None;
-        for row in TABLE.iter().filter(|row| row.covers(asked.kind(), self)) {
-            match row.obstacle(asked, self) {
-                None => return Ok(row.target.reached_from(self, asked)),
+        for row in TABLE
+            .iter()
+            .filter(|row| row.covers(requested.kind(), self))
+        {
+            match row.obstacle(requested, self) {
+                None => return Ok(row.target.position_from(self, requested)),
                 found => obstacle = found,
             }
         }
         Err(IllegalMove {
-            asked: asked.kind(),
+            requested: requested.kind(),
             at: *self,
             obstacle,
             legal: self.legal_moves(),
@@ -166,9 +169,14 @@ impl Position {
 
     /// Every kind of move that is legal now, in the order of the table.
     pub fn legal_moves(&self) -> Vec<MoveKind> {
-        let legal =
-            |row: &&Row| row.covers(row.asked, self) && row.condition.obstacle(self).is_none();
-        let mut moves: Vec<MoveKind> = TABLE.iter().filter(legal).map(|row| row.asked).collect();
+        let legal = |row: &&TransitionRow| {
+            row.covers(row.requested, self) && row.condition.obstacle(self).is_none()
+        };
+        let mut moves: Vec<MoveKind> = TABLE
+            .iter()
+            .filter(legal)
+            .map(|row| row.requested)
+            .collect();
         // A kind with several targets has several rows, which stand together.
         moves.dedup();
         moves
@@ -176,26 +184,26 @@ impl Position {
 
     /// Like [`after`](Self::after), for commands: where the plan already has what was asked for, or
     /// can never move again, the answer is how it stands.
-    pub fn ask(&self, asked: Move) -> Result<Answer, IllegalMove> {
-        match self.after(asked) {
-            Ok(position) => Ok(Answer::Moved(position)),
-            Err(_) if self.already_answers(asked) => Ok(Answer::Stands(*self)),
+    pub fn request_move(&self, requested: Move) -> Result<PositionOutcome, IllegalMove> {
+        match self.after(requested) {
+            Ok(position) => Ok(PositionOutcome::Moved(position)),
+            Err(_) if self.already_satisfies(requested) => Ok(PositionOutcome::Unchanged(*self)),
             Err(illegal) => Err(illegal),
         }
     }
 
-    fn already_answers(&self, asked: Move) -> bool {
-        let repeated = match asked {
+    fn already_satisfies(&self, requested: Move) -> bool {
+        let repeated = match requested {
             Move::Advance(to) => self.phase() >= to,
             Move::Cancel => self.point_of_no_return() == PointOfNoReturn::Passed,
             Move::Revert => {
                 self.phase() == Phase::Strategize
-                    && matches!(self.state(), State::Queued | State::Processing)
+                    && matches!(self.state(), PlanState::Queued | PlanState::Processing)
             }
             // Whoever asked first was answered, and the plan went on from there.
             Move::Resume | Move::Retry => matches!(
                 self.state(),
-                State::Queued | State::Processing | State::Complete
+                PlanState::Queued | PlanState::Processing | PlanState::Complete
             ),
             // Each correction says something new, so it is never one that was made before.
             Move::Correct(_) => return false,
@@ -205,17 +213,17 @@ impl Position {
     }
 }
 
-/// One line of the table: `asked` at any of these phases and states leads to `target`, under a
+/// One line of the table: `requested` at any of these phases and states leads to `target`, under a
 /// condition.
-struct Row {
-    asked: MoveKind,
+struct TransitionRow {
+    requested: MoveKind,
     phases: &'static [Phase],
-    states: &'static [State],
-    condition: Condition,
-    target: Target,
+    states: &'static [PlanState],
+    condition: MoveCondition,
+    target: MoveTarget,
 }
 
-enum Condition {
+enum MoveCondition {
     Always,
     NotWaiting,
     Waiting,
@@ -226,9 +234,9 @@ enum Condition {
 }
 
 #[derive(PartialEq, Eq)]
-enum Target {
+enum MoveTarget {
     /// Another state of the same phase.
-    State(State),
+    State(PlanState),
     /// The beginning of a phase.
     Phase(Phase),
     /// The beginning of `strategize`, counted.
@@ -236,38 +244,38 @@ enum Target {
     /// The same place with the point of no return passed.
     Decided,
     /// Another state of the same phase, with the point of no return ahead again.
-    Undecided(State),
+    Undecided(PlanState),
 }
 
 const EVERY_PHASE: &[Phase] = &[Phase::Strategize, Phase::Execute, Phase::Apply];
 const AFTER_STRATEGIZE: &[Phase] = &[Phase::Execute, Phase::Apply];
-const NOT_TERMINAL: &[State] = &[
-    State::Queued,
-    State::Processing,
-    State::Complete,
-    State::Errored,
-    State::Constrained,
+const NOT_TERMINAL: &[PlanState] = &[
+    PlanState::Queued,
+    PlanState::Processing,
+    PlanState::Complete,
+    PlanState::Errored,
+    PlanState::Constrained,
 ];
 
 /// Where a plan may be reverted or corrected: work that was taken back can be done anew.
-const REWORKABLE: &[State] = &[
-    State::Queued,
-    State::Processing,
-    State::Complete,
-    State::Errored,
-    State::Constrained,
-    State::Unapplied,
+const REWORKABLE: &[PlanState] = &[
+    PlanState::Queued,
+    PlanState::Processing,
+    PlanState::Complete,
+    PlanState::Errored,
+    PlanState::Constrained,
+    PlanState::Unapplied,
 ];
 
 const fn row(
-    asked: MoveKind,
+    requested: MoveKind,
     phases: &'static [Phase],
-    states: &'static [State],
-    condition: Condition,
-    target: Target,
-) -> Row {
-    Row {
-        asked,
+    states: &'static [PlanState],
+    condition: MoveCondition,
+    target: MoveTarget,
+) -> TransitionRow {
+    TransitionRow {
+        requested,
         phases,
         states,
         condition,
@@ -277,66 +285,68 @@ const fn row(
 
 // One line a row, because it is read as a table.
 #[rustfmt::skip]
-const TABLE: &[Row] = &[
-    row(MoveKind::Start, EVERY_PHASE, &[State::Queued], Condition::NotWaiting, Target::State(State::Processing)),
-    row(MoveKind::Complete, &[Phase::Strategize, Phase::Execute], &[State::Processing], Condition::Always, Target::State(State::Complete)),
-    row(MoveKind::Fail, EVERY_PHASE, &[State::Processing], Condition::Always, Target::State(State::Errored)),
-    row(MoveKind::Constrain, AFTER_STRATEGIZE, &[State::Processing], Condition::PointAhead, Target::State(State::Constrained)),
-    row(MoveKind::Decide, &[Phase::Apply], &[State::Processing], Condition::PointAhead, Target::Decided),
-    row(MoveKind::Apply, &[Phase::Apply], &[State::Processing], Condition::PointPassed, Target::State(State::Applied)),
-    row(MoveKind::Abort, &[Phase::Apply], &[State::Queued, State::Errored], Condition::PointPassed, Target::Undecided(State::Constrained)),
-    row(MoveKind::Unapply, &[Phase::Apply], &[State::Applied], Condition::PointPassed, Target::Undecided(State::Unapplied)),
-    row(MoveKind::Wait, EVERY_PHASE, &[State::Queued, State::Processing], Condition::NotWaiting, Target::State(State::Queued)),
-    row(MoveKind::Resume, EVERY_PHASE, &[State::Queued], Condition::Waiting, Target::State(State::Queued)),
-    row(MoveKind::Advance, &[Phase::Strategize], &[State::Complete], Condition::Always, Target::Phase(Phase::Execute)),
-    row(MoveKind::Advance, &[Phase::Execute], &[State::Complete], Condition::Always, Target::Phase(Phase::Apply)),
-    row(MoveKind::Retry, EVERY_PHASE, &[State::Errored, State::Constrained, State::Unapplied], Condition::Always, Target::State(State::Queued)),
-    row(MoveKind::Revert, &[Phase::Strategize], &[State::Errored], Condition::Always, Target::Phase(Phase::Strategize)),
-    row(MoveKind::Revert, AFTER_STRATEGIZE, REWORKABLE, Condition::Revertible, Target::Reversion),
-    row(MoveKind::Correct, AFTER_STRATEGIZE, REWORKABLE, Condition::PointAhead, Target::Phase(Phase::Execute)),
-    row(MoveKind::Correct, &[Phase::Strategize], NOT_TERMINAL, Condition::Always, Target::Phase(Phase::Strategize)),
-    row(MoveKind::Correct, AFTER_STRATEGIZE, REWORKABLE, Condition::Revertible, Target::Reversion),
-    row(MoveKind::Cancel, EVERY_PHASE, NOT_TERMINAL, Condition::PointAhead, Target::State(State::Cancelled)),
+const TABLE: &[TransitionRow] = &[
+    row(MoveKind::Start, EVERY_PHASE, &[PlanState::Queued], MoveCondition::NotWaiting, MoveTarget::State(PlanState::Processing)),
+    row(MoveKind::Complete, &[Phase::Strategize, Phase::Execute], &[PlanState::Processing], MoveCondition::Always, MoveTarget::State(PlanState::Complete)),
+    row(MoveKind::Fail, EVERY_PHASE, &[PlanState::Processing], MoveCondition::Always, MoveTarget::State(PlanState::Errored)),
+    row(MoveKind::Constrain, AFTER_STRATEGIZE, &[PlanState::Processing], MoveCondition::PointAhead, MoveTarget::State(PlanState::Constrained)),
+    row(MoveKind::Decide, &[Phase::Apply], &[PlanState::Processing], MoveCondition::PointAhead, MoveTarget::Decided),
+    row(MoveKind::Apply, &[Phase::Apply], &[PlanState::Processing], MoveCondition::PointPassed, MoveTarget::State(PlanState::Applied)),
+    row(MoveKind::Abort, &[Phase::Apply], &[PlanState::Queued, PlanState::Errored], MoveCondition::PointPassed, MoveTarget::Undecided(PlanState::Constrained)),
+    row(MoveKind::Unapply, &[Phase::Apply], &[PlanState::Applied], MoveCondition::PointPassed, MoveTarget::Undecided(PlanState::Unapplied)),
+    row(MoveKind::Wait, EVERY_PHASE, &[PlanState::Queued, PlanState::Processing], MoveCondition::NotWaiting, MoveTarget::State(PlanState::Queued)),
+    row(MoveKind::Resume, EVERY_PHASE, &[PlanState::Queued], MoveCondition::Waiting, MoveTarget::State(PlanState::Queued)),
+    row(MoveKind::Advance, &[Phase::Strategize], &[PlanState::Complete], MoveCondition::Always, MoveTarget::Phase(Phase::Execute)),
+    row(MoveKind::Advance, &[Phase::Execute], &[PlanState::Complete], MoveCondition::Always, MoveTarget::Phase(Phase::Apply)),
+    row(MoveKind::Retry, EVERY_PHASE, &[PlanState::Errored, PlanState::Constrained, PlanState::Unapplied], MoveCondition::Always, MoveTarget::State(PlanState::Queued)),
+    row(MoveKind::Revert, &[Phase::Strategize], &[PlanState::Errored], MoveCondition::Always, MoveTarget::Phase(Phase::Strategize)),
+    row(MoveKind::Revert, AFTER_STRATEGIZE, REWORKABLE, MoveCondition::Revertible, MoveTarget::Reversion),
+    row(MoveKind::Correct, AFTER_STRATEGIZE, REWORKABLE, MoveCondition::PointAhead, MoveTarget::Phase(Phase::Execute)),
+    row(MoveKind::Correct, &[Phase::Strategize], NOT_TERMINAL, MoveCondition::Always, MoveTarget::Phase(Phase::Strategize)),
+    row(MoveKind::Correct, AFTER_STRATEGIZE, REWORKABLE, MoveCondition::Revertible, MoveTarget::Reversion),
+    row(MoveKind::Cancel, EVERY_PHASE, NOT_TERMINAL, MoveCondition::PointAhead, MoveTarget::State(PlanState::Cancelled)),
 ];
 
-impl Row {
-    fn covers(&self, asked: MoveKind, at: &Position) -> bool {
-        self.asked == asked
+impl TransitionRow {
+    fn covers(&self, requested: MoveKind, at: &Position) -> bool {
+        self.requested == requested
             && self.phases.contains(&at.phase())
             && self.states.contains(&at.state())
     }
 
-    fn obstacle(&self, asked: Move, at: &Position) -> Option<Obstacle> {
-        match (asked, &self.target) {
-            (Move::Advance(to), Target::Phase(next)) if to != *next => {
-                Some(Obstacle::NextPhaseIs(*next))
+    fn obstacle(&self, requested: Move, at: &Position) -> Option<Obstacle> {
+        match (requested, &self.target) {
+            (Move::Advance(to), MoveTarget::Phase(next)) if to != *next => {
+                Some(Obstacle::WrongNextPhase(*next))
             }
             (Move::Correct(to), target) if target.phase() != Some(to) => {
-                target.phase().map(Obstacle::GoesBackTo)
+                target.phase().map(Obstacle::WrongCorrectionPhase)
             }
             _ => self.condition.obstacle(at),
         }
     }
 }
 
-impl Condition {
+impl MoveCondition {
     fn obstacle(&self, at: &Position) -> Option<Obstacle> {
         let passed = at.point_of_no_return() == PointOfNoReturn::Passed;
         match self {
             Self::Always => None,
-            Self::NotWaiting => at.waiting().map(|waiting| Obstacle::Waits(waiting.kind())),
-            Self::Waiting => at.waiting().is_none().then_some(Obstacle::WaitsForNothing),
+            Self::NotWaiting => at
+                .waiting()
+                .map(|waiting| Obstacle::Waiting(waiting.kind())),
+            Self::Waiting => at.waiting().is_none().then_some(Obstacle::NotWaiting),
             Self::PointAhead => passed.then_some(Obstacle::PointOfNoReturnPassed),
             Self::PointPassed => (!passed).then_some(Obstacle::PointOfNoReturnAhead),
             Self::Revertible if passed => Some(Obstacle::PointOfNoReturnPassed),
             Self::Revertible => {
-                (at.reversions() >= MAX_REVERSIONS).then_some(Obstacle::ReversionsSpent)
+                (at.reversions() >= MAX_REVERSIONS).then_some(Obstacle::ReversionsExhausted)
             }
         }
     }
 }
 
-impl Target {
+impl MoveTarget {
     /// The phase that is begun, if one is.
     const fn phase(&self) -> Option<Phase> {
         match self {
@@ -346,8 +356,8 @@ impl Target {
         }
     }
 
-    fn reached_from(&self, from: &Position, asked: Move) -> Position {
-        let waiting = match asked {
+    fn position_from(&self, from: &Position, requested: Move) -> Position {
+        let waiting = match requested {
             Move::Wait(waiting) => Some(waiting),
             _ => None,
         };
@@ -359,12 +369,12 @@ impl Target {
             Self::State(state) => PositionParts { state, ..here },
             Self::Phase(phase) => PositionParts {
                 phase,
-                state: State::Queued,
+                state: PlanState::Queued,
                 ..here
             },
             Self::Reversion => PositionParts {
                 phase: Phase::Strategize,
-                state: State::Queued,
+                state: PlanState::Queued,
                 reversions: here.reversions + 1,
                 ..here
             },

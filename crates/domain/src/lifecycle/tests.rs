@@ -1,4 +1,4 @@
-//! What the table promises, from everywhere a plan can stand. `going_back` has reversions and
+//! What the table promises, from everywhere a plan can stand. `reversions` has reversions and
 //! corrections.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
@@ -7,14 +7,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-mod going_back;
+mod reversions;
 
-const WAITS: [Waiting; 5] = [
-    Waiting::Slot,
-    Waiting::Approval { decision: None },
-    Waiting::Answer { decision: None },
-    Waiting::Budget,
-    Waiting::Until {
+const WAIT_REASONS: [WaitReason; 5] = [
+    WaitReason::Slot,
+    WaitReason::Approval { decision: None },
+    WaitReason::Answer { decision: None },
+    WaitReason::Budget,
+    WaitReason::Until {
         until: Timestamp::from_micros(1),
     },
 ];
@@ -34,7 +34,7 @@ fn every_move() -> Vec<Move> {
         Move::Revert,
         Move::Cancel,
     ];
-    moves.extend(WAITS.map(Move::Wait));
+    moves.extend(WAIT_REASONS.map(Move::Wait));
     moves.extend(Phase::ALL.iter().map(|phase| Move::Advance(*phase)));
     moves.extend(Phase::ALL.iter().map(|phase| Move::Correct(*phase)));
     moves
@@ -46,7 +46,7 @@ fn walk(moves: &[Move]) -> Position {
     })
 }
 
-fn to_execute() -> Vec<Move> {
+fn moves_to_execute() -> Vec<Move> {
     vec![
         Move::Start,
         Move::Complete,
@@ -55,16 +55,16 @@ fn to_execute() -> Vec<Move> {
     ]
 }
 
-fn to_apply() -> Vec<Move> {
+fn moves_to_apply() -> Vec<Move> {
     let rest = [Move::Complete, Move::Advance(Phase::Apply), Move::Start];
-    to_execute().into_iter().chain(rest).collect()
+    moves_to_execute().into_iter().chain(rest).collect()
 }
 
-fn applying() -> Position {
-    walk(&to_apply())
+fn applying_position() -> Position {
+    walk(&moves_to_apply())
 }
 
-fn reachable() -> HashSet<Position> {
+fn reachable_positions() -> HashSet<Position> {
     let mut seen = HashSet::from([Position::new()]);
     let mut open = VecDeque::from([Position::new()]);
     while let Some(position) = open.pop_front() {
@@ -81,10 +81,10 @@ fn reachable() -> HashSet<Position> {
 
 /// Every combination of parts, legal or not.
 fn all_parts() -> Vec<PositionParts> {
-    let waits = || WAITS.into_iter().map(Some).chain([None]);
+    let waits = || WAIT_REASONS.into_iter().map(Some).chain([None]);
     let mut all = Vec::new();
     for phase in Phase::ALL.iter().copied() {
-        for state in State::ALL.iter().copied() {
+        for state in PlanState::ALL.iter().copied() {
             for waiting in waits() {
                 for reversions in 0..=MAX_REVERSIONS + 1 {
                     for point_of_no_return in PointOfNoReturn::ALL.iter().copied() {
@@ -104,7 +104,7 @@ fn all_parts() -> Vec<PositionParts> {
 }
 
 #[test]
-fn the_legal_pairs_of_phase_and_state_are_these() {
+fn phases_allow_exactly_their_legal_states() {
     let expected = BTreeSet::from(
         [
             "strategize/queued",
@@ -128,38 +128,41 @@ fn the_legal_pairs_of_phase_and_state_are_these() {
         ]
         .map(str::to_owned),
     );
-    let reached: BTreeSet<String> = reachable().iter().map(Position::to_string).collect();
+    let reached: BTreeSet<String> = reachable_positions()
+        .iter()
+        .map(Position::to_string)
+        .collect();
     assert_eq!(reached, expected);
 }
 
 #[test]
-fn what_can_be_reached_is_exactly_what_can_be_stored() {
+fn reachable_positions_are_exactly_the_storable_ones() {
     let storable: HashSet<Position> = all_parts()
         .into_iter()
         .filter_map(|parts| Position::try_from(parts).ok())
         .collect();
-    assert_eq!(reachable(), storable);
+    assert_eq!(reachable_positions(), storable);
 }
 
 #[test]
-fn every_kind_of_waiting_is_reachable_in_every_phase() {
-    let reached: HashSet<_> = reachable()
+fn every_wait_reason_is_reachable_in_every_phase() {
+    let reached: HashSet<_> = reachable_positions()
         .iter()
         .filter_map(|position| Some((position.phase(), position.waiting()?.kind())))
         .collect();
-    assert_eq!(reached.len(), Phase::ALL.len() * WaitingKind::ALL.len());
+    assert_eq!(reached.len(), Phase::ALL.len() * WaitReasonKind::ALL.len());
 }
 
 #[test]
-fn only_what_was_cancelled_has_no_exits_and_what_was_applied_is_only_taken_back() {
-    for position in reachable() {
+fn cancelled_plans_are_final_and_applied_ones_only_unapply() {
+    for position in reachable_positions() {
         let exits = position.legal_moves();
         assert_eq!(
             exits.is_empty(),
-            position.state() == State::Cancelled,
+            position.state() == PlanState::Cancelled,
             "{position}"
         );
-        if position.state() == State::Applied {
+        if position.state() == PlanState::Applied {
             assert_eq!(exits, [MoveKind::Unapply]);
         }
     }
@@ -167,7 +170,7 @@ fn only_what_was_cancelled_has_no_exits_and_what_was_applied_is_only_taken_back(
 
 #[test]
 fn cancel_is_legal_exactly_before_the_end_and_the_point_of_no_return() {
-    for position in reachable() {
+    for position in reachable_positions() {
         let expected =
             !position.is_terminal() && position.point_of_no_return() == PointOfNoReturn::Ahead;
         assert_eq!(
@@ -180,7 +183,7 @@ fn cancel_is_legal_exactly_before_the_end_and_the_point_of_no_return() {
 
 #[test]
 fn legal_moves_are_exactly_those_that_succeed() {
-    for position in reachable() {
+    for position in reachable_positions() {
         let succeed: BTreeSet<MoveKind> = every_move()
             .into_iter()
             .filter(|asked| position.after(*asked).is_ok())
@@ -194,7 +197,7 @@ fn legal_moves_are_exactly_those_that_succeed() {
 
 #[test]
 fn a_plan_goes_through_its_phases_to_applied() {
-    let decided = applying().after(Move::Decide).unwrap();
+    let decided = applying_position().after(Move::Decide).unwrap();
     let applied = decided.after(Move::Apply).unwrap();
     assert_eq!(applied.to_string(), "apply/applied");
     assert!(applied.is_terminal());
@@ -202,27 +205,27 @@ fn a_plan_goes_through_its_phases_to_applied() {
 
 #[test]
 fn a_phase_is_entered_only_when_the_one_before_is_complete() {
-    for position in reachable() {
+    for position in reachable_positions() {
         for to in Phase::ALL.iter().copied() {
             let expected =
-                position.state() == State::Complete && position.phase().next() == Some(to);
+                position.state() == PlanState::Complete && position.phase().next() == Some(to);
             assert_eq!(position.after(Move::Advance(to)).is_ok(), expected);
         }
     }
 }
 
 #[test]
-fn what_stopped_short_can_be_retried_in_its_phase_and_nothing_else_can() {
-    for position in reachable() {
+fn only_stopped_plans_can_be_retried_in_their_phase() {
+    for position in reachable_positions() {
         let stopped = matches!(
             position.state(),
-            State::Errored | State::Constrained | State::Unapplied
+            PlanState::Errored | PlanState::Constrained | PlanState::Unapplied
         );
         match position.after(Move::Retry) {
             Ok(retried) => {
                 assert!(stopped, "{position}");
                 assert_eq!(retried.phase(), position.phase());
-                assert_eq!(retried.state(), State::Queued);
+                assert_eq!(retried.state(), PlanState::Queued);
                 assert_eq!(retried.reversions(), position.reversions());
             }
             Err(_) => assert!(!stopped, "{position}"),
@@ -232,7 +235,7 @@ fn what_stopped_short_can_be_retried_in_its_phase_and_nothing_else_can() {
 
 #[test]
 fn after_the_point_of_no_return_apply_only_goes_forward() {
-    let decided = applying().after(Move::Decide).unwrap();
+    let decided = applying_position().after(Move::Decide).unwrap();
     for asked in [
         Move::Cancel,
         Move::Revert,
@@ -254,9 +257,9 @@ fn after_the_point_of_no_return_apply_only_goes_forward() {
 }
 
 #[test]
-fn an_apply_that_stopped_after_the_decision_is_aborted_and_decides_anew() {
-    for position in reachable() {
-        let stopped = matches!(position.state(), State::Queued | State::Errored)
+fn an_aborted_apply_can_be_decided_again() {
+    for position in reachable_positions() {
+        let stopped = matches!(position.state(), PlanState::Queued | PlanState::Errored)
             && position.point_of_no_return() == PointOfNoReturn::Passed;
         match position.after(Move::Abort) {
             Ok(aborted) => {
@@ -273,15 +276,21 @@ fn an_apply_that_stopped_after_the_decision_is_aborted_and_decides_anew() {
 }
 
 #[test]
-fn what_was_taken_back_is_finished_and_can_be_worked_on_again() {
-    let applied = applying().after(Move::Decide).unwrap();
+fn an_unapplied_plan_can_be_reworked() {
+    let applied = applying_position().after(Move::Decide).unwrap();
     let applied = applied.after(Move::Apply).unwrap();
     let unapplied = applied.after(Move::Unapply).unwrap();
     assert_eq!(unapplied.to_string(), "apply/unapplied");
     assert!(unapplied.is_terminal());
     assert_eq!(unapplied.point_of_no_return(), PointOfNoReturn::Ahead);
-    assert_eq!(unapplied.ask(Move::Cancel), Ok(Answer::Stands(unapplied)));
-    assert_eq!(unapplied.ask(Move::Unapply), Ok(Answer::Stands(unapplied)));
+    assert_eq!(
+        unapplied.request_move(Move::Cancel),
+        Ok(PositionOutcome::Unchanged(unapplied))
+    );
+    assert_eq!(
+        unapplied.request_move(Move::Unapply),
+        Ok(PositionOutcome::Unchanged(unapplied))
+    );
     let again = unapplied.after(Move::Retry).unwrap();
     assert_eq!(again.to_string(), "apply/queued");
     let reverted = unapplied.after(Move::Revert).unwrap();
@@ -294,8 +303,11 @@ fn what_was_taken_back_is_finished_and_can_be_worked_on_again() {
 /// another finished state.
 #[test]
 fn no_position_is_a_dead_end() {
-    for position in reachable().into_iter().filter(|it| !it.is_terminal()) {
-        for wanted in [State::Applied, State::Cancelled] {
+    for position in reachable_positions()
+        .into_iter()
+        .filter(|it| !it.is_terminal())
+    {
+        for wanted in [PlanState::Applied, PlanState::Cancelled] {
             let mut seen = HashSet::from([position]);
             let mut open = VecDeque::from([position]);
             let mut found = std::iter::from_fn(|| {
@@ -316,13 +328,13 @@ fn no_position_is_a_dead_end() {
 }
 
 #[test]
-fn a_refusal_says_what_is_legal_instead() {
+fn a_refusal_lists_the_legal_moves() {
     let errored = walk(&[Move::Start, Move::Fail]);
     assert_eq!(
         errored.after(Move::Apply).unwrap_err().to_string(),
         "cannot apply: the plan is at strategize/errored; legal now: retry, revert, correct, cancel"
     );
-    let waiting = walk(&[Move::Wait(Waiting::Budget)]);
+    let waiting = walk(&[Move::Wait(WaitReason::Budget)]);
     assert_eq!(
         waiting.after(Move::Start).unwrap_err().to_string(),
         "cannot start: the plan is at strategize/queued and waits (budget); \
@@ -345,19 +357,19 @@ fn a_refusal_says_what_is_legal_instead() {
         "cannot start: the plan is at strategize/cancelled, which is final"
     );
     assert_eq!(
-        applying().after(Move::Apply).unwrap_err().obstacle,
+        applying_position().after(Move::Apply).unwrap_err().obstacle,
         Some(Obstacle::PointOfNoReturnAhead)
     );
     assert_eq!(
         Position::new().after(Move::Resume).unwrap_err().obstacle,
-        Some(Obstacle::WaitsForNothing)
+        Some(Obstacle::NotWaiting)
     );
 }
 
 #[test]
-fn every_obstacle_is_said_in_words() {
+fn every_obstacle_has_a_message() {
     for (obstacle, said) in [
-        (Obstacle::WaitsForNothing, "waits for nothing"),
+        (Obstacle::NotWaiting, "waits for nothing"),
         (
             Obstacle::PointOfNoReturnPassed,
             "has passed the point of no return",
@@ -367,7 +379,7 @@ fn every_obstacle_is_said_in_words() {
             "has not passed the point of no return",
         ),
         (
-            Obstacle::GoesBackTo(Phase::Strategize),
+            Obstacle::WrongCorrectionPhase(Phase::Strategize),
             "goes back to strategize",
         ),
     ] {
@@ -376,34 +388,49 @@ fn every_obstacle_is_said_in_words() {
 }
 
 #[test]
-fn a_repeated_command_is_answered_with_the_state() {
-    let executing = walk(&to_execute());
+fn a_repeated_command_returns_the_current_position() {
+    let executing = walk(&moves_to_execute());
     let advance = Move::Advance(Phase::Execute);
-    assert_eq!(executing.ask(advance), Ok(Answer::Stands(executing)));
-    assert!(Position::new().ask(advance).is_err());
+    assert_eq!(
+        executing.request_move(advance),
+        Ok(PositionOutcome::Unchanged(executing))
+    );
+    assert!(Position::new().request_move(advance).is_err());
 
-    let decided = applying().after(Move::Decide).unwrap();
-    assert_eq!(decided.ask(Move::Cancel), Ok(Answer::Stands(decided)));
+    let decided = applying_position().after(Move::Decide).unwrap();
+    assert_eq!(
+        decided.request_move(Move::Cancel),
+        Ok(PositionOutcome::Unchanged(decided))
+    );
 
     let applied = decided.after(Move::Apply).unwrap();
     let repeatable = |asked: &Move| !matches!(asked.kind(), MoveKind::Correct | MoveKind::Unapply);
     for asked in every_move().into_iter().filter(repeatable) {
-        assert_eq!(applied.ask(asked), Ok(Answer::Stands(applied)));
+        assert_eq!(
+            applied.request_move(asked),
+            Ok(PositionOutcome::Unchanged(applied))
+        );
     }
 
     let reverted = executing.after(Move::Revert).unwrap();
-    assert_eq!(executing.ask(Move::Revert), Ok(Answer::Moved(reverted)));
-    assert_eq!(reverted.ask(Move::Revert), Ok(Answer::Stands(reverted)));
+    assert_eq!(
+        executing.request_move(Move::Revert),
+        Ok(PositionOutcome::Moved(reverted))
+    );
+    assert_eq!(
+        reverted.request_move(Move::Revert),
+        Ok(PositionOutcome::Unchanged(reverted))
+    );
     let complete = walk(&[Move::Start, Move::Complete]);
-    assert!(complete.ask(Move::Revert).is_err());
+    assert!(complete.request_move(Move::Revert).is_err());
 }
 
 #[test]
 fn a_repeated_advance_never_enters_the_phase_after() {
-    let executed = walk(&to_execute()).after(Move::Complete).unwrap();
+    let executed = walk(&moves_to_execute()).after(Move::Complete).unwrap();
     assert_eq!(
-        executed.ask(Move::Advance(Phase::Execute)),
-        Ok(Answer::Stands(executed))
+        executed.request_move(Move::Advance(Phase::Execute)),
+        Ok(PositionOutcome::Unchanged(executed))
     );
 }
 
@@ -412,17 +439,17 @@ fn a_phase_is_passed_when_its_work_is_done() {
     let strategized = walk(&[Move::Start, Move::Complete]);
     assert!(strategized.has_passed(Phase::Strategize));
     assert!(!strategized.has_passed(Phase::Execute));
-    assert!(walk(&to_execute()).has_passed(Phase::Strategize));
+    assert!(walk(&moves_to_execute()).has_passed(Phase::Strategize));
     assert!(!walk(&[Move::Cancel]).has_passed(Phase::Strategize));
 }
 
 #[test]
 fn a_position_reads_back_from_json_and_an_impossible_one_is_refused() {
-    for position in reachable() {
+    for position in reachable_positions() {
         let json = serde_json::to_string(&position).unwrap();
         assert_eq!(serde_json::from_str::<Position>(&json).unwrap(), position);
     }
-    let json = serde_json::to_string(&walk(&[Move::Wait(WAITS[4])])).unwrap();
+    let json = serde_json::to_string(&walk(&[Move::Wait(WAIT_REASONS[4])])).unwrap();
     assert_eq!(
         json,
         r#"{"phase":"strategize","state":"queued","waiting":{"kind":"until","until":"1970-01-01T00:00:00.000001Z"},"reversions":0,"point_of_no_return":"ahead"}"#
@@ -437,8 +464,8 @@ fn a_position_reads_back_from_json_and_an_impossible_one_is_refused() {
 }
 
 #[test]
-fn waiting_serialises_its_kind_as_its_word() {
-    for waiting in WAITS {
+fn a_wait_reason_serialises_its_kind_as_text() {
+    for waiting in WAIT_REASONS {
         let json = serde_json::to_value(waiting).unwrap();
         assert_eq!(json["kind"], waiting.kind().as_str());
     }
@@ -452,7 +479,7 @@ fn a_new_plan_is_queued_for_strategize() {
 
 proptest! {
     #[test]
-    fn no_sequence_of_moves_leaves_the_law(
+    fn no_sequence_of_moves_reaches_an_illegal_position(
         moves in prop::collection::vec(prop::sample::select(every_move()), 0..200)
     ) {
         let mut position = Position::new();
@@ -463,12 +490,12 @@ proptest! {
             }
             prop_assert!(Position::try_from(position.parts()).is_ok());
             prop_assert!(position.state().is_legal_in(position.phase()));
-            prop_assert!(position.waiting().is_none() || position.state() == State::Queued);
+            prop_assert!(position.waiting().is_none() || position.state() == PlanState::Queued);
             prop_assert!(position.reversions() <= MAX_REVERSIONS);
             prop_assert!(position.reversions() >= before.reversions());
-            prop_assert!(before.state() != State::Cancelled || position == before);
-            let unapplied = position.state() == State::Unapplied;
-            prop_assert!(before.state() != State::Applied || position == before || unapplied);
+            prop_assert!(before.state() != PlanState::Cancelled || position == before);
+            let unapplied = position.state() == PlanState::Unapplied;
+            prop_assert!(before.state() != PlanState::Applied || position == before || unapplied);
         }
     }
 

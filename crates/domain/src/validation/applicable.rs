@@ -24,7 +24,7 @@ pub struct PlanResource {
 
 /// A validation to be run on a resource, with the attachment that asks for it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Applicable {
+pub struct ApplicableValidation {
     pub resource: NamespacedName,
     pub validation: Validation,
     pub attachment: Attachment,
@@ -40,11 +40,11 @@ pub struct UnknownValidation {
 
 /// The validations that concern a plan, by resource, mode and name. One that is attached in several
 /// scopes with the same arguments is there once, by its narrowest.
-pub fn applicable(
+pub fn applicable_validations(
     target: ValidationTarget<'_>,
     attachments: &[Attachment],
     validations: &[Validation],
-) -> Result<Vec<Applicable>, UnknownValidation> {
+) -> Result<Vec<ApplicableValidation>, UnknownValidation> {
     let resources: BTreeMap<ResourceId, &NamespacedName> = target
         .resources
         .iter()
@@ -59,7 +59,7 @@ pub fn applicable(
         let Some(resource) = resources.get(&attachment.resource) else {
             continue;
         };
-        if !target.is_in(&attachment.scope) {
+        if !target.matches_scope(&attachment.scope) {
             continue;
         }
         let Some(validation) = known.get(&attachment.validation) else {
@@ -68,13 +68,13 @@ pub fn applicable(
                 validation: attachment.validation.clone(),
             });
         };
-        found.push(Applicable {
+        found.push(ApplicableValidation {
             resource: (*resource).clone(),
             validation: (*validation).clone(),
             attachment: attachment.clone(),
         });
     }
-    found.sort_by_cached_key(Applicable::order);
+    found.sort_by_cached_key(ApplicableValidation::sort_key);
     found.dedup_by(|later, first| {
         later.attachment.resource == first.attachment.resource
             && later.attachment.validation == first.attachment.validation
@@ -84,7 +84,7 @@ pub fn applicable(
 }
 
 impl ValidationTarget<'_> {
-    fn is_in(&self, scope: &AttachmentScope) -> bool {
+    fn matches_scope(&self, scope: &AttachmentScope) -> bool {
         match scope {
             AttachmentScope::Direct => true,
             AttachmentScope::Project(project) => self.projects.contains(project),
@@ -93,10 +93,10 @@ impl ValidationTarget<'_> {
     }
 }
 
-impl Applicable {
+impl ApplicableValidation {
     /// The narrowest scope first among those that ask for the same; the rest makes it one order for
     /// everybody.
-    fn order(&self) -> impl Ord + use<> {
+    fn sort_key(&self) -> impl Ord + use<> {
         let args: Vec<String> = self
             .attachment
             .args
@@ -171,8 +171,8 @@ mod tests {
             validation("build", "required"),
             validation("audit", "informational"),
         ];
-        let found = applicable(target, attachments, &validations)?;
-        let shown = |each: &Applicable| {
+        let found = applicable_validations(target, attachments, &validations)?;
+        let shown = |each: &ApplicableValidation| {
             let id = each.attachment.id.to_string();
             let (resource, validation) = (each.resource.name(), each.validation.name.name());
             format!("{resource} {validation} {}", &id[24..])
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_a_plan_is_ordered_by_resource_mode_and_name() {
+    fn validations_are_ordered_by_resource_mode_and_name() {
         let [zebra, apple] = [resource("01", "zebra"), resource("02", "apple")];
         let direct = || AttachmentScope::Direct;
         let attachments = [
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_kept_and_the_narrowest_stands_for_all() {
+    fn duplicates_keep_the_narrowest_scope() {
         let apple = resource("02", "apple");
         let plan = |id: &str| AttachmentScope::Plan(id.parse().unwrap());
         let project = |name: &str| AttachmentScope::Project(name.parse().unwrap());
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn other_arguments_are_another_run() {
+    fn different_arguments_are_a_separate_run() {
         let apple = resource("02", "apple");
         let mut more = attachment("02", &apple, "tests", AttachmentScope::Direct);
         more.args.insert("folder".to_owned(), json!("b"));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attachment_of_nothing_is_told_if_it_concerns_the_plan() {
+    fn a_dangling_attachment_is_reported() {
         let apple = resource("02", "apple");
         let gone = attachment("01", &apple, "gone", AttachmentScope::Direct);
         assert_eq!(

@@ -16,11 +16,16 @@ use crate::action::{DESCRIPTION_MAXIMUM, TEXT_MAXIMUM};
 use crate::actor::{INPUT_MAXIMUM, RESERVED_NAMESPACE, is_reserved};
 use crate::id::{AttachmentId, PlanId, ResourceId};
 use crate::name::NamespacedName;
+use crate::text_enum::text_enum;
 use crate::time::Timestamp;
-use crate::words::words;
 
-pub use applicable::{Applicable, PlanResource, UnknownValidation, ValidationTarget, applicable};
-pub use verdict::{CommandOutcome, Ending, Finished, ValidationResult, ValidationSummary, Verdict};
+pub use applicable::{
+    ApplicableValidation, PlanResource, UnknownValidation, ValidationTarget, applicable_validations,
+};
+pub use verdict::{
+    CommandOutcome, FinishedValidation, ValidationExit, ValidationResult, ValidationSummary,
+    ValidationVerdict,
+};
 
 /// How long a validation may take if its definition does not say, in seconds.
 pub const TIMEOUT_DEFAULT: u64 = 300;
@@ -38,7 +43,7 @@ pub struct Validation {
     pub timeout: u64,
 }
 
-words! {
+text_enum! {
     /// Whether a validation that does not pass keeps the plan from being applied. It belongs to the
     /// definition, never to an attachment. The stricter sorts first.
     ValidationMode: "mode of a validation" {
@@ -91,7 +96,7 @@ pub enum AttachmentScope {
     Plan(PlanId),
 }
 
-words! {
+text_enum! {
     /// A scope without whom it names.
     AttachmentScopeKind: "scope of an attachment" {
         Direct = "direct",
@@ -236,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_told_with_its_key() {
+    fn every_problem_is_reported_with_its_key() {
         let mut wrong =
             validation(json!({"wraps": {"tool": "a/b", "input": [], "transform": " "}}));
         wrong.name = "builtin/x".parse().unwrap();

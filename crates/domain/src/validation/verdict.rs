@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Applicable, AttachmentScopeKind, ValidationMode};
+use super::{ApplicableValidation, AttachmentScopeKind, ValidationMode};
 use crate::id::AttachmentId;
 use crate::name::NamespacedName;
 
@@ -14,7 +14,7 @@ const MESSAGE_MAXIMUM: usize = 2_000;
 
 /// Whether a validation passed, and what it has to say.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct ValidationVerdict {
     pub passed: bool,
     pub message: Option<String>,
     pub data: Option<Value>,
@@ -22,7 +22,7 @@ pub struct Verdict {
 
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub enum ValidationExit {
     Exited {
         code: i32,
     },
@@ -41,35 +41,35 @@ pub enum Ending {
 /// What a command did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutcome {
-    pub ending: Ending,
+    pub exit: ValidationExit,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Verdict {
+impl ValidationVerdict {
     /// A validation that could not be asked did not pass.
     pub fn failed(message: impl Into<String>) -> Self {
         Self {
             passed: false,
-            message: Some(shortened(&message.into())),
+            message: Some(shorten(&message.into())),
             data: None,
         }
     }
 
     /// Of a command: it passes by exiting with 0, unless its last line is a JSON object with a
     /// boolean `passed`, which then decides. One that did not end by itself never passes.
-    pub fn of_command(outcome: &CommandOutcome) -> Self {
-        let code = match &outcome.ending {
-            Ending::Exited { code } => *code,
-            Ending::Signalled { signal } => {
+    pub fn from_command(outcome: &CommandOutcome) -> Self {
+        let code = match &outcome.exit {
+            ValidationExit::Exited { code } => *code,
+            ValidationExit::Signalled { signal } => {
                 return Self::failed(format!("the command was killed by signal {signal}"));
             }
-            Ending::TimedOut { seconds } => {
+            ValidationExit::TimedOut { seconds } => {
                 return Self::failed(format!("the command took longer than {seconds} seconds"));
             }
-            Ending::Failed { reason } => return Self::failed(reason),
+            ValidationExit::Failed { reason } => return Self::failed(reason),
         };
-        if let Some(said) = last_line(&outcome.stdout).and_then(Self::of_line) {
+        if let Some(said) = last_line(&outcome.stdout).and_then(Self::from_line) {
             return said;
         }
         if code == 0 {
@@ -83,20 +83,20 @@ impl Verdict {
             .into_iter()
             .find(|text| !text.trim().is_empty());
         Self::failed(match said {
-            Some(text) => format!("exit code {code}: {}", ending_of(text.trim())),
+            Some(text) => format!("exit code {code}: {}", tail(text.trim())),
             None => format!("exit code {code}"),
         })
     }
 
-    fn of_line(line: &str) -> Option<Self> {
+    fn from_line(line: &str) -> Option<Self> {
         if !line.starts_with('{') {
             return None;
         }
-        Self::of_json(&serde_json::from_str(line).ok()?)
+        Self::from_json(&serde_json::from_str(line).ok()?)
     }
 
     /// The verdict that a boolean or an object with a boolean `passed` is; `None` of anything else.
-    pub fn of_json(value: &Value) -> Option<Self> {
+    pub fn from_json(value: &Value) -> Option<Self> {
         let passed = match value {
             Value::Bool(passed) => *passed,
             other => other.get("passed")?.as_bool()?,
@@ -105,8 +105,8 @@ impl Verdict {
         Some(Self {
             passed,
             message: message.map(|message| match message {
-                Value::String(text) => shortened(text),
-                other => shortened(&other.to_string()),
+                Value::String(text) => shorten(text),
+                other => shorten(&other.to_string()),
             }),
             data: value.get("data").filter(|data| !data.is_null()).cloned(),
         })
@@ -118,7 +118,7 @@ fn last_line(text: &str) -> Option<&str> {
 }
 
 /// The beginning of a text, which is what a sentence is told by.
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     match text.char_indices().nth(MESSAGE_MAXIMUM) {
         Some((cut, _)) => format!("{}…", &text[..cut]),
         None => text.to_owned(),
@@ -126,7 +126,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// The end of a text, where a command says what went wrong.
-fn ending_of(text: &str) -> String {
+fn tail(text: &str) -> String {
     match text.char_indices().rev().nth(MESSAGE_MAXIMUM / 2) {
         Some((cut, _)) => format!("…{}", &text[cut..]),
         None => text.to_owned(),
@@ -135,8 +135,8 @@ fn ending_of(text: &str) -> String {
 
 /// One run of a validation: what was run, when it was tried and how long it took.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Finished {
-    pub verdict: Verdict,
+pub struct FinishedValidation {
+    pub verdict: ValidationVerdict,
     /// Counted from 1.
     pub attempt: u32,
     pub duration_ms: u64,
@@ -161,8 +161,8 @@ pub struct ValidationResult {
 }
 
 impl ValidationResult {
-    pub fn new(applicable: &Applicable, finished: Finished) -> Self {
-        let Finished {
+    pub fn new(applicable: &ApplicableValidation, finished: FinishedValidation) -> Self {
+        let FinishedValidation {
             verdict,
             attempt,
             duration_ms,
@@ -197,7 +197,7 @@ pub struct ValidationSummary {
 impl ValidationSummary {
     /// The summary of these results, in whatever order they came in.
     pub fn new(mut results: Vec<ValidationResult>) -> Self {
-        results.sort_by(|one, other| one.order().cmp(&other.order()));
+        results.sort_by(|one, other| one.sort_key().cmp(&other.sort_key()));
         let mut summary = Self::default();
         for result in &results {
             let count = match (result.mode, result.passed) {
@@ -213,7 +213,7 @@ impl ValidationSummary {
     }
 
     /// The required validations that failed, in one line.
-    pub fn obstacles(&self) -> String {
+    pub fn required_failures(&self) -> String {
         let failed =
             |result: &&ValidationResult| !result.passed && result.mode == ValidationMode::Required;
         let told: Vec<String> = self
@@ -250,7 +250,7 @@ impl fmt::Display for ValidationResult {
 }
 
 impl ValidationResult {
-    fn order(&self) -> impl Ord {
+    fn sort_key(&self) -> impl Ord {
         (
             self.attachment_resource.to_string(),
             self.mode,
@@ -266,47 +266,50 @@ mod tests {
 
     use super::*;
 
-    fn of(ending: Ending, stdout: &str, stderr: &str) -> Verdict {
-        Verdict::of_command(&CommandOutcome {
-            ending,
+    fn verdict(ending: ValidationExit, stdout: &str, stderr: &str) -> ValidationVerdict {
+        ValidationVerdict::from_command(&CommandOutcome {
+            exit: ending,
             stdout: stdout.to_owned(),
             stderr: stderr.to_owned(),
         })
     }
 
-    fn exited(code: i32, stdout: &str) -> Verdict {
-        of(Ending::Exited { code }, stdout, "")
+    fn exit_verdict(code: i32, stdout: &str) -> ValidationVerdict {
+        verdict(ValidationExit::Exited { code }, stdout, "")
     }
 
     #[test]
     fn a_command_passes_by_its_exit_code() {
-        let passed = exited(0, "fine\n");
+        let passed = exit_verdict(0, "fine\n");
         assert!(passed.passed && passed.message.is_none());
-        let failed = of(Ending::Exited { code: 7 }, "out", "oh\nno\n");
+        let failed = verdict(ValidationExit::Exited { code: 7 }, "out", "oh\nno\n");
         assert!(!failed.passed);
         assert_eq!(failed.message.as_deref(), Some("exit code 7: oh\nno"));
         assert_eq!(
-            exited(7, "out").message.as_deref(),
+            exit_verdict(7, "out").message.as_deref(),
             Some("exit code 7: out")
         );
-        assert_eq!(exited(7, " \n").message.as_deref(), Some("exit code 7"));
+        assert_eq!(
+            exit_verdict(7, " \n").message.as_deref(),
+            Some("exit code 7")
+        );
     }
 
     #[test]
     fn a_last_line_of_json_decides() {
-        let no = exited(
+        let no = exit_verdict(
             0,
             "a\n{\"passed\": false, \"message\": \"81 %\", \"data\": {\"is\": 81}}\n\n",
         );
         assert_eq!(
             no,
-            Verdict {
+            ValidationVerdict {
                 passed: false,
                 message: Some("81 %".to_owned()),
                 data: Some(json!({"is": 81})),
             }
         );
-        assert!(exited(1, "{\"passed\": true}").passed);
+        assert!(exit_verdict(1, "{\"passed\": true}").passed);
         for not_a_verdict in [
             "{\"passed\": \"yes\"}",
             "{\"passed\": true",
@@ -314,30 +317,30 @@ mod tests {
             "true",
             "{\"passed\": false}\nthe end",
         ] {
-            assert!(exited(0, not_a_verdict).passed, "{not_a_verdict}");
-            assert!(!exited(1, not_a_verdict).passed, "{not_a_verdict}");
+            assert!(exit_verdict(0, not_a_verdict).passed, "{not_a_verdict}");
+            assert!(!exit_verdict(1, not_a_verdict).passed, "{not_a_verdict}");
         }
     }
 
     #[test]
-    fn a_command_that_did_not_end_by_itself_never_passes() {
+    fn an_interrupted_command_never_passes() {
         for (ending, said) in [
             (
-                Ending::TimedOut { seconds: 5 },
+                ValidationExit::TimedOut { seconds: 5 },
                 "the command took longer than 5 seconds",
             ),
             (
-                Ending::Signalled { signal: 9 },
+                ValidationExit::Signalled { signal: 9 },
                 "the command was killed by signal 9",
             ),
             (
-                Ending::Failed {
+                ValidationExit::Failed {
                     reason: "there is no shell".to_owned(),
                 },
                 "there is no shell",
             ),
         ] {
-            let verdict = of(ending, "{\"passed\": true}", "");
+            let verdict = verdict(ending, "{\"passed\": true}", "");
             assert!(!verdict.passed);
             assert_eq!(verdict.message.as_deref(), Some(said));
         }
@@ -345,27 +348,28 @@ mod tests {
 
     #[test]
     fn a_long_message_is_cut() {
-        let said = |verdict: Verdict| verdict.message.unwrap().chars().count();
+        let said = |verdict: ValidationVerdict| verdict.message.unwrap().chars().count();
         let much = "é".repeat(1 << 20);
-        assert!(said(exited(1, &much)) < 1_100);
+        assert!(said(exit_verdict(1, &much)) < 1_100);
         let line = json!({"passed": false, "message": much}).to_string();
-        assert_eq!(said(exited(1, &line)), MESSAGE_MAXIMUM + 1);
-        assert_eq!(said(Verdict::failed(much)), MESSAGE_MAXIMUM + 1);
+        assert_eq!(said(exit_verdict(1, &line)), MESSAGE_MAXIMUM + 1);
+        assert_eq!(said(ValidationVerdict::failed(much)), MESSAGE_MAXIMUM + 1);
     }
 
     #[test]
     fn a_message_and_data_of_any_kind_are_kept() {
-        let verdict = Verdict::of_json(&json!({"passed": true, "message": 3, "data": null}));
+        let verdict =
+            ValidationVerdict::from_json(&json!({"passed": true, "message": 3, "data": null}));
         assert_eq!(
             verdict,
-            Some(Verdict {
+            Some(ValidationVerdict {
                 passed: true,
                 message: Some("3".to_owned()),
                 data: None,
             })
         );
-        assert_eq!(Verdict::of_json(&json!(["passed"])), None);
-        assert_eq!(Verdict::of_json(&json!(1)), None);
+        assert_eq!(ValidationVerdict::from_json(&json!(["passed"])), None);
+        assert_eq!(ValidationVerdict::from_json(&json!(1)), None);
     }
 
     fn result(resource: &str, mode: ValidationMode, name: &str, passed: bool) -> ValidationResult {
@@ -426,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_has_the_keys_that_scripts_read() {
+    fn a_result_has_its_documented_keys() {
         let json = serde_json::to_value(result("a", ValidationMode::Required, "t", true)).unwrap();
         let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
         let mut expected = [

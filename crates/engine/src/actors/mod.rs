@@ -4,11 +4,14 @@
 //! call that is made, with the plan's arguments and what earlier steps answered. It calls nothing
 //! and knows no sandbox. [`Inquiry`] asks an actor's model something outside any plan.
 
-pub(crate) mod asking;
+pub(crate) mod inquiry;
 pub(crate) mod registry;
 mod rendering;
 
-pub use crate::definitions::filling::{FillError, StepOutputs};
-pub use asking::{Inquiry, Reply, Unanswered, open_model};
-pub use registry::{ActorRegistry, ActorRegistryError, Change, RegisteredActor, Removal, Update};
-pub use rendering::{RenderedStep, RunIt, render_step};
+pub use crate::definitions::interpolation::{FillError, StepOutputs};
+pub use inquiry::{Inquiry, InquiryError, InquiryReply, open_model};
+pub use registry::{
+    ActorRegistry, ActorRegistryError, ActorRemovalMode, DuplicatePolicy, RegisteredActor,
+    RegistryChange,
+};
+pub use rendering::{RenderedStep, StepAction, render_step};

@@ -11,8 +11,8 @@ use cleveragents_domain::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::lifecycle::until_undisturbed;
-use crate::ports::{ActorRow, Ids, Operation, StoreError, StoreHandle, Unit};
+use crate::lifecycle::retry_on_conflict;
+use crate::ports::{ActorRow, Ids, StoreError, StoreHandle, StoreOperation, Transaction};
 
 /// Why a request about actors was refused.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum ActorRegistryError {
     #[error("the actor `{name}` is built in and cannot be removed")]
     BuiltIn { name: NamespacedName },
     #[error("the actor `{name}` is built in: it stands for a model that is configured")]
-    OfModel { name: NamespacedName },
+    ReservedForModel { name: NamespacedName },
     #[error("the actor `{name}` is named by {}", list(.actions))]
     InUse {
         name: NamespacedName,
@@ -44,19 +44,19 @@ type Result<T, E = ActorRegistryError> = std::result::Result<T, E>;
 
 /// What to do about a name that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Update {
+pub enum DuplicatePolicy {
     Refuse,
     Replace,
 }
 
 /// What came of adding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Change {
+pub enum RegistryChange {
     Added,
     Updated,
 }
 
-impl Change {
+impl RegistryChange {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -67,7 +67,7 @@ impl Change {
 
 /// Whether a removal looks at who is left without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Removal {
+pub enum ActorRemovalMode {
     /// Only if no action names it.
     IfUnused,
     Forced,
@@ -117,25 +117,30 @@ impl ActorRegistry {
 
     /// Adds an actor, or replaces the one of its name if that is asked for. Of any number who add
     /// one name one has it; the others are told `Taken`, identical content included.
-    pub async fn add(&self, actor: Actor, update: Update, by: &str) -> Result<(ActorRow, Change)> {
+    pub async fn add(
+        &self,
+        actor: Actor,
+        update: DuplicatePolicy,
+        by: &str,
+    ) -> Result<(ActorRow, RegistryChange)> {
         actor.validate()?;
-        let is_model = self.of_model(&actor.name).is_some();
+        let is_model = self.model_actor(&actor.name).is_some();
         let by = by.to_owned();
         self.store
-            .write(self.operation("actor.add"), move |unit| {
-                if is_model && !is_stored(unit, &actor.name)? {
+            .write(self.operation("actor.add"), move |tx| {
+                if is_model && !is_stored(tx, &actor.name)? {
                     let name = actor.name.clone();
-                    return Err(ActorRegistryError::OfModel { name });
+                    return Err(ActorRegistryError::ReservedForModel { name });
                 }
-                let new = ActorRow::new(actor.clone(), unit.now()?)?;
+                let new = ActorRow::new(actor.clone(), tx.now()?)?;
                 let (row, change) = match update {
-                    Update::Refuse => {
-                        unit.insert_actor(&new)?;
-                        (new, Change::Added)
+                    DuplicatePolicy::Refuse => {
+                        tx.insert_actor(&new)?;
+                        (new, RegistryChange::Added)
                     }
-                    Update::Replace => until_undisturbed(unit, |unit| put(unit, &new))?,
+                    DuplicatePolicy::Replace => retry_on_conflict(tx, |tx| upsert_actor(tx, &new))?,
                 };
-                record_change(unit, &row, change, &by)?;
+                record_change(tx, &row, change, &by)?;
                 Ok((row, change))
             })
             .await
@@ -143,10 +148,10 @@ impl ActorRegistry {
 
     /// The actor of that name, built in or added.
     pub async fn actor(&self, name: NamespacedName) -> Result<RegisteredActor> {
-        let of_model = self.of_model(&name).cloned();
+        let model_actor = self.model_actor(&name).cloned();
         let found = self
             .store
-            .read(move |unit| look(unit, &name, of_model.as_ref()));
+            .read(move |tx| find_actor(tx, &name, model_actor.as_ref()));
         Ok(found.await?)
     }
 
@@ -155,18 +160,18 @@ impl ActorRegistry {
         &self,
         name: NamespacedName,
     ) -> Result<(RegisteredActor, Vec<NamespacedName>)> {
-        let of_model = self.of_model(&name).cloned();
+        let model_actor = self.model_actor(&name).cloned();
         self.store
-            .read(move |unit| {
-                let found = look(unit, &name, of_model.as_ref())?;
-                Ok((found, actions_naming(unit, &name)?))
+            .read(move |tx| {
+                let found = find_actor(tx, &name, model_actor.as_ref())?;
+                Ok((found, actions_naming(tx, &name)?))
             })
             .await
     }
 
     /// All actors, by name.
     pub async fn actors(&self) -> Result<Vec<RegisteredActor>> {
-        let added: Result<_, StoreError> = self.store.read(|unit| unit.actors()).await;
+        let added: Result<_, StoreError> = self.store.read(|tx| tx.actors()).await;
         let built_in = BuiltInActor::ALL.iter().map(|each| each.actor());
         let mut all: Vec<RegisteredActor> = built_in.map(RegisteredActor::BuiltIn).collect();
         let added: Vec<ActorRow> = added?;
@@ -183,60 +188,60 @@ impl ActorRegistry {
     pub async fn remove(
         &self,
         name: NamespacedName,
-        removal: Removal,
+        removal: ActorRemovalMode,
         by: &str,
     ) -> Result<(ActorRow, Vec<NamespacedName>)> {
-        if BuiltInActor::of(&name).is_some() {
+        if BuiltInActor::from_name(&name).is_some() {
             return Err(ActorRegistryError::BuiltIn { name });
         }
-        let is_model = self.of_model(&name).is_some();
+        let is_model = self.model_actor(&name).is_some();
         let by = by.to_owned();
         self.store
-            .write(self.operation("actor.remove"), move |unit| {
-                if is_model && !is_stored(unit, &name)? {
+            .write(self.operation("actor.remove"), move |tx| {
+                if is_model && !is_stored(tx, &name)? {
                     let name = name.clone();
                     return Err(ActorRegistryError::BuiltIn { name });
                 }
-                let actions = actions_naming(unit, &name)?;
+                let actions = actions_naming(tx, &name)?;
                 // A name that is not there is told before who names it.
-                unit.actor(&name)?;
-                if removal == Removal::IfUnused && !actions.is_empty() {
+                tx.actor(&name)?;
+                if removal == ActorRemovalMode::IfUnused && !actions.is_empty() {
                     let name = name.clone();
                     return Err(ActorRegistryError::InUse { name, actions });
                 }
-                let row = until_undisturbed(unit, |unit| {
-                    let row = unit.actor(&name)?;
-                    unit.delete_actor(&row)?;
+                let row = retry_on_conflict(tx, |tx| {
+                    let row = tx.actor(&name)?;
+                    tx.delete_actor(&row)?;
                     Ok(row)
                 })?;
                 let record = json!({
                     "name": row.actor.name, "hash": row.hash, "version": row.version,
                 });
-                append(unit, EventKind::ActorRemoved, &record, &by)?;
+                append_event(tx, EventKind::ActorRemoved, &record, &by)?;
                 Ok((row, actions))
             })
             .await
     }
 
-    fn of_model(&self, name: &NamespacedName) -> Option<&Actor> {
+    fn model_actor(&self, name: &NamespacedName) -> Option<&Actor> {
         self.models.iter().find(|actor| actor.name == *name)
     }
 
-    fn operation(&self, label: &'static str) -> Operation {
-        Operation::new(&*self.ids, label)
+    fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.ids, label)
     }
 }
 
 /// What has been added under a name comes before the model of that name.
-fn look(
-    unit: &mut dyn Unit,
+fn find_actor(
+    tx: &mut dyn Transaction,
     name: &NamespacedName,
-    of_model: Option<&Actor>,
+    model_actor: Option<&Actor>,
 ) -> Result<RegisteredActor, StoreError> {
-    if let Some(built_in) = BuiltInActor::of(name) {
+    if let Some(built_in) = BuiltInActor::from_name(name) {
         return Ok(RegisteredActor::BuiltIn(built_in.actor()));
     }
-    match (unit.actor(name), of_model) {
+    match (tx.actor(name), model_actor) {
         (Err(StoreError::NotFound { .. }), Some(actor)) => {
             Ok(RegisteredActor::BuiltIn(actor.clone()))
         }
@@ -244,8 +249,8 @@ fn look(
     }
 }
 
-fn is_stored(unit: &mut dyn Unit, name: &NamespacedName) -> Result<bool, StoreError> {
-    match unit.actor(name) {
+fn is_stored(tx: &mut dyn Transaction, name: &NamespacedName) -> Result<bool, StoreError> {
+    match tx.actor(name) {
         Ok(_) => Ok(true),
         Err(StoreError::NotFound { .. }) => Ok(false),
         Err(error) => Err(error),
@@ -254,10 +259,10 @@ fn is_stored(unit: &mut dyn Unit, name: &NamespacedName) -> Result<bool, StoreEr
 
 /// The actions that can be used and name this actor in any role, by name.
 fn actions_naming(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     actor: &NamespacedName,
 ) -> Result<Vec<NamespacedName>, StoreError> {
-    let actions = unit.actions()?;
+    let actions = tx.actions()?;
     let naming = |action: &&Action| {
         action.state == ActionState::Available && action.actors.names().any(|name| name == actor)
     };
@@ -267,24 +272,27 @@ fn actions_naming(
     Ok(names)
 }
 
-fn put(unit: &mut dyn Unit, new: &ActorRow) -> Result<(ActorRow, Change), StoreError> {
-    match unit.insert_actor(new) {
-        Ok(()) => return Ok((new.clone(), Change::Added)),
+fn upsert_actor(
+    tx: &mut dyn Transaction,
+    new: &ActorRow,
+) -> Result<(ActorRow, RegistryChange), StoreError> {
+    match tx.insert_actor(new) {
+        Ok(()) => return Ok((new.clone(), RegistryChange::Added)),
         Err(StoreError::Taken { .. }) => {}
         Err(error) => return Err(error),
     }
-    let known = unit.actor(&new.actor.name).map_err(repeated)?;
+    let known = tx.actor(&new.actor.name).map_err(not_found_as_conflict)?;
     let mut row = ActorRow {
         created_at: known.created_at,
         version: known.version,
         ..new.clone()
     };
-    row.version = unit.replace_actor(&row).map_err(repeated)?;
-    Ok((row, Change::Updated))
+    row.version = tx.replace_actor(&row).map_err(not_found_as_conflict)?;
+    Ok((row, RegistryChange::Updated))
 }
 
 /// What was there a moment ago was removed just now: that is tried again, not refused.
-pub(crate) fn repeated(error: StoreError) -> StoreError {
+pub(crate) fn not_found_as_conflict(error: StoreError) -> StoreError {
     match error {
         StoreError::NotFound { what, id } => StoreError::Conflict {
             what,
@@ -297,14 +305,14 @@ pub(crate) fn repeated(error: StoreError) -> StoreError {
 }
 
 fn record_change(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     row: &ActorRow,
-    change: Change,
+    change: RegistryChange,
     by: &str,
 ) -> Result<(), StoreError> {
     let kind = match change {
-        Change::Added => EventKind::ActorAdded,
-        Change::Updated => EventKind::ActorUpdated,
+        RegistryChange::Added => EventKind::ActorAdded,
+        RegistryChange::Updated => EventKind::ActorUpdated,
     };
     let record = json!({
         "name": row.actor.name,
@@ -313,16 +321,16 @@ fn record_change(
         "steps": row.actor.steps().len(),
         "version": row.version,
     });
-    append(unit, kind, &record, by)
+    append_event(tx, kind, &record, by)
 }
 
-fn append(
-    unit: &mut dyn Unit,
+fn append_event(
+    tx: &mut dyn Transaction,
     kind: EventKind,
     record: &serde_json::Value,
     by: &str,
 ) -> Result<(), StoreError> {
     let event = NewEvent::new(kind, by, record).map_err(StoreError::internal)?;
-    unit.append(StreamId::System, &[event])?;
+    tx.append(StreamId::System, &[event])?;
     Ok(())
 }

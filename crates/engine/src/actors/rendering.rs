@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use cleveragents_domain::{ActorStep, NamespacedName};
 use serde_json::Value;
 
-use crate::definitions::filling::{FillError, Scope, StepOutputs, decide, fill};
+use crate::definitions::interpolation::{
+    FillError, StepOutputs, TemplateScope, evaluate_bool, fill,
+};
 
 /// A step with everything filled in.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,15 +17,15 @@ pub struct RenderedStep {
     /// there.
     pub input: Value,
     pub resource: Option<NamespacedName>,
-    pub run: RunIt,
+    pub action: StepAction,
 }
 
 /// Whether a step is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RunIt {
-    Yes,
+pub enum StepAction {
+    Run,
     /// With the reason, in words.
-    No(String),
+    Skip(String),
 }
 
 /// The call that `step` means, for a plan with these typed `arguments`, after these `steps`. A
@@ -33,22 +35,24 @@ pub fn render_step(
     arguments: &BTreeMap<String, Value>,
     steps: &StepOutputs,
 ) -> Result<RenderedStep, FillError> {
-    let scope = Scope::default().with_arguments(arguments).with_steps(steps);
+    let scope = TemplateScope::default()
+        .with_arguments(arguments)
+        .with_steps(steps);
     let run = match &step.when {
-        Some(when) if !decide("when", when, &scope)? => {
-            RunIt::No(format!("`when` is false: {}", when.trim()))
+        Some(when) if !evaluate_bool("when", when, &scope)? => {
+            StepAction::Skip(format!("`when` is false: {}", when.trim()))
         }
-        _ => RunIt::Yes,
+        _ => StepAction::Run,
     };
     let input = match run {
-        RunIt::Yes => fill("input", &step.input, &scope)?,
-        RunIt::No(_) => Value::Null,
+        StepAction::Run => fill("input", &step.input, &scope)?,
+        StepAction::Skip(_) => Value::Null,
     };
     Ok(RenderedStep {
         tool: step.tool.clone(),
         input,
         resource: step.resource.clone(),
-        run,
+        action: run,
     })
 }
 
@@ -70,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_gets_what_it_asks_for() {
+    fn a_step_receives_its_rendered_input() {
         let mut steps = StepOutputs::default();
         steps.record("read", &json!({"content": "a\nb\n", "lines": 2}));
         let rendered = render_step(
@@ -96,13 +100,13 @@ mod tests {
                     "path": "a.txt", "content": "a\nb\n", "limit": 3, "note": "3 at most",
                 }),
                 resource: Some("local/shop".parse().unwrap()),
-                run: RunIt::Yes,
+                action: StepAction::Run,
             })
         );
     }
 
     #[test]
-    fn a_skipped_step_asks_for_nothing() {
+    fn a_skipped_step_has_no_input() {
         let mut steps = StepOutputs::default();
         steps.skip("read");
         let skipped = step(json!({
@@ -112,14 +116,14 @@ mod tests {
         }));
         let rendered = render_step(&skipped, &arguments(), &steps).unwrap();
         assert_eq!(
-            rendered.run,
-            RunIt::No("`when` is false: not steps.read is skipped".to_owned())
+            rendered.action,
+            StepAction::Skip("`when` is false: not steps.read is skipped".to_owned())
         );
         assert_eq!(rendered.input, Value::Null);
     }
 
     #[test]
-    fn what_is_not_there_is_an_error() {
+    fn an_unknown_variable_is_an_error() {
         let steps = StepOutputs::default();
         for (json, said) in [
             (

@@ -8,20 +8,20 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::application::{ApplyRecord, ApplyState, Direction, PartState};
+use cleveragents_domain::apply_record::{ApplyDirection, ApplyPartState, ApplyRecord, ApplyState};
 use cleveragents_domain::id::ApplyId;
-use cleveragents_domain::{EventKind, Move, Phase, Plan, PointOfNoReturn, State, StreamId};
+use cleveragents_domain::{EventKind, Move, Phase, Plan, PlanState, PointOfNoReturn, StreamId};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use super::attempt::{read, update, value};
+use super::attempt::{from_json, to_json, update};
 use super::error::{ApplyFailure, Result};
-use super::{ApplyAsk, ApplyService, Unapplied};
-use crate::execution::all_here;
+use super::{ApplyService, PlanApplyRequest, Unapplied};
+use crate::execution::require_local_sandboxes;
 use crate::journal::event;
-use crate::lifecycle::{Repeats, Request, move_plan};
+use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
 use crate::ports::StoreError;
-use crate::ports::targets::{Aborted, ApplyIntent, Conflict, IfGone};
+use crate::ports::targets::{ApplyIntent, Conflict, MissingTargetPolicy, TargetAbortOutcome};
 use crate::runs::RunLease;
 
 /// What came of aborting.
@@ -30,7 +30,7 @@ pub enum AbortOutcome {
     /// Nothing of the apply stands; the plan is at `apply/constrained`.
     Aborted(Plan),
     /// No apply of the plan has stopped; this is how it stands.
-    Nothing(Plan),
+    NothingToAbort(Plan),
     /// Not all could be taken back: somebody changed it. The plan stays as it was.
     Blocked {
         plan: Plan,
@@ -45,60 +45,68 @@ fn has_stopped(plan: &Plan) -> bool {
         && at.point_of_no_return() == PointOfNoReturn::Passed
         && matches!(
             at.state(),
-            State::Queued | State::Processing | State::Errored
+            PlanState::Queued | PlanState::Processing | PlanState::Errored
         )
 }
 
 impl ApplyService {
     /// Aborts the plan's apply if it has stopped. Fails if a live process works on it.
-    pub async fn abort(&self, ask: &ApplyAsk) -> Result<AbortOutcome> {
-        let plan = self.executor.lifecycle.plan(ask.plan).await?;
+    pub async fn abort(&self, request: &PlanApplyRequest) -> Result<AbortOutcome> {
+        let plan = self.executor.lifecycle.plan(request.plan).await?;
         if !has_stopped(&plan) {
-            return Ok(AbortOutcome::Nothing(plan));
+            return Ok(AbortOutcome::NothingToAbort(plan));
         }
-        let (id, node) = (ask.plan, self.executor.node.clone());
-        let here =
-            move |unit: &mut dyn crate::ports::Unit| all_here(unit, id, &node, "plan cancel");
+        let (id, node) = (request.plan, self.executor.node.clone());
+        let here = move |tx: &mut dyn crate::ports::Transaction| {
+            require_local_sandboxes(tx, id, &node, "plan cancel")
+        };
         self.executor.store.read(here).await?;
         let run = self.claim(&plan).await?;
         let alive = run.keep_alive();
-        let worked = self.abort_owned(&run, ask).await;
+        let result = self.abort_owned(&run, request).await;
         drop(alive);
-        if !worked.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
-            self.executor.lifecycle.give_back(run).await?;
+        if !result.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
+            self.executor.lifecycle.release(run).await?;
         }
-        worked
+        result
     }
 
-    async fn abort_owned(&self, run: &RunLease, ask: &ApplyAsk) -> Result<AbortOutcome> {
-        let plan = self.executor.lifecycle.plan(ask.plan).await?;
+    async fn abort_owned(
+        &self,
+        run: &RunLease,
+        request: &PlanApplyRequest,
+    ) -> Result<AbortOutcome> {
+        let plan = self.executor.lifecycle.plan(request.plan).await?;
         if !has_stopped(&plan) {
-            return Ok(AbortOutcome::Nothing(plan));
+            return Ok(AbortOutcome::NothingToAbort(plan));
         }
         let blocked = |plan, conflicts| AbortOutcome::Blocked { plan, conflicts };
         let conflicts = self.finish_reversal(run, &plan).await?;
         if !conflicts.is_empty() {
             return Ok(blocked(plan, conflicts));
         }
-        let Some(record) = self.stopped_apply(ask.plan).await? else {
+        let Some(record) = self.stopped_apply(request.plan).await? else {
             let error = format!("no apply of plan {} is on record", plan.name);
             return Err(StoreError::internal(error).into());
         };
-        let (record, conflicts) = self.abort_parts(run, record, IfGone::GiveUp).await?;
+        let (record, conflicts) = self
+            .abort_parts(run, record, MissingTargetPolicy::Abandon)
+            .await?;
         if !conflicts.is_empty() {
             return Ok(blocked(plan, conflicts));
         }
-        let is_done =
-            |part: &cleveragents_domain::application::ApplyPart| part.state == PartState::Done;
+        let is_done = |part: &cleveragents_domain::apply_record::ApplyPart| {
+            part.state == ApplyPartState::Done
+        };
         let (plan, record) = self.stop_decided(run, plan, record).await?;
         let record = if record.resources.iter().any(is_done) {
-            match self.begin_back(run, &plan, ask, record).await? {
-                Unapplied::Done { .. } | Unapplied::Stands { .. } => {}
+            match self.begin_unapply(run, &plan, request, record).await? {
+                Unapplied::Done { .. } | Unapplied::Unchanged { .. } => {}
                 Unapplied::Blocked { conflicts, .. } | Unapplied::Stopped { conflicts, .. } => {
                     return Ok(blocked(plan, conflicts));
                 }
             }
-            self.stopped_apply(ask.plan).await?
+            self.stopped_apply(request.plan).await?
         } else {
             Some(record)
         };
@@ -117,7 +125,9 @@ impl ApplyService {
         plan: Plan,
         record: ApplyRecord,
     ) -> Result<(Plan, ApplyRecord)> {
-        let (record, conflicts) = self.abort_parts(run, record, IfGone::Stop).await?;
+        let (record, conflicts) = self
+            .abort_parts(run, record, MissingTargetPolicy::Stop)
+            .await?;
         if !conflicts.is_empty() || record.has_written() {
             return Ok((plan, record));
         }
@@ -140,18 +150,18 @@ impl ApplyService {
             state: ApplyState::Stopped,
             ..record
         };
-        let request = Request {
+        let request = PlanMoveRequest {
             reason: Some("the apply is aborted".to_owned()),
             ..self.owner_request(run, &record, Move::Fail)
         };
         let ids = Arc::clone(&self.executor.ids);
-        run.write(self.executor.operation("apply.stop-decided"), move |unit| {
-            let plan = unit.plan_for_update(record.plan_id)?;
-            let record = update(unit, &record)?;
-            if plan.position.state() != State::Processing {
+        run.write(self.executor.operation("apply.stop-decided"), move |tx| {
+            let plan = tx.plan_for_update(record.plan_id)?;
+            let record = update(tx, &record)?;
+            if plan.position.state() != PlanState::Processing {
                 return Ok((plan, record));
             }
-            let moved = move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
+            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
             Ok::<_, ApplyFailure>((moved.plan().clone(), record))
         })
         .await
@@ -162,10 +172,10 @@ impl ApplyService {
         &self,
         plan: cleveragents_domain::id::PlanId,
     ) -> Result<Option<ApplyRecord>> {
-        let read = move |unit: &mut dyn crate::ports::Unit| unit.applies_of(plan);
+        let read = move |tx: &mut dyn crate::ports::Transaction| tx.applies_of(plan);
         let applies = self.executor.store.read(read).await?;
         let is_open = |it: &ApplyRecord| {
-            it.direction == Direction::Apply
+            it.direction == ApplyDirection::Apply
                 && matches!(it.state, ApplyState::Decided | ApplyState::Stopped)
         };
         Ok(applies.into_iter().rfind(is_open))
@@ -177,19 +187,19 @@ impl ApplyService {
         run: &RunLease,
         plan: &Plan,
     ) -> Result<Vec<Conflict>> {
-        let newest = self.newest(plan.identity.plan_id).await?;
-        let reversal = newest.filter(|it| it.direction == Direction::Unapply);
+        let newest = self.newest_apply(plan.identity.plan_id).await?;
+        let reversal = newest.filter(|it| it.direction == ApplyDirection::Unapply);
         let Some(reversal) = reversal else {
             return Ok(Vec::new());
         };
         match reversal.state {
             ApplyState::Preparing => {
                 let reason = "its owner did not come to a decision";
-                self.take_back(run, reversal, reason).await?;
+                self.abort_prepared(run, reversal, reason).await?;
                 Ok(Vec::new())
             }
             ApplyState::Decided | ApplyState::Stopped => {
-                match self.finish_back(run, plan, reversal, None).await? {
+                match self.finish_unapply(run, plan, reversal, None).await? {
                     Unapplied::Stopped { conflicts, .. } => Ok(conflicts),
                     _ => Ok(Vec::new()),
                 }
@@ -203,37 +213,37 @@ impl ApplyService {
         &self,
         run: &RunLease,
         record: ApplyRecord,
-        if_gone: IfGone,
+        if_gone: MissingTargetPolicy,
     ) -> Result<(ApplyRecord, Vec<Conflict>)> {
         let mut record = record;
         let mut conflicts = Vec::new();
-        for place in 0..record.resources.len() {
-            let part = &record.resources[place];
+        for index in 0..record.resources.len() {
+            let part = &record.resources[index];
             let Some(intent) = part.intent.clone() else {
                 continue;
             };
-            if !matches!(part.state, PartState::Ready | PartState::Stopped) {
+            if !matches!(part.state, ApplyPartState::Ready | ApplyPartState::Stopped) {
                 continue;
             }
-            let intent: ApplyIntent = read(Some(intent))?;
+            let intent: ApplyIntent = from_json(Some(intent))?;
             let targets = Arc::clone(&self.targets);
             let aborted = spawn_blocking(move || targets.abort(&intent, if_gone)).await??;
-            let part = &mut record.resources[place];
+            let part = &mut record.resources[index];
             part.obstacles.clear();
             match aborted {
-                Aborted::TakenBack => {
-                    part.state = PartState::TakenBack;
+                TargetAbortOutcome::RolledBack => {
+                    part.state = ApplyPartState::TakenBack;
                     part.written.clear();
                 }
-                Aborted::Done(applied) => {
-                    part.state = PartState::Done;
+                TargetAbortOutcome::Done(applied) => {
+                    part.state = ApplyPartState::Done;
                     part.written.clear();
-                    part.result = Some(value(&applied)?);
+                    part.result = Some(to_json(&applied)?);
                 }
-                Aborted::Stopped(found) => {
-                    part.state = PartState::Stopped;
+                TargetAbortOutcome::Stopped(found) => {
+                    part.state = ApplyPartState::Stopped;
                     for conflict in &found {
-                        part.obstacles.push(value(conflict)?);
+                        part.obstacles.push(to_json(conflict)?);
                     }
                     conflicts.extend(found);
                 }
@@ -250,28 +260,28 @@ impl ApplyService {
             ..record
         };
         for part in &mut record.resources {
-            part.state = PartState::TakenBack;
+            part.state = ApplyPartState::TakenBack;
         }
-        let request = Request {
+        let request = PlanMoveRequest {
             reason: Some("the apply was aborted: nothing of it stands".to_owned()),
             ..self.owner_request(run, &record, Move::Abort)
         };
-        let fail = Request {
-            asked: Move::Fail,
+        let fail = PlanMoveRequest {
+            requested: Move::Fail,
             ..request.clone()
         };
-        let processing = plan.position.state() == State::Processing;
+        let processing = plan.position.state() == PlanState::Processing;
         let ids = Arc::clone(&self.executor.ids);
-        run.write(self.executor.operation("apply.abort"), move |unit| {
-            unit.plan_for_update(record.plan_id)?;
-            let record = update(unit, &record)?;
+        run.write(self.executor.operation("apply.abort"), move |tx| {
+            tx.plan_for_update(record.plan_id)?;
+            let record = update(tx, &record)?;
             if processing {
-                move_plan(unit, &*ids, &fail, Repeats::AreRefused)?;
+                move_plan(tx, &*ids, &fail, RepeatPolicy::Refuse)?;
             }
-            let moved = move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
-            let told = json!({ "apply_id": record.id, "reason": "aborted" });
-            let told = event(EventKind::ApplyTakenBack, &request.actor, &told)?;
-            unit.append(StreamId::Plan(record.plan_id), &[told])?;
+            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+            let payload = json!({ "apply_id": record.id, "reason": "aborted" });
+            let event = event(EventKind::ApplyTakenBack, &request.actor, &payload)?;
+            tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(moved.plan().clone())
         })
         .await

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::application::{ApplyPart, ApplyRecord, ApplyState, Direction, PartState};
+use cleveragents_domain::apply_record::{
+    ApplyDirection, ApplyPart, ApplyPartState, ApplyRecord, ApplyState,
+};
 use cleveragents_domain::id::ApplyId;
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_domain::{
-    AbsolutePath, ErrorCategory, EventKind, MessageKind, Move, Plan, State, StreamId, Timestamp,
+    AbsolutePath, ErrorCategory, EventKind, MessageKind, Move, Plan, PlanState, StreamId, Timestamp,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -14,18 +16,18 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use super::error::{ApplyFailure, Result};
-use super::lock::{Locks, PreparedAll};
-use super::{ApplyAsk, ApplyOutcome, ApplyService};
-use crate::execution::change_sandbox;
+use super::lock::{BoxedTargetLocks, PrepareAllOutcome};
+use super::{ApplyOutcome, ApplyService, PlanApplyRequest};
+use crate::execution::change_sandbox_state;
 use crate::journal::event;
-use crate::lifecycle::{Moved, Repeats, Request, move_plan};
-use crate::ports::sandbox::CommitText;
+use crate::lifecycle::{PlanMoveOutcome, PlanMoveRequest, RepeatPolicy, move_plan};
+use crate::ports::sandbox::CommitMetadata;
 use crate::ports::targets::{
-    ApplyIntent, ApplyRequest, Author, Carried, Conflict, ConflictReason, Prepared,
-    RequestedChange, Stopped, TargetError, TargetResult,
+    ApplyIntent, ApplyRequest, Author, CommitOutcome, Conflict, ConflictReason, PrepareOutcome,
+    RequestedChange, StoppedCommit, TargetError, TargetResult,
 };
-use crate::ports::{StoreError, Unit};
-use crate::recovery::{Trouble, record_error};
+use crate::ports::{StoreError, Transaction};
+use crate::recovery::{NewErrorRecord, record_error};
 use crate::runs::RunLease;
 
 impl ApplyService {
@@ -34,42 +36,42 @@ impl ApplyService {
         &self,
         run: &RunLease,
         plan: &Plan,
-        ask: &ApplyAsk,
+        request: &PlanApplyRequest,
     ) -> Result<ApplyOutcome> {
         let id = plan.identity.plan_id;
-        let read = move |unit: &mut dyn Unit| unit.sandboxes_of(id);
+        let read = move |tx: &mut dyn Transaction| tx.sandboxes_of(id);
         let sandboxes = self.executor.store.read(read).await?;
-        let gone = self.unusable(&sandboxes).await?;
+        let gone = self.unusable_targets(&sandboxes).await?;
         if !gone.is_empty() {
-            let reason = listed(&gone);
+            let reason = join_conflicts(&gone);
             let plan = self.executor.lifecycle.constrain(run, &reason).await?;
             let conflicts = gone;
             return Ok(ApplyOutcome::Blocked { plan, conflicts });
         }
         let mut requests = Vec::with_capacity(sandboxes.len());
         for sandbox in &sandboxes {
-            requests.push(self.request(plan, sandbox, ask).await?);
+            requests.push(self.build_request(plan, sandbox, request).await?);
         }
         let parts = sandboxes.iter().zip(&requests);
-        let parts = parts.map(|(sandbox, request)| part(request.id, sandbox));
-        let destination = value(&ask.destination)?;
-        let record = self.new_record(plan, Direction::Apply, destination, parts.collect());
-        let record = self.intend(run, record).await?;
+        let parts = parts.map(|(sandbox, request)| new_part(request.id, sandbox));
+        let destination = to_json(&request.destination)?;
+        let record = self.new_record(plan, ApplyDirection::Apply, destination, parts.collect());
+        let record = self.record_intent(run, record).await?;
         let (record, locks) = match self.prepare_and_lock(run, record, &requests).await? {
-            PreparedAll::Locked(record, locks) => (record, locks),
-            PreparedAll::Blocked(record, conflicts) => {
-                let reason = listed(&conflicts);
-                self.take_back(run, record, &reason).await?;
+            PrepareAllOutcome::Locked(record, locks) => (record, locks),
+            PrepareAllOutcome::Blocked(record, conflicts) => {
+                let reason = join_conflicts(&conflicts);
+                self.abort_prepared(run, record, &reason).await?;
                 let plan = self.executor.lifecycle.constrain(run, &reason).await?;
                 return Ok(ApplyOutcome::Blocked { plan, conflicts });
             }
         };
         match self.decide(run, record.clone()).await? {
-            Decided::Yes(record) => self.go_forward(run, *record, Some(locks)).await,
-            Decided::AskedToStop => {
+            DecideOutcome::Yes(record) => self.commit_decided(run, *record, Some(locks)).await,
+            DecideOutcome::AskedToStop => {
                 drop(locks);
                 let reason = "somebody asked to cancel before the decision";
-                self.take_back(run, record, reason).await?;
+                self.abort_prepared(run, record, reason).await?;
                 // The message is taken, and the plan cancelled, when the run is given back.
                 let plan = self.executor.lifecycle.plan(id).await?;
                 Ok(ApplyOutcome::Cancelled(plan))
@@ -77,14 +79,14 @@ impl ApplyService {
         }
     }
 
-    async fn request(
+    async fn build_request(
         &self,
         plan: &Plan,
         sandbox: &SandboxRecord,
-        ask: &ApplyAsk,
+        request: &PlanApplyRequest,
     ) -> Result<ApplyRequest> {
         let missing = || StoreError::internal(format!("sandbox {} has no tree", sandbox.id));
-        let author = match &ask.author {
+        let author = match &request.author {
             Some(author) => Some(author.clone()),
             None => {
                 let (targets, path) = (Arc::clone(&self.targets), sandbox.resource_path.clone());
@@ -102,7 +104,7 @@ impl ApplyService {
                 to: sandbox.tree.clone().ok_or_else(missing)?,
                 base_commit: sandbox.base_commit.clone(),
             },
-            destination: ask.destination.clone(),
+            destination: request.destination.clone(),
             commit: self.commit_text(plan, author, &plan.brief.description),
         })
     }
@@ -112,12 +114,12 @@ impl ApplyService {
         plan: &Plan,
         author: Option<Author>,
         subject: &str,
-    ) -> CommitText {
+    ) -> CommitMetadata {
         let author = author.unwrap_or_else(|| Author {
             name: "CleverAgents".to_owned(),
             email: "agents@localhost".to_owned(),
         });
-        CommitText {
+        CommitMetadata {
             name: author.name,
             email: author.email,
             seconds: self.executor.clock.now().as_micros() / 1_000_000,
@@ -125,7 +127,7 @@ impl ApplyService {
         }
     }
 
-    pub(super) async fn prepare(&self, request: ApplyRequest) -> Result<Prepared> {
+    pub(super) async fn prepare(&self, request: ApplyRequest) -> Result<PrepareOutcome> {
         let targets = Arc::clone(&self.targets);
         Ok(spawn_blocking(move || targets.prepare(&request)).await??)
     }
@@ -133,7 +135,7 @@ impl ApplyService {
     pub(super) fn new_record(
         &self,
         plan: &Plan,
-        direction: Direction,
+        direction: ApplyDirection,
         destination: Value,
         resources: Vec<ApplyPart>,
     ) -> ApplyRecord {
@@ -153,33 +155,37 @@ impl ApplyService {
     }
 
     /// Says that an attempt is made, before anything is done for it.
-    pub(super) async fn intend(&self, run: &RunLease, record: ApplyRecord) -> Result<ApplyRecord> {
+    pub(super) async fn record_intent(
+        &self,
+        run: &RunLease,
+        record: ApplyRecord,
+    ) -> Result<ApplyRecord> {
         let actor = run.lease().owner.to_string();
-        run.write(self.executor.operation("apply.intend"), move |unit| {
-            let now = unit.now()?;
+        run.write(self.executor.operation("apply.intend"), move |tx| {
+            let now = tx.now()?;
             let mut record = ApplyRecord {
                 created_at: now,
                 updated_at: now,
                 ..record.clone()
             };
-            record.number = unit.insert_apply(&record)?;
-            let told = json!({
+            record.number = tx.insert_apply(&record)?;
+            let payload = json!({
                 "apply_id": record.id,
                 "direction": record.direction,
                 "destination": record.destination,
             });
-            let told = event(EventKind::ApplyIntended, &actor, &told)?;
-            unit.append(StreamId::Plan(record.plan_id), &[told])?;
+            let event = event(EventKind::ApplyIntended, &actor, &payload)?;
+            tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(record)
         })
         .await
     }
 
     pub(super) async fn save(&self, run: &RunLease, record: ApplyRecord) -> Result<ApplyRecord> {
-        run.write(self.executor.operation("apply.save"), move |unit| {
+        run.write(self.executor.operation("apply.save"), move |tx| {
             let mut record = record.clone();
-            record.updated_at = unit.now()?;
-            record.version = unit.update_apply(&record)?;
+            record.updated_at = tx.now()?;
+            record.version = tx.update_apply(&record)?;
             Ok::<_, ApplyFailure>(record)
         })
         .await
@@ -187,46 +193,48 @@ impl ApplyService {
 
     /// The point of no return: one commit in which every intent is durable and the plan has passed
     /// it. Who asks for a cancel holds the run meanwhile, so it is either seen here or too late.
-    async fn decide(&self, run: &RunLease, record: ApplyRecord) -> Result<Decided> {
+    async fn decide(&self, run: &RunLease, record: ApplyRecord) -> Result<DecideOutcome> {
         let record = ApplyRecord {
             state: ApplyState::Decided,
             ..record
         };
         let request = self.owner_request(run, &record, Move::Decide);
         let ids = Arc::clone(&self.executor.ids);
-        run.write(self.executor.operation("apply.decide"), move |unit| {
-            unit.plan_for_update(record.plan_id)?;
-            if unit.pending_messages(record.plan_id, &[MessageKind::Cancel])? > 0 {
-                return Ok(Decided::AskedToStop);
+        run.write(self.executor.operation("apply.decide"), move |tx| {
+            tx.plan_for_update(record.plan_id)?;
+            if tx.pending_messages(record.plan_id, &[MessageKind::Cancel])? > 0 {
+                return Ok(DecideOutcome::AskedToStop);
             }
-            let record = update(unit, &record)?;
-            move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
-            let told = json!({ "apply_id": record.id, "resources": record.resources.len() });
-            let told = event(EventKind::ApplyDecided, &request.actor, &told)?;
-            unit.append(StreamId::Plan(record.plan_id), &[told])?;
-            Ok::<_, ApplyFailure>(Decided::Yes(Box::new(record)))
+            let record = update(tx, &record)?;
+            move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+            let payload = json!({ "apply_id": record.id, "resources": record.resources.len() });
+            let event = event(EventKind::ApplyDecided, &request.actor, &payload)?;
+            tx.append(StreamId::Plan(record.plan_id), &[event])?;
+            Ok::<_, ApplyFailure>(DecideOutcome::Yes(Box::new(record)))
         })
         .await
     }
 
     /// Carries out what was decided, as often as it takes; first under the locks it was decided
     /// with, if this process did.
-    pub(super) async fn go_forward(
+    pub(super) async fn commit_decided(
         &self,
         run: &RunLease,
         record: ApplyRecord,
-        locks: Option<Locks>,
+        locks: Option<BoxedTargetLocks>,
     ) -> Result<ApplyOutcome> {
-        let (record, conflicts) = self.carry_on(run, record, locks).await?;
+        let (record, conflicts) = self.commit_with_retry(run, record, locks).await?;
         let actor = run.lease().owner.to_string();
         if !conflicts.is_empty() {
-            let reason = listed(&conflicts);
-            let (plan, apply) = self.stop(run, record, (&conflicts, &reason)).await?;
+            let reason = join_conflicts(&conflicts);
+            let (plan, apply) = self
+                .stop_with_conflicts(run, record, (&conflicts, &reason))
+                .await?;
             let (plan, apply) = match apply.has_written() {
                 true => (plan, apply),
                 false => self.abort_unwritten(run, plan, apply).await?,
             };
-            if plan.position.state() != State::Errored {
+            if plan.position.state() != PlanState::Errored {
                 return Ok(ApplyOutcome::Blocked { plan, conflicts });
             }
             return Ok(ApplyOutcome::Stopped {
@@ -241,15 +249,15 @@ impl ApplyService {
         };
         let request = self.owner_request(run, &record, Move::Apply);
         let ids = Arc::clone(&self.executor.ids);
-        run.write(self.executor.operation("apply.confirm"), move |unit| {
-            unit.plan_for_update(record.plan_id)?;
-            let record = update(unit, &record)?;
+        run.write(self.executor.operation("apply.confirm"), move |tx| {
+            tx.plan_for_update(record.plan_id)?;
+            let record = update(tx, &record)?;
             let mut events = Vec::new();
-            for sandbox in unit.sandboxes_of(record.plan_id)? {
-                events.push(applied_sandbox(unit, sandbox, &actor)?);
+            for sandbox in tx.sandboxes_of(record.plan_id)? {
+                events.push(mark_sandbox_applied(tx, sandbox, &actor)?);
             }
-            let moved: Moved = move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
-            unit.append(StreamId::Plan(record.plan_id), &events)?;
+            let moved: PlanMoveOutcome = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+            tx.append(StreamId::Plan(record.plan_id), &events)?;
             Ok::<_, ApplyFailure>((moved, record))
         })
         .await
@@ -260,7 +268,7 @@ impl ApplyService {
     }
 
     /// Puts on record that somebody else's change stands in the way, and fails the plan for it.
-    pub(super) async fn stop(
+    pub(super) async fn stop_with_conflicts(
         &self,
         run: &RunLease,
         record: ApplyRecord,
@@ -270,61 +278,61 @@ impl ApplyService {
             state: ApplyState::Stopped,
             ..record
         };
-        let request = Request {
+        let request = PlanMoveRequest {
             reason: Some(reason.to_owned()),
             ..self.owner_request(run, &record, Move::Fail)
         };
-        let trouble = Trouble::plain(ErrorCategory::TargetMoved, reason);
+        let error_record = NewErrorRecord::new(ErrorCategory::TargetMoved, reason);
         let (ids, conflicts) = (Arc::clone(&self.executor.ids), conflicts.to_vec());
-        run.write(self.executor.operation("apply.stop"), move |unit| {
-            unit.plan_for_update(record.plan_id)?;
-            let record = update(unit, &record)?;
-            record_error(unit, &*ids, record.plan_id, &trouble, &request.actor)?;
-            let moved = move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
-            let told = json!({ "apply_id": record.id, "conflicts": conflicts });
-            let told = event(EventKind::ApplyStopped, &request.actor, &told)?;
-            unit.append(StreamId::Plan(record.plan_id), &[told])?;
+        run.write(self.executor.operation("apply.stop"), move |tx| {
+            tx.plan_for_update(record.plan_id)?;
+            let record = update(tx, &record)?;
+            record_error(tx, &*ids, record.plan_id, &error_record, &request.actor)?;
+            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+            let payload = json!({ "apply_id": record.id, "conflicts": conflicts });
+            let event = event(EventKind::ApplyStopped, &request.actor, &payload)?;
+            tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>((moved.plan().clone(), record))
         })
         .await
     }
 
     /// Makes every intent true that is not yet; each answer is on record before the next begins.
-    pub(super) async fn carry_out(
+    pub(super) async fn commit(
         &self,
         run: &RunLease,
         record: ApplyRecord,
-        locks: Option<Locks>,
+        locks: Option<BoxedTargetLocks>,
     ) -> Result<(ApplyRecord, Vec<Conflict>)> {
         let mut record = record;
         let mut locks = locks;
         let mut conflicts = Vec::new();
-        for place in 0..record.resources.len() {
-            if record.resources[place].state != PartState::Ready {
+        for index in 0..record.resources.len() {
+            if record.resources[index].state != ApplyPartState::Ready {
                 continue;
             }
-            let intent: ApplyIntent = read(record.resources[place].intent.clone())?;
+            let intent: ApplyIntent = from_json(record.resources[index].intent.clone())?;
             let resource = intent.resource.clone();
-            let carried = match self.carry_out_part(intent, &mut locks).await? {
+            let outcome = match self.commit_part(intent, &mut locks).await? {
                 // Trying again at every command would never end: it waits for somebody instead.
-                Err(error) if !error.is_temporary() => Carried::Stopped(Stopped {
-                    conflicts: vec![failure(&error, resource)],
+                Err(error) if !error.is_temporary() => CommitOutcome::Stopped(StoppedCommit {
+                    conflicts: vec![failure_conflict(&error, resource)],
                     written: Vec::new(),
                 }),
-                carried => carried?,
+                outcome => outcome?,
             };
-            let part = &mut record.resources[place];
+            let part = &mut record.resources[index];
             part.obstacles.clear();
             part.written.clear();
-            match carried {
-                Carried::Done(applied) => {
-                    part.state = PartState::Done;
-                    part.result = Some(value(&applied)?);
+            match outcome {
+                CommitOutcome::Done(applied) => {
+                    part.state = ApplyPartState::Done;
+                    part.result = Some(to_json(&applied)?);
                 }
-                Carried::Stopped(stopped) => {
-                    part.state = PartState::Stopped;
+                CommitOutcome::Stopped(stopped) => {
+                    part.state = ApplyPartState::Stopped;
                     for conflict in &stopped.conflicts {
-                        part.obstacles.push(value(conflict)?);
+                        part.obstacles.push(to_json(conflict)?);
                     }
                     conflicts.extend(stopped.conflicts);
                     part.written = stopped.written;
@@ -336,17 +344,18 @@ impl ApplyService {
     }
 
     /// Undoes what was prepared; nothing of the user's was changed.
-    pub(super) async fn take_back(
+    pub(super) async fn abort_prepared(
         &self,
         run: &RunLease,
         record: ApplyRecord,
         reason: &str,
     ) -> Result<ApplyRecord> {
-        self.take_back_and_fail(run, record, reason, None).await
+        self.abort_prepared_and_fail(run, record, reason, None)
+            .await
     }
 
     /// The same, and in one commit with it the plan fails, if it is said why.
-    pub(super) async fn take_back_and_fail(
+    pub(super) async fn abort_prepared_and_fail(
         &self,
         run: &RunLease,
         record: ApplyRecord,
@@ -361,13 +370,13 @@ impl ApplyService {
                 Err(error) if !error.is_temporary() => uncollected.push(error.to_string()),
                 removed => removed?,
             }
-            part.state = PartState::TakenBack;
+            part.state = ApplyPartState::TakenBack;
         }
-        let mut told = json!({ "apply_id": record.id, "reason": reason });
+        let mut payload = json!({ "apply_id": record.id, "reason": reason });
         if !uncollected.is_empty() {
-            told["uncollected"] = json!(uncollected);
+            payload["uncollected"] = json!(uncollected);
         }
-        let request = fails.map(|why| Request {
+        let request = fails.map(|why| PlanMoveRequest {
             reason: Some(why.to_owned()),
             ..self.owner_request(run, &record, Move::Fail)
         });
@@ -379,14 +388,14 @@ impl ApplyService {
             run.lease().owner.to_string(),
             Arc::clone(&self.executor.ids),
         );
-        run.write(self.executor.operation("apply.take-back"), move |unit| {
-            unit.plan_for_update(record.plan_id)?;
-            let record = update(unit, &record)?;
+        run.write(self.executor.operation("apply.take-back"), move |tx| {
+            tx.plan_for_update(record.plan_id)?;
+            let record = update(tx, &record)?;
             if let Some(request) = &request {
-                move_plan(unit, &*ids, request, Repeats::AreRefused)?;
+                move_plan(tx, &*ids, request, RepeatPolicy::Refuse)?;
             }
-            let told = event(EventKind::ApplyTakenBack, &actor, &told)?;
-            unit.append(StreamId::Plan(record.plan_id), &[told])?;
+            let event = event(EventKind::ApplyTakenBack, &actor, &payload)?;
+            tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(record)
         })
         .await
@@ -397,32 +406,32 @@ impl ApplyService {
         let targets = Arc::clone(&self.targets);
         Ok(match part.intent.clone() {
             Some(intent) => {
-                let intent: ApplyIntent = read(Some(intent))?;
-                spawn_blocking(move || targets.take_back(&intent)).await?
+                let intent: ApplyIntent = from_json(Some(intent))?;
+                spawn_blocking(move || targets.discard_prepared(&intent)).await?
             }
             // Its preparation may have been killed before anybody had its intent.
             None => {
                 let (id, sandbox) = (part.id, part.sandbox_id);
-                let sandbox = self.executor.store.read(move |unit| unit.sandbox(sandbox));
+                let sandbox = self.executor.store.read(move |tx| tx.sandbox(sandbox));
                 let path = sandbox.await?.resource_path;
-                spawn_blocking(move || targets.give_up(id, &path)).await?
+                spawn_blocking(move || targets.discard_orphaned(id, &path)).await?
             }
         })
     }
 
-    pub(super) async fn end(
+    pub(super) async fn record_state(
         &self,
         run: &RunLease,
         record: ApplyRecord,
         state: ApplyState,
-        (kind, told): (EventKind, Value),
+        (kind, payload): (EventKind, Value),
     ) -> Result<ApplyRecord> {
         let actor = run.lease().owner.to_string();
         let record = ApplyRecord { state, ..record };
-        run.write(self.executor.operation("apply.end"), move |unit| {
-            let record = update(unit, &record)?;
-            let told = event(kind.clone(), &actor, &told)?;
-            unit.append(StreamId::Plan(record.plan_id), &[told])?;
+        run.write(self.executor.operation("apply.end"), move |tx| {
+            let record = update(tx, &record)?;
+            let event = event(kind.clone(), &actor, &payload)?;
+            tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(record)
         })
         .await
@@ -432,11 +441,11 @@ impl ApplyService {
         &self,
         run: &RunLease,
         record: &ApplyRecord,
-        asked: Move,
-    ) -> Request {
-        Request {
+        requested: Move,
+    ) -> PlanMoveRequest {
+        PlanMoveRequest {
             plan: record.plan_id,
-            asked,
+            requested,
             actor: run.lease().owner.to_string(),
             reason: None,
         }
@@ -445,31 +454,34 @@ impl ApplyService {
 
 /// Whether the point of no return was passed.
 #[derive(Debug, Serialize, Deserialize)]
-enum Decided {
+enum DecideOutcome {
     Yes(Box<ApplyRecord>),
     AskedToStop,
 }
 
-pub(super) fn update(unit: &mut dyn Unit, record: &ApplyRecord) -> Result<ApplyRecord, StoreError> {
+pub(super) fn update(
+    tx: &mut dyn Transaction,
+    record: &ApplyRecord,
+) -> Result<ApplyRecord, StoreError> {
     let mut record = record.clone();
-    record.updated_at = unit.now()?;
-    record.version = unit.update_apply(&record)?;
+    record.updated_at = tx.now()?;
+    record.version = tx.update_apply(&record)?;
     Ok(record)
 }
 
-pub(super) fn applied_sandbox(
-    unit: &mut dyn Unit,
+pub(super) fn mark_sandbox_applied(
+    tx: &mut dyn Transaction,
     sandbox: SandboxRecord,
     actor: &str,
 ) -> Result<cleveragents_domain::NewEvent, StoreError> {
-    change_sandbox(unit, sandbox, SandboxState::Applied, actor)
+    change_sandbox_state(tx, sandbox, SandboxState::Applied, actor)
 }
 
-pub(super) fn part(id: ApplyId, sandbox: &SandboxRecord) -> ApplyPart {
+pub(super) fn new_part(id: ApplyId, sandbox: &SandboxRecord) -> ApplyPart {
     ApplyPart {
         id,
         sandbox_id: sandbox.id,
-        state: PartState::Meant,
+        state: ApplyPartState::Meant,
         intent: None,
         result: None,
         obstacles: Vec::new(),
@@ -477,16 +489,19 @@ pub(super) fn part(id: ApplyId, sandbox: &SandboxRecord) -> ApplyPart {
     }
 }
 
-pub(super) fn value(of: &impl Serialize) -> Result<Value, StoreError> {
+pub(super) fn to_json(of: &impl Serialize) -> Result<Value, StoreError> {
     serde_json::to_value(of).map_err(StoreError::internal)
 }
 
-pub(super) fn read<T: DeserializeOwned>(value: Option<Value>) -> Result<T, StoreError> {
+pub(super) fn from_json<T: DeserializeOwned>(value: Option<Value>) -> Result<T, StoreError> {
     serde_json::from_value(value.unwrap_or(Value::Null)).map_err(StoreError::internal)
 }
 
 /// An error of one target as what stands in the way there.
-pub(super) fn failure(error: &TargetError, resource: impl Into<Option<AbsolutePath>>) -> Conflict {
+pub(super) fn failure_conflict(
+    error: &TargetError,
+    resource: impl Into<Option<AbsolutePath>>,
+) -> Conflict {
     Conflict {
         path: None,
         place: resource.into(),
@@ -497,7 +512,7 @@ pub(super) fn failure(error: &TargetError, resource: impl Into<Option<AbsolutePa
 }
 
 /// What stands in the way, in one line.
-pub(super) fn listed(conflicts: &[Conflict]) -> String {
+pub(super) fn join_conflicts(conflicts: &[Conflict]) -> String {
     let texts: Vec<String> = conflicts.iter().map(ToString::to_string).collect();
     texts.join("; ")
 }

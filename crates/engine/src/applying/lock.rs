@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::application::{ApplyRecord, PartState};
+use cleveragents_domain::apply_record::{ApplyPartState, ApplyRecord};
 use tokio::task::spawn_blocking;
 
 use super::ApplyService;
-use super::attempt::{read, value};
+use super::attempt::{from_json, to_json};
 use super::error::{ApplyFailure, Result};
 use crate::ports::targets::{
-    ApplyIntent, ApplyRequest, Carried, Conflict, Locked, Prepared, TargetLocks, TargetResult,
+    ApplyIntent, ApplyRequest, CommitOutcome, Conflict, LockOutcome, PrepareOutcome, TargetLocks,
+    TargetResult,
 };
 use crate::runs::RunLease;
 
@@ -20,11 +21,11 @@ use crate::runs::RunLease;
 const TRIES: u32 = 8;
 
 /// The locks of all targets that are still to be changed.
-pub(super) type Locks = Box<dyn TargetLocks>;
+pub(super) type BoxedTargetLocks = Box<dyn TargetLocks>;
 
 /// What became of preparing all targets.
-pub(super) enum PreparedAll {
-    Locked(ApplyRecord, Locks),
+pub(super) enum PrepareAllOutcome {
+    Locked(ApplyRecord, BoxedTargetLocks),
     Blocked(ApplyRecord, Vec<Conflict>),
 }
 
@@ -35,14 +36,14 @@ impl ApplyService {
         run: &RunLease,
         record: ApplyRecord,
         requests: &[ApplyRequest],
-    ) -> Result<PreparedAll> {
+    ) -> Result<PrepareAllOutcome> {
         let mut record = record;
         match self.try_to_lock(run, &mut record, requests).await {
-            Ok(Ok(locks)) => Ok(PreparedAll::Locked(record, locks)),
-            Ok(Err(conflicts)) => Ok(PreparedAll::Blocked(record, conflicts)),
+            Ok(Ok(locks)) => Ok(PrepareAllOutcome::Locked(record, locks)),
+            Ok(Err(conflicts)) => Ok(PrepareAllOutcome::Blocked(record, conflicts)),
             Err(error) => {
                 if !error.is_lease_lost() {
-                    self.take_back(run, record, &error.to_string()).await?;
+                    self.abort_prepared(run, record, &error.to_string()).await?;
                 }
                 Err(error)
             }
@@ -54,7 +55,7 @@ impl ApplyService {
         run: &RunLease,
         record: &mut ApplyRecord,
         requests: &[ApplyRequest],
-    ) -> Result<Result<Locks, Vec<Conflict>>> {
+    ) -> Result<Result<BoxedTargetLocks, Vec<Conflict>>> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -63,10 +64,10 @@ impl ApplyService {
                 return Ok(Err(conflicts));
             }
             match self.lock(record).await? {
-                Locked::Held(locks) => return Ok(Ok(locks)),
-                Locked::Blocked(conflicts) if tries == TRIES => return Ok(Err(conflicts)),
+                LockOutcome::Held(locks) => return Ok(Ok(locks)),
+                LockOutcome::Blocked(conflicts) if tries == TRIES => return Ok(Err(conflicts)),
                 // Preparing anew merges with what came in between, or says why it cannot.
-                Locked::Blocked(_) => {}
+                LockOutcome::Blocked(_) => {}
             }
         }
     }
@@ -78,37 +79,37 @@ impl ApplyService {
         requests: &[ApplyRequest],
     ) -> Result<Vec<Conflict>> {
         let mut conflicts = Vec::new();
-        let (targets, wanted) = (Arc::clone(&self.targets), requests.to_vec());
-        let all = spawn_blocking(move || targets.prepare_all(&wanted)).await?;
-        for (place, prepared) in all.into_iter().enumerate() {
+        let (targets, owned_requests) = (Arc::clone(&self.targets), requests.to_vec());
+        let all = spawn_blocking(move || targets.prepare_all(&owned_requests)).await?;
+        for (index, prepared) in all.into_iter().enumerate() {
             let prepared = prepared?;
-            if let Prepared::Ready(intent) = &prepared {
-                let part = &record.resources[place];
+            if let PrepareOutcome::Ready(intent) = &prepared {
+                let part = &record.resources[index];
                 conflicts.extend(self.merge_obstacle(run, (record, part), intent).await?);
             }
-            let part = &mut record.resources[place];
+            let part = &mut record.resources[index];
             match prepared {
-                Prepared::Ready(intent) => {
-                    part.state = PartState::Ready;
-                    part.intent = Some(value(&intent)?);
+                PrepareOutcome::Ready(intent) => {
+                    part.state = ApplyPartState::Ready;
+                    part.intent = Some(to_json(&intent)?);
                     *record = self.save(run, record.clone()).await?;
                 }
-                Prepared::Nothing => {
-                    part.state = PartState::Nothing;
+                PrepareOutcome::Nothing => {
+                    part.state = ApplyPartState::Nothing;
                     part.intent = None;
                 }
-                Prepared::Blocked(found) => conflicts.extend(found),
+                PrepareOutcome::Blocked(found) => conflicts.extend(found),
             }
         }
         Ok(conflicts)
     }
 
     /// Locks the targets of all parts that are ready.
-    pub(super) async fn lock(&self, record: &ApplyRecord) -> Result<Locked> {
+    pub(super) async fn lock(&self, record: &ApplyRecord) -> Result<LockOutcome> {
         let mut intents: Vec<ApplyIntent> = Vec::new();
         for part in &record.resources {
-            if part.state == PartState::Ready {
-                intents.push(read(part.intent.clone())?);
+            if part.state == ApplyPartState::Ready {
+                intents.push(from_json(part.intent.clone())?);
             }
         }
         let targets = Arc::clone(&self.targets);
@@ -116,22 +117,22 @@ impl ApplyService {
     }
 
     /// Carries out one part, under its locks where they are held.
-    pub(super) async fn carry_out_part(
+    pub(super) async fn commit_part(
         &self,
         intent: ApplyIntent,
-        locks: &mut Option<Locks>,
-    ) -> Result<TargetResult<Carried>> {
+        locks: &mut Option<BoxedTargetLocks>,
+    ) -> Result<TargetResult<CommitOutcome>> {
         let targets = Arc::clone(&self.targets);
         let mut held = locks.take();
-        let (held, carried) = spawn_blocking(move || {
-            let carried = match &mut held {
-                Some(locks) => locks.carry_out(&intent),
-                None => targets.carry_out(&intent),
+        let (held, outcome) = spawn_blocking(move || {
+            let outcome = match &mut held {
+                Some(locks) => locks.commit(&intent),
+                None => targets.commit(&intent),
             };
-            (held, carried)
+            (held, outcome)
         })
         .await?;
         *locks = held;
-        Ok::<_, ApplyFailure>(carried)
+        Ok::<_, ApplyFailure>(outcome)
     }
 }

@@ -5,60 +5,60 @@
 //! forward. Any process can go on with what another left, so any later command does.
 
 mod abort;
-mod again;
 mod attempt;
-mod collect;
 mod error;
+mod gc;
 mod lock;
-mod merged;
+mod merge_validation;
 mod rebase;
 mod recover;
+mod resume;
 mod settle;
+mod target_checks;
 mod unapply;
 mod unfinished;
-mod unusable;
 
 use std::sync::Arc;
 
-use cleveragents_domain::application::ApplyRecord;
+use cleveragents_domain::apply_record::ApplyRecord;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{
-    ErrorCategory, EventKind, Move, Phase, Plan, PointOfNoReturn, State, StreamId,
+    ErrorCategory, EventKind, Move, Phase, Plan, PlanState, PointOfNoReturn, StreamId,
     ValidationSummary,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::execution::{Executor, all_here};
+use crate::execution::{Executor, require_local_sandboxes};
 use crate::journal::event;
 use crate::lifecycle::{
-    LifecycleError, Repeats, Request, hold_unowned, move_plan, move_unowned_plan,
+    LifecycleError, PlanMoveRequest, RepeatPolicy, hold_unowned, move_plan, move_unowned_plan,
 };
-use crate::ports::targets::{Author, Conflict, Destination, Targets};
-use crate::ports::{Slots, StoreError, Unit};
-use crate::recovery::{Trouble, record_error};
-use crate::runs::{Outcome, RunLease};
+use crate::ports::targets::{ApplyTargets, Author, Conflict, Destination};
+use crate::ports::{Slots, StoreError, Transaction};
+use crate::recovery::{NewErrorRecord, record_error};
+use crate::runs::{ClaimOutcome, RunLease};
 
 pub use abort::AbortOutcome;
-pub use collect::{REVERSIBLE_FOR, SweptApply};
 pub use error::{ApplyFailure, Result};
-use merged::UnvalidatedMerge;
+pub use gc::{SweptApply, UNAPPLY_WINDOW};
+use merge_validation::UnvalidatedMergePolicy;
 pub use rebase::{RebaseOutcome, RebasedResource};
-pub use recover::{Recovered, Recovery};
+pub use recover::{RecoveredApply, RecoveryReport};
 pub use unapply::Unapplied;
-pub use unfinished::{UnfinishedApply, Worker, unfinished_applies};
+pub use unfinished::{ApplyWorker, UnfinishedApply, unfinished_applies};
 
 /// Applies plans in this process's name.
 #[derive(Debug, Clone)]
 pub struct ApplyService {
     executor: Executor,
-    targets: Arc<dyn Targets>,
-    unvalidated: UnvalidatedMerge,
+    targets: Arc<dyn ApplyTargets>,
+    unvalidated_merges: UnvalidatedMergePolicy,
 }
 
 /// What a human asks for.
 #[derive(Debug, Clone)]
-pub struct ApplyAsk {
+pub struct PlanApplyRequest {
     pub plan: PlanId,
     pub destination: Destination,
     /// Who wants to be named in commits; else who git says the user is.
@@ -75,7 +75,7 @@ pub enum ApplyOutcome {
         apply: ApplyRecord,
     },
     /// It was applied or cancelled before; this is how it stands.
-    Stands {
+    Unchanged {
         plan: Plan,
         apply: Option<ApplyRecord>,
     },
@@ -85,7 +85,7 @@ pub enum ApplyOutcome {
         conflicts: Vec<Conflict>,
     },
     /// Required validations failed; nothing was changed.
-    Gate {
+    ValidationsFailed {
         plan: Plan,
         reason: String,
     },
@@ -102,9 +102,9 @@ impl ApplyOutcome {
     pub fn plan(&self) -> &Plan {
         match self {
             Self::Applied { plan, .. }
-            | Self::Stands { plan, .. }
+            | Self::Unchanged { plan, .. }
             | Self::Blocked { plan, .. }
-            | Self::Gate { plan, .. }
+            | Self::ValidationsFailed { plan, .. }
             | Self::Stopped { plan, .. }
             | Self::Cancelled(plan) => plan,
         }
@@ -112,72 +112,74 @@ impl ApplyOutcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-enum Word {
+enum ApplyRequestOutcome {
     Work(Box<Plan>),
     Nothing(Box<Plan>, Option<Box<ApplyRecord>>),
 }
 
 impl ApplyService {
-    pub fn new(executor: Executor, targets: Arc<dyn Targets>) -> Self {
+    pub fn new(executor: Executor, targets: Arc<dyn ApplyTargets>) -> Self {
         Self {
             executor,
             targets,
-            unvalidated: UnvalidatedMerge::Validate,
+            unvalidated_merges: UnvalidatedMergePolicy::Validate,
         }
     }
 
     /// Brings the plan's result to where it was asked to go. Asked twice, or by two processes, it
     /// happens once.
-    pub async fn apply(&self, ask: &ApplyAsk) -> Result<ApplyOutcome> {
-        let plan = match self.word(ask).await? {
-            Word::Nothing(plan, apply) => {
-                return Ok(ApplyOutcome::Stands {
+    pub async fn apply(&self, request: &PlanApplyRequest) -> Result<ApplyOutcome> {
+        let plan = match self.record_request(request).await? {
+            ApplyRequestOutcome::Nothing(plan, apply) => {
+                return Ok(ApplyOutcome::Unchanged {
                     plan: *plan,
                     apply: apply.map(|it| *it),
                 });
             }
-            Word::Work(plan) => plan,
+            ApplyRequestOutcome::Work(plan) => plan,
         };
         let run = self.claim(&plan).await?;
         let alive = run.keep_alive();
-        let worked = self.work(&run, ask).await;
+        let result = self.apply_owned(&run, request).await;
         drop(alive);
         let id = plan.identity.plan_id;
-        if worked.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
-            return worked;
+        if result.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
+            return result;
         }
-        if let Err(error) = &worked {
-            self.conclude(&run, error).await?;
+        if let Err(error) = &result {
+            self.record_failure(&run, error).await?;
         }
-        self.executor.lifecycle.give_back(run).await?;
+        self.executor.lifecycle.release(run).await?;
         let plan = self.executor.lifecycle.plan(id).await?;
-        match worked {
-            Ok(_) if plan.position.state() == State::Cancelled => Ok(ApplyOutcome::Cancelled(plan)),
+        match result {
+            Ok(_) if plan.position.state() == PlanState::Cancelled => {
+                Ok(ApplyOutcome::Cancelled(plan))
+            }
             other => other,
         }
     }
 
     /// What went wrong is on record with the plan. Before the decision the plan has failed; after it
     /// it is gone on with by whoever comes next.
-    async fn conclude(&self, run: &RunLease, error: &ApplyFailure) -> Result<()> {
+    async fn record_failure(&self, run: &RunLease, error: &ApplyFailure) -> Result<()> {
         let plan = run.lease().plan;
-        let trouble = Trouble::plain(ErrorCategory::Resource, error.to_string());
-        let request = Request {
+        let error_record = NewErrorRecord::new(ErrorCategory::Resource, error.to_string());
+        let request = PlanMoveRequest {
             plan,
-            asked: Move::Fail,
+            requested: Move::Fail,
             actor: run.lease().owner.to_string(),
             reason: Some(error.to_string()),
         };
         let ids = Arc::clone(&self.executor.ids);
-        run.write(self.executor.operation("apply.conclude"), move |unit| {
-            let held = unit.plan_for_update(plan)?;
+        run.write(self.executor.operation("apply.conclude"), move |tx| {
+            let held = tx.plan_for_update(plan)?;
             let at = held.position;
-            if (at.phase(), at.state()) != (Phase::Apply, State::Processing) {
+            if (at.phase(), at.state()) != (Phase::Apply, PlanState::Processing) {
                 return Ok(());
             }
-            record_error(unit, &*ids, plan, &trouble, &request.actor)?;
+            record_error(tx, &*ids, plan, &error_record, &request.actor)?;
             if at.point_of_no_return() == PointOfNoReturn::Ahead {
-                move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
+                move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
             }
             Ok::<_, ApplyFailure>(())
         })
@@ -185,47 +187,56 @@ impl ApplyService {
     }
 
     /// The human's word, on record before anything is done.
-    async fn word(&self, ask: &ApplyAsk) -> Result<Word> {
+    async fn record_request(&self, request: &PlanApplyRequest) -> Result<ApplyRequestOutcome> {
         let executor = &self.executor;
-        let known = executor.lifecycle.known_owner(ask.plan).await?;
-        let (plan, actor, ids) = (ask.plan, ask.actor.clone(), Arc::clone(&executor.ids));
-        let (destination, node) = (ask.destination.clone(), executor.node.clone());
+        let known = executor.lifecycle.proven_owner(request.plan).await?;
+        let (plan, actor, ids) = (
+            request.plan,
+            request.actor.clone(),
+            Arc::clone(&executor.ids),
+        );
+        let (destination, node) = (request.destination.clone(), executor.node.clone());
         executor
             .store
-            .write(executor.operation("plan.apply"), move |unit| {
-                let run = hold_unowned(unit, plan, known)?;
-                let held = unit.plan_for_update(plan)?;
-                if held.position.is_terminal() && held.position.state() != State::Unapplied {
-                    let last = unit.applies_of(plan)?.pop();
-                    return Ok(Word::Nothing(Box::new(held), last.map(Box::new)));
+            .write(executor.operation("plan.apply"), move |tx| {
+                let run = hold_unowned(tx, plan, known)?;
+                let held = tx.plan_for_update(plan)?;
+                if held.position.is_terminal() && held.position.state() != PlanState::Unapplied {
+                    let last = tx.applies_of(plan)?.pop();
+                    return Ok(ApplyRequestOutcome::Nothing(
+                        Box::new(held),
+                        last.map(Box::new),
+                    ));
                 }
-                all_here(unit, plan, &node, "plan apply")?;
+                require_local_sandboxes(tx, plan, &node, "plan apply")?;
                 let (phase, state) = (held.position.phase(), held.position.state());
-                let asked = match (phase, state, held.position.waiting()) {
-                    (Phase::Apply, State::Errored | State::Constrained | State::Unapplied, _) => {
-                        Some(Move::Retry)
-                    }
+                let requested = match (phase, state, held.position.waiting()) {
+                    (
+                        Phase::Apply,
+                        PlanState::Errored | PlanState::Constrained | PlanState::Unapplied,
+                        _,
+                    ) => Some(Move::Retry),
                     (Phase::Apply, _, Some(_)) => Some(Move::Resume),
                     (Phase::Apply, _, None) => None,
                     _ => Some(Move::Advance(Phase::Apply)),
                 };
-                let told = json!({ "phase": phase, "state": state, "destination": destination });
-                let told = event(EventKind::ApplyRequested, &actor, &told)?;
-                unit.append(StreamId::Plan(plan), &[told])?;
-                let plan = match asked {
+                let payload = json!({ "phase": phase, "state": state, "destination": destination });
+                let event = event(EventKind::ApplyRequested, &actor, &payload)?;
+                tx.append(StreamId::Plan(plan), &[event])?;
+                let plan = match requested {
                     None => held,
-                    Some(asked) => {
-                        let request = Request {
+                    Some(requested) => {
+                        let request = PlanMoveRequest {
                             plan,
-                            asked,
+                            requested,
                             actor: actor.clone(),
                             reason: None,
                         };
-                        let moved = move_unowned_plan(unit, &*ids, &request, run.as_ref())?;
+                        let moved = move_unowned_plan(tx, &*ids, &request, run.as_ref())?;
                         moved.plan().clone()
                     }
                 };
-                Ok::<_, ApplyFailure>(Word::Work(Box::new(plan)))
+                Ok::<_, ApplyFailure>(ApplyRequestOutcome::Work(Box::new(plan)))
             })
             .await
     }
@@ -238,46 +249,52 @@ impl ApplyService {
             .claim(id, Phase::Apply, Slots::Shared)
             .await?;
         match claimed {
-            Outcome::Won(run) => Ok(run),
-            Outcome::Held(holder) => Err(LifecycleError::Owned { holder }.into()),
-            Outcome::NoSlot { .. } => Err(StoreError::internal("apply needs no slot").into()),
+            ClaimOutcome::Won(run) => Ok(run),
+            ClaimOutcome::Held(holder) => Err(LifecycleError::Owned { holder }.into()),
+            ClaimOutcome::NoSlot { .. } => Err(StoreError::internal("apply needs no slot").into()),
         }
     }
 
-    async fn work(&self, run: &RunLease, ask: &ApplyAsk) -> Result<ApplyOutcome> {
-        let plan = self.executor.lifecycle.plan(ask.plan).await?;
+    async fn apply_owned(
+        &self,
+        run: &RunLease,
+        request: &PlanApplyRequest,
+    ) -> Result<ApplyOutcome> {
+        let plan = self.executor.lifecycle.plan(request.plan).await?;
         if plan.position.phase() != Phase::Apply || plan.position.is_terminal() {
             // Somebody moved it between the word and the claim.
-            let apply = self.unfinished(ask.plan).await?;
-            return Ok(ApplyOutcome::Stands { plan, apply });
+            let apply = self.unfinished_apply(request.plan).await?;
+            return Ok(ApplyOutcome::Unchanged { plan, apply });
         }
-        let plan = self.executor.enter(run, plan).await?;
+        let plan = self.executor.enter_phase(run, plan).await?;
         if plan.position.point_of_no_return() == PointOfNoReturn::Passed {
-            return self.go_on(run, plan).await;
+            return self.resume(run, plan).await;
         }
-        if let Some(begun) = self.unfinished(ask.plan).await? {
-            self.take_back(run, begun, "its owner did not come to a decision")
+        if let Some(begun) = self.unfinished_apply(request.plan).await? {
+            self.abort_prepared(run, begun, "its owner did not come to a decision")
                 .await?;
         }
-        if let Some(reason) = self.gate(&plan).await? {
+        if let Some(reason) = self.failed_validations(&plan).await? {
             let plan = self.executor.lifecycle.constrain(run, &reason).await?;
-            return Ok(ApplyOutcome::Gate { plan, reason });
+            return Ok(ApplyOutcome::ValidationsFailed { plan, reason });
         }
-        self.begin(run, &plan, ask).await
+        self.begin(run, &plan, request).await
     }
 
     /// Goes on with an apply that was decided. An abort that was begun is ended first, so that
     /// what it took back is brought there again.
-    async fn go_on(&self, run: &RunLease, plan: Plan) -> Result<ApplyOutcome> {
+    async fn resume(&self, run: &RunLease, plan: Plan) -> Result<ApplyOutcome> {
         let conflicts = self.finish_reversal(run, &plan).await?;
         let Some(apply) = self.stopped_apply(plan.identity.plan_id).await? else {
             return Err(StoreError::internal("no decided apply is on record").into());
         };
         if conflicts.is_empty() {
-            return self.go_forward(run, apply, None).await;
+            return self.commit_decided(run, apply, None).await;
         }
-        let reason = attempt::listed(&conflicts);
-        let (plan, apply) = self.stop(run, apply, (&conflicts, &reason)).await?;
+        let reason = attempt::join_conflicts(&conflicts);
+        let (plan, apply) = self
+            .stop_with_conflicts(run, apply, (&conflicts, &reason))
+            .await?;
         Ok(ApplyOutcome::Stopped {
             plan,
             apply,
@@ -288,12 +305,12 @@ impl ApplyService {
     /// Why the plan may not be applied, if its required validations say so. They are not run
     /// again: what Execute stored decides. Of a target that has moved, the merge is validated when
     /// it is prepared.
-    async fn gate(&self, plan: &Plan) -> Result<Option<String>> {
+    async fn failed_validations(&self, plan: &Plan) -> Result<Option<String>> {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let stored = self
             .executor
             .store
-            .read(move |unit| unit.newest_validation_run(id, attempt))
+            .read(move |tx| tx.newest_validation_run(id, attempt))
             .await?;
         let Some(stored) = stored else {
             return Ok(Some(
@@ -302,18 +319,18 @@ impl ApplyService {
         };
         let summary: ValidationSummary =
             serde_json::from_value(stored).map_err(StoreError::internal)?;
-        Ok((!summary.permits_apply()).then(|| summary.obstacles()))
+        Ok((!summary.permits_apply()).then(|| summary.required_failures()))
     }
 
     /// The plan's attempt that is not finished, or stopped after its decision.
-    async fn unfinished(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
-        let last = self.newest(plan).await?;
+    async fn unfinished_apply(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
+        let last = self.newest_apply(plan).await?;
         Ok(last.filter(|it| it.state.is_unfinished() || it.state.is_stopped()))
     }
 
     /// The plan's last attempt.
-    async fn newest(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
-        let read = move |unit: &mut dyn Unit| Ok::<_, StoreError>(unit.applies_of(plan)?.pop());
+    async fn newest_apply(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
+        let read = move |tx: &mut dyn Transaction| Ok::<_, StoreError>(tx.applies_of(plan)?.pop());
         Ok(self.executor.store.read(read).await?)
     }
 }

@@ -1,29 +1,29 @@
 //! Finishing what a process that died left: by whoever comes next.
 
-use cleveragents_domain::application::{ApplyRecord, ApplyState, Direction};
+use cleveragents_domain::apply_record::{ApplyDirection, ApplyRecord, ApplyState};
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Phase, Plan, State};
+use cleveragents_domain::{Phase, Plan, PlanState};
 
 use super::error::{ApplyFailure, Result};
 use super::{ApplyOutcome, ApplyService, Unapplied};
 use crate::ports::{Slots, StoreError};
-use crate::runs::{Outcome, RunLease};
+use crate::runs::{ClaimOutcome, RunLease};
 
 /// What became of an attempt that somebody else had begun.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Recovered {
+pub enum RecoveredApply {
     /// It was decided, and is done now.
     Finished(Plan),
     /// It was not decided, and is taken back: nothing was changed.
-    TakenBack(Plan),
+    Aborted(Plan),
     /// Somebody changed a target since.
     Stopped(Plan),
 }
 
 /// What came of going on with all that was left.
 #[derive(Debug, Default)]
-pub struct Recovery {
-    pub done: Vec<Recovered>,
+pub struct RecoveryReport {
+    pub done: Vec<RecoveredApply>,
     /// What could not be finished now; the next command tries again.
     pub failed: Vec<ApplyFailure>,
 }
@@ -31,15 +31,15 @@ pub struct Recovery {
 impl ApplyService {
     /// Goes on with every attempt on this machine whose owner is gone. A decided apply of the plan
     /// in `abandoned` is left: the caller aborts it.
-    pub async fn recover(&self, abandoned: Option<PlanId>) -> Result<Recovery> {
+    pub async fn recover(&self, abandoned: Option<PlanId>) -> Result<RecoveryReport> {
         let left = self
             .executor
             .store
-            .read(|unit| unit.unfinished_applies())
+            .read(|tx| tx.unfinished_applies())
             .await?;
-        let mut recovery = Recovery::default();
+        let mut recovery = RecoveryReport::default();
         let is_abandoned = |it: &ApplyRecord| {
-            (it.state, it.direction) == (ApplyState::Decided, Direction::Apply)
+            (it.state, it.direction) == (ApplyState::Decided, ApplyDirection::Apply)
                 && Some(it.plan_id) == abandoned
         };
         let is_left = |it: &ApplyRecord| it.node == self.executor.node && !is_abandoned(it);
@@ -49,57 +49,60 @@ impl ApplyService {
                 .runs
                 .claim(record.plan_id, Phase::Apply, Slots::Shared)
                 .await?;
-            let Outcome::Won(run) = claimed else {
+            let ClaimOutcome::Won(run) = claimed else {
                 continue;
             };
             let alive = run.keep_alive();
-            let worked = self.recover_one(&run, record).await;
+            let result = self.recover_one(&run, record).await;
             drop(alive);
-            let given_back = self.executor.lifecycle.give_back(run).await;
+            let released = self.executor.lifecycle.release(run).await;
             // One that cannot be finished now keeps no other from it.
-            match worked {
+            match result {
                 Ok(done) => recovery.done.extend(done),
                 Err(error) => recovery.failed.push(error),
             }
-            recovery.failed.extend(given_back.err().map(Into::into));
+            recovery.failed.extend(released.err().map(Into::into));
         }
         Ok(recovery)
     }
 
-    async fn recover_one(&self, run: &RunLease, record: ApplyRecord) -> Result<Option<Recovered>> {
+    async fn recover_one(
+        &self,
+        run: &RunLease,
+        record: ApplyRecord,
+    ) -> Result<Option<RecoveredApply>> {
         // Its owner may have ended it just before it was claimed.
         let (plan, record) = self
             .executor
             .store
-            .read(move |unit| {
-                Ok::<_, StoreError>((unit.plan(record.plan_id)?, unit.apply(record.id)?))
-            })
+            .read(move |tx| Ok::<_, StoreError>((tx.plan(record.plan_id)?, tx.apply(record.id)?)))
             .await?;
         Ok(match (record.state, record.direction) {
-            (ApplyState::Decided, Direction::Apply) => {
-                match self.go_forward(run, record, None).await? {
-                    ApplyOutcome::Applied { plan, .. } => Some(Recovered::Finished(plan)),
-                    outcome => Some(Recovered::Stopped(outcome.plan().clone())),
+            (ApplyState::Decided, ApplyDirection::Apply) => {
+                match self.commit_decided(run, record, None).await? {
+                    ApplyOutcome::Applied { plan, .. } => Some(RecoveredApply::Finished(plan)),
+                    outcome => Some(RecoveredApply::Stopped(outcome.plan().clone())),
                 }
             }
-            (ApplyState::Decided, Direction::Unapply) => {
-                match self.finish_back(run, &plan, record, None).await? {
-                    Unapplied::Stopped { plan, .. } => Some(Recovered::Stopped(plan)),
-                    _ => Some(Recovered::Finished(plan)),
+            (ApplyState::Decided, ApplyDirection::Unapply) => {
+                match self.finish_unapply(run, &plan, record, None).await? {
+                    Unapplied::Stopped { plan, .. } => Some(RecoveredApply::Stopped(plan)),
+                    _ => Some(RecoveredApply::Finished(plan)),
                 }
             }
             (ApplyState::Preparing, direction) => {
-                let processing = plan.position.state() == State::Processing;
+                let processing = plan.position.state() == PlanState::Processing;
                 let fails = match direction {
-                    Direction::Apply if processing => {
+                    ApplyDirection::Apply if processing => {
                         Some("Apply was interrupted before anything was changed")
                     }
                     _ => None,
                 };
                 let reason = "its owner died before the decision";
-                self.take_back_and_fail(run, record, reason, fails).await?;
+                self.abort_prepared_and_fail(run, record, reason, fails)
+                    .await?;
                 let plan = self.executor.lifecycle.plan(plan.identity.plan_id).await?;
-                Some(Recovered::TakenBack(plan))
+                Some(RecoveredApply::Aborted(plan))
             }
             _ => None,
         })

@@ -5,66 +5,66 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::application::{ApplyRecord, ApplyState, Direction, PartState};
-use cleveragents_domain::{EventKind, Move, Plan, State, StreamId};
+use cleveragents_domain::apply_record::{ApplyDirection, ApplyPartState, ApplyRecord, ApplyState};
+use cleveragents_domain::{EventKind, Move, Plan, PlanState, StreamId};
 use serde_json::json;
 
-use super::attempt::{applied_sandbox, update};
+use super::attempt::{mark_sandbox_applied, update};
 use super::error::{ApplyFailure, Result};
-use super::{ApplyAsk, ApplyOutcome, ApplyService};
-use crate::execution::all_here;
+use super::{ApplyOutcome, ApplyService, PlanApplyRequest};
+use crate::execution::require_local_sandboxes;
 use crate::journal::event;
-use crate::lifecycle::{Repeats, Request, evict, hold_unowned, move_plan};
+use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, evict, hold_unowned, move_plan};
 
 impl ApplyService {
     /// The plan counts as applied as it stands; nothing is touched.
-    pub async fn settle(&self, ask: &ApplyAsk) -> Result<ApplyOutcome> {
+    pub async fn settle(&self, request: &PlanApplyRequest) -> Result<ApplyOutcome> {
         let executor = &self.executor;
-        let held = executor.lifecycle.plan(ask.plan).await?;
-        if held.position.is_terminal() && held.position.state() != State::Unapplied {
-            let apply = self.newest(ask.plan).await?;
-            return Ok(ApplyOutcome::Stands { plan: held, apply });
+        let held = executor.lifecycle.plan(request.plan).await?;
+        if held.position.is_terminal() && held.position.state() != PlanState::Unapplied {
+            let apply = self.newest_apply(request.plan).await?;
+            return Ok(ApplyOutcome::Unchanged { plan: held, apply });
         }
-        let known = executor.lifecycle.known_owner(ask.plan).await?;
-        let (plan, actor) = (ask.plan, ask.actor.clone());
+        let known = executor.lifecycle.proven_owner(request.plan).await?;
+        let (plan, actor) = (request.plan, request.actor.clone());
         let (ids, node) = (Arc::clone(&executor.ids), executor.node.clone());
         let settled = executor
             .store
-            .write(executor.operation("apply.settle"), move |unit| {
-                let run = hold_unowned(unit, plan, known)?;
-                let held = unit.plan_for_update(plan)?;
-                let last = unit.applies_of(plan)?.pop();
+            .write(executor.operation("apply.settle"), move |tx| {
+                let run = hold_unowned(tx, plan, known)?;
+                let held = tx.plan_for_update(plan)?;
+                let last = tx.applies_of(plan)?.pop();
                 let record = stopped_record(&held, last)?;
-                all_here(unit, plan, &node, "plan apply")?;
+                require_local_sandboxes(tx, plan, &node, "plan apply")?;
                 let record = update(
-                    unit,
+                    tx,
                     &ApplyRecord {
                         state: ApplyState::Done,
                         ..record
                     },
                 )?;
                 let mut events = Vec::new();
-                for sandbox in unit.sandboxes_of(plan)? {
-                    events.push(applied_sandbox(unit, sandbox, &actor)?);
+                for sandbox in tx.sandboxes_of(plan)? {
+                    events.push(mark_sandbox_applied(tx, sandbox, &actor)?);
                 }
                 let left = record.resources.iter();
-                let left = left.filter(|it| it.state == PartState::Stopped);
+                let left = left.filter(|it| it.state == ApplyPartState::Stopped);
                 let left: Vec<_> = left.map(|it| it.sandbox_id).collect();
-                let told = json!({ "apply_id": record.id, "left_as_they_stand": left });
-                events.push(event(EventKind::ApplySettled, &actor, &told)?);
+                let payload = json!({ "apply_id": record.id, "left_as_they_stand": left });
+                events.push(event(EventKind::ApplySettled, &actor, &payload)?);
                 let mut moved = held;
-                for asked in [Move::Retry, Move::Start, Move::Apply] {
-                    let request = Request {
+                for requested in [Move::Retry, Move::Start, Move::Apply] {
+                    let request = PlanMoveRequest {
                         plan,
-                        asked,
+                        requested,
                         actor: actor.clone(),
                         reason: Some("what was left was settled by hand".to_owned()),
                     };
-                    let answer = move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
+                    let answer = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
                     moved = answer.plan().clone();
                 }
-                evict(unit, run.as_ref(), &actor)?;
-                unit.append(StreamId::Plan(plan), &events)?;
+                evict(tx, run.as_ref(), &actor)?;
+                tx.append(StreamId::Plan(plan), &events)?;
                 Ok::<_, ApplyFailure>((moved, record))
             })
             .await?;
@@ -76,7 +76,7 @@ impl ApplyService {
 /// The apply that can be settled: it stopped, and something of it was written.
 fn stopped_record(plan: &Plan, last: Option<ApplyRecord>) -> Result<ApplyRecord> {
     let is_stopped =
-        |it: &ApplyRecord| (it.direction, it.state) == (Direction::Apply, ApplyState::Stopped);
+        |it: &ApplyRecord| (it.direction, it.state) == (ApplyDirection::Apply, ApplyState::Stopped);
     let plan = Box::new(plan.clone());
     match last.filter(is_stopped) {
         None => Err(ApplyFailure::NothingToSettle { plan }),

@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::application::{ApplyPart, ApplyRecord, ApplyState, Direction, PartState};
+use cleveragents_domain::apply_record::{
+    ApplyDirection, ApplyPart, ApplyPartState, ApplyRecord, ApplyState,
+};
 use cleveragents_domain::id::ApplyId;
 use cleveragents_domain::sandbox::SandboxState;
-use cleveragents_domain::{EventKind, Move, Plan, State, StreamId};
+use cleveragents_domain::{EventKind, Move, Plan, PlanState, StreamId};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use super::attempt::{read, update};
+use super::attempt::{from_json, update};
 use super::error::{ApplyFailure, Result};
-use super::lock::{Locks, PreparedAll};
-use super::{ApplyAsk, ApplyService};
-use crate::execution::{Elsewhere, ExecutionError, change_sandbox};
+use super::lock::{BoxedTargetLocks, PrepareAllOutcome};
+use super::{ApplyService, PlanApplyRequest};
+use crate::execution::{ExecutionError, WrongNode, change_sandbox_state};
 use crate::journal::event;
-use crate::lifecycle::{Repeats, move_plan};
+use crate::lifecycle::{RepeatPolicy, move_plan};
 use crate::ports::targets::{ApplyIntent, ApplyRequest, Conflict};
 use crate::runs::RunLease;
 
@@ -27,7 +29,7 @@ pub enum Unapplied {
         apply: ApplyRecord,
     },
     /// It was taken back before.
-    Stands {
+    Unchanged {
         plan: Plan,
         apply: ApplyRecord,
     },
@@ -47,24 +49,29 @@ pub enum Unapplied {
 impl ApplyService {
     /// Takes the plan's changes back out of where they were applied. The plan is at
     /// `apply/unapplied` then, from where it can be applied, reverted or corrected again.
-    pub async fn unapply(&self, ask: &ApplyAsk) -> Result<Unapplied> {
-        let plan = self.executor.lifecycle.plan(ask.plan).await?;
+    pub async fn unapply(&self, request: &PlanApplyRequest) -> Result<Unapplied> {
+        let plan = self.executor.lifecycle.plan(request.plan).await?;
         let run = self.claim(&plan).await?;
         let alive = run.keep_alive();
-        let worked = self.work_back(&run, &plan, ask).await;
+        let result = self.unapply_owned(&run, &plan, request).await;
         drop(alive);
-        if !worked.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
-            self.executor.lifecycle.give_back(run).await?;
+        if !result.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
+            self.executor.lifecycle.release(run).await?;
         }
-        worked
+        result
     }
 
-    async fn work_back(&self, run: &RunLease, plan: &Plan, ask: &ApplyAsk) -> Result<Unapplied> {
+    async fn unapply_owned(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+        request: &PlanApplyRequest,
+    ) -> Result<Unapplied> {
         let id = plan.identity.plan_id;
         let applies = self
             .executor
             .store
-            .read(move |unit| unit.applies_of(id))
+            .read(move |tx| tx.applies_of(id))
             .await?;
         let last = applies
             .into_iter()
@@ -73,28 +80,33 @@ impl ApplyService {
             plan: Box::new(plan.clone()),
         };
         let last = last.ok_or_else(never)?;
-        if !matches!(plan.position.state(), State::Applied | State::Unapplied) {
+        if !matches!(
+            plan.position.state(),
+            PlanState::Applied | PlanState::Unapplied
+        ) {
             return Err(never());
         }
-        self.was_here(&last).await?;
+        self.check_node(&last).await?;
         match (last.direction, last.state) {
-            (Direction::Unapply, ApplyState::Done) => Ok(Unapplied::Stands {
+            (ApplyDirection::Unapply, ApplyState::Done) => Ok(Unapplied::Unchanged {
                 plan: plan.clone(),
                 apply: last,
             }),
-            (Direction::Unapply, ApplyState::Preparing) => {
+            (ApplyDirection::Unapply, ApplyState::Preparing) => {
                 let reason = "its owner did not come to a decision";
-                self.take_back(run, last, reason).await?;
-                Box::pin(self.work_back(run, plan, ask)).await
+                self.abort_prepared(run, last, reason).await?;
+                Box::pin(self.unapply_owned(run, plan, request)).await
             }
-            (Direction::Unapply, _) => self.finish_back(run, plan, last, None).await,
-            (Direction::Apply, ApplyState::Done) => self.begin_back(run, plan, ask, last).await,
-            (Direction::Apply, _) => Err(never()),
+            (ApplyDirection::Unapply, _) => self.finish_unapply(run, plan, last, None).await,
+            (ApplyDirection::Apply, ApplyState::Done) => {
+                self.begin_unapply(run, plan, request, last).await
+            }
+            (ApplyDirection::Apply, _) => Err(never()),
         }
     }
 
     /// Refuses what was applied on another machine: what it takes to go back is kept there.
-    async fn was_here(&self, apply: &ApplyRecord) -> Result<()> {
+    async fn check_node(&self, apply: &ApplyRecord) -> Result<()> {
         let Some(part) = apply.resources.first() else {
             return Ok(());
         };
@@ -102,8 +114,8 @@ impl ApplyService {
             return Ok(());
         }
         let sandbox = part.sandbox_id;
-        let sandbox = self.executor.store.read(move |unit| unit.sandbox(sandbox));
-        Err(ExecutionError::from(Elsewhere {
+        let sandbox = self.executor.store.read(move |tx| tx.sandbox(sandbox));
+        Err(ExecutionError::from(WrongNode {
             plan: apply.plan_id,
             resource: sandbox.await?.resource_name,
             node: apply.node.clone(),
@@ -112,21 +124,21 @@ impl ApplyService {
         .into())
     }
 
-    pub(super) async fn begin_back(
+    pub(super) async fn begin_unapply(
         &self,
         run: &RunLease,
         plan: &Plan,
-        ask: &ApplyAsk,
+        request: &PlanApplyRequest,
         applied: ApplyRecord,
     ) -> Result<Unapplied> {
         let mut parts = Vec::new();
         let mut requests = Vec::new();
         for part in applied.resources {
-            if part.state != PartState::Done {
+            if part.state != ApplyPartState::Done {
                 continue;
             }
-            let intent: ApplyIntent = read(part.intent.clone())?;
-            let author = match &ask.author {
+            let intent: ApplyIntent = from_json(part.intent.clone())?;
+            let author = match &request.author {
                 Some(author) => Some(author.clone()),
                 None => {
                     let (targets, path) = (Arc::clone(&self.targets), intent.resource.clone());
@@ -139,7 +151,7 @@ impl ApplyService {
             requests.push(ApplyRequest::reverse(id, &intent, commit));
             parts.push(ApplyPart {
                 id,
-                state: PartState::Meant,
+                state: ApplyPartState::Meant,
                 intent: None,
                 result: None,
                 obstacles: Vec::new(),
@@ -147,12 +159,12 @@ impl ApplyService {
                 ..part
             });
         }
-        let record = self.new_record(plan, Direction::Unapply, applied.destination, parts);
-        let record = self.intend(run, record).await?;
+        let record = self.new_record(plan, ApplyDirection::Unapply, applied.destination, parts);
+        let record = self.record_intent(run, record).await?;
         let (record, locks) = match self.prepare_and_lock(run, record, &requests).await? {
-            PreparedAll::Locked(record, locks) => (record, locks),
-            PreparedAll::Blocked(record, conflicts) => {
-                self.take_back(run, record, &super::attempt::listed(&conflicts))
+            PrepareAllOutcome::Locked(record, locks) => (record, locks),
+            PrepareAllOutcome::Blocked(record, conflicts) => {
+                self.abort_prepared(run, record, &super::attempt::join_conflicts(&conflicts))
                     .await?;
                 return Ok(Unapplied::Blocked {
                     plan: plan.clone(),
@@ -160,32 +172,36 @@ impl ApplyService {
                 });
             }
         };
-        let told = json!({ "apply_id": record.id, "resources": record.resources.len() });
-        let decided = (EventKind::ApplyDecided, told);
-        let record = self.end(run, record, ApplyState::Decided, decided).await?;
-        self.finish_back(run, plan, record, Some(locks)).await
+        let payload = json!({ "apply_id": record.id, "resources": record.resources.len() });
+        let decided = (EventKind::ApplyDecided, payload);
+        let record = self
+            .record_state(run, record, ApplyState::Decided, decided)
+            .await?;
+        self.finish_unapply(run, plan, record, Some(locks)).await
     }
 
     /// Goes forward with what was decided.
-    pub(super) async fn finish_back(
+    pub(super) async fn finish_unapply(
         &self,
         run: &RunLease,
         plan: &Plan,
         record: ApplyRecord,
-        locks: Option<Locks>,
+        locks: Option<BoxedTargetLocks>,
     ) -> Result<Unapplied> {
-        let (record, conflicts) = self.carry_on(run, record, locks).await?;
+        let (record, conflicts) = self.commit_with_retry(run, record, locks).await?;
         if !conflicts.is_empty() {
-            let told = json!({ "apply_id": record.id, "conflicts": conflicts });
-            let stopped = (EventKind::ApplyStopped, told);
-            let apply = self.end(run, record, ApplyState::Stopped, stopped).await?;
+            let payload = json!({ "apply_id": record.id, "conflicts": conflicts });
+            let stopped = (EventKind::ApplyStopped, payload);
+            let apply = self
+                .record_state(run, record, ApplyState::Stopped, stopped)
+                .await?;
             return Ok(Unapplied::Stopped {
                 plan: plan.clone(),
                 apply,
                 conflicts,
             });
         }
-        let (plan, apply) = if plan.position.state() == State::Applied {
+        let (plan, apply) = if plan.position.state() == PlanState::Applied {
             self.confirm_unapplied(run, record).await?
         } else {
             let apply = self.confirm_reversal(run, record).await?;
@@ -207,20 +223,20 @@ impl ApplyService {
         };
         let request = self.owner_request(run, &record, Move::Unapply);
         let ids = Arc::clone(&self.executor.ids);
-        run.write(self.executor.operation("apply.unapply"), move |unit| {
-            unit.plan_for_update(record.plan_id)?;
-            let record = update(unit, &record)?;
+        run.write(self.executor.operation("apply.unapply"), move |tx| {
+            tx.plan_for_update(record.plan_id)?;
+            let record = update(tx, &record)?;
             let mut events = Vec::new();
-            for sandbox in unit.sandboxes_of(record.plan_id)? {
+            for sandbox in tx.sandboxes_of(record.plan_id)? {
                 if sandbox.state == SandboxState::Applied {
                     let captured = SandboxState::Captured;
-                    events.push(change_sandbox(unit, sandbox, captured, &request.actor)?);
+                    events.push(change_sandbox_state(tx, sandbox, captured, &request.actor)?);
                 }
             }
-            let moved = move_plan(unit, &*ids, &request, Repeats::AreRefused)?;
-            let told = json!({ "apply_id": record.id });
-            events.push(event(EventKind::PlanUnapplied, &request.actor, &told)?);
-            unit.append(StreamId::Plan(record.plan_id), &events)?;
+            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+            let payload = json!({ "apply_id": record.id });
+            events.push(event(EventKind::PlanUnapplied, &request.actor, &payload)?);
+            tx.append(StreamId::Plan(record.plan_id), &events)?;
             Ok::<_, ApplyFailure>((moved.plan().clone(), record))
         })
         .await
@@ -236,22 +252,23 @@ impl ApplyService {
         let mut aborted = self.stopped_apply(record.plan_id).await?;
         for part in aborted.iter_mut().flat_map(|it| &mut it.resources) {
             let is_same = |it: &&ApplyPart| it.sandbox_id == part.sandbox_id;
-            if part.state == PartState::Done && record.resources.iter().any(|it| is_same(&it)) {
-                part.state = PartState::TakenBack;
+            if part.state == ApplyPartState::Done && record.resources.iter().any(|it| is_same(&it))
+            {
+                part.state = ApplyPartState::TakenBack;
                 part.id = self.fresh_part_id();
                 part.result = None;
             }
         }
         let actor = run.lease().owner.to_string();
-        run.write(self.executor.operation("apply.reverse"), move |unit| {
-            unit.plan_for_update(record.plan_id)?;
-            let record = update(unit, &record)?;
+        run.write(self.executor.operation("apply.reverse"), move |tx| {
+            tx.plan_for_update(record.plan_id)?;
+            let record = update(tx, &record)?;
             if let Some(aborted) = &aborted {
-                update(unit, aborted)?;
+                update(tx, aborted)?;
             }
-            let told = json!({ "apply_id": record.id, "reason": "reversed to abort" });
-            let told = event(EventKind::ApplyTakenBack, &actor, &told)?;
-            unit.append(StreamId::Plan(record.plan_id), &[told])?;
+            let payload = json!({ "apply_id": record.id, "reason": "reversed to abort" });
+            let event = event(EventKind::ApplyTakenBack, &actor, &payload)?;
+            tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(record)
         })
         .await

@@ -1,23 +1,23 @@
 //! Applies that are not finished, for commands that only read: nothing is claimed or waited for.
 
 use cleveragents_domain::Plan;
-use cleveragents_domain::application::ApplyState;
+use cleveragents_domain::apply_record::ApplyState;
 use cleveragents_domain::id::OwnerId;
 
 use crate::ports::{Result, StoreError, StoreHandle};
-use crate::runs::{Activity, RunService};
+use crate::runs::{OwnerActivity, RunService};
 
 /// An apply of this node that is neither done nor taken back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnfinishedApply {
     pub plan: Plan,
     pub state: ApplyState,
-    pub worker: Worker,
+    pub worker: ApplyWorker,
 }
 
 /// The process an unfinished apply is in the hands of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Worker {
+pub enum ApplyWorker {
     /// It is at work.
     Working,
     /// It is alive and has not renewed its lease: it hangs, or is stopped.
@@ -32,13 +32,13 @@ pub async fn unfinished_applies(
     runs: &RunService,
     node: &str,
 ) -> Result<Vec<UnfinishedApply>> {
-    let found = store.read(|unit| {
+    let found = store.read(|tx| {
         let mut found = Vec::new();
-        for record in unit.unfinished_applies()? {
-            let (plan, run) = (unit.plan(record.plan_id)?, unit.run_of(record.plan_id)?);
+        for record in tx.unfinished_applies()? {
+            let (plan, run) = (tx.plan(record.plan_id)?, tx.run_of(record.plan_id)?);
             found.push((record, plan, run));
         }
-        Ok::<_, StoreError>((unit.now()?, found))
+        Ok::<_, StoreError>((tx.now()?, found))
     });
     let (now, found) = found.await?;
     let of_this_node = found.into_iter().filter(|(record, ..)| record.node == node);
@@ -46,11 +46,11 @@ pub async fn unfinished_applies(
         plan,
         state: record.state,
         worker: match run {
-            None => Worker::Gone,
+            None => ApplyWorker::Gone,
             Some(run) => match runs.activity(&run, now) {
-                Activity::Working => Worker::Working,
-                Activity::Silent => Worker::Silent(run.owner),
-                Activity::Gone => Worker::Gone,
+                OwnerActivity::Working => ApplyWorker::Working,
+                OwnerActivity::Silent => ApplyWorker::Silent(run.owner),
+                OwnerActivity::Gone => ApplyWorker::Gone,
             },
         },
     });

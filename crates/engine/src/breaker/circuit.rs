@@ -3,12 +3,12 @@
 
 use cleveragents_domain::Timestamp;
 
-use super::{BreakerSettings, CircuitState, Failure, Snapshot, Transition};
+use super::{BreakerSettings, CircuitSnapshot, CircuitState, FailureOutcome, Transition};
 
 /// How one name stands.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Circuit {
-    state: State,
+    state: CircuitInnerState,
     /// How often the state was left; a permit is valid for the one it was given in.
     generation: u64,
     /// Failures since the last success or reset. Below the threshold while closed, at or above it
@@ -20,72 +20,80 @@ pub(super) struct Circuit {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-enum State {
+enum CircuitInnerState {
     #[default]
     Closed,
     Open {
         until: Timestamp,
     },
-    HalfOpen(Probe),
+    HalfOpen(ProbeState),
 }
 
 /// Whether the one trial call of a half-open circuit is under way.
 #[derive(Debug, Clone, Copy)]
-enum Probe {
-    Out,
-    Free,
+enum ProbeState {
+    InFlight,
+    Available,
 }
 
 /// What a caller who asks is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ticket {
+pub(super) enum AdmitOutcome {
     /// A call of this generation may be made.
-    Go {
+    Admitted {
         generation: u64,
     },
-    Wait {
+    Rejected {
         until: Timestamp,
     },
 }
 
 /// What a verb answers, and the move that came of it.
-pub(super) type Effect<T> = (T, Option<Transition>);
+pub(super) type CircuitEffect<T> = (T, Option<Transition>);
 
 impl Circuit {
-    pub(super) fn admit(&mut self, settings: &BreakerSettings, now: Timestamp) -> Effect<Ticket> {
+    pub(super) fn admit(
+        &mut self,
+        settings: &BreakerSettings,
+        now: Timestamp,
+    ) -> CircuitEffect<AdmitOutcome> {
         let latest = now.after(settings.cool_down);
         match self.state {
-            State::Closed => (self.ticket(), None),
-            State::Open { until } if now < until => {
+            CircuitInnerState::Closed => (self.admitted_outcome(), None),
+            CircuitInnerState::Open { until } if now < until => {
                 // A clock that was set back must not keep it open for longer than a cool-down.
                 let until = until.min(latest);
-                self.state = State::Open { until };
-                (Ticket::Wait { until }, None)
+                self.state = CircuitInnerState::Open { until };
+                (AdmitOutcome::Rejected { until }, None)
             }
-            State::Open { .. } => {
-                let moved = self.enter(State::HalfOpen(Probe::Out), now);
-                (self.ticket(), moved)
+            CircuitInnerState::Open { .. } => {
+                let transition = self.enter(CircuitInnerState::HalfOpen(ProbeState::InFlight), now);
+                (self.admitted_outcome(), transition)
             }
-            State::HalfOpen(Probe::Free) => {
-                self.state = State::HalfOpen(Probe::Out);
-                (self.ticket(), None)
+            CircuitInnerState::HalfOpen(ProbeState::Available) => {
+                self.state = CircuitInnerState::HalfOpen(ProbeState::InFlight);
+                (self.admitted_outcome(), None)
             }
-            State::HalfOpen(Probe::Out) => (Ticket::Wait { until: latest }, None),
+            CircuitInnerState::HalfOpen(ProbeState::InFlight) => {
+                (AdmitOutcome::Rejected { until: latest }, None)
+            }
         }
     }
 
     /// A success of a call that was admitted in `generation`, or of one nobody admitted.
-    pub(super) fn succeed(&mut self, generation: Option<u64>, now: Timestamp) -> Effect<()> {
+    pub(super) fn succeed(&mut self, generation: Option<u64>, now: Timestamp) -> CircuitEffect<()> {
         self.successes += 1;
-        if self.is_past(generation) {
+        if self.is_stale(generation) {
             return ((), None);
         }
         self.consecutive = 0;
-        let moved = match self.state {
-            State::Closed => None,
-            State::Open { .. } | State::HalfOpen(_) => self.enter(State::Closed, now),
+        let transition = match self.state {
+            CircuitInnerState::Closed => None,
+            CircuitInnerState::Open { .. } | CircuitInnerState::HalfOpen(_) => {
+                self.enter(CircuitInnerState::Closed, now)
+            }
         };
-        ((), moved)
+        ((), transition)
     }
 
     /// A failure of a call that was admitted in `generation`, or of one nobody admitted.
@@ -94,50 +102,54 @@ impl Circuit {
         generation: Option<u64>,
         settings: &BreakerSettings,
         now: Timestamp,
-    ) -> Effect<Failure> {
+    ) -> CircuitEffect<FailureOutcome> {
         self.failures += 1;
-        if self.is_past(generation) {
-            return (Failure::Counted(self.consecutive), None);
+        if self.is_stale(generation) {
+            return (FailureOutcome::Counted(self.consecutive), None);
         }
         self.consecutive += 1;
         let trips = match self.state {
-            State::Closed => self.consecutive >= u64::from(settings.threshold.get()),
-            State::HalfOpen(_) => true,
-            State::Open { until } => now >= until,
+            CircuitInnerState::Closed => self.consecutive >= u64::from(settings.threshold.get()),
+            CircuitInnerState::HalfOpen(_) => true,
+            CircuitInnerState::Open { until } => now >= until,
         };
         if !trips {
-            return (Failure::Counted(self.consecutive), None);
+            return (FailureOutcome::Counted(self.consecutive), None);
         }
         self.trips += 1;
         let until = now.after(settings.cool_down);
-        (Failure::Tripped, self.enter(State::Open { until }, now))
+        (
+            FailureOutcome::Tripped,
+            self.enter(CircuitInnerState::Open { until }, now),
+        )
     }
 
     /// The call of a permit came to nothing: if it was the probe, another may be made.
     pub(super) fn abandon(&mut self, generation: u64) {
-        if !self.is_past(Some(generation)) && matches!(self.state, State::HalfOpen(_)) {
-            self.state = State::HalfOpen(Probe::Free);
+        if !self.is_stale(Some(generation)) && matches!(self.state, CircuitInnerState::HalfOpen(_))
+        {
+            self.state = CircuitInnerState::HalfOpen(ProbeState::Available);
         }
     }
 
     /// Closes the circuit and forgets the failures in a row; what is under way belongs to the past.
-    pub(super) fn reset(&mut self, now: Timestamp) -> Effect<()> {
+    pub(super) fn reset(&mut self, now: Timestamp) -> CircuitEffect<()> {
         self.consecutive = 0;
-        ((), self.enter(State::Closed, now))
+        ((), self.enter(CircuitInnerState::Closed, now))
     }
 
     pub(super) fn is_open(&self, now: Timestamp) -> bool {
         match self.state {
-            State::Closed | State::HalfOpen(Probe::Free) => false,
-            State::Open { until } => now < until,
-            State::HalfOpen(Probe::Out) => true,
+            CircuitInnerState::Closed | CircuitInnerState::HalfOpen(ProbeState::Available) => false,
+            CircuitInnerState::Open { until } => now < until,
+            CircuitInnerState::HalfOpen(ProbeState::InFlight) => true,
         }
     }
 
-    pub(super) fn snapshot(&self, name: &str) -> Snapshot {
-        Snapshot {
+    pub(super) fn snapshot(&self, name: &str) -> CircuitSnapshot {
+        CircuitSnapshot {
             name: name.to_owned(),
-            state: self.state.shown(),
+            state: self.state.circuit_state(),
             consecutive_failures: self.consecutive,
             successes: self.successes,
             failures: self.failures,
@@ -145,20 +157,20 @@ impl Circuit {
         }
     }
 
-    fn ticket(&self) -> Ticket {
-        Ticket::Go {
+    fn admitted_outcome(&self) -> AdmitOutcome {
+        AdmitOutcome::Admitted {
             generation: self.generation,
         }
     }
 
-    fn is_past(&self, generation: Option<u64>) -> bool {
+    fn is_stale(&self, generation: Option<u64>) -> bool {
         generation.is_some_and(|generation| generation != self.generation)
     }
 
     /// Begins a new generation; nothing is told of a circuit that was closed and stays so.
-    fn enter(&mut self, state: State, at: Timestamp) -> Option<Transition> {
-        let from = self.state.shown();
-        let to = state.shown();
+    fn enter(&mut self, state: CircuitInnerState, at: Timestamp) -> Option<Transition> {
+        let from = self.state.circuit_state();
+        let to = state.circuit_state();
         self.state = state;
         self.generation += 1;
         let stays_closed = from == CircuitState::Closed && to == CircuitState::Closed;
@@ -171,8 +183,8 @@ impl Circuit {
     }
 }
 
-impl State {
-    fn shown(self) -> CircuitState {
+impl CircuitInnerState {
+    fn circuit_state(self) -> CircuitState {
         match self {
             Self::Closed => CircuitState::Closed,
             Self::Open { until } => CircuitState::Open { until },

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 /// The only way to the value is a closure, so nothing of it can be kept after the lock is given
 /// back. Model checkers implement this with the mutex whose every acquisition they schedule; what
 /// they then drive is the breaker as it is shipped.
-pub trait Lock: Debug + Send + Sync {
+pub trait BreakerLock: Debug + Send + Sync {
     /// Where a value of type `T` is kept.
     type Of<T: Debug + Send>: Send + Sync;
 
@@ -22,7 +22,7 @@ pub trait Lock: Debug + Send + Sync {
 #[derive(Debug, Clone, Copy)]
 pub struct StdLock;
 
-impl Lock for StdLock {
+impl BreakerLock for StdLock {
     type Of<T: Debug + Send> = Mutex<T>;
 
     fn new<T: Debug + Send>(value: T) -> Mutex<T> {

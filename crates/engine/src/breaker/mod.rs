@@ -17,8 +17,8 @@ use std::time::Duration;
 use cleveragents_domain::Timestamp;
 use serde::Serialize;
 
-use circuit::{Circuit, Effect, Ticket};
-pub use lock::{Lock, StdLock};
+use circuit::{AdmitOutcome, Circuit, CircuitEffect};
+pub use lock::{BreakerLock, StdLock};
 
 /// When a circuit opens, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +54,8 @@ impl Default for BreakerSettings {
 /// - Successes and failures are counted exactly, each told one once, whatever the state.
 /// - A circuit is closed exactly while fewer failures in a row than the threshold are counted.
 ///   "In a row" means in the order in which results are told, not in which calls began.
-/// - Each opening is seen as [`Failure::Tripped`] by exactly one caller, the one whose failure it
-///   was, and is one of [`Snapshot::trips`].
+/// - Each opening is seen as [`FailureOutcome::Tripped`] by exactly one caller, the one whose failure it
+///   was, and is one of [`CircuitSnapshot::trips`].
 /// - While a circuit is half-open at most one permit of that generation is out. Every change of
 ///   state and every reset begins a generation; the result of a permit of an older one is counted
 ///   and changes nothing else, so a call that was begun before the circuit opened can neither close
@@ -81,11 +81,11 @@ impl Default for BreakerSettings {
 /// - Times are the callers'. The breaker reads no clock, orders nothing by time and wakes nobody.
 /// - Circuits live as long as the breaker and in this process only; names are never forgotten, so
 ///   they must be of a kind there are few of.
-pub struct CircuitBreaker<L: Lock = StdLock> {
-    shared: Arc<Shared<L>>,
+pub struct CircuitBreaker<L: BreakerLock = StdLock> {
+    shared: Arc<SharedCircuits<L>>,
 }
 
-struct Shared<L: Lock> {
+struct SharedCircuits<L: BreakerLock> {
     settings: BreakerSettings,
     observers: Vec<Arc<dyn BreakerObserver>>,
     circuits: L::Of<BTreeMap<String, Circuit>>,
@@ -94,13 +94,13 @@ struct Shared<L: Lock> {
 /// Who wants to know when a circuit changes its state.
 pub trait BreakerObserver: fmt::Debug + Send + Sync {
     /// Called after the change, without any lock, by the thread whose verb made it.
-    fn changed(&self, name: &str, transition: &Transition);
+    fn on_transition(&self, name: &str, transition: &Transition);
 }
 
 /// The answer to who wants to call.
 #[derive(Debug)]
 #[must_use = "who is not admitted must not call"]
-pub enum Admission<L: Lock = StdLock> {
+pub enum Admission<L: BreakerLock = StdLock> {
     /// Call, and tell the permit what came of it.
     Permit(Permit<L>),
     /// Leave it alone; asking again makes sense at `until`. While a probe is out nobody knows
@@ -110,23 +110,23 @@ pub enum Admission<L: Lock = StdLock> {
 
 /// Leave to make one call. Dropping it untold counts nothing and lets another be the probe.
 #[must_use = "a permit is told what came of the call"]
-pub struct Permit<L: Lock = StdLock> {
-    shared: Arc<Shared<L>>,
+pub struct Permit<L: BreakerLock = StdLock> {
+    shared: Arc<SharedCircuits<L>>,
     name: String,
     generation: u64,
-    fate: Fate,
+    state: PermitState,
 }
 
 /// Whether a permit was told what came of its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Untold,
-    Told,
+enum PermitState {
+    Unreported,
+    Reported,
 }
 
 /// What a failure led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum FailureOutcome {
     /// This failure opened the circuit, or opened it again.
     Tripped,
     /// It was counted; so many failures in a row the circuit has now. A result of an older
@@ -159,7 +159,7 @@ pub struct Transition {
 
 /// What is known of a circuit at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Snapshot {
+pub struct CircuitSnapshot {
     pub name: String,
     #[serde(flatten)]
     pub state: CircuitState,
@@ -177,13 +177,13 @@ impl CircuitBreaker {
     }
 }
 
-impl<L: Lock> CircuitBreaker<L> {
+impl<L: BreakerLock> CircuitBreaker<L> {
     /// A breaker with a lock of the caller's choice.
     pub fn with_lock(
         settings: BreakerSettings,
         observers: Vec<Arc<dyn BreakerObserver>>,
     ) -> CircuitBreaker<L> {
-        let shared = Shared {
+        let shared = SharedCircuits {
             settings,
             observers,
             circuits: L::new(BTreeMap::new()),
@@ -196,40 +196,40 @@ impl<L: Lock> CircuitBreaker<L> {
     /// Asks for leave to call; looking and taking are one step.
     pub fn admit(&self, name: &str, now: Timestamp) -> Admission<L> {
         let settings = &self.shared.settings;
-        let (ticket, moved) = self
+        let (outcome, transition) = self
             .shared
-            .decide(name, |circuit| circuit.admit(settings, now));
+            .update(name, |circuit| circuit.admit(settings, now));
         // The permit is there before observers are told: one that panics drops it.
-        let admission = match ticket {
-            Ticket::Go { generation } => Admission::Permit(Permit {
+        let admission = match outcome {
+            AdmitOutcome::Admitted { generation } => Admission::Permit(Permit {
                 shared: Arc::clone(&self.shared),
                 name: name.to_owned(),
                 generation,
-                fate: Fate::Untold,
+                state: PermitState::Unreported,
             }),
-            Ticket::Wait { until } => Admission::Open { until },
+            AdmitOutcome::Rejected { until } => Admission::Open { until },
         };
-        self.shared.tell(name, moved);
+        self.shared.notify(name, transition);
         admission
     }
 
     /// Counts a success nobody was admitted for, and closes the circuit.
     pub fn record_success(&self, name: &str, now: Timestamp) {
         self.shared
-            .change(name, |circuit| circuit.succeed(None, now));
+            .update_and_notify(name, |circuit| circuit.succeed(None, now));
     }
 
     /// Counts a failure nobody was admitted for; one too many opens the circuit, and so does any
     /// after the cool-down.
-    pub fn record_failure(&self, name: &str, now: Timestamp) -> Failure {
+    pub fn record_failure(&self, name: &str, now: Timestamp) -> FailureOutcome {
         let settings = &self.shared.settings;
         self.shared
-            .change(name, |circuit| circuit.fail(None, settings, now))
+            .update_and_notify(name, |circuit| circuit.fail(None, settings, now))
     }
 
     /// Whether who asks now would be turned away.
     pub fn is_open(&self, name: &str, now: Timestamp) -> bool {
-        self.shared.look(|circuits| {
+        self.shared.with_circuits(|circuits| {
             circuits
                 .get(name)
                 .is_some_and(|circuit| circuit.is_open(now))
@@ -238,100 +238,110 @@ impl<L: Lock> CircuitBreaker<L> {
 
     /// Closes the circuit, as if nothing had failed before; cumulative counts stay.
     pub fn reset(&self, name: &str, now: Timestamp) {
-        self.shared.change(name, |circuit| circuit.reset(now));
+        self.shared
+            .update_and_notify(name, |circuit| circuit.reset(now));
     }
 
     /// Closes every circuit, all at the same moment.
     pub fn reset_all(&self, now: Timestamp) {
-        let moved: Vec<(String, Transition)> = self.shared.look(|circuits| {
+        let transitions: Vec<(String, Transition)> = self.shared.with_circuits(|circuits| {
             let reset = |(name, circuit): (&String, &mut Circuit)| {
-                let ((), moved) = circuit.reset(now);
-                Some((name.clone(), moved?))
+                let ((), transition) = circuit.reset(now);
+                Some((name.clone(), transition?))
             };
             circuits.iter_mut().filter_map(reset).collect()
         });
-        for (name, transition) in moved {
-            self.shared.tell(&name, Some(transition));
+        for (name, transition) in transitions {
+            self.shared.notify(&name, Some(transition));
         }
     }
 
     /// How the circuit stands; a name never heard of is closed and has counted nothing.
-    pub fn snapshot(&self, name: &str) -> Snapshot {
-        self.shared.look(|circuits| match circuits.get(name) {
-            Some(circuit) => circuit.snapshot(name),
-            None => Circuit::default().snapshot(name),
-        })
+    pub fn snapshot(&self, name: &str) -> CircuitSnapshot {
+        self.shared
+            .with_circuits(|circuits| match circuits.get(name) {
+                Some(circuit) => circuit.snapshot(name),
+                None => Circuit::default().snapshot(name),
+            })
     }
 
     /// How every circuit stood at one moment, by name.
-    pub fn snapshot_all(&self) -> Vec<Snapshot> {
-        self.shared.look(|circuits| {
+    pub fn snapshot_all(&self) -> Vec<CircuitSnapshot> {
+        self.shared.with_circuits(|circuits| {
             let each = |(name, circuit): (&String, &mut Circuit)| circuit.snapshot(name);
             circuits.iter_mut().map(each).collect()
         })
     }
 }
 
-impl<L: Lock> Permit<L> {
+impl<L: BreakerLock> Permit<L> {
     /// The call succeeded.
-    pub fn success(mut self, now: Timestamp) {
-        self.fate = Fate::Told;
+    pub fn record_success(mut self, now: Timestamp) {
+        self.state = PermitState::Reported;
         let generation = Some(self.generation);
         self.shared
-            .change(&self.name, |circuit| circuit.succeed(generation, now));
+            .update_and_notify(&self.name, |circuit| circuit.succeed(generation, now));
     }
 
     /// The call failed.
-    pub fn failure(mut self, now: Timestamp) -> Failure {
-        self.fate = Fate::Told;
+    pub fn record_failure(mut self, now: Timestamp) -> FailureOutcome {
+        self.state = PermitState::Reported;
         let generation = Some(self.generation);
         let settings = &self.shared.settings;
-        self.shared.change(&self.name, |circuit| {
+        self.shared.update_and_notify(&self.name, |circuit| {
             circuit.fail(generation, settings, now)
         })
     }
 }
 
-impl<L: Lock> Drop for Permit<L> {
+impl<L: BreakerLock> Drop for Permit<L> {
     fn drop(&mut self) {
-        if self.fate == Fate::Untold {
+        if self.state == PermitState::Unreported {
             let generation = self.generation;
             self.shared
-                .change(&self.name, |circuit| (circuit.abandon(generation), None));
+                .update_and_notify(&self.name, |circuit| (circuit.abandon(generation), None));
         }
     }
 }
 
-impl<L: Lock> Shared<L> {
+impl<L: BreakerLock> SharedCircuits<L> {
     /// One verb on one circuit, and what observers are told after it.
-    fn change<R>(&self, name: &str, verb: impl FnOnce(&mut Circuit) -> Effect<R>) -> R {
-        let (answer, moved) = self.decide(name, verb);
-        self.tell(name, moved);
+    fn update_and_notify<R>(
+        &self,
+        name: &str,
+        verb: impl FnOnce(&mut Circuit) -> CircuitEffect<R>,
+    ) -> R {
+        let (answer, transition) = self.update(name, verb);
+        self.notify(name, transition);
         answer
     }
 
     /// Reads, checks and writes one circuit under one lock (law 6).
-    fn decide<R>(&self, name: &str, verb: impl FnOnce(&mut Circuit) -> Effect<R>) -> Effect<R> {
-        self.look(|circuits| match circuits.get_mut(name) {
+    fn update<R>(
+        &self,
+        name: &str,
+        verb: impl FnOnce(&mut Circuit) -> CircuitEffect<R>,
+    ) -> CircuitEffect<R> {
+        self.with_circuits(|circuits| match circuits.get_mut(name) {
             Some(circuit) => verb(circuit),
             None => verb(circuits.entry(name.to_owned()).or_default()),
         })
     }
 
-    fn look<R>(&self, work: impl FnOnce(&mut BTreeMap<String, Circuit>) -> R) -> R {
+    fn with_circuits<R>(&self, work: impl FnOnce(&mut BTreeMap<String, Circuit>) -> R) -> R {
         L::with(&self.circuits, work)
     }
 
-    fn tell(&self, name: &str, moved: Option<Transition>) {
-        if let Some(transition) = moved {
+    fn notify(&self, name: &str, transition: Option<Transition>) {
+        if let Some(transition) = transition {
             for observer in &self.observers {
-                observer.changed(name, &transition);
+                observer.on_transition(name, &transition);
             }
         }
     }
 }
 
-impl<L: Lock> Clone for CircuitBreaker<L> {
+impl<L: BreakerLock> Clone for CircuitBreaker<L> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -339,7 +349,7 @@ impl<L: Lock> Clone for CircuitBreaker<L> {
     }
 }
 
-impl<L: Lock> fmt::Debug for CircuitBreaker<L> {
+impl<L: BreakerLock> fmt::Debug for CircuitBreaker<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without the circuits: showing something must not wait for a lock.
         f.debug_struct("CircuitBreaker")
@@ -348,7 +358,7 @@ impl<L: Lock> fmt::Debug for CircuitBreaker<L> {
     }
 }
 
-impl<L: Lock> fmt::Debug for Permit<L> {
+impl<L: BreakerLock> fmt::Debug for Permit<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Permit")
             .field("name", &self.name)

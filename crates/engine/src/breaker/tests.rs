@@ -21,74 +21,74 @@ fn at(seconds: i64) -> Timestamp {
 
 /// Remembers what it was told.
 #[derive(Debug, Default)]
-struct Log(Mutex<Vec<Transition>>);
+struct TransitionLog(Mutex<Vec<Transition>>);
 
-impl BreakerObserver for Log {
-    fn changed(&self, name: &str, transition: &Transition) {
+impl BreakerObserver for TransitionLog {
+    fn on_transition(&self, name: &str, transition: &Transition) {
         assert_eq!(name, NAME);
         self.0.lock().unwrap().push(*transition);
     }
 }
 
 /// A breaker in some state, and a permit of some age.
-struct Scene {
+struct BreakerFixture {
     breaker: CircuitBreaker,
-    log: Arc<Log>,
+    log: Arc<TransitionLog>,
     permit: Option<Permit>,
-    elsewhere: Vec<Permit>,
+    other_permits: Vec<Permit>,
 }
 
-impl Scene {
+impl BreakerFixture {
     fn new() -> Self {
-        let log = Arc::new(Log::default());
+        let log = Arc::new(TransitionLog::default());
         let breaker = CircuitBreaker::new(settings(), vec![Arc::clone(&log) as _]);
         Self {
             permit: Some(permit(&breaker, at(0))),
             breaker,
             log,
-            elsewhere: Vec::new(),
+            other_permits: Vec::new(),
         }
     }
 
     /// The state the first column of the table names.
     fn in_state(state: &str) -> Self {
-        let mut scene = Self::new();
+        let mut fixture = Self::new();
         let failures = match state {
             "closed" => 0,
             "failed twice" => 2,
             _ => 3,
         };
         for _ in 0..failures {
-            scene.breaker.record_failure(NAME, at(0));
+            fixture.breaker.record_failure(NAME, at(0));
         }
         match state {
             "closed" | "failed twice" | "open" => {}
-            "half-open, probe" => scene.permit = Some(permit(&scene.breaker, at(10))),
-            "half-open, other" => scene.elsewhere.push(permit(&scene.breaker, at(10))),
-            "half-open, free" => drop(permit(&scene.breaker, at(10))),
+            "half-open, probe" => fixture.permit = Some(permit(&fixture.breaker, at(10))),
+            "half-open, other" => fixture.other_permits.push(permit(&fixture.breaker, at(10))),
+            "half-open, free" => drop(permit(&fixture.breaker, at(10))),
             other => panic!("no state {other}"),
         }
-        scene.log.0.lock().unwrap().clear();
-        scene
+        fixture.log.0.lock().unwrap().clear();
+        fixture
     }
 
     /// Does what the second column says and shows what came of it.
-    fn play(&mut self, verb: &str, now: Timestamp) -> String {
+    fn perform(&mut self, verb: &str, now: Timestamp) -> String {
         let mut held = self.permit.take();
         let breaker = &self.breaker;
         let answer = match verb {
             "admit" => match breaker.admit(NAME, now) {
                 Admission::Permit(permit) => {
-                    self.elsewhere.push(permit);
+                    self.other_permits.push(permit);
                     "permit".to_owned()
                 }
                 Admission::Open { until } => format!("open until {}", seconds(until)),
             },
             "success" => {
-                held.take().unwrap().success(now);
+                held.take().unwrap().record_success(now);
                 "-".to_owned()
             }
-            "failure" => shown(held.take().unwrap().failure(now)),
+            "failure" => failure_text(held.take().unwrap().record_failure(now)),
             "drop" => {
                 drop(held.take());
                 "-".to_owned()
@@ -97,7 +97,7 @@ impl Scene {
                 breaker.record_success(NAME, now);
                 "-".to_owned()
             }
-            "record_failure" => shown(breaker.record_failure(NAME, now)),
+            "record_failure" => failure_text(breaker.record_failure(NAME, now)),
             "is_open" => breaker.is_open(NAME, now).to_string(),
             "reset" => {
                 breaker.reset(NAME, now);
@@ -111,12 +111,12 @@ impl Scene {
         };
         let told: Vec<String> = std::mem::take(&mut *self.log.0.lock().unwrap())
             .iter()
-            .map(|told| format!(" {}>{}", state(told.from), state(told.to)))
+            .map(|told| format!(" {}>{}", state_text(told.from), state_text(told.to)))
             .collect();
         let now = breaker.snapshot(NAME);
         let line = format!(
             "{answer}; {} {}; {}+ {}- {}t;{}",
-            state(now.state),
+            state_text(now.state),
             now.consecutive_failures,
             now.successes,
             now.failures,
@@ -139,7 +139,7 @@ fn seconds(time: Timestamp) -> i64 {
     time.as_micros() / 1_000_000
 }
 
-fn state(state: CircuitState) -> String {
+fn state_text(state: CircuitState) -> String {
     match state {
         CircuitState::Closed => "closed".to_owned(),
         CircuitState::Open { until } => format!("open@{}", seconds(until)),
@@ -147,17 +147,17 @@ fn state(state: CircuitState) -> String {
     }
 }
 
-fn shown(failure: Failure) -> String {
+fn failure_text(failure: FailureOutcome) -> String {
     match failure {
-        Failure::Tripped => "tripped".to_owned(),
-        Failure::Counted(number) => format!("counted {number}"),
+        FailureOutcome::Tripped => "tripped".to_owned(),
+        FailureOutcome::Counted(number) => format!("counted {number}"),
     }
 }
 
 /// State, verb, time, and what comes of it: the answer; state and failures in a row; successes,
 /// failures and trips; what observers are told.
 #[rustfmt::skip]
-const MOVES: &[(&str, &str, i64, &str)] = &[
+const TRANSITIONS: &[(&str, &str, i64, &str)] = &[
     ("closed", "admit", 0, "permit; closed 0; 0+ 0- 0t;"),
     ("closed", "success", 0, "-; closed 0; 1+ 0- 0t;"),
     ("closed", "failure", 0, "counted 1; closed 1; 0+ 1- 0t;"),
@@ -220,11 +220,11 @@ const MOVES: &[(&str, &str, i64, &str)] = &[
 ];
 
 #[test]
-fn every_move_is_as_the_table_says() {
-    for (state, verb, time, outcome) in MOVES {
-        let mut scene = Scene::in_state(state);
+fn every_transition_matches_the_table() {
+    for (state, verb, time, outcome) in TRANSITIONS {
+        let mut fixture = BreakerFixture::in_state(state);
         assert_eq!(
-            scene.play(verb, at(*time)),
+            fixture.perform(verb, at(*time)),
             *outcome,
             "{state}: {verb} at {time}"
         );
@@ -232,26 +232,26 @@ fn every_move_is_as_the_table_says() {
 }
 
 #[test]
-fn a_dropped_probe_lets_another_be_the_probe_and_a_dropped_stranger_does_not() {
-    let mut scene = Scene::in_state("half-open, probe");
+fn only_a_dropped_probe_frees_the_probe_slot() {
+    let mut fixture = BreakerFixture::in_state("half-open, probe");
     assert!(matches!(
-        scene.breaker.admit(NAME, at(10)),
+        fixture.breaker.admit(NAME, at(10)),
         Admission::Open { .. }
     ));
-    drop(scene.permit.take());
-    permit(&scene.breaker, at(10)).success(at(10));
-    assert_eq!(scene.breaker.snapshot(NAME).state, CircuitState::Closed);
+    drop(fixture.permit.take());
+    permit(&fixture.breaker, at(10)).record_success(at(10));
+    assert_eq!(fixture.breaker.snapshot(NAME).state, CircuitState::Closed);
 
-    let mut scene = Scene::in_state("half-open, other");
-    drop(scene.permit.take());
+    let mut fixture = BreakerFixture::in_state("half-open, other");
+    drop(fixture.permit.take());
     assert!(matches!(
-        scene.breaker.admit(NAME, at(10)),
+        fixture.breaker.admit(NAME, at(10)),
         Admission::Open { .. }
     ));
 }
 
 #[test]
-fn results_of_an_older_generation_are_counted_and_nothing_else() {
+fn stale_results_are_only_counted() {
     let breaker = CircuitBreaker::new(settings(), Vec::new());
     let late: Vec<Permit> = (0..6).map(|_| permit(&breaker, at(0))).collect();
     for _ in 0..3 {
@@ -259,11 +259,11 @@ fn results_of_an_older_generation_are_counted_and_nothing_else() {
     }
     let probe = permit(&breaker, at(10));
     let mut late = late.into_iter();
-    late.next().unwrap().success(at(10));
+    late.next().unwrap().record_success(at(10));
     assert_eq!(breaker.snapshot(NAME).state, CircuitState::HalfOpen);
-    probe.success(at(11));
+    probe.record_success(at(11));
     for permit in late.by_ref().take(4) {
-        assert_eq!(permit.failure(at(12)), Failure::Counted(0));
+        assert_eq!(permit.record_failure(at(12)), FailureOutcome::Counted(0));
     }
     let now = breaker.snapshot(NAME);
     assert_eq!(now.state, CircuitState::Closed);
@@ -272,7 +272,10 @@ fn results_of_an_older_generation_are_counted_and_nothing_else() {
     breaker.record_failure(NAME, at(13));
     breaker.reset(NAME, at(13));
     let before_reset = late.next().unwrap();
-    assert_eq!(before_reset.failure(at(13)), Failure::Counted(0));
+    assert_eq!(
+        before_reset.record_failure(at(13)),
+        FailureOutcome::Counted(0)
+    );
 }
 
 #[test]
@@ -285,7 +288,7 @@ fn an_open_circuit_never_turns_away_for_longer_than_a_cool_down() {
         panic!("it is open");
     };
     assert_eq!(until, at(15));
-    permit(&breaker, until).success(until);
+    permit(&breaker, until).record_success(until);
 }
 
 #[test]
@@ -313,11 +316,17 @@ fn a_threshold_of_one_and_no_cool_down_work() {
         threshold: NonZeroU32::MIN,
         cool_down: Duration::ZERO,
     };
-    let log = Arc::new(Log::default());
+    let log = Arc::new(TransitionLog::default());
     let breaker = CircuitBreaker::new(settings, vec![Arc::clone(&log) as _]);
-    assert_eq!(permit(&breaker, at(0)).failure(at(0)), Failure::Tripped);
-    assert_eq!(breaker.record_failure(NAME, at(0)), Failure::Tripped);
-    assert_eq!(permit(&breaker, at(0)).failure(at(0)), Failure::Tripped);
+    assert_eq!(
+        permit(&breaker, at(0)).record_failure(at(0)),
+        FailureOutcome::Tripped
+    );
+    assert_eq!(breaker.record_failure(NAME, at(0)), FailureOutcome::Tripped);
+    assert_eq!(
+        permit(&breaker, at(0)).record_failure(at(0)),
+        FailureOutcome::Tripped
+    );
     let now = breaker.snapshot(NAME);
     assert_eq!((now.trips, now.consecutive_failures), (3, 3));
     assert_eq!(log.0.lock().unwrap().len(), 4, "three openings, one probe");
@@ -325,13 +334,13 @@ fn a_threshold_of_one_and_no_cool_down_work() {
 
 /// Calls the breaker when told, and panics if asked to.
 #[derive(Debug)]
-struct Meddler {
+struct PanickingObserver {
     breaker: Mutex<Option<CircuitBreaker>>,
     panics_at: CircuitState,
 }
 
-impl BreakerObserver for Meddler {
-    fn changed(&self, name: &str, transition: &Transition) {
+impl BreakerObserver for PanickingObserver {
+    fn on_transition(&self, name: &str, transition: &Transition) {
         let breaker = self.breaker.lock().unwrap().clone().unwrap();
         assert_eq!(breaker.snapshot(name).state, transition.to);
         assert_ne!(transition.to, self.panics_at, "as asked");
@@ -339,25 +348,25 @@ impl BreakerObserver for Meddler {
 }
 
 #[test]
-fn an_observer_may_call_the_breaker_and_its_panic_strands_no_probe() {
-    let meddler = Arc::new(Meddler {
+fn a_panicking_observer_does_not_block_the_probe() {
+    let observer = Arc::new(PanickingObserver {
         breaker: Mutex::new(None),
         panics_at: CircuitState::HalfOpen,
     });
-    let breaker = CircuitBreaker::new(settings(), vec![Arc::clone(&meddler) as _]);
-    *meddler.breaker.lock().unwrap() = Some(breaker.clone());
+    let breaker = CircuitBreaker::new(settings(), vec![Arc::clone(&observer) as _]);
+    *observer.breaker.lock().unwrap() = Some(breaker.clone());
     for _ in 0..3 {
         breaker.record_failure(NAME, at(0));
     }
     let panicked = catch_unwind(AssertUnwindSafe(|| drop(breaker.admit(NAME, at(10)))));
     assert!(panicked.is_err());
-    permit(&breaker, at(10)).success(at(10));
+    permit(&breaker, at(10)).record_success(at(10));
     assert_eq!(breaker.snapshot(NAME).state, CircuitState::Closed);
-    *meddler.breaker.lock().unwrap() = None;
+    *observer.breaker.lock().unwrap() = None;
 }
 
 #[test]
-fn what_is_shown_is_plain_json() {
+fn a_snapshot_serializes_to_plain_json() {
     let breaker = CircuitBreaker::new(BreakerSettings::default(), Vec::new());
     for _ in 0..3 {
         breaker.record_failure(NAME, at(0));

@@ -7,11 +7,11 @@ use cleveragents_domain::{ContextSnapshot, Decision};
 use serde::{Deserialize, Serialize};
 
 use super::error::{DecisionFailure, Result};
-use crate::ports::{BlobHash, StagedBlob, StoreError, StoreHandle, Unit};
+use crate::ports::{BlobHash, StagedBlob, StoreError, StoreHandle, Transaction};
 
 /// What an actor knew.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Context {
+pub struct DecisionContext {
     pub items: Vec<ContextItem>,
     /// The resources the context was taken from.
     pub resources: Vec<String>,
@@ -43,7 +43,7 @@ pub enum StoredContext {
 /// The stored form. Fields are written in this order and without white space, so that the same
 /// context has the same bytes and the same hash everywhere.
 #[derive(Serialize, Deserialize)]
-struct Body {
+struct ContextBody {
     items: Vec<ContextItem>,
     resources: Vec<String>,
 }
@@ -56,12 +56,12 @@ pub(super) struct StagedContext {
 }
 
 impl StagedContext {
-    pub(super) async fn stage(store: &StoreHandle, context: Context) -> Result<Self> {
+    pub(super) async fn stage(store: &StoreHandle, context: DecisionContext) -> Result<Self> {
         let mut snapshot = ContextSnapshot::default();
         let mut blobs = Vec::new();
         // Who knew nothing stores nothing: all such decisions would wait for one blob's row.
         if !context.items.is_empty() || !context.resources.is_empty() {
-            let body = Body {
+            let body = ContextBody {
                 items: context.items,
                 resources: context.resources,
             };
@@ -86,16 +86,16 @@ impl StagedContext {
     }
 
     /// Keeps the blobs as long as `holder` is there; after its plan and before its stream are held.
-    pub(super) fn keep(&self, unit: &mut dyn Unit, holder: &str) -> Result<()> {
+    pub(super) fn keep(&self, tx: &mut dyn Transaction, holder: &str) -> Result<()> {
         for blob in self.blobs.iter() {
-            unit.put_blob(blob, holder)?;
+            tx.put_blob(blob, holder)?;
         }
         Ok(())
     }
 }
 
 /// The context of a decision, whose content must still have the hash it was stored under.
-pub(super) fn load(unit: &mut dyn Unit, decision: &Decision) -> Result<StoredContext> {
+pub(super) fn load_context(tx: &mut dyn Transaction, decision: &Decision) -> Result<StoredContext> {
     let snapshot = &decision.context_snapshot;
     let Some(reference) = &snapshot.context_ref else {
         return Ok(StoredContext::None);
@@ -107,7 +107,7 @@ pub(super) fn load(unit: &mut dyn Unit, decision: &Decision) -> Result<StoredCon
     let hash: BlobHash = reference
         .parse()
         .map_err(|error: StoreError| damaged(error.to_string()))?;
-    let bytes = match unit.blob(&hash) {
+    let bytes = match tx.blob(&hash) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(StoredContext::Released),
         Err(StoreError::Corrupt { path, reason }) => {
@@ -123,7 +123,8 @@ pub(super) fn load(unit: &mut dyn Unit, decision: &Decision) -> Result<StoredCon
         )));
     }
     let text = String::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
-    let body: Body = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+    let body: ContextBody =
+        serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
     Ok(StoredContext::Kept {
         text,
         items: body.items,

@@ -16,18 +16,18 @@ use serde_json::json;
 
 use super::DecisionService;
 use super::error::{DecisionFailure, Result};
-use super::impact::{Preview, preview};
-use crate::execution::SetBack;
-use crate::execution::rollback::{Earlier, set_back};
-use crate::lifecycle::{Repeats, Request, event, evict, hold_unowned, move_plan};
-use crate::ports::{Ids, StoreError, Unit};
+use super::impact::{CorrectionPreview, preview_correction};
+use crate::execution::UndoSummary;
+use crate::execution::rollback::{RestorePoint, undo_after};
+use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, event, evict, hold_unowned, move_plan};
+use crate::ports::{Ids, StoreError, Transaction};
 
 /// The longest guidance, in bytes.
 pub const GUIDANCE_MAXIMUM: usize = 64 * 1024;
 
 /// A correction as it is asked for.
 #[derive(Debug, Clone)]
-pub struct CorrectRequest {
+pub struct CorrectionRequest {
     pub decision: DecisionId,
     pub mode: CorrectionMode,
     /// What should be decided instead, or added.
@@ -38,17 +38,17 @@ pub struct CorrectRequest {
 
 /// What a correction did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Corrected {
+pub struct CorrectionOutcome {
     pub correction: Correction,
     /// The guidance as a decision.
     pub decision: Decision,
     /// The plan as it is now.
     pub plan: Plan,
     /// What was found and is done; its plan is the one before.
-    pub preview: Preview,
+    pub preview: CorrectionPreview,
     /// What became of the files, if there were any to set back.
     #[serde(default)]
-    pub set_back: Option<SetBack>,
+    pub set_back: Option<UndoSummary>,
 }
 
 impl DecisionService {
@@ -63,60 +63,77 @@ impl DecisionService {
 
     /// Changes a decision, or adds to it, on a human's word. Refused while somebody runs the plan,
     /// when it is finished, and for a decision that was superseded before.
-    pub async fn correct(&self, request: CorrectRequest) -> Result<Corrected> {
+    pub async fn correct(&self, request: CorrectionRequest) -> Result<CorrectionOutcome> {
         Self::check_guidance(&request.guidance)?;
         let plan = self.plan_of(request.decision).await?;
-        let known = self.lifecycle.known_owner(plan).await?;
+        let known = self.lifecycle.proven_owner(plan).await?;
         let ids = Arc::clone(&self.ids);
         self.store
-            .write(self.operation("decision.correct"), move |unit| {
-                let run = hold_unowned(unit, plan, known)?;
-                let held = unit.plan_for_update(plan)?;
-                let preview = preview(unit, held, request.decision, request.mode)?;
-                let corrected = apply(unit, &*ids, &request, preview)?;
-                evict(unit, run.as_ref(), &request.actor)?;
+            .write(self.operation("decision.correct"), move |tx| {
+                let run = hold_unowned(tx, plan, known)?;
+                let held = tx.plan_for_update(plan)?;
+                let preview = preview_correction(tx, held, request.decision, request.mode)?;
+                let corrected = apply_correction(tx, &*ids, &request, preview)?;
+                evict(tx, run.as_ref(), &request.actor)?;
                 Ok(corrected)
             })
             .await
     }
 }
 
-fn apply(
-    unit: &mut dyn Unit,
+fn apply_correction(
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
-    request: &CorrectRequest,
-    preview: Preview,
-) -> Result<Corrected> {
+    request: &CorrectionRequest,
+    preview: CorrectionPreview,
+) -> Result<CorrectionOutcome> {
     let plan = preview.plan.identity.plan_id;
-    let now = unit.now()?;
-    let mut correction = requested(request, &preview, CorrectionId::new(ids.next()), now);
-    unit.insert_correction(&correction)?;
-    let mut events = vec![told(EventKind::CorrectionRequested, request, &correction)?];
-    step(unit, &mut correction, CorrectionState::Executing, now)?;
+    let now = tx.now()?;
+    let mut correction = new_correction(request, &preview, CorrectionId::new(ids.next()), now);
+    tx.insert_correction(&correction)?;
+    let mut events = vec![correction_event(
+        EventKind::CorrectionRequested,
+        request,
+        &correction,
+    )?];
+    advance_correction(tx, &mut correction, CorrectionState::Executing, now)?;
     if !preview.superseded.is_empty() {
-        unit.supersede(plan, &preview.superseded)?;
+        tx.supersede(plan, &preview.superseded)?;
         let record = json!({ "correction": correction.id, "decisions": preview.superseded });
-        events.push(told(EventKind::DecisionSuperseded, request, &record)?);
+        events.push(correction_event(
+            EventKind::DecisionSuperseded,
+            request,
+            &record,
+        )?);
     }
-    let parent = parent_of(unit, &preview)?;
-    let mut decision = guidance(request, &preview, parent, DecisionId::new(ids.next()), now);
-    decision.sequence_number = unit.insert_decision(&decision)?;
+    let parent = parent_of(tx, &preview)?;
+    let mut decision =
+        guidance_decision(request, &preview, parent, DecisionId::new(ids.next()), now);
+    decision.sequence_number = tx.insert_decision(&decision)?;
     correction.new_decision_id = Some(decision.decision_id);
-    events.push(told(EventKind::DecisionCreated, request, &decision)?);
+    events.push(correction_event(
+        EventKind::DecisionCreated,
+        request,
+        &decision,
+    )?);
     let record = json!({
         "correction": correction.id,
         "original": request.decision,
         "new": decision.decision_id,
         "mode": request.mode,
     });
-    events.push(told(EventKind::DecisionCorrected, request, &record)?);
-    unit.append(StreamId::Plan(plan), &events)?;
-    let moved = send_back(unit, ids, request, &preview)?;
-    let set_back = give_up_files(unit, ids, request, (&preview, &moved))?;
-    step(unit, &mut correction, CorrectionState::Complete, now)?;
-    let completed = told(EventKind::CorrectionCompleted, request, &correction)?;
-    unit.append(StreamId::Plan(plan), &[completed])?;
-    Ok(Corrected {
+    events.push(correction_event(
+        EventKind::DecisionCorrected,
+        request,
+        &record,
+    )?);
+    tx.append(StreamId::Plan(plan), &events)?;
+    let moved = return_to_phase(tx, ids, request, &preview)?;
+    let set_back = restore_files(tx, ids, request, (&preview, &moved))?;
+    advance_correction(tx, &mut correction, CorrectionState::Complete, now)?;
+    let completed = correction_event(EventKind::CorrectionCompleted, request, &correction)?;
+    tx.append(StreamId::Plan(plan), &[completed])?;
+    Ok(CorrectionOutcome {
         correction,
         decision,
         plan: moved,
@@ -125,9 +142,9 @@ fn apply(
     })
 }
 
-fn requested(
-    request: &CorrectRequest,
-    preview: &Preview,
+fn new_correction(
+    request: &CorrectionRequest,
+    preview: &CorrectionPreview,
     id: CorrectionId,
     now: Timestamp,
 ) -> Correction {
@@ -154,27 +171,29 @@ fn requested(
     }
 }
 
-fn step(
-    unit: &mut dyn Unit,
+fn advance_correction(
+    tx: &mut dyn Transaction,
     correction: &mut Correction,
     to: CorrectionState,
     now: Timestamp,
 ) -> Result<()> {
-    *correction = correction.step(to, now).map_err(StoreError::internal)?;
-    correction.version = unit.update_correction(correction)?;
+    *correction = correction
+        .transition(to, now)
+        .map_err(StoreError::internal)?;
+    correction.version = tx.update_correction(correction)?;
     Ok(())
 }
 
 /// Where the guidance stands in the tree: below what is added to; in place of what is given up,
 /// which is below the nearest ancestor that still counts.
-fn parent_of(unit: &mut dyn Unit, preview: &Preview) -> Result<DecisionId> {
+fn parent_of(tx: &mut dyn Transaction, preview: &CorrectionPreview) -> Result<DecisionId> {
     let original = &preview.decision;
     if preview.mode == CorrectionMode::Append {
         return Ok(original.decision_id);
     }
     let mut parent = original.parent_decision_id;
     while let Some(id) = parent {
-        let found = unit.decision(id)?;
+        let found = tx.decision(id)?;
         if !found.is_superseded {
             return Ok(id);
         }
@@ -183,9 +202,9 @@ fn parent_of(unit: &mut dyn Unit, preview: &Preview) -> Result<DecisionId> {
     Ok(original.decision_id)
 }
 
-fn guidance(
-    request: &CorrectRequest,
-    preview: &Preview,
+fn guidance_decision(
+    request: &CorrectionRequest,
+    preview: &CorrectionPreview,
     parent: DecisionId,
     id: DecisionId,
     now: Timestamp,
@@ -214,47 +233,51 @@ fn guidance(
 }
 
 /// Moves the plan back. What was done before is done again only if it was given up.
-fn send_back(
-    unit: &mut dyn Unit,
+fn return_to_phase(
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
-    request: &CorrectRequest,
-    preview: &Preview,
+    request: &CorrectionRequest,
+    preview: &CorrectionPreview,
 ) -> Result<Plan> {
-    let request = Request {
+    let request = PlanMoveRequest {
         plan: preview.plan.identity.plan_id,
-        asked: Move::Correct(preview.to),
+        requested: Move::Correct(preview.to),
         actor: request.actor.clone(),
         reason: Some(request.guidance.clone()),
     };
-    let moved = move_plan(unit, ids, &request, Repeats::AreRefused)?;
+    let moved = move_plan(tx, ids, &request, RepeatPolicy::Refuse)?;
     let mut plan = moved.plan().clone();
     if preview.mode == CorrectionMode::Revert && plan.last_completed_step.is_some() {
         plan.last_completed_step = None;
-        plan.version = unit.update_plan(&plan)?;
+        plan.version = tx.update_plan(&plan)?;
     }
     Ok(plan)
 }
 
 /// With a decision of Execute the files go that were made after it. Those of a new strategy go when
 /// it is there.
-fn give_up_files(
-    unit: &mut dyn Unit,
+fn restore_files(
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
-    request: &CorrectRequest,
-    (preview, plan): (&Preview, &Plan),
-) -> Result<Option<SetBack>> {
+    request: &CorrectionRequest,
+    (preview, plan): (&CorrectionPreview, &Plan),
+) -> Result<Option<UndoSummary>> {
     if preview.mode != CorrectionMode::Revert || preview.to != Phase::Execute {
         return Ok(None);
     }
     let id = plan.identity.plan_id;
-    let earlier = Earlier::before(unit, id, preview.decision.created_at)?;
-    let Some((back, told)) = set_back(unit, ids, plan, &earlier, &request.actor)? else {
+    let earlier = RestorePoint::before(tx, id, preview.decision.created_at)?;
+    let Some((back, event)) = undo_after(tx, ids, plan, &earlier, &request.actor)? else {
         return Ok(None);
     };
-    unit.append(StreamId::Plan(id), &[told])?;
+    tx.append(StreamId::Plan(id), &[event])?;
     Ok(Some(back))
 }
 
-fn told(kind: EventKind, request: &CorrectRequest, payload: &impl Serialize) -> Result<NewEvent> {
+fn correction_event(
+    kind: EventKind,
+    request: &CorrectionRequest,
+    payload: &impl Serialize,
+) -> Result<NewEvent> {
     Ok(event(kind, &request.actor, payload)?)
 }

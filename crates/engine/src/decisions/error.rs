@@ -19,9 +19,9 @@ pub enum DecisionFailure {
     #[error("decision {decision} was superseded by a correction")]
     Superseded { decision: DecisionId },
     #[error("a decision cannot influence itself ({decision})")]
-    OwnInfluence { decision: DecisionId },
+    SelfInfluence { decision: DecisionId },
     #[error("plan {plan} is at {at}; decisions are recorded while a phase is worked on")]
-    NotWorkedOn { plan: PlanId, at: Position },
+    NotProcessing { plan: PlanId, at: Position },
     #[error("guidance is needed: say what should be decided instead")]
     NoGuidance,
     #[error("guidance may be {GUIDANCE_MAXIMUM} bytes long, this has {length}")]

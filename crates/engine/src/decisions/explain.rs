@@ -6,13 +6,13 @@ use cleveragents_domain::id::{DecisionId, IdFragment};
 use cleveragents_domain::{Decision, Plan};
 
 use super::DecisionService;
-use super::context::{StoredContext, load};
+use super::context::{StoredContext, load_context};
 use super::error::Result;
-use super::impact::{Family, Impact};
-use crate::ports::Unit;
+use super::impact::{Impact, PlanDecisions};
+use crate::ports::Transaction;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Explained {
+pub struct DecisionExplanation {
     pub decision: Decision,
     pub plan: Plan,
     /// How many decisions the plan has, superseded ones included; the decision's place is among
@@ -28,27 +28,27 @@ impl DecisionService {
     /// The one decision whose id begins or ends with `fragment`.
     pub async fn find(&self, fragment: IdFragment) -> Result<Decision> {
         self.store
-            .read(move |unit| Ok(unit.find_decision(&fragment)?))
+            .read(move |tx| Ok(tx.find_decision(&fragment)?))
             .await
     }
 
     /// Explains the one decision whose id begins or ends with `fragment`. A damaged context is an
     /// error; one that nobody keeps is not.
-    pub async fn explain(&self, fragment: IdFragment) -> Result<Explained> {
-        self.store.read(move |unit| explain(unit, &fragment)).await
+    pub async fn explain(&self, fragment: IdFragment) -> Result<DecisionExplanation> {
+        self.store.read(move |tx| explain(tx, &fragment)).await
     }
 }
 
-fn explain(unit: &mut dyn Unit, fragment: &IdFragment) -> Result<Explained> {
-    let decision = unit.find_decision(fragment)?;
-    let plan = unit.plan(decision.plan_id)?;
-    let family = Family::read(unit, decision.plan_id)?;
-    let context = load(unit, &decision)?;
-    Ok(Explained {
+fn explain(tx: &mut dyn Transaction, fragment: &IdFragment) -> Result<DecisionExplanation> {
+    let decision = tx.find_decision(fragment)?;
+    let plan = tx.plan(decision.plan_id)?;
+    let plan_decisions = PlanDecisions::read(tx, decision.plan_id)?;
+    let context = load_context(tx, &decision)?;
+    Ok(DecisionExplanation {
         plan,
-        decisions: family.decisions.len(),
-        path_to_root: path_to_root(&family.decisions, &decision),
-        impact: family.impact(decision.decision_id),
+        decisions: plan_decisions.decisions.len(),
+        path_to_root: path_to_root(&plan_decisions.decisions, &decision),
+        impact: plan_decisions.impact(decision.decision_id),
         context,
         decision,
     })

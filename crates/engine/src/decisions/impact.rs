@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::DecisionService;
 use super::error::{DecisionFailure, Result};
 use crate::lifecycle::{LifecycleError, refuse_owned};
-use crate::ports::Unit;
+use crate::ports::Transaction;
 
 /// From how many decisions or artifacts on a correction is a large one.
-const MANY: usize = 10;
+const LARGE_IMPACT: usize = 10;
 
 /// What hangs on a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub enum ImpactLevel {
 
 /// What a correction would do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Preview {
+pub struct CorrectionPreview {
     pub plan: Plan,
     pub decision: Decision,
     pub mode: CorrectionMode,
@@ -57,7 +57,7 @@ pub struct Preview {
 
 impl Impact {
     pub fn level(&self) -> ImpactLevel {
-        let many = self.downstream.len() > MANY || self.artifacts.len() > MANY;
+        let many = self.downstream.len() > LARGE_IMPACT || self.artifacts.len() > LARGE_IMPACT;
         if many || !self.child_plans.is_empty() {
             ImpactLevel::High
         } else if self.downstream.is_empty() && self.artifacts.is_empty() {
@@ -81,15 +81,19 @@ impl ImpactLevel {
 impl DecisionService {
     /// What [`correct`](Self::correct) would do now, refused where that would be; nothing is
     /// written.
-    pub async fn impact(&self, decision: DecisionId, mode: CorrectionMode) -> Result<Preview> {
+    pub async fn impact(
+        &self,
+        decision: DecisionId,
+        mode: CorrectionMode,
+    ) -> Result<CorrectionPreview> {
         let plan = self.plan_of(decision).await?;
-        let known = self.lifecycle.known_owner(plan).await?;
+        let known = self.lifecycle.proven_owner(plan).await?;
         self.store
-            .read(move |unit| {
-                let plan = unit.plan(plan)?;
-                let run = unit.run_of(plan.identity.plan_id)?;
-                refuse_owned(unit, run.as_ref(), known)?;
-                preview(unit, plan, decision, mode)
+            .read(move |tx| {
+                let plan = tx.plan(plan)?;
+                let run = tx.run_of(plan.identity.plan_id)?;
+                refuse_owned(tx, run.as_ref(), known)?;
+                preview_correction(tx, plan, decision, mode)
             })
             .await
     }
@@ -97,46 +101,46 @@ impl DecisionService {
     pub(super) async fn plan_of(&self, decision: DecisionId) -> Result<PlanId> {
         let found = self
             .store
-            .read(move |unit| Ok::<_, DecisionFailure>(unit.decision(decision)?));
+            .read(move |tx| Ok::<_, DecisionFailure>(tx.decision(decision)?));
         Ok(found.await?.plan_id)
     }
 }
 
 /// What correcting `decision` of `plan` does. Who is going to do it holds the plan, so that what is
 /// read here stays true (law 1).
-pub(super) fn preview(
-    unit: &mut dyn Unit,
+pub(super) fn preview_correction(
+    tx: &mut dyn Transaction,
     plan: Plan,
     decision: DecisionId,
     mode: CorrectionMode,
-) -> Result<Preview> {
-    let family = Family::read(unit, plan.identity.plan_id)?;
-    let decision = unit.decision(decision)?;
+) -> Result<CorrectionPreview> {
+    let plan_decisions = PlanDecisions::read(tx, plan.identity.plan_id)?;
+    let decision = tx.decision(decision)?;
     if decision.is_superseded {
         let decision = decision.decision_id;
         return Err(DecisionFailure::Superseded { decision });
     }
-    let to = goes_back_to(&plan, &decision, mode);
-    let asked = Move::Correct(to);
+    let to = target_phase(&plan, &decision, mode);
+    let requested = Move::Correct(to);
     plan.position
-        .after(asked)
+        .after(requested)
         .map_err(|illegal| LifecycleError::Illegal {
             plan: plan.identity.plan_id,
             illegal,
         })?;
-    let impact = family.impact(decision.decision_id);
+    let impact = plan_decisions.impact(decision.decision_id);
     let superseded = match mode {
         CorrectionMode::Append => Vec::new(),
         CorrectionMode::Revert => {
             let touched = [decision.decision_id].into_iter();
             let touched = touched.chain(impact.downstream.iter().copied());
             // The root is what the plan was asked to do: it stays, and the guidance comes below it.
-            let stays = |id: &DecisionId| Some(*id) != family.root;
+            let stays = |id: &DecisionId| Some(*id) != plan_decisions.root;
             touched.filter(stays).collect()
         }
     };
-    Ok(Preview {
-        unaffected: family.standing() - superseded.len(),
+    Ok(CorrectionPreview {
+        unaffected: plan_decisions.count_active() - superseded.len(),
         plan,
         decision,
         mode,
@@ -148,7 +152,7 @@ pub(super) fn preview(
 
 /// The phase whose work has to be done again. What was decided in a later phase than the plan is
 /// in now is done again when the plan comes there.
-fn goes_back_to(plan: &Plan, decision: &Decision, mode: CorrectionMode) -> Phase {
+fn target_phase(plan: &Plan, decision: &Decision, mode: CorrectionMode) -> Phase {
     let here = plan.position.phase();
     match mode {
         CorrectionMode::Revert if decision.phase == Phase::Strategize => Phase::Strategize,
@@ -159,16 +163,16 @@ fn goes_back_to(plan: &Plan, decision: &Decision, mode: CorrectionMode) -> Phase
 }
 
 /// The decisions of a plan and what leads from one to another.
-pub(super) struct Family {
+pub(super) struct PlanDecisions {
     pub(super) decisions: Vec<Decision>,
     pub(super) root: Option<DecisionId>,
     children: Vec<DecisionEdge>,
     influences: Vec<DecisionEdge>,
 }
 
-impl Family {
-    pub(super) fn read(unit: &mut dyn Unit, plan: PlanId) -> Result<Self> {
-        let decisions = unit.decisions_of(plan)?;
+impl PlanDecisions {
+    pub(super) fn read(tx: &mut dyn Transaction, plan: PlanId) -> Result<Self> {
+        let decisions = tx.decisions_of(plan)?;
         let edge = |decision: &Decision| {
             Some(DecisionEdge {
                 from: decision.parent_decision_id?,
@@ -181,13 +185,13 @@ impl Family {
                 .iter()
                 .find(|decision| decision.parent_decision_id.is_none())
                 .map(|decision| decision.decision_id),
-            influences: unit.influences_of(plan)?,
+            influences: tx.influences_of(plan)?,
             decisions,
         })
     }
 
     /// How many decisions count.
-    fn standing(&self) -> usize {
+    fn count_active(&self) -> usize {
         let stands = |decision: &&Decision| !decision.is_superseded;
         self.decisions.iter().filter(stands).count()
     }

@@ -18,15 +18,15 @@ use cleveragents_domain::Correction;
 use cleveragents_domain::id::PlanId;
 
 use crate::lifecycle::PlanLifecycle;
-use crate::ports::{Ids, Liveness, Operation, StoreHandle};
+use crate::ports::{Ids, Liveness, StoreHandle, StoreOperation};
 
-pub use context::{Context, ContextItem, StoredContext};
-pub use correct::{CorrectRequest, Corrected, GUIDANCE_MAXIMUM};
+pub use context::{ContextItem, DecisionContext, StoredContext};
+pub use correct::{CorrectionOutcome, CorrectionRequest, GUIDANCE_MAXIMUM};
 pub use error::{DecisionFailure, Result};
-pub use explain::Explained;
-pub use impact::{Impact, ImpactLevel, Preview};
-pub use record::Choice;
-pub use tree::{DecisionTree, Superseded, TreeNode};
+pub use explain::DecisionExplanation;
+pub use impact::{CorrectionPreview, Impact, ImpactLevel};
+pub use record::DecisionDraft;
+pub use tree::{DecisionTree, SupersededVisibility, TreeNode};
 
 /// The decisions of plans, for as many callers at once as there are.
 #[derive(Debug, Clone)]
@@ -48,14 +48,14 @@ impl DecisionService {
     /// The attempts to correct the plan's decisions, oldest first.
     pub async fn corrections(&self, plan: PlanId) -> Result<Vec<Correction>> {
         self.store
-            .read(move |unit| {
-                unit.plan(plan)?;
-                Ok(unit.corrections_of(plan)?)
+            .read(move |tx| {
+                tx.plan(plan)?;
+                Ok(tx.corrections_of(plan)?)
             })
             .await
     }
 
-    fn operation(&self, label: &'static str) -> Operation {
-        Operation::new(&*self.ids, label)
+    fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.ids, label)
     }
 }

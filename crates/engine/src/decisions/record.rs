@@ -2,21 +2,21 @@
 
 use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::{
-    Confidence, Decision, DecisionEdge, DecisionType, EventKind, NewDecision, Plan, State,
+    Confidence, Decision, DecisionEdge, DecisionType, EventKind, NewDecision, Plan, PlanState,
     StreamId, Timestamp,
 };
 
 use super::DecisionService;
-use super::context::{Context, StagedContext};
+use super::context::{DecisionContext, StagedContext};
 use super::error::{DecisionFailure, Result};
 use crate::lifecycle::event;
-use crate::ports::{StoreError, Unit};
+use crate::ports::{StoreError, Transaction};
 use crate::runs::RunLease;
 
 /// A decision as its actor made it; plan and phase are those of the run. The root is made with
 /// its plan, so what is recorded here always has a parent.
 #[derive(Debug, Clone)]
-pub struct Choice {
+pub struct DecisionDraft {
     pub parent: DecisionId,
     pub decision_type: DecisionType,
     pub question: String,
@@ -26,14 +26,14 @@ pub struct Choice {
     pub confidence: Option<Confidence>,
     /// The actor's own words, unedited.
     pub reasoning: Option<String>,
-    pub context: Context,
+    pub context: DecisionContext,
     /// The decisions whose outcome this one used.
     pub influences: Vec<DecisionId>,
 }
 
 /// What one write needs, made before it because it may run again.
-struct Writing {
-    choice: Choice,
+struct PendingDecision {
+    draft: DecisionDraft,
     context: StagedContext,
     id: DecisionId,
     plan: PlanId,
@@ -42,86 +42,86 @@ struct Writing {
 
 impl DecisionService {
     /// Records a decision with what its actor knew and what influenced it, in one commit.
-    pub async fn record(&self, run: &RunLease, choice: Choice) -> Result<Decision> {
-        let mut choice = choice;
-        let context = std::mem::take(&mut choice.context);
-        let writing = Writing {
-            choice,
+    pub async fn record(&self, run: &RunLease, draft: DecisionDraft) -> Result<Decision> {
+        let mut draft = draft;
+        let context = std::mem::take(&mut draft.context);
+        let pending = PendingDecision {
+            draft,
             context: StagedContext::stage(&self.store, context).await?,
             id: DecisionId::new(self.ids.next()),
             plan: run.lease().plan,
             actor: run.lease().owner.to_string(),
         };
-        run.write(self.operation("decision.record"), move |unit| {
-            write(unit, &writing)
+        run.write(self.operation("decision.record"), move |tx| {
+            write_decision(tx, &pending)
         })
         .await
     }
 
     /// Says that one decision of the run's plan used the outcome of another. Circles are legal:
     /// decisions may be revised in the light of what they led to.
-    pub async fn influence(&self, run: &RunLease, edge: DecisionEdge) -> Result<()> {
+    pub async fn record_influence(&self, run: &RunLease, edge: DecisionEdge) -> Result<()> {
         if edge.from == edge.to {
-            return Err(DecisionFailure::OwnInfluence { decision: edge.to });
+            return Err(DecisionFailure::SelfInfluence { decision: edge.to });
         }
         let plan = run.lease().plan;
         let actor = run.lease().owner.to_string();
-        run.write(self.operation("decision.influence"), move |unit| {
-            worked_on(unit, plan)?;
+        run.write(self.operation("decision.influence"), move |tx| {
+            processing_plan(tx, plan)?;
             for decision in [edge.from, edge.to] {
-                standing(unit, plan, decision)?;
+                check_active(tx, plan, decision)?;
             }
-            unit.add_influence(plan, edge)?;
+            tx.add_influence(plan, edge)?;
             let influenced = event(EventKind::DecisionInfluenced, &actor, &edge)?;
-            unit.append(StreamId::Plan(plan), &[influenced])?;
+            tx.append(StreamId::Plan(plan), &[influenced])?;
             Ok(())
         })
         .await
     }
 }
 
-fn write(unit: &mut dyn Unit, writing: &Writing) -> Result<Decision> {
-    let Writing {
-        choice, id, plan, ..
-    } = writing;
-    let held = worked_on(unit, *plan)?;
-    let mut decision = decided(&held, writing, unit.now()?);
+fn write_decision(tx: &mut dyn Transaction, pending: &PendingDecision) -> Result<Decision> {
+    let PendingDecision {
+        draft, id, plan, ..
+    } = pending;
+    let held = processing_plan(tx, *plan)?;
+    let mut decision = build_decision(&held, pending, tx.now()?);
     decision.validate(held.position.phase())?;
-    for other in choice.influences.iter().chain([&choice.parent]) {
-        standing(unit, *plan, *other)?;
+    for other in draft.influences.iter().chain([&draft.parent]) {
+        check_active(tx, *plan, *other)?;
     }
-    writing.context.keep(unit, &plan.to_string())?;
-    decision.sequence_number = unit.insert_decision(&decision)?;
-    for from in &choice.influences {
+    pending.context.keep(tx, &plan.to_string())?;
+    decision.sequence_number = tx.insert_decision(&decision)?;
+    for from in &draft.influences {
         let edge = DecisionEdge {
             from: *from,
             to: *id,
         };
-        unit.add_influence(*plan, edge)?;
+        tx.add_influence(*plan, edge)?;
     }
-    let created = event(EventKind::DecisionCreated, &writing.actor, &decision)?;
-    unit.append(StreamId::Plan(*plan), &[created])?;
+    let created = event(EventKind::DecisionCreated, &pending.actor, &decision)?;
+    tx.append(StreamId::Plan(*plan), &[created])?;
     Ok(decision)
 }
 
 /// The plan, which must be in the middle of a phase: an owner that was thought dead and whose plan
 /// was corrected meanwhile has nothing to add to it.
-fn worked_on(unit: &mut dyn Unit, plan: PlanId) -> Result<Plan> {
-    let held = unit.plan_for_update(plan)?;
+fn processing_plan(tx: &mut dyn Transaction, plan: PlanId) -> Result<Plan> {
+    let held = tx.plan_for_update(plan)?;
     let at = held.position;
     match at.state() {
-        State::Processing => Ok(held),
-        _ => Err(DecisionFailure::NotWorkedOn { plan, at }),
+        PlanState::Processing => Ok(held),
+        _ => Err(DecisionFailure::NotProcessing { plan, at }),
     }
 }
 
 /// Refuses a decision that is not one of the plan's, or no longer counts.
-fn standing(unit: &mut dyn Unit, plan: PlanId, decision: DecisionId) -> Result<()> {
+fn check_active(tx: &mut dyn Transaction, plan: PlanId, decision: DecisionId) -> Result<()> {
     let missing = || StoreError::NotFound {
         what: "decision of this plan",
         id: decision.to_string(),
     };
-    let found = match unit.decision(decision) {
+    let found = match tx.decision(decision) {
         Err(StoreError::NotFound { .. }) => return Err(missing().into()),
         other => other?,
     };
@@ -134,22 +134,22 @@ fn standing(unit: &mut dyn Unit, plan: PlanId, decision: DecisionId) -> Result<(
     }
 }
 
-fn decided(plan: &Plan, writing: &Writing, at: Timestamp) -> Decision {
-    let choice = &writing.choice;
+fn build_decision(plan: &Plan, pending: &PendingDecision, at: Timestamp) -> Decision {
+    let draft = &pending.draft;
     let new = NewDecision {
-        plan_id: writing.plan,
-        parent: Some(choice.parent),
-        decision_type: choice.decision_type,
+        plan_id: pending.plan,
+        parent: Some(draft.parent),
+        decision_type: draft.decision_type,
         phase: plan.position.phase(),
-        question: choice.question.clone(),
-        chosen: choice.chosen.clone(),
-        rationale: choice.rationale.clone(),
+        question: draft.question.clone(),
+        chosen: draft.chosen.clone(),
+        rationale: draft.rationale.clone(),
     };
     Decision {
-        alternatives_considered: choice.alternatives.clone(),
-        confidence_score: choice.confidence,
-        actor_reasoning: choice.reasoning.clone(),
-        context_snapshot: writing.context.snapshot.clone(),
-        ..Decision::new(new, writing.id, at)
+        alternatives_considered: draft.alternatives.clone(),
+        confidence_score: draft.confidence,
+        actor_reasoning: draft.reasoning.clone(),
+        context_snapshot: pending.context.snapshot.clone(),
+        ..Decision::new(new, pending.id, at)
     }
 }

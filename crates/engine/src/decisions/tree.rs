@@ -9,12 +9,12 @@ use cleveragents_domain::{Decision, Plan};
 
 use super::DecisionService;
 use super::error::Result;
-use super::impact::Family;
-use crate::ports::{StoreError, Unit};
+use super::impact::PlanDecisions;
+use crate::ports::{StoreError, Transaction};
 
 /// Whether decisions that no longer count are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Superseded {
+pub enum SupersededVisibility {
     Shown,
     Hidden,
 }
@@ -42,34 +42,42 @@ pub struct TreeNode {
 }
 
 impl DecisionService {
-    pub async fn tree(&self, plan: PlanId, superseded: Superseded) -> Result<DecisionTree> {
+    pub async fn tree(
+        &self,
+        plan: PlanId,
+        superseded: SupersededVisibility,
+    ) -> Result<DecisionTree> {
         self.store
-            .read(move |unit| tree(unit, plan, superseded))
+            .read(move |tx| load_tree(tx, plan, superseded))
             .await
     }
 }
 
-fn tree(unit: &mut dyn Unit, plan: PlanId, shown: Superseded) -> Result<DecisionTree> {
-    let plan = unit.plan(plan)?;
-    let family = Family::read(unit, plan.identity.plan_id)?;
-    let superseded = family
+fn load_tree(
+    tx: &mut dyn Transaction,
+    plan: PlanId,
+    visibility: SupersededVisibility,
+) -> Result<DecisionTree> {
+    let plan = tx.plan(plan)?;
+    let plan_decisions = PlanDecisions::read(tx, plan.identity.plan_id)?;
+    let superseded = plan_decisions
         .decisions
         .iter()
         .filter(|it| it.is_superseded)
         .count();
     // One whose decision was given up is no longer what is meant to be done.
-    let strategy = unit.newest_strategy(plan.identity.plan_id)?.filter(|it| {
+    let strategy = tx.newest_strategy(plan.identity.plan_id)?.filter(|it| {
         let chose = |decision: &&Decision| decision.decision_id == it.decision_id;
-        let chosen = family.decisions.iter().find(chose);
+        let chosen = plan_decisions.decisions.iter().find(chose);
         chosen.is_some_and(|decision| !decision.is_superseded)
     });
-    let nodes = nodes(family.decisions, shown);
+    let nodes = build_nodes(plan_decisions.decisions, visibility);
     let mut child_plans = Vec::new();
     for id in nodes
         .iter()
         .flat_map(|node| &node.decision.downstream_plan_ids)
     {
-        match unit.plan(*id) {
+        match tx.plan(*id) {
             Ok(child) => child_plans.push(child),
             Err(StoreError::NotFound { .. }) => {}
             Err(other) => return Err(other.into()),
@@ -85,36 +93,36 @@ fn tree(unit: &mut dyn Unit, plan: PlanId, shown: Superseded) -> Result<Decision
 }
 
 /// The decisions, which come in the order of their places, as a tree.
-fn nodes(decisions: Vec<Decision>, shown: Superseded) -> Vec<TreeNode> {
+fn build_nodes(decisions: Vec<Decision>, visibility: SupersededVisibility) -> Vec<TreeNode> {
     // A parent is decided before its children, so it is known when they come.
-    let mut shown_as: HashMap<DecisionId, Option<DecisionId>> = HashMap::new();
+    let mut visible_as: HashMap<DecisionId, Option<DecisionId>> = HashMap::new();
     let mut children: HashMap<Option<DecisionId>, Vec<Decision>> = HashMap::new();
     for decision in decisions {
         let above = decision
             .parent_decision_id
-            .and_then(|parent| shown_as.get(&parent).copied().flatten());
-        let hidden = shown == Superseded::Hidden && decision.is_superseded;
+            .and_then(|parent| visible_as.get(&parent).copied().flatten());
+        let hidden = visibility == SupersededVisibility::Hidden && decision.is_superseded;
         let own = match hidden {
             true => above,
             false => Some(decision.decision_id),
         };
-        shown_as.insert(decision.decision_id, own);
+        visible_as.insert(decision.decision_id, own);
         if !hidden {
             children.entry(above).or_default().push(decision);
         }
     }
-    let mut open: Vec<TreeNode> = below(&mut children, None, 0);
+    let mut open: Vec<TreeNode> = take_children(&mut children, None, 0);
     let mut nodes = Vec::new();
     while let Some(node) = open.pop() {
         let id = Some(node.decision.decision_id);
-        open.extend(below(&mut children, id, node.depth + 1));
+        open.extend(take_children(&mut children, id, node.depth + 1));
         nodes.push(node);
     }
     nodes
 }
 
 /// The children of `parent`, the last one first, as a stack wants them.
-fn below(
+fn take_children(
     children: &mut HashMap<Option<DecisionId>, Vec<Decision>>,
     parent: Option<DecisionId>,
     depth: usize,

@@ -6,24 +6,24 @@ use cleveragents_domain::actor::{ActorError, STEPS_MAXIMUM, StepError, StepList}
 use cleveragents_domain::{Actor, ActorKind, ActorStep, ActorType, ToolActor};
 use serde_json::{Map, Value, json};
 
-use super::conversion::Conversion;
+use super::conversion::DefinitionConversion;
 use super::error::{DefinitionErrors, Problem, Problems};
-use super::filling::{self, FillError, Names};
+use super::interpolation::{self, FillError, TemplateNames};
 use super::nearest::nearest;
-use super::record::{Read, Tree, record};
-use super::version::open;
-use super::yaml::{Kind, Node, Source, Variables};
+use super::record::{FromYaml, JsonTree, record};
+use super::version::parse_versioned;
+use super::yaml::{DefinitionSource, DefinitionVariables, YamlKind, YamlNode};
 use llm::LlmActorFile;
 
 /// Why a key that other types of actors have is refused.
-const OF_OTHER_TYPES: &str = "it belongs to types of actors that are not supported yet";
+const UNSUPPORTED_TYPE_KEY_HINT: &str = "it belongs to types of actors that are not supported yet";
 
 /// What to write as type.
-const TYPES: &str = "write `type: llm`, which lets a model decide, or `type: tool`, which calls \
+const TYPE_HINT: &str = "write `type: llm`, which lets a model decide, or `type: tool`, which calls \
                      tools in a fixed order";
 
 /// Why a key of an actor with a model is refused.
-const OF_LLM: &str = "it is a key of actors of the type `llm`";
+const LLM_KEY_HINT: &str = "it is a key of actors of the type `llm`";
 
 /// What the texts of a step may name.
 const ROOTS: [&str; 2] = ["args", "steps"];
@@ -50,22 +50,22 @@ record! {
         extend("examples" = [example()])
     )]
     ToolActorFile refusing [
-        ("provider", OF_LLM),
-        ("model", OF_LLM),
-        ("system_prompt", OF_LLM),
-        ("temperature", OF_LLM),
-        ("max_tokens", OF_LLM),
-        ("top_p", OF_LLM),
-        ("tools", OF_LLM),
-        ("skills", OF_LLM),
-        ("route", OF_OTHER_TYPES),
-        ("memory", OF_OTHER_TYPES),
-        ("context", OF_OTHER_TYPES),
-        ("context_view", OF_OTHER_TYPES),
-        ("lsp", OF_OTHER_TYPES),
+        ("provider", LLM_KEY_HINT),
+        ("model", LLM_KEY_HINT),
+        ("system_prompt", LLM_KEY_HINT),
+        ("temperature", LLM_KEY_HINT),
+        ("max_tokens", LLM_KEY_HINT),
+        ("top_p", LLM_KEY_HINT),
+        ("tools", LLM_KEY_HINT),
+        ("skills", LLM_KEY_HINT),
+        ("route", UNSUPPORTED_TYPE_KEY_HINT),
+        ("memory", UNSUPPORTED_TYPE_KEY_HINT),
+        ("context", UNSUPPORTED_TYPE_KEY_HINT),
+        ("context_view", UNSUPPORTED_TYPE_KEY_HINT),
+        ("lsp", UNSUPPORTED_TYPE_KEY_HINT),
         ("env_vars", "write `${VAR}` where its value is wanted"),
-        ("role_hint", OF_OTHER_TYPES),
-        ("response_format", OF_OTHER_TYPES),
+        ("role_hint", UNSUPPORTED_TYPE_KEY_HINT),
+        ("response_format", UNSUPPORTED_TYPE_KEY_HINT),
         ("actors", "write one actor per file"),
         ("agents", "write one actor per file"),
     ] {
@@ -98,7 +98,7 @@ record! {
         #[schemars(length(min = 1))]
         tool: String = "tool",
         /// What the tool is given. Strings are templates of `args` and `steps`; one that is a single `{{ expression }}` keeps its type.
-        input: Option<Tree> = "input",
+        input: Option<JsonTree> = "input",
         /// The name under which later steps see the answer, as `{{ steps.ID.… }}`.
         #[schemars(length(min = 1, max = 100))]
         id: Option<String> = "id",
@@ -114,22 +114,26 @@ record! {
 /// Reads the actor in `source`, or says everything that is wrong with it. That its tools are there
 /// is for whoever runs it to say.
 pub fn read_actor(
-    source: &Source<'_>,
-    variables: Variables<'_>,
+    source: &DefinitionSource<'_>,
+    variables: DefinitionVariables<'_>,
 ) -> Result<Actor, DefinitionErrors> {
     let mut problems = Problems::default();
     let actor = read(source, variables, &mut problems);
-    problems.conclude(source.name, actor)
+    problems.into_result(source.name, actor)
 }
 
-fn read(source: &Source<'_>, variables: Variables<'_>, problems: &mut Problems) -> Option<Actor> {
-    let node = open(source, variables, "an actor", problems)?;
-    let shape = shape(&node, problems)?;
+fn read(
+    source: &DefinitionSource<'_>,
+    variables: DefinitionVariables<'_>,
+    problems: &mut Problems,
+) -> Option<Actor> {
+    let node = parse_versioned(source, variables, "an actor", problems)?;
+    let shape = actor_file_kind(&node, problems)?;
     let read = match shape {
-        Shape::Tool => ToolActorFile::read(&node, "", problems).map(ActorFile::Tool),
-        Shape::Llm => LlmActorFile::read(&node, "", problems).map(ActorFile::Llm),
+        ActorFileKind::Tool => ToolActorFile::read(&node, "", problems).map(ActorFile::Tool),
+        ActorFileKind::Llm => LlmActorFile::read(&node, "", problems).map(ActorFile::Llm),
     };
-    let mut conversion = Conversion {
+    let mut conversion = DefinitionConversion {
         node: &node,
         problems,
     };
@@ -143,31 +147,31 @@ fn read(source: &Source<'_>, variables: Variables<'_>, problems: &mut Problems) 
 
 /// The shapes of files that can be read.
 #[derive(Debug, Clone, Copy)]
-enum Shape {
+enum ActorFileKind {
     Tool,
     Llm,
 }
 
 /// Which shape the type asks for. Without a type that is known nothing else is looked at: the keys
 /// of another would all seem wrong.
-fn shape(node: &Node, problems: &mut Problems) -> Option<Shape> {
-    let Kind::Mapping(entries) = &node.kind else {
+fn actor_file_kind(node: &YamlNode, problems: &mut Problems) -> Option<ActorFileKind> {
+    let YamlKind::Mapping(entries) = &node.kind else {
         // The reader of any shape says what the document must be.
-        return Some(Shape::Tool);
+        return Some(ActorFileKind::Tool);
     };
     let Some(entry) = entries.iter().find(|entry| entry.key == "type") else {
         let missing = Problem::new(node.position, "type", "the key `type` is missing");
-        problems.add(missing.hint(TYPES));
+        problems.add(missing.hint(TYPE_HINT));
         return None;
     };
     let written = String::read(&entry.value, "type", problems)?;
     let problem = |what: String| Problem::new(entry.value.position, "type", what);
     match written.parse::<ActorType>() {
-        Ok(ActorType::Tool) => Some(Shape::Tool),
-        Ok(ActorType::Llm) => Some(Shape::Llm),
+        Ok(ActorType::Tool) => Some(ActorFileKind::Tool),
+        Ok(ActorType::Llm) => Some(ActorFileKind::Llm),
         Ok(known @ ActorType::Graph) => {
             let what = format!("actors of the type `{known}` are not supported yet");
-            problems.add(problem(what).hint(TYPES));
+            problems.add(problem(what).hint(TYPE_HINT));
             None
         }
         Err(error) => {
@@ -182,7 +186,7 @@ fn shape(node: &Node, problems: &mut Problems) -> Option<Shape> {
     }
 }
 
-impl Conversion<'_> {
+impl DefinitionConversion<'_> {
     fn tool_actor(&mut self, file: ToolActorFile) -> Option<Actor> {
         let name = self.parse("name", &file.name);
         let steps = self.steps(StepList::Steps, file.steps);
@@ -221,7 +225,7 @@ impl Conversion<'_> {
             let path = match (&error, self.node.scalar_at("provider")) {
                 // It stood before the first `/` of the model.
                 (ActorError::Provider { .. }, None) => "model".to_owned(),
-                _ => path_of(&error),
+                _ => error_path(&error),
             };
             self.problem(&path, error.to_string());
         }
@@ -234,16 +238,16 @@ impl Conversion<'_> {
     }
 
     fn check_steps(&mut self, list: StepList, all: &[ActorStep]) {
-        let mut steps = Names {
+        let mut steps = TemplateNames {
             roots: &ROOTS,
-            ..Names::default()
+            ..TemplateNames::default()
         };
         for (index, step) in all.iter().enumerate() {
             let path = format!("{list}[{index}]");
-            let mut found = filling::check(&format!("{path}.input"), &step.input, &steps);
+            let mut found = interpolation::check(&format!("{path}.input"), &step.input, &steps);
             if let Some(when) = &step.when {
                 let text = format!("{path}.when");
-                found.extend(filling::check_expression(&text, when, &steps).err());
+                found.extend(interpolation::check_expression(&text, when, &steps).err());
             }
             for error in found {
                 self.fill_problem(&error);
@@ -258,7 +262,7 @@ impl Conversion<'_> {
     }
 }
 
-fn path_of(error: &ActorError) -> String {
+fn error_path(error: &ActorError) -> String {
     match error {
         ActorError::Reserved { .. } => "name".to_owned(),
         ActorError::DescriptionEmpty | ActorError::DescriptionTooLong { .. } => {
@@ -277,7 +281,7 @@ fn path_of(error: &ActorError) -> String {
         ActorError::Step { list, step, error } => {
             let key = match error {
                 StepError::Id { .. } | StepError::RepeatedId { .. } => "id",
-                StepError::Talk { .. } => "tool",
+                StepError::ControlTool { .. } => "tool",
                 StepError::InputNotAnObject | StepError::InputTooLarge { .. } => "input",
             };
             format!("{list}[{step}].{key}")

@@ -50,7 +50,7 @@ pub fn read_arguments(
             return Err(ArgumentError::GivenTwice { name }.into());
         }
     }
-    let values = action.check_arguments(&texts).map_err(suggest)?;
+    let values = action.parse_arguments(&texts).map_err(suggest)?;
     check_patterns(action, &values)?;
     Ok(values)
 }
@@ -109,7 +109,7 @@ fn check_patterns(
 mod tests {
     use serde_json::json;
 
-    use super::super::{Source, read_action};
+    use super::super::{DefinitionSource, read_action};
     use super::*;
 
     const YAML: &str = "\
@@ -124,7 +124,7 @@ arguments:
 ";
 
     fn action() -> Action {
-        let source = Source::new("lint.yaml", YAML);
+        let source = DefinitionSource::new("lint.yaml", YAML);
         let draft = read_action(&source, &|_| None).unwrap();
         let id = "01JZZZZZZZ0000000000ABCDEF".parse().unwrap();
         draft.into_action(id, Default::default())
@@ -143,7 +143,7 @@ arguments:
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_the_way_out() {
+    fn wrong_values_are_refused_with_a_hint() {
         let long = format!("branch={}", "x".repeat(TEXT_MAXIMUM + 1));
         for (given, said) in [
             (

@@ -6,7 +6,7 @@ use cleveragents_domain::{ActionState, Argument, ArgumentType, NamespacedName};
 use super::ActionDraft;
 
 /// `builtin/do`: whatever somebody said, by an actor with the configured model.
-pub fn do_action() -> ActionDraft {
+pub fn built_in_do_action() -> ActionDraft {
     let coder = NamespacedName::in_namespace("builtin", "coder");
     let argument = |name: &str, description: &str| Argument {
         name: name.to_owned(),

@@ -4,15 +4,15 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use super::error::{Problem, Problems};
-use super::yaml::Node;
+use super::yaml::YamlNode;
 
 /// A conversion under way: the tree says where a path stands, the problems are recorded.
-pub(super) struct Conversion<'a> {
-    pub(super) node: &'a Node,
+pub(super) struct DefinitionConversion<'a> {
+    pub(super) node: &'a YamlNode,
     pub(super) problems: &'a mut Problems,
 }
 
-impl Conversion<'_> {
+impl DefinitionConversion<'_> {
     pub(super) fn problem(&mut self, path: &str, what: impl Into<String>) {
         let position = self.node.locate(path);
         self.problems.add(Problem::new(position, path, what));

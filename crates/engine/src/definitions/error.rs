@@ -7,12 +7,12 @@ const SHOWN_MAXIMUM: usize = 20;
 
 /// A place in a source; lines and columns count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
+pub struct SourcePosition {
     pub line: usize,
     pub column: usize,
 }
 
-impl Position {
+impl SourcePosition {
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
@@ -25,7 +25,7 @@ pub struct DefinitionError {
     pub column: usize,
     /// Where in the document, such as `arguments[2].type`; empty for the document itself.
     pub path: String,
-    pub what: String,
+    pub message: String,
     pub hint: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for DefinitionError {
             source,
             line,
             column,
-            what,
+            message: what,
             hint,
             ..
         } = self;
@@ -79,18 +79,18 @@ impl std::error::Error for DefinitionErrors {}
 /// A problem that does not know its source's name yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
-    pub(super) position: Position,
+    pub(super) position: SourcePosition,
     pub(super) path: String,
-    pub(super) what: String,
+    pub(super) message: String,
     pub(super) hint: Option<String>,
 }
 
 impl Problem {
-    pub(super) fn new(position: Position, path: &str, what: impl Into<String>) -> Self {
+    pub(super) fn new(position: SourcePosition, path: &str, what: impl Into<String>) -> Self {
         Self {
             position,
             path: path.to_owned(),
-            what: what.into(),
+            message: what.into(),
             hint: None,
         }
     }
@@ -121,7 +121,11 @@ impl Problems {
     }
 
     /// `value`, or what was found; a missing value has always left a problem.
-    pub(super) fn conclude<T>(self, source: &str, value: Option<T>) -> Result<T, DefinitionErrors> {
+    pub(super) fn into_result<T>(
+        self,
+        source: &str,
+        value: Option<T>,
+    ) -> Result<T, DefinitionErrors> {
         match value {
             Some(value) if self.0.is_empty() => Ok(value),
             _ => Err(self.into_errors(source)),
@@ -136,7 +140,7 @@ impl Problems {
             line: problem.position.line,
             column: problem.position.column,
             path: problem.path,
-            what: problem.what,
+            message: problem.message,
             hint: problem.hint,
         };
         DefinitionErrors(self.0.into_iter().map(name).collect())
@@ -154,15 +158,15 @@ mod tests {
     use super::*;
 
     fn problem(line: usize, what: &str) -> Problem {
-        Problem::new(Position { line, column: 3 }, "a.b", what)
+        Problem::new(SourcePosition { line, column: 3 }, "a.b", what)
     }
 
     #[test]
-    fn a_problem_is_shown_with_its_place_and_its_hint() {
+    fn a_problem_shows_its_position_and_hint() {
         let mut problems = Problems::default();
         problems.add(problem(7, "later"));
         problems.add(problem(2, "sooner").hint("do this"));
-        let errors = problems.conclude("x.yaml", Some(())).unwrap_err();
+        let errors = problems.into_result("x.yaml", Some(())).unwrap_err();
         assert_eq!(
             errors.to_string(),
             "x.yaml:2:3: sooner (do this)\nx.yaml:7:3: later"
@@ -177,7 +181,7 @@ mod tests {
             problems.add(problem(line, "wrong"));
         }
         let shown = problems
-            .conclude::<()>("x.yaml", None)
+            .into_result::<()>("x.yaml", None)
             .unwrap_err()
             .to_string();
         assert_eq!(shown.lines().count(), SHOWN_MAXIMUM + 1);
@@ -186,6 +190,6 @@ mod tests {
 
     #[test]
     fn without_a_problem_there_is_a_value() {
-        assert_eq!(Problems::default().conclude("x.yaml", Some(1)), Ok(1));
+        assert_eq!(Problems::default().into_result("x.yaml", Some(1)), Ok(1));
     }
 }

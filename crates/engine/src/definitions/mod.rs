@@ -1,10 +1,10 @@
 //! Definitions: what users write in YAML, read into domain values.
 //!
-//! A definition comes as bytes with the name to use in messages ([`Source`]) and a lookup for
+//! A definition comes as bytes with the name to use in messages ([`DefinitionSource`]) and a lookup for
 //! `${VAR}`; nothing here opens a file or reads the environment. [`yaml`] turns the bytes into a
 //! tree of nodes that know their line and column, [`record`](mod@record) reads nodes into the wire
 //! types of [`action`], [`actor`], [`validation`] and [`profile`], and those convert to the domain.
-//! Every problem found on the way is reported, not only the first. [`template`], [`filling`] and
+//! Every problem found on the way is reported, not only the first. [`template`], [`interpolation`] and
 //! [`arguments`] are for later, when what was defined is used.
 
 pub mod action;
@@ -16,7 +16,7 @@ pub mod validation;
 
 pub mod arguments;
 mod built_in;
-pub mod filling;
+pub mod interpolation;
 pub mod template;
 
 pub mod schema;
@@ -33,7 +33,7 @@ mod yaml;
 pub use action::{ActionDraft, read_action};
 pub use actor::read_actor;
 pub use arguments::{GivenArgumentError, read_arguments};
-pub use built_in::do_action;
+pub use built_in::built_in_do_action;
 pub use error::{DefinitionError, DefinitionErrors};
 pub use profile::read_profile;
 pub use providers::read_models;
@@ -41,4 +41,4 @@ pub use script::read_script;
 pub use template::{TemplateArguments, TemplateError, TemplateSamples, render};
 pub use validation::read_validation;
 pub use version::FORMAT_VERSION;
-pub use yaml::{SOURCE_MAXIMUM, Source, Variables};
+pub use yaml::{DefinitionSource, DefinitionVariables, SOURCE_MAXIMUM};

@@ -1,14 +1,14 @@
 //! The known word a misspelt one was probably meant to be.
 
 /// How alike two words must be for one to be taken as a slip of the other.
-const ALIKE: f64 = 0.75;
+const SIMILARITY_MINIMUM: f64 = 0.75;
 
 /// The most similar of `known`, if any is similar enough.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
-        .filter(|(score, _)| *score >= ALIKE)
+        .filter(|(score, _)| *score >= SIMILARITY_MINIMUM)
         .max_by(|(one, _), (other, _)| one.total_cmp(other))
         .map(|(_, candidate)| candidate)
 }
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_finds_its_word_and_nonsense_finds_none() {
+    fn a_typo_finds_its_name_and_nonsense_none() {
         let known = ["name", "description", "definition_of_done"];
         assert_eq!(nearest("nmae", known), Some("name"));
         assert_eq!(nearest("descripton", known), Some("description"));

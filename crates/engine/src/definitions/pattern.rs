@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_in_one_line() {
+    fn an_invalid_pattern_is_refused_in_one_line() {
         for (text, said) in [
             ("(", "unclosed group"),
             ("a)(b", "unopened group"),

@@ -1,15 +1,15 @@
 //! Automation profiles as users write them.
 
 use cleveragents_domain::action::DESCRIPTION_MAXIMUM;
-use cleveragents_domain::automation::{Limits, Thresholds};
-use cleveragents_domain::{AutomationProfile, BuiltIn, Guards, Threshold};
+use cleveragents_domain::automation::{RetryLimits, Thresholds};
+use cleveragents_domain::{AutomationProfile, BuiltInProfile, Guards, Threshold};
 use serde_json::{Value, json};
 
-use super::conversion::Conversion;
+use super::conversion::DefinitionConversion;
 use super::error::{DefinitionErrors, Problems};
-use super::record::{LIST_MAXIMUM, Read, record};
-use super::version::open;
-use super::yaml::{Source, Variables};
+use super::record::{FromYaml, LIST_MAXIMUM, record};
+use super::version::parse_versioned;
+use super::yaml::{DefinitionSource, DefinitionVariables};
 
 record! {
     /// Says where a human must decide: eleven thresholds, three flags, guards for every tool call.
@@ -119,29 +119,29 @@ record! {
 /// Reads the automation profile in `source`, or says everything that is wrong with it. That the
 /// name is not a built-in's is for the registry to say, which knows every name.
 pub fn read_profile(
-    source: &Source<'_>,
-    variables: Variables<'_>,
+    source: &DefinitionSource<'_>,
+    variables: DefinitionVariables<'_>,
 ) -> Result<AutomationProfile, DefinitionErrors> {
     let mut problems = Problems::default();
     let profile = read(source, variables, &mut problems);
-    problems.conclude(source.name, profile)
+    problems.into_result(source.name, profile)
 }
 
 fn read(
-    source: &Source<'_>,
-    variables: Variables<'_>,
+    source: &DefinitionSource<'_>,
+    variables: DefinitionVariables<'_>,
     problems: &mut Problems,
 ) -> Option<AutomationProfile> {
-    let node = open(source, variables, "an automation profile", problems)?;
+    let node = parse_versioned(source, variables, "an automation profile", problems)?;
     let file = ProfileFile::read(&node, "", problems)?;
-    let mut conversion = Conversion {
+    let mut conversion = DefinitionConversion {
         node: &node,
         problems,
     };
     conversion.profile(file)
 }
 
-impl Conversion<'_> {
+impl DefinitionConversion<'_> {
     fn profile(&mut self, file: ProfileFile) -> Option<AutomationProfile> {
         let name = self.parse("name", &file.name);
         let description = file.description.unwrap_or_default();
@@ -227,11 +227,11 @@ impl Conversion<'_> {
     }
 }
 
-fn limits(entry: Option<LimitsEntry>) -> Limits {
-    let usual = Limits::default();
+fn limits(entry: Option<LimitsEntry>) -> RetryLimits {
+    let usual = RetryLimits::default();
     match entry {
         None => usual,
-        Some(entry) => Limits {
+        Some(entry) => RetryLimits {
             max_retries_per_step: entry
                 .max_retries_per_step
                 .unwrap_or(usual.max_retries_per_step),
@@ -244,7 +244,7 @@ fn limits(entry: Option<LimitsEntry>) -> Limits {
 
 /// A profile like the built-in `trusted`, with guards.
 fn example() -> Value {
-    let thresholds = BuiltIn::Trusted.profile().thresholds;
+    let thresholds = BuiltInProfile::Trusted.profile().thresholds;
     json!({
         "version": 1,
         "name": "local/night-shift",
@@ -267,33 +267,33 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<AutomationProfile, String> {
-        read_profile(&Source::new("p.yaml", text), &|name| {
+        read_profile(&DefinitionSource::new("p.yaml", text), &|name| {
             (name == "T").then(|| "0.25".to_owned())
         })
         .map_err(|errors| errors.to_string())
     }
 
     /// A profile's JSON is its YAML.
-    fn written(profile: &AutomationProfile) -> String {
+    fn to_yaml(profile: &AutomationProfile) -> String {
         serde_saphyr::to_string(profile).unwrap()
     }
 
     #[test]
     fn every_built_in_reads_back_under_another_name() {
-        for built_in in BuiltIn::ALL {
+        for built_in in BuiltInProfile::ALL {
             let profile = AutomationProfile {
                 name: "team/mine".parse().unwrap(),
                 ..built_in.profile()
             };
-            assert_eq!(read(&written(&profile)).as_ref(), Ok(&profile));
+            assert_eq!(read(&to_yaml(&profile)).as_ref(), Ok(&profile));
         }
         let yaml = serde_saphyr::to_string(&example()).unwrap();
         let profile = read(&yaml).unwrap();
-        assert_eq!(read(&written(&profile)), Ok(profile));
+        assert_eq!(read(&to_yaml(&profile)), Ok(profile));
     }
 
     #[test]
-    fn guards_and_limits_may_be_left_out_and_nothing_else_may() {
+    fn only_guards_and_limits_are_optional() {
         let example = example();
         for key in ["version", "description", "guards", "limits"] {
             let mut less = example.clone();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_told_at_once() {
+    fn every_problem_is_reported_at_once() {
         let yaml = "\
 name: man ual
 description: x
@@ -349,7 +349,7 @@ guards: {tool_denylist: [a, b c], max_total_cost: -1}
     }
 
     #[test]
-    fn the_old_shape_and_a_newer_version_are_refused_by_name() {
+    fn the_old_format_and_newer_versions_are_refused() {
         let mut old = example();
         old["safety"] = json!({"require_sandbox": true});
         let said = read(&serde_saphyr::to_string(&old).unwrap()).unwrap_err();

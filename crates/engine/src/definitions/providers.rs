@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::provider::{
-    ModelDefinition, ModelDefinitions, PatienceDefinition, ProviderDefinition, ProviderKind,
+    ModelDefinition, ModelDefinitions, ProviderDefinition, ProviderKind, TimeoutsDefinition,
 };
 use serde_json::{Value, json};
 
-use super::conversion::Conversion;
+use super::conversion::DefinitionConversion;
 use super::error::{DefinitionErrors, Problems};
 use super::price::PriceEntry;
-use super::record::{Read, record};
-use super::version::open;
-use super::yaml::{Source, Variables};
+use super::record::{FromYaml, record};
+use super::version::parse_versioned;
+use super::yaml::{DefinitionSource, DefinitionVariables};
 
 /// The longest a provider may be waited for, in seconds.
-const PATIENCE_MAXIMUM: u64 = 24 * 60 * 60;
+const TIMEOUT_MAXIMUM: u64 = 24 * 60 * 60;
 /// The most requests at once, or in a minute, that can be stated.
 const REQUESTS_MAXIMUM: u32 = 10_000;
 
@@ -72,16 +72,16 @@ record! {
     #[schemars(title = "Timeouts")]
     TimeoutsEntry refusing [] {
         /// For a connection.
-        #[schemars(range(min = 1, max = PATIENCE_MAXIMUM))]
+        #[schemars(range(min = 1, max = TIMEOUT_MAXIMUM))]
         connect: Option<u64> = "connect",
         /// For the first part of an answer.
-        #[schemars(range(min = 1, max = PATIENCE_MAXIMUM))]
+        #[schemars(range(min = 1, max = TIMEOUT_MAXIMUM))]
         first_part: Option<u64> = "first_part",
         /// From one part of an answer to the next.
-        #[schemars(range(min = 1, max = PATIENCE_MAXIMUM))]
+        #[schemars(range(min = 1, max = TIMEOUT_MAXIMUM))]
         between_parts: Option<u64> = "between_parts",
         /// For a whole answer.
-        #[schemars(range(min = 1, max = PATIENCE_MAXIMUM))]
+        #[schemars(range(min = 1, max = TIMEOUT_MAXIMUM))]
         whole: Option<u64> = "whole",
     }
 }
@@ -106,34 +106,34 @@ record! {
 
 /// Reads the providers and models in `source`, or says everything that is wrong with them.
 pub fn read_models(
-    source: &Source<'_>,
-    variables: Variables<'_>,
+    source: &DefinitionSource<'_>,
+    variables: DefinitionVariables<'_>,
 ) -> Result<ModelDefinitions, DefinitionErrors> {
     let mut problems = Problems::default();
-    let definitions = read(&source.not_stored(), variables, &mut problems);
-    problems.conclude(source.name, definitions)
+    let definitions = read(&source.without_storing(), variables, &mut problems);
+    problems.into_result(source.name, definitions)
 }
 
 fn read(
-    source: &Source<'_>,
-    variables: Variables<'_>,
+    source: &DefinitionSource<'_>,
+    variables: DefinitionVariables<'_>,
     problems: &mut Problems,
 ) -> Option<ModelDefinitions> {
-    let node = open(source, variables, "a list of models", problems)?;
+    let node = parse_versioned(source, variables, "a list of models", problems)?;
     let file = ModelsFile::read(&node, "", problems)?;
-    let mut conversion = Conversion {
+    let mut conversion = DefinitionConversion {
         node: &node,
         problems,
     };
     conversion.definitions(file)
 }
 
-impl Conversion<'_> {
+impl DefinitionConversion<'_> {
     fn definitions(&mut self, file: ModelsFile) -> Option<ModelDefinitions> {
         let providers = file.providers.unwrap_or_default();
         let models = file.models.unwrap_or_default();
-        self.repeated("providers", "name", providers.iter().map(|it| &it.name));
-        self.repeated("models", "model", models.iter().map(|it| &it.model));
+        self.check_repeated("providers", "name", providers.iter().map(|it| &it.name));
+        self.check_repeated("models", "model", models.iter().map(|it| &it.model));
         // Each is read before any is missed, so that every problem is recorded.
         let convert = |(index, entry)| self.provider(&format!("providers[{index}]"), entry);
         let providers: Vec<Option<_>> = providers.into_iter().enumerate().map(convert).collect();
@@ -145,7 +145,12 @@ impl Conversion<'_> {
         })
     }
 
-    fn repeated<'a>(&mut self, list: &str, key: &str, names: impl Iterator<Item = &'a String>) {
+    fn check_repeated<'a>(
+        &mut self,
+        list: &str,
+        key: &str,
+        names: impl Iterator<Item = &'a String>,
+    ) {
         let mut seen = HashSet::new();
         for (index, name) in names.enumerate() {
             if !seen.insert(name) {
@@ -168,7 +173,7 @@ impl Conversion<'_> {
             self.problem(&path, what);
         }
         if let Some(url) = &entry.base_url
-            && let Some(fault) = url_fault(url)
+            && let Some(fault) = url_problem(url)
         {
             let path = format!("{path}.base_url");
             self.problem(&path, format!("`{path}` {fault}"));
@@ -184,7 +189,7 @@ impl Conversion<'_> {
             }
         }
         let timeouts = entry.timeouts.as_ref();
-        let patience = timeouts.map(|it| self.patience(&format!("{path}.timeouts"), it));
+        let patience = timeouts.map(|it| self.timeouts(&format!("{path}.timeouts"), it));
         Some(ProviderDefinition {
             name: entry.name,
             kind: kind?,
@@ -192,21 +197,21 @@ impl Conversion<'_> {
             key_variable: entry.key_variable,
             concurrency: entry.concurrency,
             requests_per_minute: entry.requests_per_minute,
-            patience: patience.unwrap_or_default(),
+            timeouts: patience.unwrap_or_default(),
         })
     }
 
-    fn patience(&mut self, path: &str, entry: &TimeoutsEntry) -> PatienceDefinition {
+    fn timeouts(&mut self, path: &str, entry: &TimeoutsEntry) -> TimeoutsDefinition {
         let mut read = |key: &str, seconds: Option<u64>| {
             let seconds = seconds?;
-            if !(1..=PATIENCE_MAXIMUM).contains(&seconds) {
+            if !(1..=TIMEOUT_MAXIMUM).contains(&seconds) {
                 let path = format!("{path}.{key}");
-                let what = format!("`{path}` must be from 1 to {PATIENCE_MAXIMUM} seconds");
+                let what = format!("`{path}` must be from 1 to {TIMEOUT_MAXIMUM} seconds");
                 self.problem(&path, what);
             }
             Some(Duration::from_secs(seconds))
         };
-        PatienceDefinition {
+        TimeoutsDefinition {
             connect: read("connect", entry.connect),
             first_part: read("first_part", entry.first_part),
             between_parts: read("between_parts", entry.between_parts),
@@ -241,7 +246,7 @@ fn is_provider_name(name: &str) -> bool {
 }
 
 /// What is wrong with an address. It may hold a password, so it is not repeated.
-fn url_fault(url: &str) -> Option<&'static str> {
+fn url_problem(url: &str) -> Option<&'static str> {
     let rest = url
         .strip_prefix("http://")
         .or_else(|| url.strip_prefix("https://"));

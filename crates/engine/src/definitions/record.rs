@@ -5,9 +5,9 @@
 
 use serde_json::{Number, Value};
 
-use super::error::{Position, Problem, Problems};
+use super::error::{Problem, Problems, SourcePosition};
 use super::nearest::nearest;
-use super::yaml::{Entry, Kind, Node, Resolved, Scalar};
+use super::yaml::{ResolvedScalar, YamlEntry, YamlKind, YamlNode, YamlScalar};
 
 /// How many entries a list may have.
 pub(super) const LIST_MAXIMUM: usize = 1_000;
@@ -16,9 +16,9 @@ pub(super) const LIST_MAXIMUM: usize = 1_000;
 const WRONG_KEYS_MAXIMUM: usize = 50;
 
 /// A wire type that can be read from a node.
-pub(super) trait Read: Sized {
+pub(super) trait FromYaml: Sized {
     /// The value, or `None` with at least one problem recorded.
-    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self>;
+    fn read(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Self>;
 
     /// What a key that is not there means; `None` if it must be there.
     fn absent() -> Option<Self> {
@@ -32,37 +32,37 @@ pub(super) trait Read: Sized {
 }
 
 /// A key that is known but not supported, and what to do instead.
-pub(super) type Refused = (&'static str, &'static str);
+pub(super) type RefusedKey = (&'static str, &'static str);
 
 /// The keys a mapping may have, and those it must not have.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Keys {
+pub(super) struct RecordKeys {
     pub(super) known: &'static [&'static str],
-    pub(super) refused: &'static [Refused],
+    pub(super) refused: &'static [RefusedKey],
 }
 
 /// A mapping on its way to a struct.
-pub(super) struct Fields<'a> {
-    entries: &'a [Entry],
+pub(super) struct RecordFields<'a> {
+    entries: &'a [YamlEntry],
     path: &'a str,
-    position: Position,
+    position: SourcePosition,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> RecordFields<'a> {
     /// Opens a mapping and records every key it should not have.
     pub(super) fn open(
-        node: &'a Node,
+        node: &'a YamlNode,
         path: &'a str,
-        keys: Keys,
+        keys: RecordKeys,
         problems: &mut Problems,
     ) -> Option<Self> {
-        let Kind::Mapping(entries) = &node.kind else {
-            problems.add(expected("a mapping with keys and values", node, path));
+        let YamlKind::Mapping(entries) = &node.kind else {
+            problems.add(type_problem("a mapping with keys and values", node, path));
             return None;
         };
-        let is_wrong = |entry: &&Entry| !keys.known.contains(&entry.key.as_str());
+        let is_wrong = |entry: &&YamlEntry| !keys.known.contains(&entry.key.as_str());
         for entry in entries.iter().filter(is_wrong).take(WRONG_KEYS_MAXIMUM) {
-            problems.add(wrong_key(entry, path, keys));
+            problems.add(key_problem(entry, path, keys));
         }
         Some(Self {
             entries,
@@ -72,10 +72,14 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of `key`, or `None` with a problem recorded.
-    pub(super) fn read<T: Read>(&self, key: &'static str, problems: &mut Problems) -> Option<T> {
-        let path = join(self.path, key);
+    pub(super) fn read<T: FromYaml>(
+        &self,
+        key: &'static str,
+        problems: &mut Problems,
+    ) -> Option<T> {
+        let path = join_path(self.path, key);
         match self.entries.iter().find(|entry| entry.key == key) {
-            Some(entry) if entry.value.is_nothing() && T::absent().is_some() => T::absent(),
+            Some(entry) if entry.value.is_null() && T::absent().is_some() => T::absent(),
             Some(entry) => T::read(&entry.value, &path, problems),
             None => T::absent().or_else(|| {
                 let what = match self.path {
@@ -89,7 +93,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-pub(super) fn join(above: &str, key: &str) -> String {
+pub(super) fn join_path(above: &str, key: &str) -> String {
     match above {
         "" => key.to_owned(),
         above => format!("{above}.{key}"),
@@ -99,10 +103,10 @@ pub(super) fn join(above: &str, key: &str) -> String {
 /// How much of a wrong key is repeated to whoever wrote it.
 const SHOWN_MAXIMUM: usize = 60;
 
-fn wrong_key(entry: &Entry, above: &str, keys: Keys) -> Problem {
+fn key_problem(entry: &YamlEntry, above: &str, keys: RecordKeys) -> Problem {
     let key = entry.key.as_str();
     let shown: String = key.chars().take(SHOWN_MAXIMUM).collect();
-    let path = join(above, &shown);
+    let path = join_path(above, &shown);
     if let Some((_, reason)) = keys.refused.iter().find(|(refused, _)| *refused == key) {
         let what = format!("the key `{shown}` is not supported");
         return Problem::new(entry.position, &path, what).hint(*reason);
@@ -119,7 +123,7 @@ fn wrong_key(entry: &Entry, above: &str, keys: Keys) -> Problem {
     Problem::new(entry.position, &path, what).hint(hint)
 }
 
-fn expected(wanted: &str, node: &Node, path: &str) -> Problem {
+fn type_problem(wanted: &str, node: &YamlNode, path: &str) -> Problem {
     let found = node.describe();
     let what = match path {
         "" => format!("the document must be {wanted}, not {found}"),
@@ -128,20 +132,20 @@ fn expected(wanted: &str, node: &Node, path: &str) -> Problem {
     Problem::new(node.position, path, what)
 }
 
-fn scalar(node: &Node) -> Option<&Scalar> {
+fn scalar(node: &YamlNode) -> Option<&YamlScalar> {
     match &node.kind {
-        Kind::Scalar(scalar) => Some(scalar),
+        YamlKind::Scalar(scalar) => Some(scalar),
         _ => None,
     }
 }
 
-impl Read for String {
-    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
-        let text = scalar(node).and_then(Scalar::as_text);
+impl FromYaml for String {
+    fn read(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Self> {
+        let text = scalar(node).and_then(YamlScalar::as_text);
         if text.is_none() {
-            let problem = expected("a text", node, path);
-            problems.add(match scalar(node).map(Scalar::resolve) {
-                Some(Resolved::Null) | None => problem,
+            let problem = type_problem("a text", node, path);
+            problems.add(match scalar(node).map(YamlScalar::resolve) {
+                Some(ResolvedScalar::Null) | None => problem,
                 Some(_) => problem.hint("put it in quotes"),
             });
         }
@@ -150,16 +154,16 @@ impl Read for String {
 }
 
 /// A scalar that `take` finds fit, else the problem that it is not `wanted`.
-fn typed<T>(
-    node: &Node,
+fn read_typed<T>(
+    node: &YamlNode,
     path: &str,
     problems: &mut Problems,
     wanted: &str,
-    take: impl FnOnce(Resolved) -> Option<T>,
+    take: impl FnOnce(ResolvedScalar) -> Option<T>,
 ) -> Option<T> {
     let value = scalar(node).and_then(|scalar| take(scalar.resolve_typed()));
     if value.is_none() {
-        let problem = expected(wanted, node, path);
+        let problem = type_problem(wanted, node, path);
         let looks_right = scalar(node).is_some_and(|scalar| looks_typed(&scalar.text));
         problems.add(if looks_right && is_text(node) {
             problem.hint("take the quotes away")
@@ -170,64 +174,64 @@ fn typed<T>(
     value
 }
 
-fn is_text(node: &Node) -> bool {
-    scalar(node).is_some_and(|scalar| scalar.resolve() == Resolved::Text)
+fn is_text(node: &YamlNode) -> bool {
+    scalar(node).is_some_and(|scalar| scalar.resolve() == ResolvedScalar::Text)
 }
 
 fn looks_typed(text: &str) -> bool {
     text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok()
 }
 
-impl Read for bool {
-    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
-        typed(node, path, problems, "true or false", |value| match value {
-            Resolved::Boolean(value) => Some(value),
+impl FromYaml for bool {
+    fn read(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Self> {
+        read_typed(node, path, problems, "true or false", |value| match value {
+            ResolvedScalar::Boolean(value) => Some(value),
             _ => None,
         })
     }
 }
 
 /// The largest whole number that JSON carries exactly.
-const WHOLE_MAXIMUM: u64 = (1 << 53) - 1;
+const INTEGER_MAXIMUM: u64 = (1 << 53) - 1;
 
-impl Read for u64 {
-    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
-        let wanted = format!("a whole number from 0 to {WHOLE_MAXIMUM}");
-        typed(node, path, problems, &wanted, |value| match value {
-            Resolved::Integer(value) => Self::try_from(value)
+impl FromYaml for u64 {
+    fn read(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Self> {
+        let wanted = format!("a whole number from 0 to {INTEGER_MAXIMUM}");
+        read_typed(node, path, problems, &wanted, |value| match value {
+            ResolvedScalar::Integer(value) => Self::try_from(value)
                 .ok()
-                .filter(|value| *value <= WHOLE_MAXIMUM),
+                .filter(|value| *value <= INTEGER_MAXIMUM),
             _ => None,
         })
     }
 }
 
-impl Read for u32 {
-    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+impl FromYaml for u32 {
+    fn read(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Self> {
         let wanted = format!("a whole number from 0 to {}", Self::MAX);
-        typed(node, path, problems, &wanted, |value| match value {
-            Resolved::Integer(value) => value.try_into().ok(),
+        read_typed(node, path, problems, &wanted, |value| match value {
+            ResolvedScalar::Integer(value) => value.try_into().ok(),
             _ => None,
         })
     }
 }
 
-impl Read for f64 {
-    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
-        typed(node, path, problems, "a number", |value| match value {
-            Resolved::Float(value) if value.is_finite() => Some(value),
-            Resolved::Integer(value) => Some(value as f64),
+impl FromYaml for f64 {
+    fn read(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Self> {
+        read_typed(node, path, problems, "a number", |value| match value {
+            ResolvedScalar::Float(value) if value.is_finite() => Some(value),
+            ResolvedScalar::Integer(value) => Some(value as f64),
             _ => None,
         })
     }
 }
 
 /// Any scalar, as the type it is written in.
-impl Read for Value {
-    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
-        let value = scalar(node).and_then(|scalar| json(scalar, scalar.resolve()));
+impl FromYaml for Value {
+    fn read(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Self> {
+        let value = scalar(node).and_then(|scalar| scalar_to_json(scalar, scalar.resolve()));
         if value.is_none() {
-            problems.add(expected("a text, a number or a boolean", node, path));
+            problems.add(type_problem("a text, a number or a boolean", node, path));
         }
         value
     }
@@ -237,40 +241,40 @@ impl Read for Value {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 #[serde(transparent)]
 #[schemars(transparent, inline)]
-pub(super) struct Tree(pub(super) serde_json::Map<String, Value>);
+pub(super) struct JsonTree(pub(super) serde_json::Map<String, Value>);
 
-impl Read for Tree {
-    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
-        let Kind::Mapping(entries) = &node.kind else {
-            problems.add(expected("a mapping with keys and values", node, path));
+impl FromYaml for JsonTree {
+    fn read(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Self> {
+        let YamlKind::Mapping(entries) = &node.kind else {
+            problems.add(type_problem("a mapping with keys and values", node, path));
             return None;
         };
-        mapping(entries, path, problems).map(Self)
+        read_mapping(entries, path, problems).map(Self)
     }
 }
 
 /// Any node; its depth and its size were bounded when it was parsed.
-fn tree(node: &Node, path: &str, problems: &mut Problems) -> Option<Value> {
+fn read_tree(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Value> {
     match &node.kind {
-        Kind::Mapping(entries) => mapping(entries, path, problems).map(Value::Object),
-        Kind::Sequence(items) => {
-            let read = |(index, item)| tree(item, &format!("{path}[{index}]"), problems);
+        YamlKind::Mapping(entries) => read_mapping(entries, path, problems).map(Value::Object),
+        YamlKind::Sequence(items) => {
+            let read = |(index, item)| read_tree(item, &format!("{path}[{index}]"), problems);
             let values: Vec<Option<Value>> = items.iter().enumerate().map(read).collect();
             let values: Option<Vec<Value>> = values.into_iter().collect();
             values.map(Value::Array)
         }
-        Kind::Scalar(_) if node.is_nothing() => Some(Value::Null),
-        Kind::Scalar(_) => Value::read(node, path, problems),
+        YamlKind::Scalar(_) if node.is_null() => Some(Value::Null),
+        YamlKind::Scalar(_) => Value::read(node, path, problems),
     }
 }
 
-fn mapping(
-    entries: &[Entry],
+fn read_mapping(
+    entries: &[YamlEntry],
     path: &str,
     problems: &mut Problems,
 ) -> Option<serde_json::Map<String, Value>> {
-    let read = |entry: &Entry| {
-        let value = tree(&entry.value, &join(path, &entry.key), problems);
+    let read = |entry: &YamlEntry| {
+        let value = read_tree(&entry.value, &join_path(path, &entry.key), problems);
         value.map(|value| (entry.key.clone(), value))
     };
     // All of them before any is missed, so that every problem is recorded.
@@ -279,17 +283,17 @@ fn mapping(
 }
 
 /// The JSON of a scalar that was resolved; `None` for what JSON or the domain cannot hold.
-pub(super) fn json(scalar: &Scalar, resolved: Resolved) -> Option<Value> {
+pub(super) fn scalar_to_json(scalar: &YamlScalar, resolved: ResolvedScalar) -> Option<Value> {
     match resolved {
-        Resolved::Boolean(value) => Some(Value::Bool(value)),
-        Resolved::Integer(value) => i64::try_from(value).ok().map(Value::from),
-        Resolved::Float(value) => Number::from_f64(value).map(Value::Number),
-        Resolved::Text | Resolved::Null => scalar.as_text().map(Value::from),
+        ResolvedScalar::Boolean(value) => Some(Value::Bool(value)),
+        ResolvedScalar::Integer(value) => i64::try_from(value).ok().map(Value::from),
+        ResolvedScalar::Float(value) => Number::from_f64(value).map(Value::Number),
+        ResolvedScalar::Text | ResolvedScalar::Null => scalar.as_text().map(Value::from),
     }
 }
 
-impl<T: Read> Read for Option<T> {
-    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+impl<T: FromYaml> FromYaml for Option<T> {
+    fn read(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Self> {
         T::read(node, path, problems).map(Some)
     }
 
@@ -302,9 +306,9 @@ impl<T: Read> Read for Option<T> {
     }
 }
 
-impl<T: Read> Read for Vec<T> {
-    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
-        list(node, path, LIST_MAXIMUM, problems)
+impl<T: FromYaml> FromYaml for Vec<T> {
+    fn read(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Self> {
+        read_list(node, path, LIST_MAXIMUM, problems)
     }
 }
 
@@ -312,22 +316,22 @@ impl<T: Read> Read for Vec<T> {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 #[serde(transparent)]
 #[schemars(transparent, inline)]
-pub(super) struct Long<T, const MAXIMUM: usize>(pub(super) Vec<T>);
+pub(super) struct LongList<T, const MAXIMUM: usize>(pub(super) Vec<T>);
 
-impl<T: Read, const MAXIMUM: usize> Read for Long<T, MAXIMUM> {
-    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
-        list(node, path, MAXIMUM, problems).map(Self)
+impl<T: FromYaml, const MAXIMUM: usize> FromYaml for LongList<T, MAXIMUM> {
+    fn read(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Self> {
+        read_list(node, path, MAXIMUM, problems).map(Self)
     }
 }
 
-fn list<T: Read>(
-    node: &Node,
+fn read_list<T: FromYaml>(
+    node: &YamlNode,
     path: &str,
     maximum: usize,
     problems: &mut Problems,
 ) -> Option<Vec<T>> {
-    let Kind::Sequence(items) = &node.kind else {
-        problems.add(expected("a list", node, path));
+    let YamlKind::Sequence(items) = &node.kind else {
+        problems.add(type_problem("a list", node, path));
         return None;
     };
     if items.len() > maximum {
@@ -355,22 +359,22 @@ macro_rules! record {
         pub(in crate::definitions) struct $name {
             $(
                 $(#[$field_meta])*
-                #[serde(rename = $key, skip_serializing_if = "crate::definitions::record::Read::is_absent")]
+                #[serde(rename = $key, skip_serializing_if = "crate::definitions::record::FromYaml::is_absent")]
                 pub(in crate::definitions) $field: $type,
             )+
         }
 
-        impl $crate::definitions::record::Read for $name {
+        impl $crate::definitions::record::FromYaml for $name {
             fn read(
-                node: &$crate::definitions::yaml::Node,
+                node: &$crate::definitions::yaml::YamlNode,
                 path: &str,
                 problems: &mut $crate::definitions::error::Problems,
             ) -> Option<Self> {
-                let keys = $crate::definitions::record::Keys {
+                let keys = $crate::definitions::record::RecordKeys {
                     known: &[$($key),+],
                     refused: &$refused,
                 };
-                let fields = $crate::definitions::record::Fields::open(node, path, keys, problems)?;
+                let fields = $crate::definitions::record::RecordFields::open(node, path, keys, problems)?;
                 $(let $field = fields.read($key, problems);)+
                 Some(Self { $($field: $field?,)+ })
             }
@@ -382,7 +386,7 @@ pub(super) use record;
 
 #[cfg(test)]
 mod tests {
-    use super::super::yaml::Source;
+    use super::super::yaml::DefinitionSource;
     use super::*;
 
     record! {
@@ -409,11 +413,11 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Sample, String> {
-        let node = Source::new("x", text).parse(&variables).unwrap();
+        let node = DefinitionSource::new("x", text).parse(&variables).unwrap();
         let mut problems = Problems::default();
         let sample = Sample::read(&node, "", &mut problems);
         problems
-            .conclude("x", sample)
+            .into_result("x", sample)
             .map_err(|errors| errors.to_string())
     }
 
@@ -459,7 +463,7 @@ mod tests {
     fn numbers_have_bounds() {
         assert_eq!(
             read("text: x\ncount: 9007199254740991").unwrap().count,
-            Some(WHOLE_MAXIMUM)
+            Some(INTEGER_MAXIMUM)
         );
         for text in [
             "count: 9007199254740992",
@@ -479,38 +483,38 @@ mod tests {
 
     record! {
         /// Another sample.
-        Planted refusing [] {
-            tree: Tree = "tree",
+        TreeSample refusing [] {
+            tree: JsonTree = "tree",
         }
     }
 
-    fn plant(text: &str) -> Result<Value, String> {
-        let source = Source::new("x", text);
+    fn parse_tree(text: &str) -> Result<Value, String> {
+        let source = DefinitionSource::new("x", text);
         let node = source.parse(&|_| None).unwrap();
         let mut problems = Problems::default();
-        let planted = Planted::read(&node, "", &mut problems);
-        let planted = problems.conclude("x", planted);
+        let planted = TreeSample::read(&node, "", &mut problems);
+        let planted = problems.into_result("x", planted);
         planted
             .map(|planted| Value::Object(planted.tree.0))
             .map_err(|errors| errors.to_string())
     }
 
     #[test]
-    fn a_tree_is_whatever_it_is() {
+    fn a_tree_keeps_any_json() {
         let text = "tree: {a: 1, b: [~, true, 1.5, '2', x], c: {d: {}}, 5: y}";
         assert_eq!(
-            plant(text).unwrap(),
+            parse_tree(text).unwrap(),
             serde_json::json!(
                 {"a": 1, "b": [null, true, 1.5, "2", "x"], "c": {"d": {}}, "5": "y"}
             )
         );
         assert_eq!(
-            plant("tree: {a: [.nan], b: .inf}").unwrap_err(),
+            parse_tree("tree: {a: [.nan], b: .inf}").unwrap_err(),
             "x:1:12: `tree.a[0]` must be a text, a number or a boolean, not the number \".nan\"\n\
              x:1:22: `tree.b` must be a text, a number or a boolean, not the number \".inf\""
         );
         assert_eq!(
-            plant("tree: [1]").unwrap_err(),
+            parse_tree("tree: [1]").unwrap_err(),
             "x:1:7: `tree` must be a mapping with keys and values, not a list"
         );
     }
@@ -526,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_the_same_as_not_there() {
+    fn null_is_the_same_as_absent() {
         assert_eq!(read("text: x\nlist:\nflag: ~\n"), read("text: x\n"));
         let said = read("text:\n").unwrap_err();
         assert_eq!(said, "x:1:5: `text` must be a text, not nothing");

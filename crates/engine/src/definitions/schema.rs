@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     /// Whether the docs have `generated`. If not, it is put beside the build, to be copied.
-    fn is_kept(name: &str, generated: &Value) -> bool {
+    fn is_current(name: &str, generated: &Value) -> bool {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let kept = fs::read_to_string(root.join("docs/schemas").join(name)).unwrap_or_default();
         if serde_json::from_str::<Value>(&kept).ok().as_ref() == Some(generated) {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schemas_in_the_docs_are_those_of_the_types() {
+    fn the_docs_have_the_current_schemas() {
         let schemas = [
             ("action.schema.json", action_schema()),
             ("actor.schema.json", actor_schema()),
@@ -85,7 +85,7 @@ mod tests {
         ];
         let stale: Vec<&str> = schemas
             .iter()
-            .filter(|(name, generated)| !is_kept(name, generated))
+            .filter(|(name, generated)| !is_current(name, generated))
             .map(|(name, _)| *name)
             .collect();
         assert!(
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_says_what_is_required_and_nothing_unknown_is_allowed() {
+    fn a_schema_lists_required_keys_and_allows_no_others() {
         let schema = action_schema();
         assert_eq!(
             schema["required"],
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_uses_the_words_of_the_domain() {
+    fn a_schema_uses_the_domain_values() {
         let schema = action_schema();
         let types: Vec<&str> = ArgumentType::ALL.iter().map(|word| word.as_str()).collect();
         let argument = &schema["$defs"]["ArgumentEntry"]["properties"];

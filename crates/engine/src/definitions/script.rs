@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use cleveragents_domain::model::{AnsweredCall, Price, Usage};
+use cleveragents_domain::model::{AnswerToolCall, Price, Usage};
 use cleveragents_domain::script::{
     FaultKind, ModelScript, ScriptFault, ScriptTurn, TURNS_MAXIMUM, WAIT_MAXIMUM,
 };
 use serde_json::{Map, Value, json};
 
-use super::conversion::Conversion;
+use super::conversion::DefinitionConversion;
 use super::error::{DefinitionErrors, Problems};
 use super::price::{FREE, PriceEntry};
-use super::record::{Long, Read, Tree, record};
-use super::version::open;
-use super::yaml::{Source, Variables};
+use super::record::{FromYaml, JsonTree, LongList, record};
+use super::version::parse_versioned;
+use super::yaml::{DefinitionSource, DefinitionVariables};
 
 /// What a script's model takes and gives if the script does not say.
 const CONTEXT_TOKENS: u64 = 128_000;
@@ -28,7 +28,7 @@ record! {
         version: Option<u64> = "version",
         /// What each request gets, a repeated one too; a request past the last turn is an error.
         #[schemars(length(min = 1, max = TURNS_MAXIMUM))]
-        turns: Long<TurnEntry, TURNS_MAXIMUM> = "turns",
+        turns: LongList<TurnEntry, TURNS_MAXIMUM> = "turns",
         /// What the model is said to cost; nothing if left out.
         price: Option<PriceEntry> = "price",
         /// How many tokens request and answer may have together.
@@ -65,7 +65,7 @@ record! {
         /// The tool's name, such as `builtin/file-read`; it need not be one that exists.
         tool: String = "tool",
         /// What the tool is given.
-        input: Option<Tree> = "input",
+        input: Option<JsonTree> = "input",
         /// What the tool is given, letter by letter; it need not be JSON.
         arguments: Option<String> = "arguments",
     }
@@ -101,29 +101,29 @@ record! {
 
 /// Reads the script in `source`, or says everything that is wrong with it.
 pub fn read_script(
-    source: &Source<'_>,
-    variables: Variables<'_>,
+    source: &DefinitionSource<'_>,
+    variables: DefinitionVariables<'_>,
 ) -> Result<ModelScript, DefinitionErrors> {
     let mut problems = Problems::default();
-    let script = read(&source.not_stored(), variables, &mut problems);
-    problems.conclude(source.name, script)
+    let script = read(&source.without_storing(), variables, &mut problems);
+    problems.into_result(source.name, script)
 }
 
 fn read(
-    source: &Source<'_>,
-    variables: Variables<'_>,
+    source: &DefinitionSource<'_>,
+    variables: DefinitionVariables<'_>,
     problems: &mut Problems,
 ) -> Option<ModelScript> {
-    let node = open(source, variables, "a script", problems)?;
+    let node = parse_versioned(source, variables, "a script", problems)?;
     let file = ScriptFile::read(&node, "", problems)?;
-    let mut conversion = Conversion {
+    let mut conversion = DefinitionConversion {
         node: &node,
         problems,
     };
     conversion.script(file)
 }
 
-impl Conversion<'_> {
+impl DefinitionConversion<'_> {
     fn script(&mut self, file: ScriptFile) -> Option<ModelScript> {
         if file.turns.0.is_empty() {
             self.problem("turns", "a script needs at least one turn");
@@ -217,14 +217,14 @@ impl Conversion<'_> {
         })
     }
 
-    fn calls(&mut self, path: &str, entries: Vec<CallEntry>) -> Vec<AnsweredCall> {
+    fn calls(&mut self, path: &str, entries: Vec<CallEntry>) -> Vec<AnswerToolCall> {
         let convert = |(index, entry): (usize, CallEntry)| {
             if entry.input.is_some() && entry.arguments.is_some() {
                 let path = format!("{path}.tool_calls[{index}].arguments");
                 self.problem(&path, "a call has either `input` or `arguments`, not both");
             }
             let input = entry.input.map_or_else(Map::new, |tree| tree.0);
-            AnsweredCall {
+            AnswerToolCall {
                 tool: entry.tool,
                 arguments: entry
                     .arguments

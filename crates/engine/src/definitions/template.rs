@@ -14,7 +14,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
 use minijinja::{Environment, ErrorKind, State, UndefinedBehavior, Value};
 
-use super::filling::{FillError, check_cost};
+use super::interpolation::{FillError, check_cost};
 use super::nearest::nearest;
 
 /// The longest a rendered text may be, in bytes.
@@ -100,10 +100,10 @@ impl TemplateArguments {
     /// The given `values`; a declared argument without one is `none`.
     pub fn new(declared: &[Argument], values: &BTreeMap<String, serde_json::Value>) -> Self {
         let value = |argument: &Argument| values.get(&argument.name).map(convert);
-        Self::of(declared, value)
+        Self::from_values(declared, value)
     }
 
-    fn of(declared: &[Argument], value: impl Fn(&Argument) -> Option<Value>) -> Self {
+    fn from_values(declared: &[Argument], value: impl Fn(&Argument) -> Option<Value>) -> Self {
         let entry = |argument: &Argument| {
             let value = value(argument).unwrap_or_else(|| Value::from(()));
             (template_name(&argument.name), value)
@@ -136,8 +136,8 @@ impl TemplateSamples {
     pub fn new(declared: &[Argument]) -> Self {
         let always = |argument: &Argument| argument.required || argument.default.is_some();
         Self {
-            all: TemplateArguments::of(declared, |argument| Some(sample(argument))),
-            fewest: TemplateArguments::of(declared, |argument| {
+            all: TemplateArguments::from_values(declared, |argument| Some(sample(argument))),
+            fewest: TemplateArguments::from_values(declared, |argument| {
                 always(argument).then(|| sample(argument))
             }),
         }
@@ -173,13 +173,13 @@ pub fn render(
 ) -> Result<String, TemplateError> {
     check_statements(name, text)?;
     check_cost(name, text)?;
-    let failed = |error: minijinja::Error| failed(name, &error);
+    let failed = |error: minijinja::Error| to_template_error(name, &error);
     let environment = environment().map_err(failed)?;
     let template = environment
         .template_from_named_str(name, text)
         .map_err(failed)?;
     check_names(name, text, template.undeclared_variables(true), arguments)?;
-    let mut output = Output::default();
+    let mut output = LimitedOutput::default();
     let rendered = template
         .render_captured_to(arguments.context.clone(), &mut output)
         .map(drop);
@@ -299,7 +299,7 @@ fn line_of(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
 
-fn failed(name: &str, error: &minijinja::Error) -> TemplateError {
+fn to_template_error(name: &str, error: &minijinja::Error) -> TemplateError {
     let text = name.to_owned();
     if error.kind() == ErrorKind::OutOfFuel {
         return TemplateError::TooMuchWork { text };
@@ -317,12 +317,12 @@ fn failed(name: &str, error: &minijinja::Error) -> TemplateError {
 
 /// Where a template is rendered to, up to the limit.
 #[derive(Debug, Default)]
-struct Output {
+struct LimitedOutput {
     bytes: Vec<u8>,
     is_full: bool,
 }
 
-impl io::Write for Output {
+impl io::Write for LimitedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.bytes.len() + bytes.len() > OUTPUT_MAXIMUM {
             self.is_full = true;

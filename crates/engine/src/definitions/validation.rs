@@ -4,12 +4,12 @@ use cleveragents_domain::validation::{TIMEOUT_DEFAULT, TIMEOUT_MAXIMUM, WrappedT
 use cleveragents_domain::{Validation, ValidationSource};
 use serde_json::{Map, Value, json};
 
-use super::conversion::Conversion;
+use super::conversion::DefinitionConversion;
 use super::error::{DefinitionErrors, Problems};
-use super::filling::{self, Names};
-use super::record::{Read, Tree, record};
-use super::version::open;
-use super::yaml::{Source, Variables};
+use super::interpolation::{self, TemplateNames};
+use super::record::{FromYaml, JsonTree, record};
+use super::version::parse_versioned;
+use super::yaml::{DefinitionSource, DefinitionVariables};
 
 record! {
     /// A check of what plans have made: a command or a tool whose answer says whether it passed.
@@ -42,7 +42,7 @@ record! {
         #[schemars(length(min = 1))]
         wraps: Option<String> = "wraps",
         /// What the tool is given; strings are templates of `args`.
-        input: Option<Tree> = "input",
+        input: Option<JsonTree> = "input",
         /// An expression over `output` that gives true, false, or an object with `passed`.
         #[schemars(length(min = 1))]
         transform: Option<String> = "transform",
@@ -54,22 +54,22 @@ record! {
 
 /// Reads the validation in `source`, or says everything that is wrong with it.
 pub fn read_validation(
-    source: &Source<'_>,
-    variables: Variables<'_>,
+    source: &DefinitionSource<'_>,
+    variables: DefinitionVariables<'_>,
 ) -> Result<Validation, DefinitionErrors> {
     let mut problems = Problems::default();
     let validation = read(source, variables, &mut problems);
-    problems.conclude(source.name, validation)
+    problems.into_result(source.name, validation)
 }
 
 fn read(
-    source: &Source<'_>,
-    variables: Variables<'_>,
+    source: &DefinitionSource<'_>,
+    variables: DefinitionVariables<'_>,
     problems: &mut Problems,
 ) -> Option<Validation> {
-    let node = open(source, variables, "a validation", problems)?;
+    let node = parse_versioned(source, variables, "a validation", problems)?;
     let file = ValidationFile::read(&node, "", problems)?;
-    let mut conversion = Conversion {
+    let mut conversion = DefinitionConversion {
         node: &node,
         problems,
     };
@@ -78,7 +78,7 @@ fn read(
     Some(validation)
 }
 
-impl Conversion<'_> {
+impl DefinitionConversion<'_> {
     fn validation(&mut self, file: ValidationFile) -> Option<Validation> {
         let name = self.parse("name", &file.name);
         let mode = self.parse("mode", &file.mode);
@@ -137,22 +137,23 @@ impl Conversion<'_> {
         for error in validation.problems() {
             self.problem(error.field(), error.to_string());
         }
-        let arguments = Names {
+        let arguments = TemplateNames {
             roots: &["args"],
-            ..Names::default()
+            ..TemplateNames::default()
         };
         let mut found = Vec::new();
         match &validation.source {
             ValidationSource::Run(command) => {
-                found.extend(filling::check_text("run", command, &arguments).err());
+                found.extend(interpolation::check_text("run", command, &arguments).err());
             }
             ValidationSource::Wraps(wrapped) => {
-                found = filling::check("input", &wrapped.input, &arguments);
-                let output = Names {
+                found = interpolation::check("input", &wrapped.input, &arguments);
+                let output = TemplateNames {
                     roots: &["output", "args"],
-                    ..Names::default()
+                    ..TemplateNames::default()
                 };
-                let judged = filling::check_expression("transform", &wrapped.transform, &output);
+                let judged =
+                    interpolation::check_expression("transform", &wrapped.transform, &output);
                 found.extend(judged.err());
             }
         }

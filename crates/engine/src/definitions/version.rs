@@ -3,21 +3,21 @@
 use std::cmp::Ordering;
 
 use super::error::{Problem, Problems};
-use super::yaml::{Node, Resolved, Source, Variables};
+use super::yaml::{DefinitionSource, DefinitionVariables, ResolvedScalar, YamlNode};
 
 /// The newest version of a definition's format that this program reads.
 pub const FORMAT_VERSION: u64 = 1;
 
 /// The tree of a definition whose format this program knows; `what` is what it defines. A newer
 /// one is refused before its keys are looked at: they would all seem wrong.
-pub(super) fn open(
-    source: &Source<'_>,
-    variables: Variables<'_>,
+pub(super) fn parse_versioned(
+    source: &DefinitionSource<'_>,
+    variables: DefinitionVariables<'_>,
     what: &str,
     problems: &mut Problems,
-) -> Option<Node> {
+) -> Option<YamlNode> {
     match source.parse(variables) {
-        Ok(node) => match refusal(&node, what) {
+        Ok(node) => match version_problem(&node, what) {
             None => return Some(node),
             Some(problem) => problems.add(problem),
         },
@@ -26,7 +26,7 @@ pub(super) fn open(
     None
 }
 
-fn refusal(node: &Node, what: &str) -> Option<Problem> {
+fn version_problem(node: &YamlNode, what: &str) -> Option<Problem> {
     let version = version_of(node)?;
     let (said, hint) = match version.cmp(&i128::from(FORMAT_VERSION)) {
         Ordering::Equal => return None,
@@ -46,9 +46,9 @@ fn refusal(node: &Node, what: &str) -> Option<Problem> {
 }
 
 /// What is no whole number is for the reader of the key to refuse.
-fn version_of(node: &Node) -> Option<i128> {
+fn version_of(node: &YamlNode) -> Option<i128> {
     match node.scalar_at("version")?.resolve_typed() {
-        Resolved::Integer(version) => Some(version),
+        ResolvedScalar::Integer(version) => Some(version),
         _ => None,
     }
 }

@@ -4,23 +4,23 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::error::Result;
-use crate::ports::{Stop, Stopped};
+use crate::ports::{StopReason, StopSignal};
 
-/// Runs `work` on a thread that may block. Its [`Stop`] is given when the owner has to stop; the
+/// Runs `work` on a thread that may block. Its [`StopSignal`] is given when the owner has to stop; the
 /// call returns when the work has ended.
-pub(super) async fn until_stopped<T: Send + 'static>(
-    asked: &watch::Receiver<Option<Stopped>>,
-    work: impl FnOnce(&Stop) -> T + Send + 'static,
+pub(super) async fn run_until_stopped<T: Send + 'static>(
+    stop_receiver: &watch::Receiver<Option<StopReason>>,
+    work: impl FnOnce(&StopSignal) -> T + Send + 'static,
 ) -> Result<T> {
-    let stop = Stop::new();
+    let stop = StopSignal::new();
     let given = stop.clone();
     let mut working = spawn_blocking(move || work(&given));
-    let mut asked = asked.clone();
+    let mut stop_receiver = stop_receiver.clone();
     tokio::select! {
         done = &mut working => return Ok(done?),
-        why = asked.wait_for(Option::is_some) => {
+        why = stop_receiver.wait_for(Option::is_some) => {
             let why = why.ok().and_then(|why| *why);
-            stop.stop(why.unwrap_or(Stopped::Cancelled));
+            stop.stop(why.unwrap_or(StopReason::Cancelled));
         }
     }
     Ok(working.await?)
@@ -34,15 +34,15 @@ mod tests {
 
     #[tokio::test]
     async fn the_signal_of_the_owner_reaches_the_thread() {
-        let (give, asked) = watch::channel(None);
-        let work = until_stopped(&asked, |stop| stop.wait(Duration::MAX));
-        give.send(Some(Stopped::OutOfTime)).unwrap();
-        assert_eq!(work.await.unwrap(), Some(Stopped::OutOfTime));
+        let (give, stop_receiver) = watch::channel(None);
+        let work = run_until_stopped(&stop_receiver, |stop| stop.wait(Duration::MAX));
+        give.send(Some(StopReason::OutOfTime)).unwrap();
+        assert_eq!(work.await.unwrap(), Some(StopReason::OutOfTime));
     }
 
     #[tokio::test]
     async fn work_that_is_done_ends_without_a_signal() {
-        let (_give, asked) = watch::channel(None);
-        assert_eq!(until_stopped(&asked, |_| 7).await.unwrap(), 7);
+        let (_give, stop_receiver) = watch::channel(None);
+        assert_eq!(run_until_stopped(&stop_receiver, |_| 7).await.unwrap(), 7);
     }
 }

@@ -8,13 +8,13 @@ use cleveragents_domain::{EventKind, NewEvent, Plan, TreeId};
 use serde_json::json;
 
 use crate::journal::event;
-use crate::ports::{Ids, Result, Unit};
+use crate::ports::{Ids, Result, Transaction};
 
 /// When checkpoints are made by themselves, and how many are kept of each plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointPolicy {
     pub triggers: Vec<CheckpointTrigger>,
-    pub keep: u32,
+    pub max_kept: u32,
 }
 
 impl Default for CheckpointPolicy {
@@ -26,7 +26,7 @@ impl Default for CheckpointPolicy {
                 CheckpointTrigger::SubplanSpawn,
                 CheckpointTrigger::Error,
             ],
-            keep: 100,
+            max_kept: 100,
         }
     }
 }
@@ -34,7 +34,7 @@ impl Default for CheckpointPolicy {
 impl CheckpointPolicy {
     /// Whether `plan` gets a checkpoint at this moment. A profile that requires checkpoints has
     /// one before every write, whatever is configured.
-    pub fn wants(&self, plan: &Plan, trigger: CheckpointTrigger) -> bool {
+    pub fn requires(&self, plan: &Plan, trigger: CheckpointTrigger) -> bool {
         self.triggers.contains(&trigger)
             || (plan.brief.automation_profile.require_checkpoints
                 && trigger == CheckpointTrigger::ToolWrite)
@@ -43,7 +43,7 @@ impl CheckpointPolicy {
 
 /// What a checkpoint is about.
 #[derive(Debug, Clone)]
-pub(crate) struct Moment<'a> {
+pub(crate) struct NewCheckpoint<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) trigger: CheckpointTrigger,
     pub(crate) step: Option<u32>,
@@ -54,26 +54,26 @@ pub(crate) struct Moment<'a> {
 
 /// Keeps how the plan's sandboxes stand in this transaction, unless the newest checkpoint holds
 /// just that. Answers with the event to be appended.
-pub(super) fn keep(
-    unit: &mut dyn Unit,
+pub(super) fn create_checkpoint_if_changed(
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
     policy: &CheckpointPolicy,
-    moment: &Moment<'_>,
+    new_checkpoint: &NewCheckpoint<'_>,
     actor: &str,
 ) -> Result<Option<NewEvent>> {
-    let plan = moment.plan.identity.plan_id;
-    let trees = trees_of(unit, plan)?;
-    let newest = unit.newest_checkpoint(plan)?;
+    let plan = new_checkpoint.plan.identity.plan_id;
+    let trees = trees_of(tx, plan)?;
+    let newest = tx.newest_checkpoint(plan)?;
     if newest.is_some_and(|it| it.trees == trees && it.undone_by.is_none()) {
         return Ok(None);
     }
-    let (_, made) = make(unit, ids, policy, moment, actor)?;
-    Ok(Some(made))
+    let (_, new_event) = create_checkpoint(tx, ids, policy, new_checkpoint, actor)?;
+    Ok(Some(new_event))
 }
 
 /// How the plan's sandboxes stand in this transaction.
-fn trees_of(unit: &mut dyn Unit, plan: PlanId) -> Result<BTreeMap<SandboxId, TreeId>> {
-    let sandboxes = unit.sandboxes_of(plan)?.into_iter();
+fn trees_of(tx: &mut dyn Transaction, plan: PlanId) -> Result<BTreeMap<SandboxId, TreeId>> {
+    let sandboxes = tx.sandboxes_of(plan)?.into_iter();
     Ok(sandboxes
         .filter_map(|sandbox| Some((sandbox.id, sandbox.tree?)))
         .collect())
@@ -81,32 +81,32 @@ fn trees_of(unit: &mut dyn Unit, plan: PlanId) -> Result<BTreeMap<SandboxId, Tre
 
 /// Keeps how the plan's sandboxes stand in this transaction, whatever was kept before. The event
 /// is for the caller to append.
-pub(crate) fn make(
-    unit: &mut dyn Unit,
+pub(crate) fn create_checkpoint(
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
     policy: &CheckpointPolicy,
-    moment: &Moment<'_>,
+    new_checkpoint: &NewCheckpoint<'_>,
     actor: &str,
 ) -> Result<(Checkpoint, NewEvent)> {
-    let plan = moment.plan.identity.plan_id;
+    let plan = new_checkpoint.plan.identity.plan_id;
     let mut checkpoint = Checkpoint {
         id: CheckpointId::new(ids.next()),
         plan_id: plan,
         number: 0,
-        trigger: moment.trigger,
-        phase: moment.plan.position.phase(),
-        attempt: moment.plan.attempt,
-        step: moment.step,
-        call_number: moment.call_number,
-        decision_id: moment.decision_id,
-        label: moment.label.clone(),
-        trees: trees_of(unit, plan)?,
+        trigger: new_checkpoint.trigger,
+        phase: new_checkpoint.plan.position.phase(),
+        attempt: new_checkpoint.plan.attempt,
+        step: new_checkpoint.step,
+        call_number: new_checkpoint.call_number,
+        decision_id: new_checkpoint.decision_id,
+        label: new_checkpoint.label.clone(),
+        trees: trees_of(tx, plan)?,
         superseded: Vec::new(),
-        created_at: unit.now()?,
+        created_at: tx.now()?,
         undone_by: None,
     };
-    checkpoint.number = unit.insert_checkpoint(&checkpoint, policy.keep)?;
-    let made = json!({
+    checkpoint.number = tx.insert_checkpoint(&checkpoint, policy.max_kept)?;
+    let payload = json!({
         "checkpoint_id": checkpoint.id,
         "number": checkpoint.number,
         "trigger": checkpoint.trigger,
@@ -115,6 +115,6 @@ pub(crate) fn make(
         "label": checkpoint.label,
         "trees": checkpoint.trees,
     });
-    let made = event(EventKind::CheckpointCreated, actor, &made)?;
-    Ok((checkpoint, made))
+    let new_event = event(EventKind::CheckpointCreated, actor, &payload)?;
+    Ok((checkpoint, new_event))
 }

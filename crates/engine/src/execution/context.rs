@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::journal::event;
-use crate::ports::{Ids, Lease, Operation, Result, StoreError, StoreHandle, Unit};
+use crate::ports::{Ids, Lease, Result, StoreError, StoreHandle, StoreOperation, Transaction};
 
 /// How many entries are read together.
 const PAGE: u32 = 1000;
@@ -56,10 +56,10 @@ impl ExecutionContext {
     ) -> Result<Changeset> {
         let id = ChangesetId::new(self.ids.next());
         let lease = self.lease.clone();
-        let operation = Operation::new(&*self.ids, "changeset.start");
+        let operation = StoreOperation::new(&*self.ids, "changeset.start");
         self.store
-            .write(operation, move |unit| {
-                unit.fence(&lease)?;
+            .write(operation, move |tx| {
+                tx.fence(&lease)?;
                 let started = ChangesetRecord {
                     id,
                     plan_id: lease.plan,
@@ -68,13 +68,13 @@ impl ExecutionContext {
                     step,
                     state: ChangesetState::Open,
                     entries: 0,
-                    started_at: unit.now()?,
+                    started_at: tx.now()?,
                     closed_at: None,
                 };
-                unit.insert_changeset(&started)?;
+                tx.insert_changeset(&started)?;
                 let actor = lease.owner.to_string();
                 let started = event(EventKind::ChangesetStarted, &actor, &started)?;
-                unit.append(StreamId::Plan(lease.plan), &[started])?;
+                tx.append(StreamId::Plan(lease.plan), &[started])?;
                 Ok::<_, StoreError>(())
             })
             .await?;
@@ -86,13 +86,13 @@ impl ExecutionContext {
         let plan = self.lease.plan;
         let found = self
             .store
-            .read(move |unit| changeset_of(unit, plan, id))
+            .read(move |tx| changeset_of(tx, plan, id))
             .await?;
         Ok(self.handle(id, found.sandbox_id))
     }
 
     /// Closes what owners before this one did not: nobody is left who could record in it.
-    pub async fn close_left_open(&self) -> Result<()> {
+    pub async fn close_abandoned(&self) -> Result<()> {
         // Those before can start no more since the plan is this owner's: mostly there is nothing
         // to be written.
         let all = self.changesets().await?;
@@ -100,18 +100,18 @@ impl ExecutionContext {
             return Ok(());
         }
         let lease = self.lease.clone();
-        let operation = Operation::new(&*self.ids, "changeset.close-left-open");
+        let operation = StoreOperation::new(&*self.ids, "changeset.close-left-open");
         self.store
-            .write(operation, move |unit| {
-                unit.fence(&lease)?;
-                let all = unit.changesets_of(lease.plan)?.into_iter();
+            .write(operation, move |tx| {
+                tx.fence(&lease)?;
+                let all = tx.changesets_of(lease.plan)?.into_iter();
                 let open = all.filter(|it| it.state == ChangesetState::Open);
                 let mut events = Vec::new();
                 for changeset in open.collect::<Vec<_>>() {
-                    events.extend(close(unit, changeset.id, &lease)?);
+                    events.extend(close(tx, changeset.id, &lease)?);
                 }
                 if !events.is_empty() {
-                    unit.append(StreamId::Plan(lease.plan), &events)?;
+                    tx.append(StreamId::Plan(lease.plan), &events)?;
                 }
                 Ok::<_, StoreError>(())
             })
@@ -121,19 +121,19 @@ impl ExecutionContext {
     /// The plan's changesets in the order they were started.
     pub async fn changesets(&self) -> Result<Vec<ChangesetRecord>> {
         let plan = self.lease.plan;
-        self.store.read(move |unit| unit.changesets_of(plan)).await
+        self.store.read(move |tx| tx.changesets_of(plan)).await
     }
 
     /// All entries of a changeset of this plan, in order, as they stood at one moment.
     pub async fn changes(&self, id: ChangesetId) -> Result<Vec<RecordedChange>> {
         let plan = self.lease.plan;
         self.store
-            .read(move |unit| {
-                changeset_of(unit, plan, id)?;
+            .read(move |tx| {
+                changeset_of(tx, plan, id)?;
                 let mut changes: Vec<RecordedChange> = Vec::new();
                 loop {
                     let after = changes.last().map_or(0, |change| change.entry.sequence);
-                    let page = unit.changes_after(id, after, PAGE)?;
+                    let page = tx.changes_after(id, after, PAGE)?;
                     if page.is_empty() {
                         return Ok::<_, StoreError>(changes);
                     }
@@ -176,13 +176,13 @@ impl Changeset {
     /// Records changes in this changeset, all or none, with one event each.
     pub async fn record(&self, changes: Vec<NewChange>) -> Result<Vec<ChangeEntry>> {
         let changeset = self.clone();
-        let operation = Operation::new(&*self.context.ids, "changeset.record");
+        let operation = StoreOperation::new(&*self.context.ids, "changeset.record");
         self.context
             .store
-            .write(operation, move |unit| {
+            .write(operation, move |tx| {
                 let actor = changeset.context.lease.owner.to_string();
-                let (entries, events) = changeset.record_in(unit, &actor, &changes)?;
-                unit.append(StreamId::Plan(changeset.plan()), &events)?;
+                let (entries, events) = changeset.record_in(tx, &actor, &changes)?;
+                tx.append(StreamId::Plan(changeset.plan()), &events)?;
                 Ok::<_, StoreError>(entries)
             })
             .await
@@ -192,37 +192,41 @@ impl Changeset {
     /// before anything that is locked after the plan's run; the caller appends the events, last.
     pub fn record_in(
         &self,
-        unit: &mut dyn Unit,
+        tx: &mut dyn Transaction,
         actor: &str,
         changes: &[NewChange],
     ) -> Result<(Vec<ChangeEntry>, Vec<NewEvent>)> {
-        unit.fence(&self.context.lease)?;
+        tx.fence(&self.context.lease)?;
         for change in changes {
             // Its place is not known yet and does not matter here.
-            change.clone().entry(0).validate().map_err(contradiction)?;
+            change
+                .clone()
+                .into_entry(0)
+                .validate()
+                .map_err(invalid_change)?;
         }
-        let entries = unit.record_changes(self.id, changes)?;
-        let told = |entry: &ChangeEntry| {
+        let entries = tx.record_changes(self.id, changes)?;
+        let to_event = |entry: &ChangeEntry| {
             let record = ChangeRecord {
                 changeset_id: self.id,
                 entry: entry.clone(),
             };
             event(EventKind::ChangeRecorded, actor, &record)
         };
-        let events = entries.iter().map(told).collect::<Result<_>>()?;
+        let events = entries.iter().map(to_event).collect::<Result<_>>()?;
         Ok((entries, events))
     }
 
     /// Takes no more changes from now on; closing twice is closing once.
     pub async fn close(&self) -> Result<()> {
         let (id, lease) = (self.id, self.context.lease.clone());
-        let operation = Operation::new(&*self.context.ids, "changeset.close");
+        let operation = StoreOperation::new(&*self.context.ids, "changeset.close");
         self.context
             .store
-            .write(operation, move |unit| {
-                unit.fence(&lease)?;
-                if let Some(closed) = close(unit, id, &lease)? {
-                    unit.append(StreamId::Plan(lease.plan), &[closed])?;
+            .write(operation, move |tx| {
+                tx.fence(&lease)?;
+                if let Some(closed) = close(tx, id, &lease)? {
+                    tx.append(StreamId::Plan(lease.plan), &[closed])?;
                 }
                 Ok::<_, StoreError>(())
             })
@@ -231,12 +235,12 @@ impl Changeset {
 }
 
 /// Closes a changeset, unless that was done before; the caller appends the event, last.
-fn close(unit: &mut dyn Unit, id: ChangesetId, lease: &Lease) -> Result<Option<NewEvent>> {
-    let now = unit.now()?;
-    if unit.close_changeset(id, now)? == 0 {
+fn close(tx: &mut dyn Transaction, id: ChangesetId, lease: &Lease) -> Result<Option<NewEvent>> {
+    let now = tx.now()?;
+    if tx.close_changeset(id, now)? == 0 {
         return Ok(None);
     }
-    let entries = unit.changeset(id)?.entries;
+    let entries = tx.changeset(id)?.entries;
     let record = json!({ "changeset_id": id, "entries": entries });
     event(
         EventKind::ChangesetClosed,
@@ -247,8 +251,12 @@ fn close(unit: &mut dyn Unit, id: ChangesetId, lease: &Lease) -> Result<Option<N
 }
 
 /// A changeset that is one of the plan's.
-fn changeset_of(unit: &mut dyn Unit, plan: PlanId, id: ChangesetId) -> Result<ChangesetRecord> {
-    let found = unit.changeset(id)?;
+fn changeset_of(
+    tx: &mut dyn Transaction,
+    plan: PlanId,
+    id: ChangesetId,
+) -> Result<ChangesetRecord> {
+    let found = tx.changeset(id)?;
     match found.plan_id == plan {
         true => Ok(found),
         false => Err(StoreError::NotFound {
@@ -258,7 +266,7 @@ fn changeset_of(unit: &mut dyn Unit, plan: PlanId, id: ChangesetId) -> Result<Ch
     }
 }
 
-fn contradiction(error: ChangeError) -> StoreError {
+fn invalid_change(error: ChangeError) -> StoreError {
     let (path, reason) = match error {
         ChangeError::State { path, rule } => (path, format!("must {rule}")),
         ChangeError::RenamedToItself { path } => (path, "cannot go to the same path".to_owned()),

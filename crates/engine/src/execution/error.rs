@@ -3,13 +3,13 @@
 use cleveragents_domain::NamespacedName;
 use cleveragents_domain::id::{CheckpointId, PlanId};
 
-use super::removed::WorkAgain;
+use super::removed_sandboxes::RedoCommand;
 use crate::decisions::DecisionFailure;
-use crate::definitions::filling::FillError;
+use crate::definitions::interpolation::FillError;
 use crate::lifecycle::LifecycleError;
 use crate::ports::processes::ProcessError;
 use crate::ports::sandbox::SandboxError;
-use crate::ports::{Stopped, StoreError};
+use crate::ports::{StopReason, StoreError};
 
 pub type Result<T, E = ExecutionError> = std::result::Result<T, E>;
 
@@ -28,7 +28,7 @@ pub enum ExecutionError {
     #[error(transparent)]
     Render(#[from] FillError),
     #[error("the work was stopped: {0}")]
-    Stopped(Stopped),
+    Stopped(StopReason),
     #[error("plan {plan} has no strategy that was approved")]
     NoStrategy { plan: PlanId },
     #[error("the strategy of plan {plan} is not the one that was approved: its hash is {found}")]
@@ -36,11 +36,11 @@ pub enum ExecutionError {
     #[error(
         "checkpoint {checkpoint} was undone by going back further; what was given up is kept as checkpoint {by}"
     )]
-    Undone { checkpoint: i64, by: CheckpointId },
+    CheckpointUndone { checkpoint: i64, by: CheckpointId },
     #[error(
         "checkpoint {checkpoint} holds files from before the plan was rebased or begun again, and cannot be gone back to"
     )]
-    OtherBase { checkpoint: i64 },
+    CheckpointBaseChanged { checkpoint: i64 },
     #[error(
         "the actor {name} is not the one that was approved with the strategy: it was changed since"
     )]
@@ -53,20 +53,20 @@ pub enum ExecutionError {
     SandboxRemoved {
         plan: PlanId,
         resource: NamespacedName,
-        again: WorkAgain,
+        again: RedoCommand,
     },
     #[error("the sandbox of {} is on another machine, node {}", .0.resource, .0.node)]
-    Elsewhere(Box<Elsewhere>),
+    WrongNode(Box<WrongNode>),
     #[error("{reason}")]
     Resource { reason: String },
     /// A thread that did the work ended without an answer.
     #[error("the work ended unexpectedly: {reason}")]
-    Lost { reason: String },
+    Internal { reason: String },
 }
 
 /// Files that another machine has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Elsewhere {
+pub struct WrongNode {
     pub plan: PlanId,
     pub resource: NamespacedName,
     pub node: String,
@@ -74,9 +74,9 @@ pub struct Elsewhere {
     pub command: &'static str,
 }
 
-impl From<Elsewhere> for ExecutionError {
-    fn from(elsewhere: Elsewhere) -> Self {
-        Self::Elsewhere(Box::new(elsewhere))
+impl From<WrongNode> for ExecutionError {
+    fn from(wrong_node: WrongNode) -> Self {
+        Self::WrongNode(Box::new(wrong_node))
     }
 }
 
@@ -109,14 +109,14 @@ impl ExecutionError {
 
     /// Whether another process has the plan now, so that nothing more may be done here.
     pub fn is_lease_lost(&self) -> bool {
-        matches!(self, Self::Stopped(Stopped::LeaseLost))
+        matches!(self, Self::Stopped(StopReason::LeaseLost))
             || matches!(self.store(), Some(StoreError::LeaseLost { .. }))
     }
 }
 
 impl From<tokio::task::JoinError> for ExecutionError {
     fn from(error: tokio::task::JoinError) -> Self {
-        Self::Lost {
+        Self::Internal {
             reason: error.to_string(),
         }
     }

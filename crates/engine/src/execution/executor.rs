@@ -12,16 +12,16 @@ use cleveragents_domain::actor::{Actor, BuiltInActor, model_actors};
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::process::Network;
 use cleveragents_domain::strategy::StrategyRecord;
-use cleveragents_domain::{ErrorCategory, NamespacedName, Phase, Plan, State, Waiting};
+use cleveragents_domain::{ErrorCategory, NamespacedName, Phase, Plan, PlanState, WaitReason};
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use super::checkpoints::CheckpointPolicy;
 use super::error::{ExecutionError, Result};
-use super::owning::OwnedWork;
-use super::slot::Waited;
-use super::strategize::Strategized;
-use super::word::{Wanted, Word, approve};
-use super::work::PhaseEnd;
+use super::execute_phase::PhaseEnd;
+use super::execute_request::{ExecuteRequest, RequestKind, approve};
+use super::ownership::OwnedWork;
+use super::slot::SlotWait;
+use super::strategize::StrategizeOutcome;
 use crate::breaker::CircuitBreaker;
 use crate::confidence::{ConfidenceService, EscalationDecision};
 use crate::decisions::DecisionService;
@@ -30,18 +30,20 @@ use crate::ports::models::Models;
 use crate::ports::processes::Processes;
 use crate::ports::sandbox::Sandboxes;
 use crate::ports::tools::Toolbox;
-use crate::ports::{Clock, Ids, Liveness, Operation, Slots, Stopped, StoreError, StoreHandle};
-use crate::recovery::{Trouble, record_error};
+use crate::ports::{
+    Clock, Ids, Liveness, Slots, StopReason, StoreError, StoreHandle, StoreOperation,
+};
+use crate::recovery::{NewErrorRecord, record_error};
 use crate::retry::RetryPolicy;
-use crate::runs::{Outcome, RunLease, RunService};
+use crate::runs::{ClaimOutcome, RunLease, RunService};
 use crate::secrets::Secrets;
 
 /// How often the owner looks whether it was asked to stop, and a waiting one for a free slot.
-pub(super) const POLL: Duration = Duration::from_millis(250);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What an executor is made of.
 #[derive(Debug, Clone)]
-pub struct Means {
+pub struct ExecutorDeps {
     pub store: StoreHandle,
     pub ids: Arc<dyn Ids>,
     pub clock: Arc<dyn Clock>,
@@ -95,34 +97,34 @@ pub struct Executor {
     pub(crate) interrupt: watch::Receiver<bool>,
     pub(crate) policy: ExecutionPolicy,
     /// Whoever of this process waits for a slot waits here, but for the first, who looks for one.
-    pub(super) line: Arc<Mutex<()>>,
+    pub(super) slot_queue: Arc<Mutex<()>>,
 }
 
 /// Where a command to go on came to an end.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Executed {
+pub enum ExecuteOutcome {
     /// Nothing was outstanding.
-    Stands(Plan),
+    Unchanged(Plan),
     /// A human must decide about the strategy.
-    Gate {
+    NeedsApproval {
         plan: Plan,
         decision: Box<EscalationDecision>,
     },
     /// The plan waits for something, and nobody owns it meanwhile.
-    Waits {
+    Waiting {
         plan: Plan,
-        waiting: Waiting,
+        waiting: WaitReason,
         reason: String,
     },
     /// A limit of the profile is reached.
-    Limit {
+    LimitReached {
         plan: Plan,
         reason: String,
     },
     /// Execute is complete; whether the profile lets the plan be applied by itself.
     Complete {
         plan: Plan,
-        applies: MayApply,
+        auto_apply: AutoApply,
     },
     /// Required validations failed.
     Constrained {
@@ -138,29 +140,29 @@ pub enum Executed {
 
 /// How a plan was left that nobody works on yet.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Left {
+pub enum QueueOutcome {
     Queued(Plan),
     /// Nobody who had seen its strategy has approved it.
     Unapproved(Plan),
     /// Nothing was outstanding.
-    Stands(Plan),
+    Unchanged(Plan),
 }
 
 /// Whether a plan may be applied without a human.
 #[derive(Debug, Clone, PartialEq)]
-pub enum MayApply {
+pub enum AutoApply {
     Yes,
     /// Why not.
     No(String),
 }
 
-impl Executed {
+impl ExecuteOutcome {
     pub fn plan(&self) -> &Plan {
         match self {
-            Self::Stands(plan)
-            | Self::Gate { plan, .. }
-            | Self::Waits { plan, .. }
-            | Self::Limit { plan, .. }
+            Self::Unchanged(plan)
+            | Self::NeedsApproval { plan, .. }
+            | Self::Waiting { plan, .. }
+            | Self::LimitReached { plan, .. }
             | Self::Complete { plan, .. }
             | Self::Constrained { plan, .. }
             | Self::Failed { plan, .. }
@@ -170,8 +172,8 @@ impl Executed {
 }
 
 impl Executor {
-    pub fn new(means: Means) -> Self {
-        let Means {
+    pub fn new(deps: ExecutorDeps) -> Self {
+        let ExecutorDeps {
             store,
             ids,
             clock,
@@ -185,7 +187,7 @@ impl Executor {
             secrets,
             interrupt,
             policy,
-        } = means;
+        } = deps;
         let live = || Arc::clone(&liveness);
         let id = || Arc::clone(&ids);
         Self {
@@ -205,7 +207,7 @@ impl Executor {
             secrets,
             interrupt,
             policy,
-            line: Arc::default(),
+            slot_queue: Arc::default(),
         }
     }
 
@@ -215,18 +217,24 @@ impl Executor {
         &self,
         plan: PlanId,
         actor: &str,
-        waits: &(dyn Fn(usize) + Sync),
-    ) -> Result<Executed> {
-        self.go_on(plan, (Wanted::Execute, actor), waits).await
+        on_wait: &(dyn Fn(usize) + Sync),
+    ) -> Result<ExecuteOutcome> {
+        self.claim_and_drive(plan, (RequestKind::Execute, actor), on_wait)
+            .await
     }
 
     /// The same word on record, and the plan left queued for whoever goes on with it.
-    pub async fn leave_queued(&self, plan: PlanId, actor: &str) -> Result<Left> {
-        Ok(match self.word(plan, Wanted::Execute, actor).await? {
-            Word::Work { plan, .. } => Left::Queued(*plan),
-            Word::Unapproved(plan) => Left::Unapproved(*plan),
-            Word::Nothing(plan) => Left::Stands(*plan),
-        })
+    pub async fn enqueue(&self, plan: PlanId, actor: &str) -> Result<QueueOutcome> {
+        Ok(
+            match self
+                .record_request(plan, RequestKind::Execute, actor)
+                .await?
+            {
+                ExecuteRequest::Work { plan, .. } => QueueOutcome::Queued(*plan),
+                ExecuteRequest::Unapproved(plan) => QueueOutcome::Unapproved(*plan),
+                ExecuteRequest::Nothing(plan) => QueueOutcome::Unchanged(*plan),
+            },
+        )
     }
 
     /// Takes the plan on from where it stands, as far as its profile and the words already given
@@ -235,83 +243,88 @@ impl Executor {
         &self,
         plan: PlanId,
         actor: &str,
-        waits: &(dyn Fn(usize) + Sync),
-    ) -> Result<Executed> {
-        self.go_on(plan, (Wanted::Resume, actor), waits).await
+        on_wait: &(dyn Fn(usize) + Sync),
+    ) -> Result<ExecuteOutcome> {
+        self.claim_and_drive(plan, (RequestKind::Resume, actor), on_wait)
+            .await
     }
 
-    async fn go_on(
+    async fn claim_and_drive(
         &self,
         plan: PlanId,
-        (wanted, actor): (Wanted, &str),
-        waits: &(dyn Fn(usize) + Sync),
-    ) -> Result<Executed> {
-        self.can_think(plan).await?;
-        let mut wanted = wanted;
+        (request_kind, actor): (RequestKind, &str),
+        on_wait: &(dyn Fn(usize) + Sync),
+    ) -> Result<ExecuteOutcome> {
+        self.require_model(plan).await?;
+        let mut request_kind = request_kind;
         let (plan, approvals) = loop {
-            match self.word(plan, wanted, actor).await? {
-                Word::Nothing(plan) => {
-                    let plan = self.judge_rejected(*plan).await?;
-                    return self.outstanding_apply(plan).await;
+            match self.record_request(plan, request_kind, actor).await? {
+                ExecuteRequest::Nothing(plan) => {
+                    let plan = self.revalidate_rejected(*plan).await?;
+                    return self.check_pending_apply(plan).await;
                 }
-                Word::Work { plan, approvals } => break (plan, approvals),
-                Word::Unapproved(plan) => {
-                    let decision = Box::new(self.judge(&plan).await?);
+                ExecuteRequest::Work { plan, approvals } => break (plan, approvals),
+                ExecuteRequest::Unapproved(plan) => {
+                    let decision = Box::new(self.decide_escalation(&plan).await?);
                     if !decision.proceed {
                         let plan = *plan;
-                        return Ok(Executed::Gate { plan, decision });
+                        return Ok(ExecuteOutcome::NeedsApproval { plan, decision });
                     }
-                    wanted = Wanted::Proceed {
+                    request_kind = RequestKind::Proceed {
                         version: plan.version,
                     };
                 }
             }
         };
-        let Some(run) = self.claim(&plan, waits).await? else {
+        let Some(run) = self.claim(&plan, on_wait).await? else {
             let plan = self.lifecycle.plan(plan.identity.plan_id).await?;
             return Ok(match plan.position.state() {
-                State::Cancelled => Executed::Cancelled(plan),
-                _ => Executed::Stands(plan),
+                PlanState::Cancelled => ExecuteOutcome::Cancelled(plan),
+                _ => ExecuteOutcome::Unchanged(plan),
             });
         };
-        self.own(run, OwnedWork::Drive { approvals }).await
+        self.run_owned(run, OwnedWork::Drive { approvals }).await
     }
 
     /// What is left to do for a plan that is executed: a profile that applies by itself does so
     /// also after the process that should have done it died.
-    async fn outstanding_apply(&self, plan: Plan) -> Result<Executed> {
+    async fn check_pending_apply(&self, plan: Plan) -> Result<ExecuteOutcome> {
         if plan.position.is_terminal() {
-            return Ok(Executed::Stands(plan));
+            return Ok(ExecuteOutcome::Unchanged(plan));
         }
-        match self.may_apply(&plan).await? {
-            MayApply::No(_) => Ok(Executed::Stands(plan)),
-            applies => Ok(Executed::Complete { plan, applies }),
+        match self.decide_auto_apply(&plan).await? {
+            AutoApply::No(_) => Ok(ExecuteOutcome::Unchanged(plan)),
+            auto_apply => Ok(ExecuteOutcome::Complete { plan, auto_apply }),
         }
     }
 
     /// Claims the plan's run, waiting for a slot if need be; nothing if the plan was finished
     /// meanwhile.
-    async fn claim(&self, plan: &Plan, waits: &(dyn Fn(usize) + Sync)) -> Result<Option<RunLease>> {
+    async fn claim(
+        &self,
+        plan: &Plan,
+        on_wait: &(dyn Fn(usize) + Sync),
+    ) -> Result<Option<RunLease>> {
         let id = plan.identity.plan_id;
         let slots = match plan.identity.parent_plan_id {
             Some(_) => Slots::Shared,
             None => Slots::Limit(self.policy.concurrency),
         };
-        let mut line: Option<OwnedMutexGuard<()>> = None;
+        let mut queue_guard: Option<OwnedMutexGuard<()>> = None;
         loop {
             // Looked at before the claim: a slot that is given back meanwhile is not missed.
-            let hints = self.store.hints();
+            let hints = self.store.watch_commits();
             match self.runs.claim(id, plan.position.phase(), slots).await? {
-                Outcome::Won(run) => return Ok(Some(run)),
-                Outcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
-                Outcome::NoSlot { running } => {
-                    self.wait_for_slot(id).await?;
-                    waits(running.len());
-                    let waited = match line {
-                        None => self.stand_in_line(id, &mut line).await?,
-                        Some(_) => self.wait_for_room(id, hints, &running).await?,
+                ClaimOutcome::Won(run) => return Ok(Some(run)),
+                ClaimOutcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
+                ClaimOutcome::NoSlot { running } => {
+                    self.record_slot_wait(id).await?;
+                    on_wait(running.len());
+                    let waited = match queue_guard {
+                        None => self.wait_in_queue(id, &mut queue_guard).await?,
+                        Some(_) => self.wait_for_free_slot(id, hints, &running).await?,
                     };
-                    if waited == Waited::Over {
+                    if waited == SlotWait::Finished {
                         return Ok(None);
                     }
                 }
@@ -322,82 +335,82 @@ impl Executor {
     pub(super) async fn drive(
         &self,
         run: &RunLease,
-        stop: &watch::Receiver<Option<Stopped>>,
+        stop: &watch::Receiver<Option<StopReason>>,
         approvals: &AtomicU32,
-    ) -> Result<Executed> {
+    ) -> Result<ExecuteOutcome> {
         let id = run.lease().plan;
         let plan = self.lifecycle.plan(id).await?;
         let (phase, state) = (plan.position.phase(), plan.position.state());
         let outstanding = phase != Phase::Apply
             && plan.position.waiting().is_none()
-            && matches!(state, State::Queued | State::Processing);
+            && matches!(state, PlanState::Queued | PlanState::Processing);
         if !outstanding {
             // Somebody moved it between the word and the claim.
-            return Ok(Executed::Stands(plan));
+            return Ok(ExecuteOutcome::Unchanged(plan));
         }
-        let mut plan = self.enter(run, plan).await?;
+        let mut plan = self.enter_phase(run, plan).await?;
         if plan.position.phase() == Phase::Strategize {
             let strategy = match self.strategize(run, &plan, (stop, approvals)).await? {
-                Strategized::Strategy(strategy) => *strategy,
-                Strategized::Ended(end) => return self.end_phase(run, end.into()).await,
+                StrategizeOutcome::Strategy(strategy) => *strategy,
+                StrategizeOutcome::Ended(end) => return self.end_phase(run, end.into()).await,
             };
             plan = self.lifecycle.complete(run).await?;
-            let decision = self.judge(&plan).await?;
+            let decision = self.decide_escalation(&plan).await?;
             if !decision.proceed {
-                return Ok(Executed::Gate {
+                return Ok(ExecuteOutcome::NeedsApproval {
                     plan,
                     decision: Box::new(decision),
                 });
             }
             let by = StrategyRecord::approver(&plan.brief.automation_profile.name);
-            run.write(self.operation("strategy.approve"), move |unit| {
+            run.write(self.operation("strategy.approve"), move |tx| {
                 let mut strategy = strategy.clone();
                 strategy.approved_by = Some(by.clone());
-                approve(unit, strategy)
+                approve(tx, strategy)
             })
             .await?;
             plan = self.lifecycle.advance_as_owner(run, Phase::Execute).await?;
-            plan = self.enter(run, plan).await?;
+            plan = self.enter_phase(run, plan).await?;
         }
         let end = self.execute_phase(run, &plan, (stop, approvals)).await?;
         self.end_phase(run, end).await
     }
 
     /// Leaves the plan as the work on its phase ended.
-    pub(super) async fn end_phase(&self, run: &RunLease, end: PhaseEnd) -> Result<Executed> {
+    pub(super) async fn end_phase(&self, run: &RunLease, end: PhaseEnd) -> Result<ExecuteOutcome> {
         match end {
             PhaseEnd::Complete(plan) => {
-                let applies = self.may_apply(&plan).await?;
-                Ok(Executed::Complete { plan, applies })
+                let auto_apply = self.decide_auto_apply(&plan).await?;
+                Ok(ExecuteOutcome::Complete { plan, auto_apply })
             }
-            PhaseEnd::Constrained(plan, reason) => Ok(Executed::Constrained { plan, reason }),
-            PhaseEnd::Waits { waiting, reason } => {
+            PhaseEnd::Constrained(plan, reason) => Ok(ExecuteOutcome::Constrained { plan, reason }),
+            PhaseEnd::Waiting { waiting, reason } => {
                 let plan = self.lifecycle.wait(run, waiting).await?;
-                Ok(Executed::Waits {
+                Ok(ExecuteOutcome::Waiting {
                     plan,
                     waiting,
                     reason,
                 })
             }
-            PhaseEnd::Limit(reason) => {
+            PhaseEnd::LimitReached(reason) => {
                 let plan = self.lifecycle.fail(run, &reason).await?;
-                Ok(Executed::Limit { plan, reason })
+                Ok(ExecuteOutcome::LimitReached { plan, reason })
             }
             PhaseEnd::Failed(reason) => {
                 let plan = self.lifecycle.fail(run, &reason).await?;
-                Ok(Executed::Failed { plan, reason })
+                Ok(ExecuteOutcome::Failed { plan, reason })
             }
             PhaseEnd::Stopped(why) => Err(ExecutionError::Stopped(why)),
         }
     }
 
     /// Takes up the phase, unless a dead owner already had.
-    pub(crate) async fn enter(&self, run: &RunLease, plan: Plan) -> Result<Plan> {
+    pub(crate) async fn enter_phase(&self, run: &RunLease, plan: Plan) -> Result<Plan> {
         match plan.position.state() {
-            State::Processing => Ok(plan),
+            PlanState::Processing => Ok(plan),
             _ => {
-                let seen = self.look_around(&plan).await?;
-                Ok(self.lifecycle.start(run, &seen).await?)
+                let findings = self.probe_preflight(&plan).await?;
+                Ok(self.lifecycle.start(run, &findings).await?)
             }
         }
     }
@@ -406,42 +419,46 @@ impl Executor {
     pub(super) async fn conclude(
         &self,
         run: &RunLease,
-        worked: Result<Executed>,
-    ) -> Result<Executed> {
-        let error = match worked {
+        outcome: Result<ExecuteOutcome>,
+    ) -> Result<ExecuteOutcome> {
+        let error = match outcome {
             Ok(executed) => return Ok(executed),
             Err(error) if error.is_lease_lost() => return Err(error),
             Err(error) => error,
         };
         let id = run.lease().plan;
         let plan = self.lifecycle.plan(id).await?;
-        if matches!(error, ExecutionError::Stopped(Stopped::Cancelled)) {
+        if matches!(error, ExecutionError::Stopped(StopReason::Cancelled)) {
             // The message is taken, and the plan cancelled, when the run is given back.
-            return Ok(Executed::Cancelled(plan));
+            return Ok(ExecuteOutcome::Cancelled(plan));
         }
-        if matches!(error, ExecutionError::Stopped(Stopped::Interrupted)) {
+        if matches!(error, ExecutionError::Stopped(StopReason::Interrupted)) {
             // It stays as it is, for whoever goes on.
             return Err(error);
         }
-        if plan.position.state() != State::Processing {
+        if plan.position.state() != PlanState::Processing {
             return Err(error);
         }
-        if matches!(error, ExecutionError::Stopped(Stopped::OutOfTime)) {
-            return self.out_of_time(run, &plan).await;
+        if matches!(error, ExecutionError::Stopped(StopReason::OutOfTime)) {
+            return self.wait_for_budget(run, &plan).await;
         }
         let reason = error.to_string();
-        let trouble = Trouble::plain(category(&error), &reason);
-        self.record_trouble(run, trouble).await?;
+        let new_error = NewErrorRecord::new(category(&error), &reason);
+        self.record_plan_error(run, new_error).await?;
         let plan = self.lifecycle.fail(run, &reason).await?;
-        Ok(Executed::Failed { plan, reason })
+        Ok(ExecuteOutcome::Failed { plan, reason })
     }
 
     /// Puts on record with the plan what went wrong.
-    pub(super) async fn record_trouble(&self, run: &RunLease, trouble: Trouble) -> Result<()> {
+    pub(super) async fn record_plan_error(
+        &self,
+        run: &RunLease,
+        new_error: NewErrorRecord,
+    ) -> Result<()> {
         let (plan, actor) = (run.lease().plan, run.lease().owner.to_string());
         let ids = Arc::clone(&self.ids);
-        run.write(self.operation("plan.record-error"), move |unit| {
-            record_error(unit, &*ids, plan, &trouble, &actor)?;
+        run.write(self.operation("plan.record-error"), move |tx| {
+            record_error(tx, &*ids, plan, &new_error, &actor)?;
             Ok::<_, ExecutionError>(())
         })
         .await
@@ -449,11 +466,11 @@ impl Executor {
 
     /// The actor of this name.
     pub(crate) async fn actor(&self, name: &NamespacedName) -> Result<Actor> {
-        if let Some(actor) = BuiltInActor::of(name).map(BuiltInActor::actor) {
+        if let Some(actor) = BuiltInActor::from_name(name).map(BuiltInActor::actor) {
             return Ok(actor);
         }
-        let wanted = name.clone();
-        let found = self.store.read(move |unit| unit.actor(&wanted)).await;
+        let actor_name = name.clone();
+        let found = self.store.read(move |tx| tx.actor(&actor_name)).await;
         match found {
             Ok(row) => Ok(row.actor),
             Err(StoreError::NotFound { .. }) => model_actors(&self.models.configured())
@@ -464,8 +481,8 @@ impl Executor {
         }
     }
 
-    pub(crate) fn operation(&self, label: &'static str) -> Operation {
-        Operation::new(&*self.ids, label)
+    pub(crate) fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.ids, label)
     }
 }
 

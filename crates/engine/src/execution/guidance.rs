@@ -8,17 +8,17 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use super::blocking::until_stopped;
+use super::agent_loop::{Guidance, InstructionText};
+use super::blocking::run_until_stopped;
 use super::error::Result;
 use super::executor::Executor;
 use super::steps::StepWork;
-use super::talking::{Guidance, Text};
-use super::workspace::{Inside, Seat, Workspace};
+use super::workspace::{OpenSandbox, SandboxHandle, Workspace};
 use crate::instructions::{
     Instruction, Instructions, ResourceFiles, UnreadablePath, find_instructions, find_skills,
 };
 use crate::ports::sandbox::{Sandbox, SandboxError};
-use crate::ports::{Stop, Stopped};
+use crate::ports::{StopReason, StopSignal};
 use crate::runs::RunLease;
 
 impl Executor {
@@ -30,59 +30,70 @@ impl Executor {
         llm: &cleveragents_domain::LlmActor,
     ) -> Result<Guidance> {
         let mut guidance = Guidance::default();
-        for seat in &work.workspace.seats {
-            let inside = Arc::clone(&seat.gate).read_owned().await;
-            let skills = until_stopped(&work.runner.stop, move |stop| {
-                let files = Files {
-                    sandbox: &*inside.sandbox,
-                    blind_to: &[],
+        for handle in &work.workspace.sandboxes {
+            let open_sandbox = Arc::clone(&handle.lock).read_owned().await;
+            let skills = run_until_stopped(&work.runner.stop, move |stop| {
+                let files = SandboxFiles {
+                    sandbox: &*open_sandbox.sandbox,
+                    excluded: &[],
                 };
                 let mut skills = find_skills(&files);
                 let paths = skills.skills.iter().map(|it| it.path.clone());
-                let theirs = unwritten(&inside, &paths.collect::<Vec<_>>(), stop)?;
-                skills.skills.retain(|it| theirs.contains(&it.path));
+                let unmodified = find_unmodified(&open_sandbox, &paths.collect::<Vec<_>>(), stop)?;
+                skills.skills.retain(|it| unmodified.contains(&it.path));
                 Ok::<_, SandboxError>(skills)
             });
             let skills = skills.await??;
-            let texts = heeded(seat, Vec::new(), &|_| false, &work.runner.stop).await?;
-            let skills = skills.only(llm.skills.as_deref());
+            let texts =
+                find_trusted_instructions(handle, Vec::new(), &|_| false, &work.runner.stop)
+                    .await?;
+            let skills = skills.retain_named(llm.skills.as_deref());
             for warning in texts.warnings.iter().chain(&skills.warnings) {
-                tracing::warn!(resource = %seat.resource, "{warning}");
+                tracing::warn!(resource = %handle.resource, "{warning}");
             }
-            let text = |it| text(work.workspace, seat, it);
+            let text = |it| instruction_text(work.workspace, handle, it);
             guidance.texts.extend(texts.texts.into_iter().map(text));
             guidance.skills.extend(skills.skills.iter().map(|it| {
                 let (name, description) = (&it.name, &it.description);
-                let at = shown(work.workspace, seat, &it.path);
+                let at = display_path(work.workspace, handle, &it.path);
                 format!("{name}: {description} (read {at} before you use it)")
             }));
         }
         let skills = guidance.skills.len();
-        self.tell_texts(run, &guidance.texts, skills).await?;
+        self.record_instructions(run, &guidance.texts, skills)
+            .await?;
         Ok(guidance)
     }
 
     /// The texts below the root that are nearest to these paths, but for those that `is_known`
     /// says the model was told.
-    pub(super) async fn texts_near(
+    pub(super) async fn instructions_near(
         &self,
         run: &RunLease,
-        (work, seat): (&StepWork<'_>, &Seat),
+        (work, handle): (&StepWork<'_>, &SandboxHandle),
         about: Vec<ResourcePath>,
         is_known: &(dyn Fn(&str) -> bool + Sync),
-    ) -> Result<Vec<Text>> {
+    ) -> Result<Vec<InstructionText>> {
         let workspace = work.workspace;
-        let is_told = |path: &ResourcePath| {
-            !path.as_bytes().contains(&b'/') || is_known(&shown(workspace, seat, path))
+        let is_covered = |path: &ResourcePath| {
+            !path.as_bytes().contains(&b'/') || is_known(&display_path(workspace, handle, path))
         };
-        let found = heeded(seat, about, &is_told, &work.runner.stop).await?;
-        let new = found.texts.into_iter().filter(|it| !is_told(&it.path));
-        let texts: Vec<Text> = new.map(|it| text(workspace, seat, it)).collect();
-        self.tell_texts(run, &texts, 0).await?;
+        let found =
+            find_trusted_instructions(handle, about, &is_covered, &work.runner.stop).await?;
+        let new = found.texts.into_iter().filter(|it| !is_covered(&it.path));
+        let texts: Vec<InstructionText> = new
+            .map(|it| instruction_text(workspace, handle, it))
+            .collect();
+        self.record_instructions(run, &texts, 0).await?;
         Ok(texts)
     }
 
-    async fn tell_texts(&self, run: &RunLease, texts: &[Text], skills: usize) -> Result<()> {
+    async fn record_instructions(
+        &self,
+        run: &RunLease,
+        texts: &[InstructionText],
+        skills: usize,
+    ) -> Result<()> {
         if texts.is_empty() {
             return Ok(());
         }
@@ -90,90 +101,100 @@ impl Executor {
             .iter()
             .map(|it| json!({ "path": it.path, "hash": it.hash }))
             .collect();
-        let told = json!({ "instructions": used, "skills": skills });
-        self.tell(run, EventKind::InstructionsRead, told).await
+        let payload = json!({ "instructions": used, "skills": skills });
+        self.append_event(run, EventKind::InstructionsRead, payload)
+            .await
     }
 }
 
 /// The instructions for work at these paths. One that the plan wrote itself is as good as not there,
 /// so that what stands further up holds in its place; of those that are `told` nobody asks again.
-async fn heeded(
-    seat: &Seat,
+async fn find_trusted_instructions(
+    handle: &SandboxHandle,
     about: Vec<ResourcePath>,
-    told: &(dyn Fn(&ResourcePath) -> bool + Sync),
-    asked: &watch::Receiver<Option<Stopped>>,
+    is_known: &(dyn Fn(&ResourcePath) -> bool + Sync),
+    stop_receiver: &watch::Receiver<Option<StopReason>>,
 ) -> Result<Instructions> {
-    let inside = Arc::new(Arc::clone(&seat.gate).read_owned().await);
-    let mut blind_to: Vec<ResourcePath> = Vec::new();
+    let open_sandbox = Arc::new(Arc::clone(&handle.lock).read_owned().await);
+    let mut excluded: Vec<ResourcePath> = Vec::new();
     loop {
-        let (there, about, blind) = (Arc::clone(&inside), about.clone(), blind_to.clone());
+        let (there, about, skipped) = (Arc::clone(&open_sandbox), about.clone(), excluded.clone());
         let found = spawn_blocking(move || {
-            let files = Files {
+            let files = SandboxFiles {
                 sandbox: &*there.sandbox,
-                blind_to: &blind,
+                excluded: &skipped,
             };
             find_instructions(&files, &about)
         })
         .await?;
         let paths = found.texts.iter().map(|it| it.path.clone());
-        let mut new: Vec<ResourcePath> = paths.filter(|path| !told(path)).collect();
+        let mut new: Vec<ResourcePath> = paths.filter(|path| !is_known(path)).collect();
         if new.is_empty() {
             return Ok(found);
         }
-        let (there, paths) = (Arc::clone(&inside), new.clone());
-        let theirs = until_stopped(asked, move |stop| unwritten(&there, &paths, stop)).await??;
-        new.retain(|path| !theirs.contains(path));
+        let (there, paths) = (Arc::clone(&open_sandbox), new.clone());
+        let unmodified = run_until_stopped(stop_receiver, move |stop| {
+            find_unmodified(&there, &paths, stop)
+        })
+        .await??;
+        new.retain(|path| !unmodified.contains(path));
         if new.is_empty() {
             return Ok(found);
         }
-        blind_to.extend(new);
+        excluded.extend(new);
     }
 }
 
 /// Those of the paths that are as the plan found them. What it has written itself gives no orders
 /// to its own later steps, nor does what is ignored, of which nobody knows who wrote it.
-fn unwritten(
-    inside: &Inside,
+fn find_unmodified(
+    open_sandbox: &OpenSandbox,
     paths: &[ResourcePath],
-    stop: &Stop,
+    stop: &StopSignal,
 ) -> std::result::Result<Vec<ResourcePath>, SandboxError> {
-    let base = inside.sandbox.base();
-    let written = inside.sandbox.net_changes(base, &inside.tree, stop)?;
-    let mut found = inside.sandbox.among(base, paths)?;
+    let base = open_sandbox.sandbox.base();
+    let written = open_sandbox
+        .sandbox
+        .net_changes(base, &open_sandbox.tree, stop)?;
+    let mut found = open_sandbox.sandbox.files_in_tree(base, paths)?;
     found.retain(|path| written.iter().all(|it| it.path != *path));
     Ok(found)
 }
 
 /// A path as the model is told it. Where there are several resources, each path begins with its
 /// resource's name.
-fn shown(workspace: &Workspace, seat: &Seat, path: &ResourcePath) -> String {
-    match workspace.seats.len() > 1 {
-        true => format!("{}:{path}", seat.resource),
+fn display_path(workspace: &Workspace, handle: &SandboxHandle, path: &ResourcePath) -> String {
+    match workspace.sandboxes.len() > 1 {
+        true => format!("{}:{path}", handle.resource),
         false => path.to_string(),
     }
 }
 
-fn text(workspace: &Workspace, seat: &Seat, found: Instruction) -> Text {
-    Text {
-        path: shown(workspace, seat, &found.path),
+fn instruction_text(
+    workspace: &Workspace,
+    handle: &SandboxHandle,
+    found: Instruction,
+) -> InstructionText {
+    InstructionText {
+        path: display_path(workspace, handle, &found.path),
         text: found.text,
         hash: found.hash,
     }
 }
 
 /// The files of a sandbox, but for some, for whoever only wants to look.
-struct Files<'a> {
+struct SandboxFiles<'a> {
     sandbox: &'a dyn Sandbox,
-    blind_to: &'a [ResourcePath],
+    excluded: &'a [ResourcePath],
 }
 
-impl ResourceFiles for Files<'_> {
+impl ResourceFiles for SandboxFiles<'_> {
     fn read(
         &self,
         path: &ResourcePath,
         most: usize,
     ) -> std::result::Result<Option<Vec<u8>>, UnreadablePath> {
-        match self.blind_to.contains(path) {
+        match self.excluded.contains(path) {
             true => Ok(None),
             false => self.sandbox.read(path, most).map_err(unreadable(path)),
         }

@@ -5,47 +5,49 @@
 //! meanwhile (law 4). [`Executor`] drives a plan through Strategize and Execute; start reading
 //! there, then at [`ToolRunner`], through which every call of a tool goes.
 
+mod agent_loop;
+mod approval;
 mod blocking;
 pub(crate) mod checkpoints;
 pub mod context;
 mod error;
+mod execute_phase;
+mod execute_request;
 mod executor;
-mod gates;
 mod guidance;
-mod judge;
-mod moved;
-mod outlook;
-mod owning;
+mod llm_actor;
+mod ownership;
 pub mod patch;
-mod refused;
+mod preflight;
+mod refused_changes;
 mod reject;
-mod removed;
+mod removed_sandboxes;
 pub mod results;
+mod resume_preview;
+mod revalidate;
 pub(crate) mod rollback;
 mod runner;
 mod slot;
 mod steps;
 mod strategize;
-mod surroundings;
-mod talking;
-mod thinking;
-mod time;
+mod time_budget;
 mod validate;
-mod word;
-mod work;
+mod validation_runner;
 mod workspace;
 
 pub use checkpoints::CheckpointPolicy;
 pub use context::{Changeset, ExecutionContext};
-pub use error::{Elsewhere, ExecutionError, Result};
-pub use executor::{Executed, ExecutionPolicy, Executor, Left, MayApply, Means};
-pub use outlook::{NextMove, Outlook};
-pub(crate) use owning::OwnedWork;
-pub use reject::{RejectError, Rejected, Rejection};
-pub use removed::WorkAgain;
-pub use results::{Results, ResultsError, Selection};
-pub use rollback::{CheckpointChoice, Rollback, RolledBack, SetBack};
-pub use runner::{CallOutcome, Place, Refusal, RefusalKind, ToolRequest, ToolRunner};
+pub use error::{ExecutionError, Result, WrongNode};
+pub use executor::{
+    AutoApply, ExecuteOutcome, ExecutionPolicy, Executor, ExecutorDeps, QueueOutcome,
+};
+pub(crate) use ownership::OwnedWork;
+pub use reject::{RejectError, RejectOutcome, Rejection};
+pub use removed_sandboxes::RedoCommand;
+pub use results::{ResultReader, ResultsError, Selection};
+pub use resume_preview::{NextMove, ResumePreview};
+pub use rollback::{CheckpointChoice, RollbackOutcome, RollbackRecord, UndoSummary};
+pub use runner::{CallOutcome, RefusalKind, ToolCallContext, ToolRefusal, ToolRequest, ToolRunner};
 pub use strategize::strategy_hash;
-pub use workspace::{Seat, Workspace};
-pub(crate) use workspace::{all_here, base_of, change_sandbox};
+pub use workspace::{SandboxHandle, Workspace};
+pub(crate) use workspace::{base_of, change_sandbox_state, require_local_sandboxes};

@@ -1,6 +1,6 @@
 //! Patches as git writes them, cut into files and hunks.
 
-use crate::ports::sandbox::{Diff, DiffChange, DiffStat, SandboxError};
+use crate::ports::sandbox::{DiffChange, DiffStat, SandboxError, TreeDiff};
 
 /// What a patch says of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,16 +9,16 @@ pub struct FilePatch<'a> {
     /// All of it, as it stands in the patch.
     pub text: &'a [u8],
     /// In their order; a binary file, a mere rename or a mere change of mode has none.
-    pub hunks: Vec<Hunk<'a>>,
+    pub hunks: Vec<PatchHunk<'a>>,
 }
 
 /// A piece of a file that changed, with its first line that says where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hunk<'a> {
+pub struct PatchHunk<'a> {
     pub text: &'a [u8],
 }
 
-impl<'a> Hunk<'a> {
+impl<'a> PatchHunk<'a> {
     /// `-1,3 +1,4`
     pub fn range(&self) -> String {
         let first = lines(self.text).next().unwrap_or_default();
@@ -47,7 +47,7 @@ impl<'a> Hunk<'a> {
 
 impl FilePatch<'_> {
     /// A patch that does nothing but this hunk, to the file under its new name.
-    pub fn only(&self, hunk: &Hunk<'_>) -> Option<Vec<u8>> {
+    pub fn single_hunk_patch(&self, hunk: &PatchHunk<'_>) -> Option<Vec<u8>> {
         let head = lines(self.text).take_while(|line| !line.starts_with(b"@@ "));
         let new = head.filter_map(|line| line.strip_prefix(b"+++ ")).last()?;
         let old = match new.strip_prefix(b"\"b/") {
@@ -59,7 +59,7 @@ impl FilePatch<'_> {
 }
 
 /// What a difference says of each of its files, in their order.
-pub fn files(diff: &Diff) -> Result<Vec<FilePatch<'_>>, SandboxError> {
+pub fn file_patches(diff: &TreeDiff) -> Result<Vec<FilePatch<'_>>, SandboxError> {
     let mut sections = sections(&diff.patch).into_iter();
     let malformed = || SandboxError::Malformed {
         what: "the patch does not have the files that were counted".to_owned(),
@@ -88,23 +88,23 @@ pub fn files(diff: &Diff) -> Result<Vec<FilePatch<'_>>, SandboxError> {
 /// Where each `diff --git` begins and ends. The lines of a file's content have a sign before them,
 /// so none can be taken for one.
 fn sections(patch: &[u8]) -> Vec<std::ops::Range<usize>> {
-    pieces(patch, |line| line.starts_with(b"diff --git "))
+    split_before_lines(patch, |line| line.starts_with(b"diff --git "))
 }
 
-fn hunks(section: &[u8]) -> Vec<Hunk<'_>> {
+fn hunks(section: &[u8]) -> Vec<PatchHunk<'_>> {
     // The second part of something that was removed and made anew begins with headers again.
-    let bounds = pieces(section, |line| {
+    let bounds = split_before_lines(section, |line| {
         line.starts_with(b"@@ ") || line.starts_with(b"diff --git ")
     });
     let texts = bounds.into_iter().map(|range| &section[range]);
     texts
         .filter(|text| text.starts_with(b"@@ "))
-        .map(|text| Hunk { text })
+        .map(|text| PatchHunk { text })
         .collect()
 }
 
 /// From each line that begins a piece up to the next.
-fn pieces(text: &[u8], begins: impl Fn(&[u8]) -> bool) -> Vec<std::ops::Range<usize>> {
+fn split_before_lines(text: &[u8], begins: impl Fn(&[u8]) -> bool) -> Vec<std::ops::Range<usize>> {
     let mut starts = Vec::new();
     let mut at = 0;
     for line in lines(text) {
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_patch_is_cut_into_files_and_hunks() {
-        let diff = Diff {
+        let diff = TreeDiff {
             patch: PATCH.to_vec(),
             files: vec![
                 stat("one", DiffChange::Modified),
@@ -156,7 +156,7 @@ mod tests {
                 stat("new", DiffChange::Renamed),
             ],
         };
-        let files = files(&diff).unwrap();
+        let files = file_patches(&diff).unwrap();
         let numbers: Vec<usize> = files.iter().map(|it| it.hunks.len()).collect();
         assert_eq!(numbers, [2, 0, 0]);
         let whole: Vec<u8> = files.iter().flat_map(|it| it.text.to_vec()).collect();
@@ -168,40 +168,43 @@ mod tests {
         let second = &files[0].hunks[1];
         assert_eq!(second.insertions(), [b"\xff"]);
         assert_eq!(
-            files[0].only(second).unwrap(),
+            files[0].single_hunk_patch(second).unwrap(),
             b"--- a/one\n+++ b/one\n@@ -9 +9,2 @@\n+\xff\n c\n"
         );
         assert!(
-            files[1].only(second).is_none(),
+            files[1].single_hunk_patch(second).is_none(),
             "a binary file has no lines"
         );
     }
 
     #[test]
-    fn a_hunk_of_a_file_with_a_strange_name_keeps_it() {
-        let diff = Diff {
+    fn a_hunk_keeps_a_quoted_file_name() {
+        let diff = TreeDiff {
             patch: b"diff --git \"a/o\\tx\" \"b/n\\tx\"\n--- \"a/o\\tx\"\n+++ \"b/n\\tx\"\n@@ -1 +1 @@\n-a\n+b\n"
                 .to_vec(),
             files: vec![stat("n%09x", DiffChange::Renamed)],
         };
-        let files = files(&diff).unwrap();
-        let only = files[0].only(&files[0].hunks[0]).unwrap();
+        let files = file_patches(&diff).unwrap();
+        let only = files[0].single_hunk_patch(&files[0].hunks[0]).unwrap();
         assert!(only.starts_with(b"--- \"a/n\\tx\"\n+++ \"b/n\\tx\"\n@@ "));
     }
 
     #[test]
-    fn what_became_something_else_is_one_file_of_two_parts() {
+    fn a_retyped_file_is_one_file_of_two_parts() {
         let patch = b"diff --git a/l b/l\ndeleted file mode 100644\n--- a/l\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n\
             diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+b\n";
-        let mut diff = Diff {
+        let mut diff = TreeDiff {
             patch: patch.to_vec(),
             files: vec![stat("l", DiffChange::Retyped)],
         };
-        assert_eq!(files(&diff).unwrap()[0].hunks.len(), 2);
+        assert_eq!(file_patches(&diff).unwrap()[0].hunks.len(), 2);
         diff.files[0].change = DiffChange::Modified;
-        assert!(files(&diff).is_err(), "a part that belongs to no file");
+        assert!(
+            file_patches(&diff).is_err(),
+            "a part that belongs to no file"
+        );
         diff.files.clear();
         diff.patch.clear();
-        assert_eq!(files(&diff).unwrap(), []);
+        assert_eq!(file_patches(&diff).unwrap(), []);
     }
 }

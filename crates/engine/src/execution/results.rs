@@ -11,13 +11,13 @@ use cleveragents_domain::{FileState, NamespacedName, Plan, ResourcePath, Resourc
 use tokio::task::{JoinError, spawn_blocking};
 
 use crate::ports::sandbox::{
-    Diff, DiffLines, DiffStat, NetChange, Published, Sandbox, SandboxError, Sandboxes,
+    DiffLines, DiffStat, NetChange, PublishedCommit, Sandbox, SandboxError, Sandboxes, TreeDiff,
 };
-use crate::ports::{Stop, StoreError, StoreHandle, Unit};
+use crate::ports::{StopSignal, StoreError, StoreHandle, Transaction};
 
 /// Reads results of plans.
 #[derive(Debug, Clone)]
-pub struct Results {
+pub struct ResultReader {
     store: StoreHandle,
     sandboxes: Arc<dyn Sandboxes>,
     /// The name of this machine.
@@ -44,15 +44,15 @@ pub struct PlanDiff {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResourceDiff {
     pub sandbox: SandboxRecord,
-    pub diff: Diff,
+    pub diff: TreeDiff,
 }
 
 /// The net change of a plan.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Artifacts {
+pub struct PlanArtifacts {
     pub plan: Plan,
     /// By resource, then by path.
-    pub all: Vec<Artifact>,
+    pub artifacts: Vec<Artifact>,
 }
 
 /// What became of one path.
@@ -105,20 +105,20 @@ pub enum ResultsError {
     Removed {
         sandbox: Box<SandboxRecord>,
         /// What is left of it in the user's repository.
-        published: Option<Published>,
+        published: Option<PublishedCommit>,
     },
     #[error("the sandbox of {} is on another machine, node {node}", sandbox.resource_name)]
-    Elsewhere {
+    WrongNode {
         sandbox: Box<SandboxRecord>,
         node: String,
     },
     #[error("the work ended unexpectedly: {reason}")]
-    Lost { reason: String },
+    Internal { reason: String },
 }
 
 impl From<JoinError> for ResultsError {
     fn from(error: JoinError) -> Self {
-        Self::Lost {
+        Self::Internal {
             reason: error.to_string(),
         }
     }
@@ -126,7 +126,7 @@ impl From<JoinError> for ResultsError {
 
 pub type ResultsResult<T> = std::result::Result<T, ResultsError>;
 
-impl Results {
+impl ResultReader {
     pub fn new(store: StoreHandle, sandboxes: Arc<dyn Sandboxes>, node: String) -> Self {
         Self {
             store,
@@ -138,63 +138,66 @@ impl Results {
     /// How the plan's sandboxes differ from what they were made of.
     pub async fn diff(&self, plan: PlanId, selection: Selection) -> ResultsResult<PlanDiff> {
         let (plan, records) = self.read(plan).await?;
-        let records = of_resource(records, selection.resource.as_ref())?;
+        let records = filter_by_resource(records, selection.resource.as_ref())?;
         let mut resources = Vec::new();
         for record in records {
-            let Some((base, tree)) = trees(&record) else {
+            let Some((base, tree)) = base_and_result(&record) else {
                 continue;
             };
             let diff = self
-                .look(&record, move |sandbox| {
-                    sandbox.diff(&base, &tree, &[], &Stop::new())
+                .query_sandbox(&record, move |sandbox| {
+                    sandbox.diff(&base, &tree, &[], &StopSignal::new())
                 })
                 .await?;
             let sandbox = record;
             resources.push(ResourceDiff { sandbox, diff });
         }
         if !selection.paths.is_empty() {
-            resources = self.narrow(resources, &selection.paths).await?;
+            resources = self.narrow_to_paths(resources, &selection.paths).await?;
         }
         Ok(PlanDiff { plan, resources })
     }
 
     /// What the plan wrote, edited and deleted, one entry a path. A file that moved is deleted and
     /// written.
-    pub async fn artifacts(&self, plan: PlanId) -> ResultsResult<Artifacts> {
+    pub async fn artifacts(&self, plan: PlanId) -> ResultsResult<PlanArtifacts> {
         let (plan, records) = self.read(plan).await?;
         let mut all = Vec::new();
         for record in records {
-            let Some((base, tree)) = trees(&record) else {
+            let Some((base, tree)) = base_and_result(&record) else {
                 continue;
             };
             let changes = self
-                .look(&record, move |sandbox| {
-                    sandbox.net_changes(&base, &tree, &Stop::new())
+                .query_sandbox(&record, move |sandbox| {
+                    sandbox.net_changes(&base, &tree, &StopSignal::new())
                 })
                 .await?;
             let of = |change| artifact(&record.resource_name, change);
             all.extend(changes.into_iter().map(of));
         }
-        Ok(Artifacts { plan, all })
+        Ok(PlanArtifacts {
+            plan,
+            artifacts: all,
+        })
     }
 
     async fn read(&self, plan: PlanId) -> ResultsResult<(Plan, Vec<SandboxRecord>)> {
-        let read = move |unit: &mut dyn Unit| {
-            let plan = unit.plan(plan)?;
-            let sandboxes = unit.sandboxes_of(plan.identity.plan_id)?;
+        let read = move |tx: &mut dyn Transaction| {
+            let plan = tx.plan(plan)?;
+            let sandboxes = tx.sandboxes_of(plan.identity.plan_id)?;
             Ok::<_, StoreError>((plan, sandboxes))
         };
         Ok(self.store.read(read).await?)
     }
 
     /// Asks the sandbox something, if it is still there.
-    async fn look<T: Send + 'static>(
+    async fn query_sandbox<T: Send + 'static>(
         &self,
         record: &SandboxRecord,
-        ask: impl FnOnce(&dyn Sandbox) -> Result<T, SandboxError> + Send + 'static,
+        query: impl FnOnce(&dyn Sandbox) -> Result<T, SandboxError> + Send + 'static,
     ) -> ResultsResult<T> {
-        if let Some(node) = record.elsewhere(&self.node) {
-            return Err(ResultsError::Elsewhere {
+        if let Some(node) = record.other_node(&self.node) {
+            return Err(ResultsError::WrongNode {
                 sandbox: Box::new(record.clone()),
                 node: node.to_owned(),
             });
@@ -208,8 +211,8 @@ impl Results {
                 }
             };
             match opened {
-                Ok(sandbox) => Ok(ask(&*sandbox)?),
-                Err(SandboxError::NotFound { .. }) => Err(removed(&*sandboxes, record)),
+                Ok(sandbox) => Ok(query(&*sandbox)?),
+                Err(SandboxError::NotFound { .. }) => Err(removed_error(&*sandboxes, record)),
                 Err(error) => Err(error.into()),
             }
         })
@@ -217,40 +220,41 @@ impl Results {
     }
 
     /// Only the paths that were named; each must be in the difference of a resource.
-    async fn narrow(
+    async fn narrow_to_paths(
         &self,
         all: Vec<ResourceDiff>,
         typed: &[String],
     ) -> ResultsResult<Vec<ResourceDiff>> {
         let stats = || all.iter().flat_map(|it| &it.diff.files);
         for one in typed {
-            let names = names(one);
-            if !stats().any(|stat| names.iter().any(|name| is_about(stat, name))) {
+            let names = candidate_paths(one);
+            if !stats().any(|stat| names.iter().any(|name| matches_path(stat, name))) {
                 return Err(ResultsError::NotChanged {
                     typed: one.clone(),
                     changed: stats().map(|stat| stat.path.clone()).collect(),
                 });
             }
         }
-        let names: Vec<ResourcePath> = typed.iter().flat_map(|one| names(one)).collect();
+        let names: Vec<ResourcePath> = typed.iter().flat_map(|one| candidate_paths(one)).collect();
         let mut narrowed = Vec::with_capacity(all.len());
         for one in all {
-            let wanted = one.diff.files.iter();
-            let wanted = wanted.filter(|stat| names.iter().any(|name| is_about(stat, name)));
+            let matching = one.diff.files.iter();
+            let matching =
+                matching.filter(|stat| names.iter().any(|name| matches_path(stat, name)));
             // Both ends of a rename, so that it stays one.
-            let paths: Vec<ResourcePath> = wanted
+            let paths: Vec<ResourcePath> = matching
                 .flat_map(|stat| stat.renamed_from.iter().chain([&stat.path]))
                 .cloned()
                 .collect();
-            let Some((base, tree)) = trees(&one.sandbox) else {
+            let Some((base, tree)) = base_and_result(&one.sandbox) else {
                 continue;
             };
             if paths.is_empty() {
                 continue;
             }
             let diff = self
-                .look(&one.sandbox, move |sandbox| {
-                    sandbox.diff(&base, &tree, &paths, &Stop::new())
+                .query_sandbox(&one.sandbox, move |sandbox| {
+                    sandbox.diff(&base, &tree, &paths, &StopSignal::new())
                 })
                 .await?;
             narrowed.push(ResourceDiff { diff, ..one });
@@ -259,11 +263,11 @@ impl Results {
     }
 }
 
-fn of_resource(
+fn filter_by_resource(
     records: Vec<SandboxRecord>,
-    wanted: Option<&NamespacedName>,
+    resource: Option<&NamespacedName>,
 ) -> ResultsResult<Vec<SandboxRecord>> {
-    let Some(name) = wanted else {
+    let Some(name) = resource else {
         return Ok(records);
     };
     let known = || records.iter().map(|it| it.resource_name.clone()).collect();
@@ -277,15 +281,15 @@ fn of_resource(
 }
 
 /// The trees of a sandbox that was made.
-fn trees(record: &SandboxRecord) -> Option<(TreeId, TreeId)> {
+fn base_and_result(record: &SandboxRecord) -> Option<(TreeId, TreeId)> {
     Some((record.base_tree.clone()?, record.tree.clone()?))
 }
 
-fn removed(sandboxes: &dyn Sandboxes, record: SandboxRecord) -> ResultsError {
+fn removed_error(sandboxes: &dyn Sandboxes, record: SandboxRecord) -> ResultsError {
     let published = match record.resource_type {
         // Whoever cannot say has nothing to offer.
         ResourceType::GitCheckout => {
-            let found = sandboxes.published(&record.resource_path, record.plan_id);
+            let found = sandboxes.find_published(&record.resource_path, record.plan_id);
             found.ok().flatten()
         }
         ResourceType::FsDirectory => None,
@@ -297,7 +301,7 @@ fn removed(sandboxes: &dyn Sandboxes, record: SandboxRecord) -> ResultsError {
 }
 
 /// The paths that a typed text may mean.
-pub(super) fn names(typed: &str) -> Vec<ResourcePath> {
+pub(super) fn candidate_paths(typed: &str) -> Vec<ResourcePath> {
     let typed = typed.strip_prefix("./").unwrap_or(typed);
     let typed = typed.strip_suffix('/').unwrap_or(typed);
     let mut names: Vec<ResourcePath> = typed.parse().into_iter().collect();
@@ -307,7 +311,7 @@ pub(super) fn names(typed: &str) -> Vec<ResourcePath> {
 }
 
 /// Whether this is the file of that name, or lies in the folder of that name.
-pub(super) fn is_about(stat: &DiffStat, name: &ResourcePath) -> bool {
+pub(super) fn matches_path(stat: &DiffStat, name: &ResourcePath) -> bool {
     let is_in = |path: &ResourcePath| {
         let rest = path.as_bytes().strip_prefix(name.as_bytes());
         rest.is_some_and(|rest| rest.first().is_none_or(|byte| *byte == b'/'))

@@ -21,14 +21,16 @@ use tokio::task::spawn_blocking;
 use super::error::{ExecutionError, Result};
 use super::executor::Executor;
 use crate::journal::event;
-use crate::lifecycle::{KnownOwner, Repeats, Request, evict, hold_unowned, move_plan};
+use crate::lifecycle::{
+    PlanMoveRequest, ProvenOwner, RepeatPolicy, evict, hold_unowned, move_plan,
+};
 use crate::ports::sandbox::DiffStat;
-use crate::ports::{Ids, Slots, Stop, StoreError, Unit};
-use crate::runs::Outcome;
+use crate::ports::{Ids, Slots, StopSignal, StoreError, Transaction};
+use crate::runs::ClaimOutcome;
 
 /// The state that is gone back to.
 #[derive(Debug, Clone)]
-pub(crate) struct Earlier {
+pub(crate) struct RestorePoint {
     /// The last call that stands.
     pub(crate) call_number: i64,
     /// The last checkpoint that stands.
@@ -40,7 +42,7 @@ pub(crate) struct Earlier {
 
 /// What going back did to the record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SetBack {
+pub struct UndoSummary {
     /// Holds what was given up.
     pub set_aside: Checkpoint,
     pub changes: u64,
@@ -50,24 +52,24 @@ pub struct SetBack {
 
 /// What a rollback did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RolledBack {
+pub struct RollbackRecord {
     pub plan: Plan,
     pub checkpoint: Checkpoint,
-    pub back: SetBack,
+    pub back: UndoSummary,
     pub decisions: Vec<DecisionId>,
     sandboxes: Vec<SandboxRecord>,
 }
 
 /// A rollback with the files it set back.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rollback {
-    pub done: RolledBack,
+pub struct RollbackOutcome {
+    pub record: RollbackRecord,
     pub files: Vec<DiffStat>,
 }
 
-impl Earlier {
+impl RestorePoint {
     /// The state a checkpoint holds.
-    fn at(checkpoint: &Checkpoint) -> Self {
+    fn from_checkpoint(checkpoint: &Checkpoint) -> Self {
         Self {
             call_number: checkpoint.call_number,
             checkpoint_number: checkpoint.number,
@@ -78,38 +80,38 @@ impl Earlier {
 
     /// How the plan's sandboxes were at `moment`, or at their beginning.
     pub(crate) fn before(
-        unit: &mut dyn Unit,
+        tx: &mut dyn Transaction,
         plan: PlanId,
-        moment: Timestamp,
+        time: Timestamp,
     ) -> std::result::Result<Self, StoreError> {
-        let kept = unit.checkpoints_of(plan)?;
+        let kept = tx.checkpoints_of(plan)?;
         // What a rollback set aside holds what was given up, not how things stood.
-        let standing = |it: &&Checkpoint| {
+        let is_active = |it: &&Checkpoint| {
             it.undone_by.is_none()
                 && it.trigger != CheckpointTrigger::Rollback
-                && it.created_at < moment
+                && it.created_at < time
         };
-        match kept.iter().rfind(standing) {
-            Some(checkpoint) => Ok(Self::at(checkpoint)),
-            None => Self::beginning(unit, plan),
+        match kept.iter().rfind(is_active) {
+            Some(checkpoint) => Ok(Self::from_checkpoint(checkpoint)),
+            None => Self::initial(tx, plan),
         }
     }
 
     /// How the plan's sandboxes stood before these calls, the last that stands being `last`.
-    pub(crate) fn of_calls(
-        unit: &mut dyn Unit,
+    pub(crate) fn before_calls(
+        tx: &mut dyn Transaction,
         plan: PlanId,
         last: i64,
         given_up: &[ToolCallRecord],
     ) -> std::result::Result<Self, StoreError> {
-        let sandboxes = unit.sandboxes_of(plan)?.into_iter();
+        let sandboxes = tx.sandboxes_of(plan)?.into_iter();
         let mut trees: BTreeMap<SandboxId, TreeId> =
             sandboxes.filter_map(|it| Some((it.id, it.tree?))).collect();
         // The first of a sandbox says how it stood.
         for call in given_up.iter().rev() {
             trees.insert(call.call.sandbox_id, call.call.tree_before.clone());
         }
-        let kept = unit.checkpoints_of(plan)?;
+        let kept = tx.checkpoints_of(plan)?;
         let before = kept.iter().filter(|it| it.call_number <= last);
         Ok(Self {
             call_number: last,
@@ -120,11 +122,11 @@ impl Earlier {
     }
 
     /// How the plan's sandboxes were made.
-    pub(crate) fn beginning(
-        unit: &mut dyn Unit,
+    pub(crate) fn initial(
+        tx: &mut dyn Transaction,
         plan: PlanId,
     ) -> std::result::Result<Self, StoreError> {
-        let sandboxes = unit.sandboxes_of(plan)?.into_iter();
+        let sandboxes = tx.sandboxes_of(plan)?.into_iter();
         Ok(Self {
             call_number: 0,
             checkpoint_number: 0,
@@ -138,19 +140,19 @@ impl Earlier {
 
 /// Marks what was done after `earlier`, and says where each sandbox's files belong. A plan without
 /// sandboxes has nothing to set back. The event is for the caller to append.
-pub(crate) fn set_back(
-    unit: &mut dyn Unit,
+pub(crate) fn undo_after(
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
     plan: &Plan,
-    earlier: &Earlier,
+    restore_point: &RestorePoint,
     actor: &str,
-) -> std::result::Result<Option<(SetBack, NewEvent)>, StoreError> {
+) -> std::result::Result<Option<(UndoSummary, NewEvent)>, StoreError> {
     let id = plan.identity.plan_id;
-    let sandboxes = unit.sandboxes_of(id)?;
+    let sandboxes = tx.sandboxes_of(id)?;
     if sandboxes.is_empty() {
         return Ok(None);
     }
-    let now = unit.now()?;
+    let now = tx.now()?;
     let trees = sandboxes.iter();
     let trees = trees.filter_map(|it| Some((it.id, it.tree.clone()?)));
     let mut set_aside = Checkpoint {
@@ -161,48 +163,48 @@ pub(crate) fn set_back(
         phase: plan.position.phase(),
         attempt: plan.attempt,
         step: plan.last_completed_step,
-        call_number: i64::try_from(unit.count_tool_calls(id, None)?).unwrap_or(i64::MAX),
+        call_number: i64::try_from(tx.count_tool_calls(id, None)?).unwrap_or(i64::MAX),
         decision_id: plan.decision_root_id,
         label: "before going back".to_owned(),
         trees: trees.collect(),
-        superseded: earlier.superseded.clone(),
+        superseded: restore_point.superseded.clone(),
         created_at: now,
         undone_by: None,
     };
     let by = set_aside.id;
-    let checkpoints = unit.undo_checkpoints(id, earlier.checkpoint_number, by)?;
-    set_aside.number = unit.insert_checkpoint(&set_aside, u32::MAX)?;
-    let back = SetBack {
-        changes: unit.undo_changes(id, earlier.call_number, by)?,
+    let checkpoints = tx.undo_checkpoints(id, restore_point.checkpoint_number, by)?;
+    set_aside.number = tx.insert_checkpoint(&set_aside, u32::MAX)?;
+    let back = UndoSummary {
+        changes: tx.undo_changes(id, restore_point.call_number, by)?,
         calls: {
-            unit.undo_model_calls(id, earlier.call_number, by)?;
-            unit.undo_tool_calls(id, earlier.call_number, by)?
+            tx.undo_model_calls(id, restore_point.call_number, by)?;
+            tx.undo_tool_calls(id, restore_point.call_number, by)?
         },
         checkpoints,
         set_aside,
     };
-    set_trees(unit, sandboxes, earlier, now)?;
-    let told = json!({
+    store_trees(tx, sandboxes, restore_point, now)?;
+    let payload = json!({
         "set_aside": back.set_aside.id,
-        "call_number": earlier.call_number,
+        "call_number": restore_point.call_number,
         "changes_undone": back.changes,
         "calls_undone": back.calls,
         "checkpoints_undone": back.checkpoints,
-        "trees": earlier.trees,
+        "trees": restore_point.trees,
     });
-    let told = event(EventKind::CheckpointRestored, actor, &told)?;
-    Ok(Some((back, told)))
+    let new_event = event(EventKind::CheckpointRestored, actor, &payload)?;
+    Ok(Some((back, new_event)))
 }
 
 /// Says where each sandbox's files belong.
-fn set_trees(
-    unit: &mut dyn Unit,
+fn store_trees(
+    tx: &mut dyn Transaction,
     sandboxes: Vec<SandboxRecord>,
-    earlier: &Earlier,
+    restore_point: &RestorePoint,
     now: Timestamp,
 ) -> std::result::Result<(), StoreError> {
     for sandbox in sandboxes {
-        let tree = earlier
+        let tree = restore_point
             .trees
             .get(&sandbox.id)
             .or(sandbox.base_tree.as_ref());
@@ -216,7 +218,7 @@ fn set_trees(
             updated_at: now,
             ..sandbox
         };
-        unit.update_sandbox(&moved)?;
+        tx.update_sandbox(&moved)?;
     }
     Ok(())
 }
@@ -225,17 +227,17 @@ impl Executor {
     /// The plan's checkpoints, oldest first.
     pub async fn checkpoints(&self, plan: PlanId) -> Result<Vec<Checkpoint>> {
         self.store
-            .read(move |unit| {
-                unit.plan(plan)?;
-                Ok(unit.checkpoints_of(plan)?)
+            .read(move |tx| {
+                tx.plan(plan)?;
+                Ok(tx.checkpoints_of(plan)?)
             })
             .await
     }
 
     /// Ends the commands that a dead owner of the plan left running. One that is alive ends its own.
-    pub async fn end_left_over(&self, plan: PlanId) -> Result<()> {
-        let known = self.lifecycle.known_owner(plan).await?;
-        self.end_processes_of(plan, known).await
+    pub async fn end_orphaned_processes(&self, plan: PlanId) -> Result<()> {
+        let known = self.lifecycle.proven_owner(plan).await?;
+        self.end_dead_owner_processes(plan, known).await
     }
 
     /// Sets the plan's sandboxes back to a checkpoint, exactly. The plan is then queued in Execute
@@ -245,39 +247,46 @@ impl Executor {
         plan: PlanId,
         checkpoint: CheckpointChoice,
         actor: &str,
-    ) -> Result<Rollback> {
-        self.is_here(plan, "plan rollback").await?;
+    ) -> Result<RollbackOutcome> {
+        self.require_local(plan, "plan rollback").await?;
         self.refuse_removed(plan).await?;
-        let known = self.lifecycle.known_owner(plan).await?;
-        self.end_processes_of(plan, known).await?;
+        let known = self.lifecycle.proven_owner(plan).await?;
+        self.end_dead_owner_processes(plan, known).await?;
         let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());
-        let done: RolledBack = self
+        let done: RollbackRecord = self
             .store
-            .write(self.operation("plan.rollback"), move |unit| {
-                let run = hold_unowned(unit, plan, known)?;
-                let held = unit.plan_for_update(plan)?;
-                let done = roll_back(unit, &*ids, held, &checkpoint, &actor)?;
-                evict(unit, run.as_ref(), &actor)?;
+            .write(self.operation("plan.rollback"), move |tx| {
+                let run = hold_unowned(tx, plan, known)?;
+                let held = tx.plan_for_update(plan)?;
+                let done = roll_back(tx, &*ids, held, &checkpoint, &actor)?;
+                evict(tx, run.as_ref(), &actor)?;
                 Ok::<_, ExecutionError>(done)
             })
             .await?;
-        let files = self.restored_files(&done).await?;
+        let files = self.diff_restored_files(&done).await?;
         self.restore_files(&done).await?;
-        Ok(Rollback { done, files })
+        Ok(RollbackOutcome {
+            record: done,
+            files,
+        })
     }
 
     /// Ends what a dead owner left running, so that nothing is written to files that are set back.
     /// Calls are looked at in the moment in which that owner still has the plan: those of whoever
     /// takes it over are not among them.
-    async fn end_processes_of(&self, plan: PlanId, known: Option<KnownOwner>) -> Result<()> {
-        let Some(dead) = known.filter(KnownOwner::is_dead) else {
+    async fn end_dead_owner_processes(
+        &self,
+        plan: PlanId,
+        known: Option<ProvenOwner>,
+    ) -> Result<()> {
+        let Some(dead) = known.filter(ProvenOwner::is_dead) else {
             return Ok(());
         };
         let calls = self
             .store
-            .read(move |unit| {
-                if unit.run_of(plan)?.is_some_and(|run| dead.is_of(&run)) {
-                    unit.unfinished_tool_calls(plan)
+            .read(move |tx| {
+                if tx.run_of(plan)?.is_some_and(|run| dead.matches_run(&run)) {
+                    tx.unfinished_tool_calls(plan)
                 } else {
                     Ok(Vec::new())
                 }
@@ -287,7 +296,7 @@ impl Executor {
     }
 
     /// What the files differ by, before and after.
-    async fn restored_files(&self, done: &RolledBack) -> Result<Vec<DiffStat>> {
+    async fn diff_restored_files(&self, done: &RollbackRecord) -> Result<Vec<DiffStat>> {
         let mut files = Vec::new();
         for record in &done.sandboxes {
             let before = done.back.set_aside.trees.get(&record.id).cloned();
@@ -295,8 +304,11 @@ impl Executor {
                 continue;
             };
             let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
-            let diff =
-                spawn_blocking(move || sandboxes.open(id)?.diff(&before, &tree, &[], &Stop::new()));
+            let diff = spawn_blocking(move || {
+                sandboxes
+                    .open(id)?
+                    .diff(&before, &tree, &[], &StopSignal::new())
+            });
             files.extend(diff.await??.files);
         }
         Ok(files)
@@ -304,26 +316,26 @@ impl Executor {
 
     /// The files follow the record, while nobody else can run the plan. Should this be interrupted,
     /// or somebody have claimed it already, opening the sandboxes does it.
-    async fn restore_files(&self, done: &RolledBack) -> Result<()> {
+    async fn restore_files(&self, done: &RollbackRecord) -> Result<()> {
         let id = done.plan.identity.plan_id;
         let claimed = self.runs.claim(id, Phase::Execute, Slots::Shared).await?;
-        let Outcome::Won(run) = claimed else {
+        let ClaimOutcome::Won(run) = claimed else {
             return Ok(());
         };
         let alive = run.keep_alive();
         let restored = self.restore_claimed(done).await;
         drop(alive);
-        self.lifecycle.give_back(run).await?;
+        self.lifecycle.release(run).await?;
         restored
     }
 
-    async fn restore_claimed(&self, done: &RolledBack) -> Result<()> {
+    async fn restore_claimed(&self, done: &RollbackRecord) -> Result<()> {
         for record in &done.sandboxes {
             let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
             // Somebody may have gone back further between the record and the claim.
-            let newest = self.store.read(move |unit| unit.sandbox(id)).await?;
+            let newest = self.store.read(move |tx| tx.sandbox(id)).await?;
             if let Some(tree) = newest.tree {
-                let restore = move || sandboxes.open(id)?.restore(&tree, &Stop::new());
+                let restore = move || sandboxes.open(id)?.restore(&tree, &StopSignal::new());
                 spawn_blocking(restore).await??;
             }
         }
@@ -339,17 +351,17 @@ pub enum CheckpointChoice {
 }
 
 fn roll_back(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
     plan: Plan,
     choice: &CheckpointChoice,
     actor: &str,
-) -> Result<RolledBack> {
+) -> Result<RollbackRecord> {
     let id = plan.identity.plan_id;
     let checkpoint = match choice {
-        CheckpointChoice::Id(fragment) => unit.find_checkpoint(id, fragment)?,
+        CheckpointChoice::Id(fragment) => tx.find_checkpoint(id, fragment)?,
         CheckpointChoice::Number(number) => {
-            let kept = unit.checkpoints_of(id)?;
+            let kept = tx.checkpoints_of(id)?;
             let found = kept.into_iter().find(|it| it.number == *number);
             found.ok_or_else(|| StoreError::NotFound {
                 what: "checkpoint of this plan",
@@ -357,33 +369,33 @@ fn roll_back(
             })?
         }
     };
-    is_standing(unit, &checkpoint)?;
-    let request = Request {
+    require_not_undone(tx, &checkpoint)?;
+    let request = PlanMoveRequest {
         plan: id,
-        asked: Move::Correct(Phase::Execute),
+        requested: Move::Correct(Phase::Execute),
         actor: actor.to_owned(),
         reason: Some(format!("Back to checkpoint {}", checkpoint.number)),
     };
-    let moved = move_plan(unit, ids, &request, Repeats::AreRefused)?;
+    let moved = move_plan(tx, ids, &request, RepeatPolicy::Refuse)?;
     let mut plan = moved.plan().clone();
     plan.last_completed_step = checkpoint.step.and_then(|step| step.checked_sub(1));
     plan.last_completed_step = plan.last_completed_step.filter(|step| *step > 0);
     plan.last_checkpoint_id = Some(checkpoint.id);
-    plan.version = unit.update_plan(&plan)?;
-    let decisions = later_decisions(unit, id, &checkpoint)?;
-    let earlier = Earlier {
+    plan.version = tx.update_plan(&plan)?;
+    let decisions = later_decisions(tx, id, &checkpoint)?;
+    let restore_point = RestorePoint {
         superseded: decisions.clone(),
-        ..Earlier::at(&checkpoint)
+        ..RestorePoint::from_checkpoint(&checkpoint)
     };
-    let (back, told) =
-        set_back(unit, ids, &plan, &earlier, actor)?.ok_or(ExecutionError::Resource {
+    let (back, new_event) =
+        undo_after(tx, ids, &plan, &restore_point, actor)?.ok_or(ExecutionError::Resource {
             reason: format!("plan {id} has no sandbox to set back"),
         })?;
     // Going back to what a rollback set aside undoes that rollback.
-    unit.redo(id, checkpoint.id)?;
-    unit.supersede(id, &decisions)?;
-    unit.reinstate(id, &checkpoint.superseded)?;
-    let mut events = vec![told];
+    tx.redo(id, checkpoint.id)?;
+    tx.supersede(id, &decisions)?;
+    tx.reinstate(id, &checkpoint.superseded)?;
+    let mut events = vec![new_event];
     if !checkpoint.superseded.is_empty() {
         let record = json!({ "checkpoint": checkpoint.id, "decisions": checkpoint.superseded });
         events.push(event(EventKind::DecisionReinstated, actor, &record)?);
@@ -392,9 +404,9 @@ fn roll_back(
         let record = json!({ "checkpoint": checkpoint.id, "decisions": decisions });
         events.push(event(EventKind::DecisionSuperseded, actor, &record)?);
     }
-    unit.append(StreamId::Plan(id), &events)?;
-    Ok(RolledBack {
-        sandboxes: unit.sandboxes_of(id)?,
+    tx.append(StreamId::Plan(id), &events)?;
+    Ok(RollbackRecord {
+        sandboxes: tx.sandboxes_of(id)?,
         plan,
         checkpoint,
         back,
@@ -403,22 +415,22 @@ fn roll_back(
 }
 
 /// Refuses a checkpoint that was undone.
-fn is_standing(unit: &mut dyn Unit, checkpoint: &Checkpoint) -> Result<()> {
+fn require_not_undone(tx: &mut dyn Transaction, checkpoint: &Checkpoint) -> Result<()> {
     let Some(by) = checkpoint.undone_by else {
         return Ok(());
     };
-    let kept = unit.checkpoints_of(checkpoint.plan_id)?;
+    let kept = tx.checkpoints_of(checkpoint.plan_id)?;
     let checkpoint = checkpoint.number;
     Err(match kept.iter().any(|it| it.id == by) {
-        true => ExecutionError::Undone { checkpoint, by },
+        true => ExecutionError::CheckpointUndone { checkpoint, by },
         // Only a rebase marks checkpoints by an id that is none of theirs.
-        false => ExecutionError::OtherBase { checkpoint },
+        false => ExecutionError::CheckpointBaseChanged { checkpoint },
     })
 }
 
 /// Decisions about the work that was given up.
 fn later_decisions(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     plan: PlanId,
     checkpoint: &Checkpoint,
 ) -> std::result::Result<Vec<DecisionId>, StoreError> {
@@ -431,7 +443,7 @@ fn later_decisions(
         )
     };
     let later = |it: &Decision| !it.is_superseded && it.created_at > checkpoint.created_at;
-    let decisions = unit.decisions_of(plan)?.into_iter();
+    let decisions = tx.decisions_of(plan)?.into_iter();
     Ok(decisions
         .filter(|it| about_work(it) && later(it))
         .map(|it| it.decision_id)

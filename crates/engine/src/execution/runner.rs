@@ -5,7 +5,7 @@
 //! never run again, and what was only begun is undone by whoever goes on.
 
 mod begin;
-mod captured;
+mod capture;
 mod end;
 
 use std::fmt;
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use cleveragents_domain::automation::guards::Approval;
 use cleveragents_domain::id::DecisionId;
-use cleveragents_domain::process::ProcessMark;
-use cleveragents_domain::tool::Access;
+use cleveragents_domain::process::ProcessIdentity;
+use cleveragents_domain::tool::ToolAccess;
 use cleveragents_domain::tool_call::ToolCallRecord;
 use cleveragents_domain::{EventKind, NamespacedName, Plan, StreamId, TreeId};
 use serde::{Deserialize, Serialize};
@@ -27,12 +27,12 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::checkpoints::CheckpointPolicy;
 use super::context::Changeset;
 use super::error::{ExecutionError, Result};
-use super::workspace::{Inside, Seat};
+use super::workspace::{OpenSandbox, SandboxHandle};
 use crate::journal::event;
-use crate::ports::sandbox::{Capture, Touched};
-use crate::ports::tools::{Call, Stamps, ToolFailure, Toolbox};
-use crate::ports::{Ids, Operation, Stop, Stopped, StoreError};
-use crate::runs::Fenced;
+use crate::ports::sandbox::{Capture, TouchedPaths};
+use crate::ports::tools::{FileStamps, ToolFailure, ToolInvocation, Toolbox};
+use crate::ports::{Ids, StopReason, StopSignal, StoreError, StoreOperation};
+use crate::runs::FencedWriter;
 use crate::secrets::Secrets;
 
 /// How long the changes of a call may still be recorded after its owner was told to stop. What is
@@ -42,7 +42,7 @@ const CAPTURE_GRACE: Duration = Duration::from_millis(200);
 /// Runs tools for the owner of a plan.
 #[derive(Debug, Clone)]
 pub struct ToolRunner {
-    pub(super) owner: Fenced,
+    pub(super) owner: FencedWriter,
     pub(super) ids: Arc<dyn Ids>,
     pub(super) toolbox: Arc<dyn Toolbox>,
     pub(super) policy: CheckpointPolicy,
@@ -51,7 +51,7 @@ pub struct ToolRunner {
     /// What is hidden of all that calls are given and give.
     pub(super) secrets: Secrets,
     /// Turns to a reason when the owner has to stop.
-    pub(super) stop: watch::Receiver<Option<Stopped>>,
+    pub(super) stop: watch::Receiver<Option<StopReason>>,
 }
 
 /// What an actor asks for.
@@ -68,11 +68,11 @@ pub struct ToolRequest {
 
 /// Where a call works and what it is recorded in.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct ToolCallContext<'a> {
     pub plan: &'a Plan,
-    pub seat: &'a Seat,
+    pub sandbox: &'a SandboxHandle,
     pub changeset: &'a Changeset,
-    pub stamps: &'a Arc<Stamps>,
+    pub stamps: &'a Arc<FileStamps>,
 }
 
 /// What became of a call.
@@ -81,9 +81,9 @@ pub enum CallOutcome {
     Completed(CompletedCall),
     /// It was tried and failed; the error is in the plan's history.
     Failed(ToolCallRecord),
-    Refused(Refusal),
+    Refused(ToolRefusal),
     /// The owner has to stop; what the call had changed is recorded.
-    Stopped(Stopped),
+    Stopped(StopReason),
 }
 
 /// A call that went well.
@@ -115,7 +115,7 @@ impl fmt::Debug for CallOutput {
 
 /// Why a call was not let through.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct ToolRefusal {
     pub kind: RefusalKind,
     pub reason: String,
 }
@@ -138,48 +138,50 @@ pub enum RefusalKind {
 }
 
 /// The right to be in a sandbox.
-enum Inn {
-    Shared(OwnedRwLockReadGuard<Inside>),
-    Alone(OwnedRwLockWriteGuard<Inside>),
+enum SandboxGuard {
+    Shared(OwnedRwLockReadGuard<OpenSandbox>),
+    Exclusive(OwnedRwLockWriteGuard<OpenSandbox>),
 }
 
-impl Inn {
+impl SandboxGuard {
     fn tree(&self) -> &TreeId {
         match self {
-            Self::Shared(inside) => &inside.tree,
-            Self::Alone(inside) => &inside.tree,
+            Self::Shared(open_sandbox) => &open_sandbox.tree,
+            Self::Exclusive(open_sandbox) => &open_sandbox.tree,
         }
     }
 }
 
 /// The stop signals of a call: of its tool, and of the capture of what the tool did.
 #[derive(Debug, Clone, Default)]
-struct Stops {
-    tool: Stop,
-    capture: Stop,
+struct CallStopSignals {
+    tool: StopSignal,
+    capture: StopSignal,
 }
 
 /// Waits until the owner has to stop.
-async fn owner_stop(asked: &mut watch::Receiver<Option<Stopped>>) -> Stopped {
-    let why = asked.wait_for(Option::is_some).await;
-    why.ok().and_then(|why| *why).unwrap_or(Stopped::Cancelled)
+async fn wait_for_stop(stop_receiver: &mut watch::Receiver<Option<StopReason>>) -> StopReason {
+    let why = stop_receiver.wait_for(Option::is_some).await;
+    why.ok()
+        .and_then(|why| *why)
+        .unwrap_or(StopReason::Cancelled)
 }
 
 /// What a tool did, and how the tree stands then.
-struct Ran {
+struct ToolRunResult {
     result: std::result::Result<Value, ToolFailure>,
     capture: Option<Capture>,
-    inn: Inn,
+    guard: SandboxGuard,
 }
 
 impl ToolRunner {
     /// A runner of these tools for the owner of a plan, who stops when `stop` says so.
     pub fn new(
-        owner: Fenced,
+        owner: FencedWriter,
         ids: Arc<dyn Ids>,
         toolbox: Arc<dyn Toolbox>,
         policy: CheckpointPolicy,
-        stop: watch::Receiver<Option<Stopped>>,
+        stop: watch::Receiver<Option<StopReason>>,
     ) -> Self {
         Self {
             owner,
@@ -194,51 +196,59 @@ impl ToolRunner {
 
     /// Makes the call, or says why not. An error means that it could not be recorded, and that
     /// nobody may go on as if it had been made.
-    pub async fn call(&self, place: Place<'_>, request: ToolRequest) -> Result<CallOutcome> {
+    pub async fn call(
+        &self,
+        context: ToolCallContext<'_>,
+        request: ToolRequest,
+    ) -> Result<CallOutcome> {
         if let Some(why) = *self.stop.borrow() {
             return Ok(CallOutcome::Stopped(why));
         }
-        let access = match self.admit(place.plan, &request) {
+        let access = match self.admit(context.plan, &request) {
             Ok(access) => access,
             Err(refusal) => {
-                let refusal = self.refuse(place.plan, &request, refusal).await?;
+                let refusal = self.refuse(context.plan, &request, refusal).await?;
                 return Ok(CallOutcome::Refused(refusal));
             }
         };
-        let inn = match access {
-            Access::ReadOnly => Inn::Shared(Arc::clone(&place.seat.gate).read_owned().await),
-            Access::Writes => Inn::Alone(Arc::clone(&place.seat.gate).write_owned().await),
+        let guard = match access {
+            ToolAccess::ReadOnly => {
+                SandboxGuard::Shared(Arc::clone(&context.sandbox.lock).read_owned().await)
+            }
+            ToolAccess::Writes => {
+                SandboxGuard::Exclusive(Arc::clone(&context.sandbox.lock).write_owned().await)
+            }
         };
-        let record = match self.begin(&place, &request, access, inn.tree()).await? {
-            begin::Begun::Go(record) => *record,
-            begin::Begun::Refused(refusal) => return Ok(CallOutcome::Refused(refusal)),
+        let record = match self.begin(&context, &request, access, guard.tree()).await? {
+            begin::ToolCallAdmission::Go(record) => *record,
+            begin::ToolCallAdmission::Refused(refusal) => return Ok(CallOutcome::Refused(refusal)),
         };
-        let ran = self.run(&place, (&record, &request.input), inn).await?;
-        self.end(&place, record, ran).await
+        let run_result = self.run(&context, (&record, &request.input), guard).await?;
+        self.end(&context, record, run_result).await
     }
 
     async fn run(
         &self,
-        place: &Place<'_>,
+        context: &ToolCallContext<'_>,
         (record, input): (&ToolCallRecord, &Value),
-        inn: Inn,
-    ) -> Result<Ran> {
-        let stops = Stops::default();
-        let mut work = self.spawn(place, (record, input), inn, stops.clone());
+        guard: SandboxGuard,
+    ) -> Result<ToolRunResult> {
+        let stops = CallStopSignals::default();
+        let mut work = self.spawn(context, (record, input), guard, stops.clone());
         let tool = self.toolbox.tool(&record.call.tool);
-        let patience = tool.map(|tool| tool.definition().timeout());
-        let mut asked = self.stop.clone();
+        let timeout = tool.map(|tool| tool.definition().timeout());
+        let mut stop_receiver = self.stop.clone();
         let mut why = tokio::select! {
             ran = &mut work => return ran?,
-            () = tokio::time::sleep(patience.unwrap_or_default()) => Stopped::TimedOut,
-            why = owner_stop(&mut asked) => why,
+            () = tokio::time::sleep(timeout.unwrap_or_default()) => StopReason::TimedOut,
+            why = wait_for_stop(&mut stop_receiver) => why,
         };
         stops.tool.stop(why);
-        if why == Stopped::TimedOut {
+        if why == StopReason::TimedOut {
             // The time of a tool is over, not that of recording what it did.
             why = tokio::select! {
                 ran = &mut work => return ran?,
-                why = owner_stop(&mut asked) => why,
+                why = wait_for_stop(&mut stop_receiver) => why,
             };
             stops.tool.stop(why);
         }
@@ -253,13 +263,13 @@ impl ToolRunner {
     /// The work itself, on a thread that may block.
     fn spawn(
         &self,
-        place: &Place<'_>,
+        context: &ToolCallContext<'_>,
         (record, input): (&ToolCallRecord, &Value),
-        inn: Inn,
-        stops: Stops,
-    ) -> JoinHandle<Result<Ran>> {
+        guard: SandboxGuard,
+        stops: CallStopSignals,
+    ) -> JoinHandle<Result<ToolRunResult>> {
         let toolbox = Arc::clone(&self.toolbox);
-        let stamps = Arc::clone(place.stamps);
+        let stamps = Arc::clone(context.stamps);
         let announcer = Announcer {
             owner: self.owner.clone(),
             ids: Arc::clone(&self.ids),
@@ -269,22 +279,24 @@ impl ToolRunner {
         // What is on record has its secrets hidden; the tool is given what was asked.
         let (call, input) = (record.call.clone(), input.clone());
         spawn_blocking(move || {
-            let mut inn = inn;
+            let mut guard = guard;
             let Some(tool) = toolbox.tool(&call.tool) else {
                 let reason = format!("the tool {} is gone", call.tool);
-                return Err(ExecutionError::Lost { reason });
+                return Err(ExecutionError::Internal { reason });
             };
-            let (sandbox, tree) = match &inn {
-                Inn::Shared(inside) => (&*inside.sandbox, &inside.tree),
-                Inn::Alone(inside) => (&*inside.sandbox, &inside.tree),
+            let (sandbox, tree) = match &guard {
+                SandboxGuard::Shared(open_sandbox) => (&*open_sandbox.sandbox, &open_sandbox.tree),
+                SandboxGuard::Exclusive(open_sandbox) => {
+                    (&*open_sandbox.sandbox, &open_sandbox.tree)
+                }
             };
-            let answer = tool.run(&Call {
+            let answer = tool.run(&ToolInvocation {
                 input: &input,
                 sandbox,
                 tree,
                 stamps: &stamps,
                 stop: &stops.tool,
-                announce: &|mark| announcer.announce(mark),
+                on_process_start: &|mark| announcer.announce(mark),
             });
             let (mut result, touched) = match answer {
                 Ok(output) => match tool.check_output(&output) {
@@ -296,55 +308,55 @@ impl ToolRunner {
                     (Err(failure), touched)
                 }
             };
-            let capture = captured::capture(&mut inn, &mut result, &touched, &stops.capture)?;
-            Ok(Ran {
+            let capture = capture::capture(&mut guard, &mut result, &touched, &stops.capture)?;
+            Ok(ToolRunResult {
                 result,
                 capture,
-                inn,
+                guard,
             })
         })
     }
 
-    pub(super) fn operation(&self, label: &'static str) -> Operation {
-        Operation::new(&*self.ids, label)
+    pub(super) fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.ids, label)
     }
 }
 
 /// What a failed call may have changed.
-fn touched_by(failure: &ToolFailure) -> Touched {
+fn touched_by(failure: &ToolFailure) -> TouchedPaths {
     match failure {
         ToolFailure::Failed { touched, .. } | ToolFailure::Stopped { touched, .. } => {
             touched.clone()
         }
         // A tool refuses before it changes anything.
         ToolFailure::Input { .. } | ToolFailure::Stale { .. } | ToolFailure::Refused { .. } => {
-            Touched::Paths(Vec::new())
+            TouchedPaths::Paths(Vec::new())
         }
         ToolFailure::Sandbox(_) | ToolFailure::Process(_) | ToolFailure::Store(_) => {
-            Touched::Unknown
+            TouchedPaths::Unknown
         }
     }
 }
 
 /// Puts a started process on record, from the thread that started it.
 struct Announcer {
-    owner: Fenced,
+    owner: FencedWriter,
     ids: Arc<dyn Ids>,
     call: ToolCallRecord,
     runtime: Handle,
 }
 
 impl Announcer {
-    fn announce(&self, mark: &ProcessMark) -> std::result::Result<(), StoreError> {
+    fn announce(&self, mark: &ProcessIdentity) -> std::result::Result<(), StoreError> {
         let (id, plan) = (self.call.call.id, self.call.call.plan_id);
         let (actor, mark) = (self.owner.actor(), mark.clone());
-        let operation = Operation::new(&*self.ids, "tool.process-started");
+        let operation = StoreOperation::new(&*self.ids, "tool.process-started");
         self.runtime
-            .block_on(self.owner.write(operation, move |unit| {
-                unit.mark_tool_call(id, &mark)?;
+            .block_on(self.owner.write(operation, move |tx| {
+                tx.set_tool_call_process(id, &mark)?;
                 let started = json!({ "tool_call_id": id, "process": mark });
                 let started = event(EventKind::ProcessStarted, &actor, &started)?;
-                unit.append(StreamId::Plan(plan), &[started])?;
+                tx.append(StreamId::Plan(plan), &[started])?;
                 Ok(())
             }))
     }

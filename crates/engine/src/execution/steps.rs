@@ -8,22 +8,23 @@ use cleveragents_domain::actor::ActorStep;
 use cleveragents_domain::automation::guards::Approval;
 use cleveragents_domain::id::SandboxId;
 use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
-use cleveragents_domain::{NamespacedName, Plan, Waiting};
+use cleveragents_domain::{NamespacedName, Plan, WaitReason};
 use serde_json::Value;
 
 use super::context::{Changeset, ExecutionContext};
 use super::error::{ExecutionError, Result};
 use super::runner::{
-    CallOutcome, CallOutput, CompletedCall, Place, Refusal, RefusalKind, ToolRequest, ToolRunner,
+    CallOutcome, CallOutput, CompletedCall, RefusalKind, ToolCallContext, ToolRefusal, ToolRequest,
+    ToolRunner,
 };
-use super::workspace::{Seat, Workspace};
-use crate::actors::{RunIt, render_step};
-use crate::definitions::filling::StepOutputs;
-use crate::ports::Stopped;
-use crate::ports::tools::Stamps;
+use super::workspace::{SandboxHandle, Workspace};
+use crate::actors::{StepAction, render_step};
+use crate::definitions::interpolation::StepOutputs;
+use crate::ports::StopReason;
+use crate::ports::tools::FileStamps;
+use crate::secrets::equal_ignoring_secrets;
 use crate::secrets::masks::find_mask_in;
 use crate::secrets::references::UnknownSecret;
-use crate::secrets::same_but_for_secrets;
 
 /// How an actor's work ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,26 +35,26 @@ pub(super) enum ActorEnd {
     /// So is this one: the model gave no answer, however often it was asked.
     NoAnswer(String),
     /// The plan waits for something that is not its owner's to do.
-    Waits {
-        waiting: Waiting,
+    Waiting {
+        waiting: WaitReason,
         reason: String,
     },
     /// A limit of the profile is reached.
-    Limit(String),
-    Stopped(Stopped),
+    LimitReached(String),
+    Stopped(StopReason),
 }
 
 /// Where a call stands: step, turn and slot.
-type Spot = (u32, u32, u32);
+type CallPosition = (u32, u32, u32);
 
 /// What is known of the calls of a plan.
 #[derive(Debug, Default)]
-pub(super) struct Confirmed {
+pub(super) struct CallHistory {
     /// Those that need not be made again.
-    calls: HashMap<Spot, ToolCallRecord>,
+    calls: HashMap<CallPosition, ToolCallRecord>,
     /// Those that were interrupted and may have had effects outside the sandbox, which nobody can
     /// take back and nobody may repeat without being asked to.
-    doubtful: HashMap<Spot, ToolCallRecord>,
+    doubtful: HashMap<CallPosition, ToolCallRecord>,
 }
 
 /// One step of a strategy being carried out.
@@ -61,14 +62,14 @@ pub(super) struct StepWork<'a> {
     pub(super) plan: &'a Plan,
     pub(super) workspace: &'a Workspace,
     pub(super) runner: &'a ToolRunner,
-    pub(super) confirmed: &'a Confirmed,
+    pub(super) call_history: &'a CallHistory,
     pub(super) step: u32,
     /// The turns of its actor are counted from here.
     pub(super) first_turn: u32,
     /// How many calls a human has let through in advance.
     pub(super) approvals: &'a AtomicU32,
     changesets: BTreeMap<SandboxId, Changeset>,
-    stamps: BTreeMap<SandboxId, Arc<Stamps>>,
+    stamps: BTreeMap<SandboxId, Arc<FileStamps>>,
 }
 
 impl<'a> StepWork<'a> {
@@ -76,24 +77,24 @@ impl<'a> StepWork<'a> {
     pub(super) async fn begin(
         context: &ExecutionContext,
         (plan, workspace): (&'a Plan, &'a Workspace),
-        (runner, confirmed): (&'a ToolRunner, &'a Confirmed),
+        (runner, confirmed): (&'a ToolRunner, &'a CallHistory),
         step: u32,
         approvals: &'a AtomicU32,
     ) -> Result<Self> {
         let mut changesets = BTreeMap::new();
         let mut stamps = BTreeMap::new();
-        for seat in &workspace.seats {
+        for handle in &workspace.sandboxes {
             let changeset = context
-                .start_changeset(seat.id, plan.attempt, Some(step))
+                .start_changeset(handle.id, plan.attempt, Some(step))
                 .await?;
-            changesets.insert(seat.id, changeset);
-            stamps.insert(seat.id, Arc::new(Stamps::new()));
+            changesets.insert(handle.id, changeset);
+            stamps.insert(handle.id, Arc::new(FileStamps::new()));
         }
         Ok(Self {
             plan,
             workspace,
             runner,
-            confirmed,
+            call_history: confirmed,
             step,
             first_turn: 0,
             approvals,
@@ -103,7 +104,7 @@ impl<'a> StepWork<'a> {
     }
 
     /// What the actor's calls so far have seen and written, it knows.
-    pub(super) fn know(&self, calls: &[ToolCallRecord]) {
+    pub(super) fn restore_stamps(&self, calls: &[ToolCallRecord]) {
         for call in calls.iter().filter(|it| it.undone_by.is_none()) {
             if let Some(stamps) = self.stamps.get(&call.call.sandbox_id) {
                 restamp(stamps, call);
@@ -131,11 +132,15 @@ impl<'a> StepWork<'a> {
         // Stored as references; what is executed has the values themselves.
         let arguments = match self.resolved_arguments() {
             Ok(arguments) => arguments,
-            Err(unknown) => return self.cannot_start(actor, steps, first_turn, &unknown).await,
+            Err(unknown) => {
+                return self
+                    .refuse_unknown_secret(actor, steps, first_turn, &unknown)
+                    .await;
+            }
         };
         for (step, turn) in steps.iter().zip(first_turn..) {
             let rendered = render_step(step, &arguments, &outputs)?;
-            if let RunIt::No(_) = rendered.run {
+            if let StepAction::Skip(_) = rendered.action {
                 step.id.iter().for_each(|id| outputs.skip(id));
                 continue;
             }
@@ -148,23 +153,23 @@ impl<'a> StepWork<'a> {
                 slot: 1,
                 approval: Approval::Missing,
             };
-            let seat = match self.workspace.seat(rendered.resource.as_ref()) {
-                Ok(seat) => seat,
+            let handle = match self.workspace.sandbox(rendered.resource.as_ref()) {
+                Ok(handle) => handle,
                 Err(refusal) => {
                     let refused = self.runner.refuse(self.plan, &request, refusal).await?;
                     return Ok(ActorEnd::Failed(refused.reason));
                 }
             };
-            let made = match self.call(seat, request.clone()).await? {
-                Ok(made) => made,
+            let completed = match self.call(handle, request.clone()).await? {
+                Ok(completed) => completed,
                 Err(end) => return Ok(end),
             };
             let Some(id) = &step.id else { continue };
-            match made.output_for_steps() {
+            match completed.output_for_steps() {
                 Ok(output) => outputs.record(id, &output),
                 Err(reason) => {
                     let kind = RefusalKind::Input;
-                    let refusal = Refusal { kind, reason };
+                    let refusal = ToolRefusal { kind, reason };
                     let refused = self.runner.refuse(self.plan, &request, refusal).await?;
                     return Ok(ActorEnd::Failed(refused.reason));
                 }
@@ -184,7 +189,7 @@ impl<'a> StepWork<'a> {
     }
 
     /// Records that an argument of the plan refers to a secret that is not known here.
-    async fn cannot_start(
+    async fn refuse_unknown_secret(
         &self,
         actor: &NamespacedName,
         steps: &[ActorStep],
@@ -205,7 +210,7 @@ impl<'a> StepWork<'a> {
             approval: Approval::Missing,
         };
         let kind = RefusalKind::Input;
-        let refusal = Refusal { kind, reason };
+        let refusal = ToolRefusal { kind, reason };
         let refused = self.runner.refuse(self.plan, &request, refusal).await?;
         Ok(ActorEnd::Failed(refused.reason))
     }
@@ -213,20 +218,20 @@ impl<'a> StepWork<'a> {
     /// A call that was made, now or before.
     async fn call(
         &self,
-        seat: &Seat,
+        handle: &SandboxHandle,
         request: ToolRequest,
     ) -> Result<std::result::Result<CompletedCall, ActorEnd>> {
-        if let Some(known) = self.known(&request) {
-            let stamps = self.stamps.get(&seat.id);
+        if let Some(known) = self.recorded_call(&request) {
+            let stamps = self.stamps.get(&handle.id);
             stamps.iter().for_each(|stamps| restamp(stamps, known));
-            return Ok(Ok(made_before(known)));
+            return Ok(Ok(reuse_record(known)));
         }
-        Ok(match self.make(seat, request).await? {
-            CallOutcome::Completed(made) => match failing_exit(&made.record) {
-                None => Ok(made),
+        Ok(match self.call_or_reuse(handle, request).await? {
+            CallOutcome::Completed(completed) => match failing_exit(&completed.record) {
+                None => Ok(completed),
                 Some(reason) => {
                     self.runner
-                        .tell_failure(self.plan, &made.record, &reason)
+                        .record_failure(self.plan, &completed.record, &reason)
                         .await?;
                     Err(ActorEnd::Failed(reason))
                 }
@@ -234,41 +239,45 @@ impl<'a> StepWork<'a> {
             CallOutcome::Failed(record) => Err(ActorEnd::Failed(record.error.unwrap_or_default())),
             CallOutcome::Stopped(why) => Err(ActorEnd::Stopped(why)),
             CallOutcome::Refused(refusal) => Err(match refusal.kind {
-                RefusalKind::NeedsApproval => ActorEnd::Waits {
-                    waiting: Waiting::Approval { decision: None },
+                RefusalKind::NeedsApproval => ActorEnd::Waiting {
+                    waiting: WaitReason::Approval { decision: None },
                     reason: refusal.reason,
                 },
-                RefusalKind::Limit => ActorEnd::Limit(refusal.reason),
+                RefusalKind::Limit => ActorEnd::LimitReached(refusal.reason),
                 _ => ActorEnd::Failed(refusal.reason),
             }),
         })
     }
 
     /// Makes a call, unless it was made before: then what came of it stands.
-    pub(super) async fn make(&self, seat: &Seat, request: ToolRequest) -> Result<CallOutcome> {
-        let missing = || ExecutionError::Lost {
-            reason: format!("sandbox {} is not part of this step", seat.id),
+    pub(super) async fn call_or_reuse(
+        &self,
+        handle: &SandboxHandle,
+        request: ToolRequest,
+    ) -> Result<CallOutcome> {
+        let missing = || ExecutionError::Internal {
+            reason: format!("sandbox {} is not part of this step", handle.id),
         };
-        let stamps = self.stamps.get(&seat.id).ok_or_else(missing)?;
-        let changeset = self.changesets.get(&seat.id).ok_or_else(missing)?;
-        if let Some(known) = self.known(&request) {
+        let stamps = self.stamps.get(&handle.id).ok_or_else(missing)?;
+        let changeset = self.changesets.get(&handle.id).ok_or_else(missing)?;
+        if let Some(known) = self.recorded_call(&request) {
             restamp(stamps, known);
             return Ok(match known.state {
-                ToolCallState::Completed => CallOutcome::Completed(made_before(known)),
+                ToolCallState::Completed => CallOutcome::Completed(reuse_record(known)),
                 _ => CallOutcome::Failed(known.clone()),
             });
         }
-        let place = Place {
+        let context = ToolCallContext {
             plan: self.plan,
-            seat,
+            sandbox: handle,
             changeset,
             stamps,
         };
-        let request = match self.repeated(request).await? {
+        let request = match self.check_repeat(request).await? {
             Ok(request) => request,
             Err(refusal) => return Ok(CallOutcome::Refused(refusal)),
         };
-        let outcome = self.runner.call(place, request.clone()).await?;
+        let outcome = self.runner.call(context, request.clone()).await?;
         if let CallOutcome::Refused(refusal) = &outcome
             && refusal.kind == RefusalKind::NeedsApproval
             && self.take_approval()
@@ -277,32 +286,32 @@ impl<'a> StepWork<'a> {
                 approval: Approval::Given,
                 ..request
             };
-            return self.runner.call(place, approved).await;
+            return self.runner.call(context, approved).await;
         }
         Ok(outcome)
     }
 
     /// The confirmed call that this request is about. An actor that was changed meanwhile asks for
     /// something else at the same place, which was never done.
-    fn known(&self, request: &ToolRequest) -> Option<&'a ToolCallRecord> {
-        let place = (self.step, request.turn, request.slot);
-        let known = self.confirmed.calls.get(&place)?;
+    fn recorded_call(&self, request: &ToolRequest) -> Option<&'a ToolCallRecord> {
+        let position = (self.step, request.turn, request.slot);
+        let known = self.call_history.calls.get(&position)?;
         let same = known.call.tool == request.tool
-            && same_but_for_secrets(&known.call.input, &request.input);
+            && equal_ignoring_secrets(&known.call.input, &request.input);
         same.then_some(known)
     }
 
     /// A call that was interrupted and may have had effects outside the sandbox is repeated at a
     /// human's word only.
-    async fn repeated(
+    async fn check_repeat(
         &self,
         request: ToolRequest,
-    ) -> Result<std::result::Result<ToolRequest, Refusal>> {
-        let place = (self.step, request.turn, request.slot);
-        let doubtful = self.confirmed.doubtful.get(&place);
+    ) -> Result<std::result::Result<ToolRequest, ToolRefusal>> {
+        let position = (self.step, request.turn, request.slot);
+        let doubtful = self.call_history.doubtful.get(&position);
         let same = |it: &&ToolCallRecord| {
             it.call.tool == request.tool
-                && same_but_for_secrets(&it.call.input, &request.input)
+                && equal_ignoring_secrets(&it.call.input, &request.input)
                 && it.call.attempt == self.plan.attempt
         };
         let Some(doubtful) = doubtful.filter(same) else {
@@ -315,7 +324,7 @@ impl<'a> StepWork<'a> {
                 ..request
             }));
         }
-        let refusal = Refusal {
+        let refusal = ToolRefusal {
             kind: RefusalKind::NeedsApproval,
             reason: format!(
                 "call {} of {} was interrupted, and what it may have done outside the sandbox is \
@@ -342,7 +351,7 @@ impl<'a> StepWork<'a> {
 }
 
 /// A call that an earlier owner of the plan made.
-fn made_before(record: &ToolCallRecord) -> CompletedCall {
+fn reuse_record(record: &ToolCallRecord) -> CompletedCall {
     CompletedCall {
         record: record.clone(),
         output: CallOutput::Recorded,
@@ -379,7 +388,7 @@ fn failing_exit(record: &ToolCallRecord) -> Option<String> {
 }
 
 /// What an earlier call of this step has seen or written is known to the actor.
-fn restamp(stamps: &Stamps, record: &ToolCallRecord) {
+fn restamp(stamps: &FileStamps, record: &ToolCallRecord) {
     let Some(output) = &record.output else {
         return;
     };
@@ -399,8 +408,8 @@ pub(super) fn is_confirmed(call: &ToolCallRecord) -> bool {
 }
 
 /// The calls that a model was told the outcome of, however they ended.
-pub(super) fn ended(calls: Vec<ToolCallRecord>) -> Confirmed {
-    known(calls, |call| {
+pub(super) fn ended_calls(calls: Vec<ToolCallRecord>) -> CallHistory {
+    collect_calls(calls, |call| {
         matches!(
             call.state,
             ToolCallState::Completed | ToolCallState::Errored
@@ -409,13 +418,13 @@ pub(super) fn ended(calls: Vec<ToolCallRecord>) -> Confirmed {
 }
 
 /// The calls that need not be made again: a command that failed is one that is tried again.
-pub(super) fn confirmed(calls: Vec<ToolCallRecord>) -> Confirmed {
-    known(calls, is_confirmed)
+pub(super) fn confirmed_calls(calls: Vec<ToolCallRecord>) -> CallHistory {
+    collect_calls(calls, is_confirmed)
 }
 
 /// Of the calls at each spot, the last that stands and ended as `stands` says.
-fn known(calls: Vec<ToolCallRecord>, stands: fn(&ToolCallRecord) -> bool) -> Confirmed {
-    let mut known = Confirmed::default();
+fn collect_calls(calls: Vec<ToolCallRecord>, stands: fn(&ToolCallRecord) -> bool) -> CallHistory {
+    let mut known = CallHistory::default();
     for call in calls {
         let Some(step) = call.call.step else { continue };
         let spot = (step, call.call.turn, call.call.slot);

@@ -6,19 +6,19 @@ use std::sync::atomic::AtomicU32;
 use cleveragents_domain::actor::{Actor, ActorKind, LlmActor};
 use cleveragents_domain::id::DecisionId;
 use cleveragents_domain::strategy::{Strategy, StrategyRecord, StrategyStep};
-use cleveragents_domain::tool::talk::{StatedDecision, SubmittedStrategy};
+use cleveragents_domain::tool::control::{StatedDecision, SubmittedStrategy};
 use cleveragents_domain::{Confidence, DecisionType, EventKind, Plan, StreamId, Timestamp};
 use serde_json::json;
 use tokio::sync::watch;
 
 use super::error::{ExecutionError, Result};
 use super::executor::Executor;
-use super::rollback::{Earlier, set_back};
+use super::rollback::{RestorePoint, undo_after};
 use super::steps::{ActorEnd, StepWork};
 use crate::confidence::Risk;
-use crate::decisions::{Choice, Context};
+use crate::decisions::{DecisionContext, DecisionDraft};
 use crate::journal::event;
-use crate::ports::{Stopped, StoreError};
+use crate::ports::{StopReason, StoreError};
 use crate::runs::RunLease;
 
 /// How far the turns of two strategies are apart: further than one of them gets.
@@ -31,13 +31,13 @@ pub fn strategy_hash(strategy: &Strategy) -> std::result::Result<String, StoreEr
 }
 
 /// What came of looking for a strategy.
-pub(super) enum Strategized {
+pub(super) enum StrategizeOutcome {
     Strategy(Box<StrategyRecord>),
     Ended(ActorEnd),
 }
 
 /// A strategy that was found, and why it was chosen.
-struct Found {
+struct ChosenStrategy {
     strategy: Strategy,
     rationale: String,
     confidence: Confidence,
@@ -51,27 +51,26 @@ impl Executor {
         &self,
         run: &RunLease,
         plan: &Plan,
-        orders: (&watch::Receiver<Option<Stopped>>, &AtomicU32),
-    ) -> Result<Strategized> {
+        controls: (&watch::Receiver<Option<StopReason>>, &AtomicU32),
+    ) -> Result<StrategizeOutcome> {
         let id = plan.identity.plan_id;
-        let newest = self
-            .store
-            .read(move |unit| unit.newest_strategy(id))
-            .await?;
+        let newest = self.store.read(move |tx| tx.newest_strategy(id)).await?;
         if let Some(known) = newest
             && Some(known.created_at) >= plan.timestamps.strategize_started_at
         {
-            return Ok(Strategized::Strategy(Box::new(known)));
+            return Ok(StrategizeOutcome::Strategy(Box::new(known)));
         }
-        let plan = &self.give_up_removed(run, plan).await?;
-        let found = match self.find(run, plan, orders).await? {
+        let plan = &self.discard_removed(run, plan).await?;
+        let found = match self.choose_strategy(run, plan, controls).await? {
             Ok(found) => found,
-            Err(end) => return Ok(Strategized::Ended(end)),
+            Err(end) => return Ok(StrategizeOutcome::Ended(end)),
         };
-        let parent = plan.decision_root_id.ok_or_else(|| ExecutionError::Lost {
-            reason: format!("plan {id} has no root decision"),
-        })?;
-        let choice = Choice {
+        let parent = plan
+            .decision_root_id
+            .ok_or_else(|| ExecutionError::Internal {
+                reason: format!("plan {id} has no root decision"),
+            })?;
+        let choice = DecisionDraft {
             parent,
             decision_type: DecisionType::StrategyChoice,
             question: "How is it done?".to_owned(),
@@ -80,35 +79,38 @@ impl Executor {
             rationale: found.rationale,
             confidence: Some(found.confidence),
             reasoning: None,
-            context: Context::default(),
+            context: DecisionContext::default(),
             influences: Vec::new(),
         };
         let since = plan.timestamps.strategize_started_at;
-        let decision = self.decide_once(run, choice, since).await?;
+        let decision = self.record_decision_once(run, choice, since).await?;
         for stated in found.decisions {
             let stated = (DecisionType::StrategyChoice, stated);
-            self.state_decision(run, decision, stated).await?;
+            self.record_stated_decision(run, decision, stated).await?;
         }
         let record = self
             .store_strategy(run, plan, found.strategy, decision)
             .await?;
-        Ok(Strategized::Strategy(Box::new(record)))
+        Ok(StrategizeOutcome::Strategy(Box::new(record)))
     }
 
     /// Finds a strategy: with a model, or the obvious one.
-    async fn find(
+    async fn choose_strategy(
         &self,
         run: &RunLease,
         plan: &Plan,
-        orders: (&watch::Receiver<Option<Stopped>>, &AtomicU32),
-    ) -> Result<std::result::Result<Found, ActorEnd>> {
+        controls: (&watch::Receiver<Option<StopReason>>, &AtomicU32),
+    ) -> Result<std::result::Result<ChosenStrategy, ActorEnd>> {
         let strategist = self.actor(&plan.brief.actors.strategy_actor).await?;
         let execution = self.actor(&plan.brief.actors.execution_actor).await?;
         Ok(match &strategist.kind {
             ActorKind::Llm(llm) => {
-                let who = (&strategist, llm);
-                match self.strategize_with(run, plan, who, orders).await? {
-                    Ok(submitted) => Ok(Found {
+                let strategist_llm = (&strategist, llm);
+                match self
+                    .strategize_with_model(run, plan, strategist_llm, controls)
+                    .await?
+                {
+                    Ok(submitted) => Ok(ChosenStrategy {
                         strategy: Strategy {
                             summary: submitted.summary,
                             execution: actor_hash(&execution),
@@ -121,7 +123,7 @@ impl Executor {
                     Err(end) => Err(end),
                 }
             }
-            ActorKind::Tool(_) | ActorKind::Direct => Ok(Found {
+            ActorKind::Tool(_) | ActorKind::Direct => Ok(ChosenStrategy {
                 strategy: direct_strategy(plan, &execution),
                 rationale: "The execution actor has its own steps; nothing is left to choose."
                     .to_owned(),
@@ -132,29 +134,26 @@ impl Executor {
     }
 
     /// Lets a model look for a strategy.
-    async fn strategize_with(
+    async fn strategize_with_model(
         &self,
         run: &RunLease,
         plan: &Plan,
         (actor, llm): (&Actor, &LlmActor),
-        (stop, approvals): (&watch::Receiver<Option<Stopped>>, &AtomicU32),
+        (stop, approvals): (&watch::Receiver<Option<StopReason>>, &AtomicU32),
     ) -> Result<std::result::Result<SubmittedStrategy, ActorEnd>> {
         self.undo_unfinished(run).await?;
-        let stage = self.set_up(run, plan, actor, stop).await?;
+        let phase_context = self.open_phase_context(run, plan, actor, stop).await?;
         let context = self.context(run);
         let mut work = StepWork::begin(
             &context,
-            (plan, &stage.workspace),
-            (&stage.runner, &stage.confirmed),
+            (plan, &phase_context.workspace),
+            (&phase_context.runner, &phase_context.call_history),
             0,
             approvals,
         )
         .await?;
         let id = plan.identity.plan_id;
-        let newest = self
-            .store
-            .read(move |unit| unit.newest_strategy(id))
-            .await?;
+        let newest = self.store.read(move |tx| tx.newest_strategy(id)).await?;
         let strategies = newest.map_or(0, |it| it.number);
         // What was looked at for another strategy may look different now.
         let before = u32::try_from(strategies).unwrap_or(u32::MAX);
@@ -187,23 +186,23 @@ impl Executor {
         };
         let (ids, plan) = (Arc::clone(&self.ids), plan.clone());
         let actor = run.lease().owner.to_string();
-        run.write(self.operation("strategy.store"), move |unit| {
-            let mut held = unit.plan_for_update(record.plan_id)?;
+        run.write(self.operation("strategy.store"), move |tx| {
+            let mut held = tx.plan_for_update(record.plan_id)?;
             if held.last_completed_step.take().is_some() {
                 // The steps belonged to the strategy that is given up.
-                unit.update_plan(&held)?;
+                tx.update_plan(&held)?;
             }
             let mut record = StrategyRecord {
-                created_at: unit.now()?,
+                created_at: tx.now()?,
                 ..record.clone()
             };
-            record.number = unit.insert_strategy(&record)?;
+            record.number = tx.insert_strategy(&record)?;
             // What was done for another strategy is given up: its files go, its record stays.
             let back = match record.number {
                 ..=1 => None,
                 _ => {
-                    let beginning = Earlier::beginning(unit, record.plan_id)?;
-                    set_back(unit, &*ids, &plan, &beginning, &actor)?
+                    let initial = RestorePoint::initial(tx, record.plan_id)?;
+                    undo_after(tx, &*ids, &plan, &initial, &actor)?
                 }
             };
             let stored = json!({
@@ -212,8 +211,8 @@ impl Executor {
                 "steps": record.strategy.steps.len(),
             });
             let mut events = vec![event(EventKind::StrategyStored, &actor, &stored)?];
-            events.extend(back.map(|(_, told)| told));
-            unit.append(StreamId::Plan(record.plan_id), &events)?;
+            events.extend(back.map(|(_, new_event)| new_event));
+            tx.append(StreamId::Plan(record.plan_id), &events)?;
             Ok(record)
         })
         .await
@@ -267,7 +266,7 @@ pub(super) fn actor_hash(actor: &Actor) -> String {
 
 /// What an actor puts at stake with a strategy of so many steps, for the confidence in it. What one
 /// will do that decides for itself is not known: each step may change two files and run a command.
-pub(super) fn risk(execution: &Actor, steps: usize) -> Risk {
+pub(super) fn estimate_risk(execution: &Actor, steps: usize) -> Risk {
     let mut risk = Risk::default();
     if let ActorKind::Llm(_) = execution.kind {
         let steps = u32::try_from(steps).unwrap_or(u32::MAX);

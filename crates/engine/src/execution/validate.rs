@@ -11,9 +11,9 @@ use std::time::Instant;
 use cleveragents_domain::actor::ActorKind;
 use cleveragents_domain::id::AttachmentId;
 use cleveragents_domain::validation::applicable::{
-    Applicable, PlanResource, ValidationTarget, applicable,
+    ApplicableValidation, PlanResource, ValidationTarget, applicable_validations,
 };
-use cleveragents_domain::validation::verdict::Finished;
+use cleveragents_domain::validation::verdict::FinishedValidation;
 use cleveragents_domain::{
     Attachment, AttachmentScope, Check, ErrorCategory, EventKind, Guards, Plan, StreamId,
     Timestamp, Validation, ValidationMode, ValidationResult, ValidationSource, ValidationSummary,
@@ -23,18 +23,18 @@ use tokio::sync::{OwnedRwLockWriteGuard, Semaphore, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use super::error::{ExecutionError, Result};
+use super::execute_phase::StepContext;
 use super::executor::Executor;
-use super::judge::{Gate, Judge, Origin};
-use super::refused::{only_refusals_fail, refused_in};
+use super::llm_actor::LlmActorContext;
+use super::refused_changes::{find_refused, only_refusals_fail};
 use super::steps::{ActorEnd, StepWork};
-use super::thinking::Thought;
-use super::work::Scene;
-use super::workspace::{Inside, Seat, Workspace};
+use super::validation_runner::{GateOrigin, ValidationGate, ValidationRunner};
+use super::workspace::{OpenSandbox, SandboxHandle, Workspace};
 use crate::journal::event;
 use crate::ports::StoreError;
-use crate::ports::sandbox::{SandboxError, Touched};
-use crate::ports::stop::{Stop, Stopped};
-use crate::recovery::{Trouble, record_error};
+use crate::ports::sandbox::{SandboxError, TouchedPaths};
+use crate::ports::stop::{StopReason, StopSignal};
+use crate::recovery::{NewErrorRecord, record_error};
 use crate::runs::RunLease;
 
 /// Where the turns of an attempt to mend begin: after those of any actor's own steps.
@@ -49,19 +49,19 @@ impl Executor {
         &self,
         run: &RunLease,
         plan: &Plan,
-        scene: &Scene<'_>,
-    ) -> Result<Validated> {
+        step_context: &StepContext<'_>,
+    ) -> Result<ValidateOutcome> {
         let limit = plan.brief.automation_profile.limits.validation_retry_limit;
         let first = self.first_round(plan, limit).await?;
         let listed = self.listed_refusals(plan).await?;
-        let workspace = &scene.stage.workspace;
+        let workspace = &step_context.phase.workspace;
         let mut round = first;
         loop {
-            let stop = &scene.stage.runner.stop;
-            let judged = self.validate_round(plan, workspace, round, stop);
-            let summary = match judged.await? {
+            let stop = &step_context.phase.runner.stop;
+            let validation = self.validate_round(plan, workspace, round, stop);
+            let summary = match validation.await? {
                 Ok(summary) => summary,
-                Err(why) => return Ok(Validated::Ended(ActorEnd::Stopped(why))),
+                Err(why) => return Ok(ValidateOutcome::Ended(ActorEnd::Stopped(why))),
             };
             let refused = (round, &listed[..]);
             let refused = self.list_refusals(plan, workspace, refused).await?;
@@ -70,12 +70,15 @@ impl Executor {
             self.store_summary(run, plan, round, &summary).await?;
             // What was refused is for the user to decide: no attempt to mend can record it.
             if only_refusals_fail(&summary) || round >= first.saturating_add(limit) {
-                return Ok(Validated::Judged(summary));
+                return Ok(ValidateOutcome::Completed(summary));
             }
-            match self.fix(run, plan, scene, (round, &summary)).await? {
-                Fix::Tried => round += 1,
-                Fix::NotPossible => return Ok(Validated::Judged(summary)),
-                Fix::Ended(end) => return Ok(Validated::Ended(end)),
+            match self
+                .try_fix(run, plan, step_context, (round, &summary))
+                .await?
+            {
+                FixOutcome::Attempted => round += 1,
+                FixOutcome::NotPossible => return Ok(ValidateOutcome::Completed(summary)),
+                FixOutcome::Ended(end) => return Ok(ValidateOutcome::Ended(end)),
             }
         }
     }
@@ -87,14 +90,14 @@ impl Executor {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let stored = self
             .store
-            .read(move |unit| unit.newest_validation_run(id, attempt))
+            .read(move |tx| tx.newest_validation_run(id, attempt))
             .await?;
         let Some(stored) = stored else { return Ok(1) };
         let summary: ValidationSummary =
             serde_json::from_value(stored).map_err(StoreError::internal)?;
         let last = summary.results.iter().map(|it| it.attempt).max();
-        let of_a_word = limit.saturating_add(1);
-        Ok(last.unwrap_or(0) / of_a_word * of_a_word + 1)
+        let rounds_per_request = limit.saturating_add(1);
+        Ok(last.unwrap_or(0) / rounds_per_request * rounds_per_request + 1)
     }
 
     /// One round, unless the owner has to stop: then whatever runs is ended, and what it said does
@@ -104,14 +107,14 @@ impl Executor {
         plan: &Plan,
         workspace: &Workspace,
         round: u32,
-        asked: &watch::Receiver<Option<Stopped>>,
-    ) -> Result<std::result::Result<ValidationSummary, Stopped>> {
-        let stop = Stop::new();
-        let mut asked = asked.clone();
+        stop_receiver: &watch::Receiver<Option<StopReason>>,
+    ) -> Result<std::result::Result<ValidationSummary, StopReason>> {
+        let stop = StopSignal::new();
+        let mut stop_receiver = stop_receiver.clone();
         let mut work = pin!(self.validate_once(plan, workspace, round, &stop));
         let why = tokio::select! {
             summary = &mut work => return Ok(Ok(summary?)),
-            why = asked.wait_for(Option::is_some) => why.ok().and_then(|why| *why).unwrap_or(Stopped::Cancelled),
+            why = stop_receiver.wait_for(Option::is_some) => why.ok().and_then(|why| *why).unwrap_or(StopReason::Cancelled),
         };
         stop.stop(why);
         work.await?;
@@ -119,17 +122,17 @@ impl Executor {
     }
 
     /// Lets the execution actor mend what failed, if it knows how.
-    async fn fix(
+    async fn try_fix(
         &self,
         run: &RunLease,
         plan: &Plan,
-        scene: &Scene<'_>,
+        step_context: &StepContext<'_>,
         (round, found): (u32, &ValidationSummary),
-    ) -> Result<Fix> {
+    ) -> Result<FixOutcome> {
         let actor = self.actor(&plan.brief.actors.execution_actor).await?;
-        let thinks = matches!(actor.kind, ActorKind::Llm(_));
-        if actor.fix().is_empty() && !thinks {
-            return Ok(Fix::NotPossible);
+        let uses_model = matches!(actor.kind, ActorKind::Llm(_));
+        if actor.fix().is_empty() && !uses_model {
+            return Ok(FixOutcome::NotPossible);
         }
         let context = self.context(run);
         // Mending comes after the last step, and its calls after all of that step's.
@@ -137,24 +140,24 @@ impl Executor {
         self.record_failed_round(run, step, found).await?;
         let mut work = StepWork::begin(
             &context,
-            (plan, &scene.stage.workspace),
-            (&scene.stage.runner, &scene.stage.confirmed),
+            (plan, &step_context.phase.workspace),
+            (&step_context.phase.runner, &step_context.phase.call_history),
             step,
-            scene.approvals,
+            step_context.approvals,
         )
         .await?;
-        work.know(&self.calls(plan.identity.plan_id).await?);
+        work.restore_stamps(&self.tool_calls(plan.identity.plan_id).await?);
         let first = FIX_TURNS.saturating_mul(round);
         let end = match &actor.kind {
             ActorKind::Llm(llm) => {
                 work.first_turn = first;
-                let thought = Thought {
+                let llm_context = LlmActorContext {
                     run,
                     actor: &actor.name,
                     llm,
-                    scene,
+                    step_context,
                 };
-                self.mend(&thought, &work, (round, found)).await?
+                self.repair(&llm_context, &work, (round, found)).await?
             }
             _ => work.run_steps(&actor.name, actor.fix(), first).await?,
         };
@@ -162,8 +165,8 @@ impl Executor {
         Ok(match end {
             // An attempt that failed is an attempt; whether it helped is asked next. One whose
             // model could not be asked is none, and says nothing about what can be mended.
-            ActorEnd::Done | ActorEnd::Failed(_) => Fix::Tried,
-            end => Fix::Ended(end),
+            ActorEnd::Done | ActorEnd::Failed(_) => FixOutcome::Attempted,
+            end => FixOutcome::Ended(end),
         })
     }
 
@@ -174,16 +177,16 @@ impl Executor {
         step: u32,
         found: &ValidationSummary,
     ) -> Result<()> {
-        let trouble = Trouble {
+        let new_error = NewErrorRecord {
             category: ErrorCategory::Validation,
-            message: found.obstacles(),
+            message: found.required_failures(),
             step: Some(step),
             cause_chain: Vec::new(),
         };
         let (id, ids) = (run.lease().plan, Arc::clone(&self.ids));
         let actor = run.lease().owner.to_string();
-        run.write(self.operation("plan.record-error"), move |unit| {
-            record_error(unit, &*ids, id, &trouble, &actor)?;
+        run.write(self.operation("plan.record-error"), move |tx| {
+            record_error(tx, &*ids, id, &new_error, &actor)?;
             Ok(())
         })
         .await
@@ -194,26 +197,29 @@ impl Executor {
         plan: &Plan,
         workspace: &Workspace,
         round: u32,
-        stop: &Stop,
+        stop: &StopSignal,
     ) -> Result<ValidationSummary> {
         let all = self.gates(plan, workspace).await?;
         let slots = Arc::new(Semaphore::new(self.policy.parallel_validations));
         let guards = plan.brief.automation_profile.guards.clone();
-        let judging = Judging {
+        let validation_round = ValidationRound {
             round,
             stop,
             slots,
             guards,
         };
         let mut results = Vec::with_capacity(all.len());
-        for seat in &workspace.seats {
-            let here: Vec<Gate> = all
+        for handle in &workspace.sandboxes {
+            let sandbox_gates: Vec<ValidationGate> = all
                 .iter()
-                .filter(|it| it.applicable.resource == seat.resource)
+                .filter(|it| it.applicable.resource == handle.resource)
                 .cloned()
                 .collect();
-            if !here.is_empty() {
-                results.extend(self.validate_seat(seat, here, &judging).await?);
+            if !sandbox_gates.is_empty() {
+                results.extend(
+                    self.validate_sandbox(handle, sandbox_gates, &validation_round)
+                        .await?,
+                );
             }
         }
         for result in &mut results {
@@ -228,65 +234,65 @@ impl Executor {
     }
 
     /// Everything that looks at one sandbox, at once; taken as they finish.
-    async fn validate_seat(
+    async fn validate_sandbox(
         &self,
-        seat: &Seat,
-        all: Vec<Gate>,
-        judging: &Judging<'_>,
+        handle: &SandboxHandle,
+        all: Vec<ValidationGate>,
+        validation_round: &ValidationRound<'_>,
     ) -> Result<Vec<ValidationResult>> {
-        let round = judging.round;
-        let inside = Arc::new(Arc::clone(&seat.gate).write_owned().await);
+        let round = validation_round.round;
+        let open_sandbox = Arc::new(Arc::clone(&handle.lock).write_owned().await);
         let mut work = JoinSet::new();
         for one in all {
-            let judge = Judge {
-                inside: Arc::clone(&inside),
+            let runner = ValidationRunner {
+                open_sandbox: Arc::clone(&open_sandbox),
                 toolbox: Arc::clone(&self.toolbox),
                 processes: Arc::clone(&self.processes),
                 network: self.policy.network,
-                guards: judging.guards.clone(),
-                stop: judging.stop.clone(),
+                guards: validation_round.guards.clone(),
+                stop: validation_round.stop.clone(),
             };
-            let slots = Arc::clone(&judging.slots);
+            let slots = Arc::clone(&validation_round.slots);
             work.spawn(async move {
                 let slot = slots.acquire_owned().await;
-                let judged = spawn_blocking(move || {
+                let validation = spawn_blocking(move || {
                     let began = Instant::now();
-                    let verdict = judge.judge(&one);
-                    let finished = Finished {
+                    let verdict = runner.validate(&one);
+                    let finished = FinishedValidation {
                         verdict,
                         attempt: round,
                         duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
                     };
                     ValidationResult::new(&one.applicable, finished)
                 });
-                let judged = judged.await;
+                let validation = validation.await;
                 drop(slot);
-                judged
+                validation
             });
         }
         let mut results = Vec::new();
         while let Some(result) = work.join_next().await {
             results.push(result??);
         }
-        let inside = Arc::try_unwrap(inside).map_err(|_| ExecutionError::Lost {
+        let open_sandbox = Arc::try_unwrap(open_sandbox).map_err(|_| ExecutionError::Internal {
             reason: "a validation still looks at its sandbox".to_owned(),
         })?;
-        let stop = judging.stop.clone();
-        spawn_blocking(move || set_back(inside, &stop)).await??;
+        let stop = validation_round.stop.clone();
+        spawn_blocking(move || reset_sandbox(open_sandbox, &stop)).await??;
         Ok(results)
     }
 
     /// The plan's checks and the validations attached to its resources.
-    pub(super) async fn gates(&self, plan: &Plan, workspace: &Workspace) -> Result<Vec<Gate>> {
+    pub(super) async fn gates(
+        &self,
+        plan: &Plan,
+        workspace: &Workspace,
+    ) -> Result<Vec<ValidationGate>> {
         let (id, projects) = (plan.identity.plan_id, plan.brief.projects.clone());
         let (records, attachments, validations) = self
             .store
-            .read(move |unit| {
-                Ok::<_, StoreError>((
-                    unit.sandboxes_of(id)?,
-                    unit.attachments()?,
-                    unit.validations()?,
-                ))
+            .read(move |tx| {
+                Ok::<_, StoreError>((tx.sandboxes_of(id)?, tx.attachments()?, tx.validations()?))
             })
             .await?;
         let resources: Vec<PlanResource> = records
@@ -303,27 +309,28 @@ impl Executor {
         };
         let validations: Vec<Validation> =
             validations.into_iter().map(|it| it.validation).collect();
-        let attached = applicable(target, &attachments, &validations).map_err(|error| {
-            ExecutionError::Resource {
-                reason: error.to_string(),
-            }
-        })?;
-        let gate = |applicable| Gate {
+        let attached =
+            applicable_validations(target, &attachments, &validations).map_err(|error| {
+                ExecutionError::Resource {
+                    reason: error.to_string(),
+                }
+            })?;
+        let gate = |applicable| ValidationGate {
             applicable,
-            origin: Origin::Attached,
+            origin: GateOrigin::Attached,
         };
-        let mut all: Vec<Gate> = attached.into_iter().map(gate).collect();
+        let mut all: Vec<ValidationGate> = attached.into_iter().map(gate).collect();
         for resource in resources {
             if workspace
-                .seats
+                .sandboxes
                 .iter()
                 .any(|it| it.resource == resource.name)
             {
                 let checks = plan.brief.checks.iter().zip(1_u32..);
                 for (check, number) in checks {
-                    all.push(Gate {
-                        applicable: self.check(plan, &resource, check, number)?,
-                        origin: Origin::Check,
+                    all.push(ValidationGate {
+                        applicable: self.check_validation(plan, &resource, check, number)?,
+                        origin: GateOrigin::Check,
                     });
                 }
             }
@@ -332,13 +339,13 @@ impl Executor {
     }
 
     /// A check of the action, as a required validation of this plan.
-    fn check(
+    fn check_validation(
         &self,
         plan: &Plan,
         resource: &PlanResource,
         check: &Check,
         number: u32,
-    ) -> Result<Applicable> {
+    ) -> Result<ApplicableValidation> {
         let name = format!("check/{number}");
         let name = name.parse().map_err(StoreError::internal)?;
         // Stored as a reference; the command that runs has the values themselves.
@@ -353,7 +360,7 @@ impl Executor {
             source: ValidationSource::Run(run),
             timeout: check.timeout.unwrap_or(CHECK_TIMEOUT),
         };
-        Ok(Applicable {
+        Ok(ApplicableValidation {
             resource: resource.name.clone(),
             attachment: Attachment {
                 id: AttachmentId::new(self.ids.next()),
@@ -377,18 +384,18 @@ impl Executor {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let actor = run.lease().owner.to_string();
         let summary = summary.clone();
-        run.write(self.operation("plan.store-validations"), move |unit| {
+        run.write(self.operation("plan.store-validations"), move |tx| {
             let value = serde_json::to_value(&summary).map_err(StoreError::internal)?;
-            unit.put_validation_run(id, attempt, round, &value)?;
-            let told = json!({
+            tx.put_validation_run(id, attempt, round, &value)?;
+            let payload = json!({
                 "round": round,
                 "required_passed": summary.required_passed,
                 "required_failed": summary.required_failed,
                 "informational_passed": summary.informational_passed,
                 "informational_failed": summary.informational_failed,
             });
-            let told = event(EventKind::ValidationsCompleted, &actor, &told)?;
-            unit.append(StreamId::Plan(id), &[told])?;
+            let new_event = event(EventKind::ValidationsCompleted, &actor, &payload)?;
+            tx.append(StreamId::Plan(id), &[new_event])?;
             Ok(())
         })
         .await
@@ -396,33 +403,36 @@ impl Executor {
 }
 
 /// What the gates of one round share.
-struct Judging<'a> {
+struct ValidationRound<'a> {
     round: u32,
-    stop: &'a Stop,
+    stop: &'a StopSignal,
     slots: Arc<Semaphore>,
     guards: Guards,
 }
 
 /// What came of the gates.
-pub(super) enum Validated {
-    Judged(ValidationSummary),
+pub(super) enum ValidateOutcome {
+    Completed(ValidationSummary),
     /// An attempt to mend stopped the work.
     Ended(ActorEnd),
 }
 
 /// What came of an attempt to mend.
-enum Fix {
-    Tried,
+enum FixOutcome {
+    Attempted,
     NotPossible,
     Ended(ActorEnd),
 }
 
 /// What a validation may have left behind does not count.
-fn set_back(inside: OwnedRwLockWriteGuard<Inside>, stop: &Stop) -> Result<()> {
-    let mut inside = inside;
-    let Inside { sandbox, tree } = &mut *inside;
-    let restored = match sandbox.capture(tree, &Touched::Unknown, stop) {
-        Ok(capture) if capture.tree == *tree && refused_in(&capture).is_empty() => Ok(()),
+fn reset_sandbox(
+    open_sandbox: OwnedRwLockWriteGuard<OpenSandbox>,
+    stop: &StopSignal,
+) -> Result<()> {
+    let mut open_sandbox = open_sandbox;
+    let OpenSandbox { sandbox, tree } = &mut *open_sandbox;
+    let restored = match sandbox.capture(tree, &TouchedPaths::Unknown, stop) {
+        Ok(capture) if capture.tree == *tree && find_refused(&capture).is_empty() => Ok(()),
         Ok(_) | Err(SandboxError::OverLimit(_)) => sandbox.restore(tree, stop),
         Err(error) => Err(error),
     };

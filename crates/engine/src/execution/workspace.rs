@@ -8,35 +8,35 @@ use std::sync::Arc;
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
 use cleveragents_domain::{
-    AbsolutePath, Base, EventKind, NamespacedName, NewEvent, Plan, Resource, ResourcePath,
+    AbsolutePath, BaseSource, EventKind, NamespacedName, NewEvent, Plan, Resource, ResourcePath,
     StreamId, Timestamp, TreeId,
 };
 use serde_json::json;
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
-use super::error::{Elsewhere, ExecutionError, Result};
-use super::removed::{WorkAgain, is_removed, removed_error};
-use super::runner::{Refusal, RefusalKind};
+use super::error::{ExecutionError, Result, WrongNode};
+use super::removed_sandboxes::{RedoCommand, is_removed, removed_error};
+use super::runner::{RefusalKind, ToolRefusal};
 use crate::journal::event;
 use crate::ports::sandbox::{
     NewSandbox, Sandbox, SandboxBase, Sandboxes, WORKTREE_INCLUDE, Warning,
 };
-use crate::ports::{Ids, Operation, Stop, StoreError, Unit};
-use crate::runs::Fenced;
+use crate::ports::{Ids, StopSignal, StoreError, StoreOperation, Transaction};
+use crate::runs::FencedWriter;
 use crate::trust::trusted_hashes;
 
 /// One sandbox with its gate.
 #[derive(Debug)]
-pub struct Seat {
+pub struct SandboxHandle {
     pub id: SandboxId,
     pub resource: NamespacedName,
-    pub(super) gate: Arc<RwLock<Inside>>,
+    pub(super) lock: Arc<RwLock<OpenSandbox>>,
 }
 
 /// What is behind the gate.
 #[derive(Debug)]
-pub(super) struct Inside {
+pub(super) struct OpenSandbox {
     pub(super) sandbox: Box<dyn Sandbox>,
     /// How the tree stood after the last confirmed call.
     pub(super) tree: TreeId,
@@ -45,50 +45,53 @@ pub(super) struct Inside {
 /// All sandboxes of a plan.
 #[derive(Debug)]
 pub struct Workspace {
-    pub seats: Vec<Seat>,
+    pub sandboxes: Vec<SandboxHandle>,
     pub warnings: Vec<(NamespacedName, Vec<Warning>)>,
 }
 
 /// What is needed to make and open sandboxes.
 #[derive(Debug, Clone)]
-pub(super) struct Workshop {
-    pub(super) owner: Fenced,
+pub(super) struct SandboxOpener {
+    pub(super) owner: FencedWriter,
     pub(super) ids: Arc<dyn Ids>,
     pub(super) sandboxes: Arc<dyn Sandboxes>,
 }
 
 impl Workspace {
     /// Opens or makes a sandbox for every resource of the plan, in the name of its owner.
-    pub async fn furnish(
-        owner: Fenced,
+    pub async fn open(
+        owner: FencedWriter,
         ids: Arc<dyn Ids>,
         sandboxes: Arc<dyn Sandboxes>,
         plan: &Plan,
     ) -> Result<Self> {
-        let workshop = Workshop {
+        let opener = SandboxOpener {
             owner,
             ids,
             sandboxes,
         };
-        workshop.furnish(plan).await
+        opener.open_sandboxes(plan).await
     }
 
     /// The seat for the resource of this name, or the only one there is.
-    pub fn seat(&self, resource: Option<&NamespacedName>) -> Result<&Seat, Refusal> {
-        let refused = |reason| Refusal {
+    pub fn sandbox(
+        &self,
+        resource: Option<&NamespacedName>,
+    ) -> Result<&SandboxHandle, ToolRefusal> {
+        let refused = |reason| ToolRefusal {
             kind: RefusalKind::Resource,
             reason,
         };
         let known = || {
             let names: Vec<String> = self
-                .seats
+                .sandboxes
                 .iter()
                 .map(|it| it.resource.to_string())
                 .collect();
             names.join(", ")
         };
-        match (resource, self.seats.as_slice()) {
-            (None, [seat]) => Ok(seat),
+        match (resource, self.sandboxes.as_slice()) {
+            (None, [handle]) => Ok(handle),
             (None | Some(_), []) => Err(refused(
                 "the plan's projects have no resources to work in".to_owned(),
             )),
@@ -96,55 +99,60 @@ impl Workspace {
                 "the plan has several resources: the call must name one of {}",
                 known()
             ))),
-            (Some(name), seats) => {
+            (Some(name), handles) => {
                 let reason = || format!("the plan has no resource {name}, but {}", known());
-                let seat = seats.iter().find(|it| it.resource == *name);
-                seat.ok_or_else(|| refused(reason()))
+                let handle = handles.iter().find(|it| it.resource == *name);
+                handle.ok_or_else(|| refused(reason()))
             }
         }
     }
 }
 
-impl Workshop {
+impl SandboxOpener {
     /// Opens or makes a sandbox for every resource of the plan. One that was there before is set
     /// to its last confirmed tree: whatever a dead owner left half-done is gone.
-    pub(super) async fn furnish(&self, plan: &Plan) -> Result<Workspace> {
+    pub(super) async fn open_sandboxes(&self, plan: &Plan) -> Result<Workspace> {
         let id = plan.identity.plan_id;
         let projects = plan.brief.projects.clone();
         let (resources, records) = self
             .owner
             .store()
-            .read(move |unit| {
+            .read(move |tx| {
                 let mut resources: Vec<Resource> = Vec::new();
                 for project in &projects {
-                    for resource in unit.resources_of(project)? {
+                    for resource in tx.resources_of(project)? {
                         if !resources.iter().any(|known| known.id == resource.id) {
                             resources.push(resource);
                         }
                     }
                 }
-                let node = unit.run_of(id)?.map(|run| run.node);
-                all_here(unit, id, &node.unwrap_or_default(), "plan execute")?;
-                Ok::<_, ExecutionError>((resources, unit.sandboxes_of(id)?))
+                let node = tx.run_of(id)?.map(|run| run.node);
+                require_local_sandboxes(tx, id, &node.unwrap_or_default(), "plan execute")?;
+                Ok::<_, ExecutionError>((resources, tx.sandboxes_of(id)?))
             })
             .await?;
         let mut workspace = Workspace {
-            seats: Vec::with_capacity(resources.len()),
+            sandboxes: Vec::with_capacity(resources.len()),
             warnings: Vec::new(),
         };
         for resource in resources {
             let known = records.iter().find(|it| it.resource_id == resource.id);
             let record = match known {
                 Some(record) => record.clone(),
-                None => self.intend(id, &resource, plan.brief.base).await?,
+                None => self.record_intent(id, &resource, plan.brief.base).await?,
             };
-            self.take_seat(record, &mut workspace).await?;
+            self.open_sandbox(record, &mut workspace).await?;
         }
         Ok(workspace)
     }
 
     /// Says that a sandbox will be made.
-    async fn intend(&self, plan: PlanId, resource: &Resource, base: Base) -> Result<SandboxRecord> {
+    async fn record_intent(
+        &self,
+        plan: PlanId,
+        resource: &Resource,
+        base: BaseSource,
+    ) -> Result<SandboxRecord> {
         let record = SandboxRecord {
             id: SandboxId::new(self.ids.next()),
             plan_id: plan,
@@ -166,48 +174,51 @@ impl Workshop {
         };
         let actor = self.owner.actor();
         self.owner
-            .write(self.operation("sandbox.intend"), move |unit| {
-                let now = unit.now()?;
+            .write(self.operation("sandbox.intend"), move |tx| {
+                let now = tx.now()?;
                 let record = SandboxRecord {
                     // Who makes it has the plan's run.
-                    node: unit.run_of(plan)?.map(|run| run.node),
+                    node: tx.run_of(plan)?.map(|run| run.node),
                     created_at: now,
                     updated_at: now,
                     ..record.clone()
                 };
-                unit.insert_sandbox(&record)?;
+                tx.insert_sandbox(&record)?;
                 let intended = json!({
                     "sandbox_id": record.id,
                     "resource": record.resource_name,
                     "base": record.base,
                 });
                 let intended = event(EventKind::SandboxIntended, &actor, &intended)?;
-                unit.append(StreamId::Plan(plan), &[intended])?;
+                tx.append(StreamId::Plan(plan), &[intended])?;
                 Ok(record)
             })
             .await
     }
 
-    async fn take_seat(&self, record: SandboxRecord, workspace: &mut Workspace) -> Result<()> {
+    async fn open_sandbox(&self, record: SandboxRecord, workspace: &mut Workspace) -> Result<()> {
         let record = match record.state {
-            SandboxState::Creating => self.make(record, workspace).await?,
+            SandboxState::Creating => self.create(record, workspace).await?,
             _ => self.reopen(record).await?,
         };
-        let tree = record.tree.clone().ok_or_else(|| ExecutionError::Lost {
-            reason: format!("sandbox {} has no tree on record", record.id),
-        })?;
+        let tree = record
+            .tree
+            .clone()
+            .ok_or_else(|| ExecutionError::Internal {
+                reason: format!("sandbox {} has no tree on record", record.id),
+            })?;
         let sandboxes = Arc::clone(&self.sandboxes);
         let id = record.id;
         let sandbox = spawn_blocking(move || sandboxes.open(id)).await??;
-        workspace.seats.push(Seat {
+        workspace.sandboxes.push(SandboxHandle {
             id,
             resource: record.resource_name,
-            gate: Arc::new(RwLock::new(Inside { sandbox, tree })),
+            lock: Arc::new(RwLock::new(OpenSandbox { sandbox, tree })),
         });
         Ok(())
     }
 
-    async fn make(
+    async fn create(
         &self,
         record: SandboxRecord,
         workspace: &mut Workspace,
@@ -242,7 +253,7 @@ impl Workshop {
         let path = ResourcePath::from_bytes(WORKTREE_INCLUDE);
         let path = path.map_err(StoreError::internal)?;
         let store = self.owner.store();
-        let trusted = store.read(move |unit| trusted_hashes(unit, &resource, &path));
+        let trusted = store.read(move |tx| trusted_hashes(tx, &resource, &path));
         Ok(trusted.await?)
     }
 
@@ -253,14 +264,14 @@ impl Workshop {
         let looked_at = record.clone();
         spawn_blocking(move || {
             if is_removed(&*sandboxes, &looked_at)? {
-                return Err(removed_error(&looked_at, WorkAgain::Execute));
+                return Err(removed_error(&looked_at, RedoCommand::Execute));
             }
             // The record may have been moved onto another base by an owner that then died.
             if let Some(base) = base {
-                sandboxes.adopt(id, &base)?;
+                sandboxes.set_base(id, &base)?;
             }
             match tree {
-                Some(tree) => Ok(sandboxes.open(id)?.restore(&tree, &Stop::new())?),
+                Some(tree) => Ok(sandboxes.open(id)?.restore(&tree, &StopSignal::new())?),
                 None => Ok(()),
             }
         })
@@ -281,13 +292,13 @@ impl Workshop {
     pub(super) async fn confirm(&self, record: SandboxRecord) -> Result<SandboxRecord> {
         let actor = self.owner.actor();
         self.owner
-            .write(self.operation("sandbox.confirm"), move |unit| {
-                let before = unit.sandbox(record.id)?;
+            .write(self.operation("sandbox.confirm"), move |tx| {
+                let before = tx.sandbox(record.id)?;
                 let mut record = SandboxRecord {
-                    updated_at: unit.now()?,
+                    updated_at: tx.now()?,
                     ..record.clone()
                 };
-                record.version = unit.update_sandbox(&record)?;
+                record.version = tx.update_sandbox(&record)?;
                 let changed = json!({
                     "sandbox_id": record.id,
                     "from": before.state,
@@ -296,20 +307,20 @@ impl Workshop {
                     "warnings": record.warnings,
                 });
                 let changed = event(EventKind::SandboxStateChanged, &actor, &changed)?;
-                unit.append(StreamId::Plan(record.plan_id), &[changed])?;
+                tx.append(StreamId::Plan(record.plan_id), &[changed])?;
                 Ok(record)
             })
             .await
     }
 
-    fn operation(&self, label: &'static str) -> Operation {
-        Operation::new(&*self.ids, label)
+    fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.ids, label)
     }
 }
 
 /// Writes another state of a sandbox. The caller appends the event.
-pub(crate) fn change_sandbox(
-    unit: &mut dyn Unit,
+pub(crate) fn change_sandbox_state(
+    tx: &mut dyn Transaction,
     sandbox: SandboxRecord,
     to: SandboxState,
     actor: &str,
@@ -317,10 +328,10 @@ pub(crate) fn change_sandbox(
     let from = sandbox.state;
     let sandbox = SandboxRecord {
         state: to,
-        updated_at: unit.now()?,
+        updated_at: tx.now()?,
         ..sandbox
     };
-    unit.update_sandbox(&sandbox)?;
+    tx.update_sandbox(&sandbox)?;
     let payload = json!({
         "sandbox_id": sandbox.id,
         "from": from,
@@ -339,15 +350,15 @@ pub(crate) fn base_of(record: &SandboxRecord) -> Option<SandboxBase> {
 }
 
 /// Refuses a plan that has files on another machine.
-pub(crate) fn all_here(
-    unit: &mut dyn Unit,
+pub(crate) fn require_local_sandboxes(
+    tx: &mut dyn Transaction,
     plan: PlanId,
-    here: &str,
+    this_node: &str,
     command: &'static str,
 ) -> Result<()> {
-    for record in unit.sandboxes_of(plan)? {
-        if let Some(node) = record.elsewhere(here) {
-            return Err(Elsewhere {
+    for record in tx.sandboxes_of(plan)? {
+        if let Some(node) = record.other_node(this_node) {
+            return Err(WrongNode {
                 plan,
                 resource: record.resource_name.clone(),
                 node: node.to_owned(),

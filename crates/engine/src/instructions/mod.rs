@@ -38,27 +38,27 @@ const WARNINGS_MAXIMUM: usize = 20;
 #[derive(Debug, Default)]
 struct Warnings {
     kept: Vec<String>,
-    more: usize,
+    omitted: usize,
 }
 
 impl Warnings {
     fn add(&mut self, text: impl Into<String>) {
         match self.kept.len() < WARNINGS_MAXIMUM {
             true => self.kept.push(text.into()),
-            false => self.more += 1,
+            false => self.omitted += 1,
         }
     }
 
-    fn conclude(mut self) -> Vec<String> {
-        if self.more > 0 {
-            self.kept.push(format!("and {} more", self.more));
+    fn finish(mut self) -> Vec<String> {
+        if self.omitted > 0 {
+            self.kept.push(format!("and {} more", self.omitted));
         }
         self.kept
     }
 }
 
 /// `name` in `folder`; the root has no path of its own.
-fn inside(folder: Option<&ResourcePath>, name: &str) -> Option<ResourcePath> {
+fn join_path(folder: Option<&ResourcePath>, name: &str) -> Option<ResourcePath> {
     let mut bytes = Vec::new();
     if let Some(folder) = folder {
         bytes.extend_from_slice(folder.as_bytes());
@@ -69,7 +69,7 @@ fn inside(folder: Option<&ResourcePath>, name: &str) -> Option<ResourcePath> {
 }
 
 /// The text of bytes of which at most `most` were read, so that the last character may be cut.
-fn text_of(bytes: Vec<u8>, most: usize) -> Option<String> {
+fn decode_text(bytes: Vec<u8>, most: usize) -> Option<String> {
     let cut = bytes.len() >= most;
     match String::from_utf8(bytes) {
         Ok(text) => Some(text),

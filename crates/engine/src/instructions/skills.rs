@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use cleveragents_domain::ResourcePath;
 use serde::Deserialize;
 
-use super::{ResourceFiles, UnreadablePath, Warnings, inside, text_of};
+use super::{ResourceFiles, UnreadablePath, Warnings, decode_text, join_path};
 
 /// Where skills are looked for; of two with one name the one found first counts.
-const PLACES: [&str; 3] = [".agents/skills", ".claude/skills", "skills"];
+const SKILL_FOLDERS: [&str; 3] = [".agents/skills", ".claude/skills", "skills"];
 
 /// The name of the files.
 const FILE: &str = "SKILL.md";
@@ -48,7 +48,7 @@ impl Skills {
     /// Those of these names, in their own order; all if there is no list. A name that is not there
     /// is a warning.
     #[must_use]
-    pub fn only(mut self, names: Option<&[String]>) -> Self {
+    pub fn retain_named(mut self, names: Option<&[String]>) -> Self {
         let Some(names) = names else {
             return self;
         };
@@ -59,7 +59,7 @@ impl Skills {
             }
         }
         self.skills.retain(|skill| names.contains(&skill.name));
-        self.warnings.extend(warnings.conclude());
+        self.warnings.extend(warnings.finish());
         self
     }
 }
@@ -69,9 +69,9 @@ pub fn find_skills(files: &dyn ResourceFiles) -> Skills {
     let mut warnings = Warnings::default();
     let mut found: BTreeMap<String, Skill> = BTreeMap::new();
     let mut more = 0_usize;
-    for place in PLACES {
-        for folder in folders(files, place, &mut warnings) {
-            let skill = match read(files, &folder) {
+    for place in SKILL_FOLDERS {
+        for folder in list_folders(files, place, &mut warnings) {
+            let skill = match read_skill(files, &folder) {
                 Ok(None) => continue,
                 Ok(Some(skill)) => skill,
                 Err(problem) => {
@@ -96,12 +96,16 @@ pub fn find_skills(files: &dyn ResourceFiles) -> Skills {
     }
     Skills {
         skills: found.into_values().collect(),
-        warnings: warnings.conclude(),
+        warnings: warnings.finish(),
     }
 }
 
-fn folders(files: &dyn ResourceFiles, place: &str, warnings: &mut Warnings) -> Vec<ResourcePath> {
-    let Some(place) = inside(None, place) else {
+fn list_folders(
+    files: &dyn ResourceFiles,
+    place: &str,
+    warnings: &mut Warnings,
+) -> Vec<ResourcePath> {
+    let Some(place) = join_path(None, place) else {
         return Vec::new();
     };
     let mut folders = match files.entries(&place) {
@@ -123,8 +127,8 @@ fn folders(files: &dyn ResourceFiles, place: &str, warnings: &mut Warnings) -> V
 }
 
 /// The skill in a folder; `None` if it has no file that could be one.
-fn read(files: &dyn ResourceFiles, folder: &ResourcePath) -> Result<Option<Skill>, String> {
-    let Some(path) = inside(Some(folder), FILE) else {
+fn read_skill(files: &dyn ResourceFiles, folder: &ResourcePath) -> Result<Option<Skill>, String> {
+    let Some(path) = join_path(Some(folder), FILE) else {
         return Ok(None);
     };
     let bytes = match files.read(&path, FRONT_MAXIMUM) {
@@ -133,11 +137,11 @@ fn read(files: &dyn ResourceFiles, folder: &ResourcePath) -> Result<Option<Skill
         Err(error @ UnreadablePath { .. }) => return Err(error.to_string()),
     };
     let out = |why: &str| format!("{path} is left out: {why}");
-    let text = text_of(bytes, FRONT_MAXIMUM).ok_or_else(|| out("it is not UTF-8 text"))?;
+    let text = decode_text(bytes, FRONT_MAXIMUM).ok_or_else(|| out("it is not UTF-8 text"))?;
     let front = front_matter(&text).map_err(|why| out(&why))?;
     let name = match front.name {
         Some(name) => name.trim().to_owned(),
-        None => last_part(folder).ok_or_else(|| out("it has no `name`"))?,
+        None => last_component(folder).ok_or_else(|| out("it has no `name`"))?,
     };
     check_name(&name).map_err(|why| out(&why))?;
     let description = one_line(&front.description.unwrap_or_default());
@@ -180,7 +184,7 @@ fn front_matter(text: &str) -> Result<FrontMatter, String> {
     ))
 }
 
-fn last_part(folder: &ResourcePath) -> Option<String> {
+fn last_component(folder: &ResourcePath) -> Option<String> {
     let last = folder.as_bytes().rsplit(|byte| *byte == b'/').next()?;
     String::from_utf8(last.to_vec()).ok()
 }

@@ -6,21 +6,21 @@ use super::*;
 
 /// Files by path; what is `None` is there and cannot be read.
 #[derive(Debug, Default)]
-struct Memory(BTreeMap<String, Option<Vec<u8>>>);
+struct InMemoryResourceFiles(BTreeMap<String, Option<Vec<u8>>>);
 
-impl Memory {
+impl InMemoryResourceFiles {
     fn with(mut self, path: &str, content: impl AsRef<[u8]>) -> Self {
         self.0
             .insert(path.to_owned(), Some(content.as_ref().to_vec()));
         self
     }
 
-    fn forbidden(mut self, path: &str) -> Self {
+    fn with_unreadable(mut self, path: &str) -> Self {
         self.0.insert(path.to_owned(), None);
         self
     }
 
-    fn skill(self, folder: &str, front: &str) -> Self {
+    fn with_skill(self, folder: &str, front: &str) -> Self {
         self.with(
             &format!("{folder}/SKILL.md"),
             format!("---\n{front}\n---\nBody\n"),
@@ -28,25 +28,25 @@ impl Memory {
     }
 }
 
-fn refused(path: &ResourcePath) -> UnreadablePath {
+fn unreadable_error(path: &ResourcePath) -> UnreadablePath {
     UnreadablePath {
         path: path.clone(),
         reason: "it is locked".to_owned(),
     }
 }
 
-impl ResourceFiles for Memory {
+impl ResourceFiles for InMemoryResourceFiles {
     fn read(&self, path: &ResourcePath, most: usize) -> Result<Option<Vec<u8>>, UnreadablePath> {
         match self.0.get(&path.to_string()) {
             None => Ok(None),
-            Some(None) => Err(refused(path)),
+            Some(None) => Err(unreadable_error(path)),
             Some(Some(bytes)) => Ok(Some(bytes[..bytes.len().min(most)].to_vec())),
         }
     }
 
     fn entries(&self, folder: &ResourcePath) -> Result<Vec<ResourcePath>, UnreadablePath> {
         if let Some(None) = self.0.get(&folder.to_string()) {
-            return Err(refused(folder));
+            return Err(unreadable_error(folder));
         }
         let begin = format!("{folder}/");
         let names = self.0.keys().filter_map(|path| path.strip_prefix(&begin));
@@ -64,7 +64,7 @@ fn paths(texts: &[&str]) -> Vec<ResourcePath> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-fn told(instructions: &Instructions) -> Vec<(String, &str)> {
+fn paths_and_texts(instructions: &Instructions) -> Vec<(String, &str)> {
     let texts = instructions.texts.iter();
     texts
         .map(|it| (it.path.to_string(), it.text.as_str()))
@@ -73,7 +73,7 @@ fn told(instructions: &Instructions) -> Vec<(String, &str)> {
 
 #[test]
 fn the_root_comes_first_and_the_nearest_last() {
-    let files = Memory::default()
+    let files = InMemoryResourceFiles::default()
         .with("AGENTS.md", "root\n")
         .with("a/AGENTS.md", "a\n")
         .with("a/b/c/AGENTS.md", "c\n")
@@ -82,7 +82,7 @@ fn the_root_comes_first_and_the_nearest_last() {
     let about = paths(&["a/b/c/x.rs", "a/b/y.rs", "a/b/c/z.rs", "d", "top.rs"]);
     let found = find_instructions(&files, &about);
     assert_eq!(
-        told(&found),
+        paths_and_texts(&found),
         [
             ("AGENTS.md".to_owned(), "root\n"),
             ("a/AGENTS.md".to_owned(), "a\n"),
@@ -93,14 +93,14 @@ fn the_root_comes_first_and_the_nearest_last() {
     assert!(found.warnings.is_empty());
     assert_eq!(found.texts[0].hash, blake3::hash(b"root\n").to_string());
     assert_eq!(find_instructions(&files, &[]).texts.len(), 1);
-    let none = find_instructions(&Memory::default(), &about);
+    let none = find_instructions(&InMemoryResourceFiles::default(), &about);
     assert_eq!(none, Instructions::default());
 }
 
 #[test]
-fn what_is_too_much_is_cut_at_a_line_the_furthest_first() {
+fn excess_text_is_cut_at_a_line_furthest_first() {
     let line = "é".repeat(50) + "\n";
-    let files = Memory::default()
+    let files = InMemoryResourceFiles::default()
         .with("AGENTS.md", line.repeat(1000))
         .with("a/AGENTS.md", "x".repeat(TOTAL_MAXIMUM - 1000))
         .with("a/b/AGENTS.md", "near\n");
@@ -132,10 +132,10 @@ fn what_is_too_much_is_cut_at_a_line_the_furthest_first() {
 }
 
 #[test]
-fn what_cannot_be_used_is_left_out_with_a_warning() {
-    let files = Memory::default()
+fn unusable_files_are_skipped_with_a_warning() {
+    let files = InMemoryResourceFiles::default()
         .with("AGENTS.md", [0xff, b'a'])
-        .forbidden("a/AGENTS.md")
+        .with_unreadable("a/AGENTS.md")
         .with("b/AGENTS.md", " \n");
     let found = find_instructions(&files, &paths(&["a/x", "b/x", "a/y"]));
     assert!(found.texts.is_empty());
@@ -149,8 +149,8 @@ fn what_cannot_be_used_is_left_out_with_a_warning() {
 }
 
 #[test]
-fn only_so_many_texts_are_heard() {
-    let mut files = Memory::default().with("AGENTS.md", "root");
+fn the_number_of_texts_is_limited() {
+    let mut files = InMemoryResourceFiles::default().with("AGENTS.md", "root");
     let mut about = Vec::new();
     for number in 0..60 {
         files = files.with(&format!("f{number:02}/AGENTS.md"), "text");
@@ -165,13 +165,13 @@ fn only_so_many_texts_are_heard() {
 }
 
 #[test]
-fn skills_are_found_in_their_places_by_name() {
-    let files = Memory::default()
-        .skill(
+fn skills_are_found_in_the_known_folders() {
+    let files = InMemoryResourceFiles::default()
+        .with_skill(
             "skills/release",
             "name: release\ndescription: Makes a release",
         )
-        .skill(
+        .with_skill(
             ".claude/skills/tests",
             "description: >\n  Writes\n  tests\nlicense: MIT\nmetadata: {a: [1]}",
         )
@@ -202,14 +202,14 @@ fn skills_are_found_in_their_places_by_name() {
     );
     assert!(found.warnings.is_empty(), "{:?}", found.warnings);
     let wanted = ["tests".to_owned(), "nothing".to_owned()];
-    let some = found.clone().only(Some(&wanted));
+    let some = found.clone().retain_named(Some(&wanted));
     assert_eq!(some.skills.len(), 1);
     assert_eq!(some.warnings, ["there is no skill `nothing`"]);
-    assert_eq!(found.clone().only(None), found);
-    assert!(found.only(Some(&[])).skills.is_empty());
+    assert_eq!(found.clone().retain_named(None), found);
+    assert!(found.retain_named(Some(&[])).skills.is_empty());
 }
 
-fn assert_left_out(files: &Memory, said: &str) {
+fn assert_left_out(files: &InMemoryResourceFiles, said: &str) {
     let found = find_skills(files);
     assert!(found.skills.is_empty(), "{said}");
     assert_eq!(found.warnings.len(), 1, "{said}");
@@ -232,12 +232,15 @@ fn a_skill_with_broken_front_matter_is_a_warning() {
             "its `name` is more than one line of text",
         ),
     ] {
-        assert_left_out(&Memory::default().skill("skills/a", front), said);
+        assert_left_out(
+            &InMemoryResourceFiles::default().with_skill("skills/a", front),
+            said,
+        );
     }
 }
 
 #[test]
-fn a_file_that_is_no_skill_is_a_warning() {
+fn an_invalid_skill_file_is_a_warning() {
     let none = "skills/a/SKILL.md is left out: it does not begin with front matter";
     let endless = "its front matter does not end within 16384 bytes";
     let long = format!("---\nx: {}\n---\n", "é".repeat(20_000));
@@ -248,20 +251,20 @@ fn a_file_that_is_no_skill_is_a_warning() {
         (long.as_bytes(), endless),
         (b"-\xff", "it is not UTF-8 text"),
     ] {
-        let files = Memory::default().with("skills/a/SKILL.md", content);
+        let files = InMemoryResourceFiles::default().with("skills/a/SKILL.md", content);
         assert_left_out(&files, said);
     }
-    let files = Memory::default().forbidden("skills/a/SKILL.md");
+    let files = InMemoryResourceFiles::default().with_unreadable("skills/a/SKILL.md");
     assert_left_out(&files, "skills/a/SKILL.md cannot be read: it is locked");
-    let files = Memory::default().forbidden("skills");
+    let files = InMemoryResourceFiles::default().with_unreadable("skills");
     assert_left_out(&files, "skills cannot be read: it is locked");
 }
 
 #[test]
-fn of_two_skills_with_one_name_the_first_place_counts() {
-    let files = Memory::default()
-        .skill("skills/a", "name: same\ndescription: second")
-        .skill(".agents/skills/z", "name: same\ndescription: first");
+fn the_first_folder_wins_for_duplicate_names() {
+    let files = InMemoryResourceFiles::default()
+        .with_skill("skills/a", "name: same\ndescription: second")
+        .with_skill(".agents/skills/z", "name: same\ndescription: first");
     let found = find_skills(&files);
     assert_eq!(found.skills.len(), 1);
     assert_eq!(found.skills[0].description, "first");
@@ -275,12 +278,12 @@ fn of_two_skills_with_one_name_the_first_place_counts() {
 }
 
 #[test]
-fn only_so_many_skills_and_warnings_are_kept() {
-    let mut files = Memory::default();
+fn skills_and_warnings_are_limited() {
+    let mut files = InMemoryResourceFiles::default();
     for number in 0..150 {
         files = files
-            .skill(&format!("skills/s{number:03}"), "description: x")
-            .skill(&format!(".agents/skills/b{number:03}"), "name: x");
+            .with_skill(&format!("skills/s{number:03}"), "description: x")
+            .with_skill(&format!(".agents/skills/b{number:03}"), "name: x");
     }
     let found = find_skills(&files);
     assert_eq!(found.skills.len(), SKILLS_MAXIMUM);
@@ -291,11 +294,11 @@ fn only_so_many_skills_and_warnings_are_kept() {
 
 proptest! {
     #[test]
-    fn bounds_hold_whatever_is_written(
+    fn bounds_hold_for_any_content(
         contents in prop::collection::vec((".{0,40}\n?", 0_usize..3000), 1..6),
         description in "\\PC{0,2000}",
     ) {
-        let mut files = Memory::default();
+        let mut files = InMemoryResourceFiles::default();
         let mut about = Vec::new();
         let mut folder = String::new();
         for (text, times) in &contents {
@@ -304,7 +307,7 @@ proptest! {
             about.push(format!("{folder}x").parse::<ResourcePath>().unwrap());
         }
         let yaml = serde_json::to_string(&description).unwrap();
-        files = files.skill("skills/a", &format!("description: {yaml}"));
+        files = files.with_skill("skills/a", &format!("description: {yaml}"));
         let found = find_instructions(&files, &about);
         let total: usize = found.texts.iter().map(|it| it.text.len()).sum();
         prop_assert!(total <= TOTAL_MAXIMUM);

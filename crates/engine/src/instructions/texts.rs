@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cleveragents_domain::ResourcePath;
 
-use super::{ResourceFiles, Warnings, inside, text_of};
+use super::{ResourceFiles, Warnings, decode_text, join_path};
 
 /// The name of the files.
 const FILE: &str = "AGENTS.md";
@@ -16,7 +16,7 @@ pub const TOTAL_MAXIMUM: usize = 32 << 10;
 pub const TEXTS_MAXIMUM: usize = 50;
 
 /// What stands at the end of a text of which a part was left out.
-const LEFT_OUT: &str = "\n[The rest of this file is left out.]\n";
+const TRUNCATION_NOTE: &str = "\n[The rest of this file is left out.]\n";
 
 /// What a resource's own files say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,32 +38,32 @@ pub struct Instruction {
 /// The instructions for work at these paths, which may be files or folders. If they are too much,
 /// the nearest keep theirs and those further up are cut.
 pub fn find_instructions(files: &dyn ResourceFiles, about: &[ResourcePath]) -> Instructions {
-    let mut search = Search {
+    let mut search = InstructionSearch {
         files,
-        known: BTreeMap::new(),
+        texts: BTreeMap::new(),
         warnings: Warnings::default(),
     };
-    let mut found: BTreeSet<Place> = BTreeSet::new();
+    let mut found: BTreeSet<InstructionFolder> = BTreeSet::new();
     if search.has_text(None) {
-        found.insert(Place::of(None));
+        found.insert(InstructionFolder::of(None));
     }
     for path in about {
-        let nearest = upwards(path)
+        let nearest = path_and_ancestors(path)
             .into_iter()
             .find(|it| search.has_text(Some(it)));
-        found.extend(nearest.map(|folder| Place::of(Some(folder))));
+        found.extend(nearest.map(|folder| InstructionFolder::of(Some(folder))));
     }
-    search.conclude(found.into_iter().collect())
+    search.finish(found.into_iter().collect())
 }
 
 /// A folder, in the order in which instructions are told.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct InstructionFolder {
     depth: usize,
     folder: Option<ResourcePath>,
 }
 
-impl Place {
+impl InstructionFolder {
     fn of(folder: Option<ResourcePath>) -> Self {
         let parts = |it: &ResourcePath| it.as_bytes().split(|byte| *byte == b'/').count();
         let depth = folder.as_ref().map_or(0, parts);
@@ -72,7 +72,7 @@ impl Place {
 }
 
 /// The path itself and every folder above it but the root, the nearest first.
-fn upwards(path: &ResourcePath) -> Vec<ResourcePath> {
+fn path_and_ancestors(path: &ResourcePath) -> Vec<ResourcePath> {
     let mut bytes = path.as_bytes();
     let mut all = vec![path.clone()];
     while let Some(at) = bytes.iter().rposition(|byte| *byte == b'/') {
@@ -82,27 +82,27 @@ fn upwards(path: &ResourcePath) -> Vec<ResourcePath> {
     all
 }
 
-struct Search<'a> {
+struct InstructionSearch<'a> {
     files: &'a dyn ResourceFiles,
     /// What the file of each folder says, so that none is read twice.
-    known: BTreeMap<Option<ResourcePath>, Option<String>>,
+    texts: BTreeMap<Option<ResourcePath>, Option<String>>,
     warnings: Warnings,
 }
 
-impl Search<'_> {
+impl InstructionSearch<'_> {
     fn has_text(&mut self, folder: Option<&ResourcePath>) -> bool {
         let folder = folder.cloned();
-        if let Some(known) = self.known.get(&folder) {
+        if let Some(known) = self.texts.get(&folder) {
             return known.is_some();
         }
-        let text = self.read(folder.as_ref());
+        let text = self.read_text(folder.as_ref());
         let has = text.is_some();
-        self.known.insert(folder, text);
+        self.texts.insert(folder, text);
         has
     }
 
-    fn read(&mut self, folder: Option<&ResourcePath>) -> Option<String> {
-        let path = inside(folder, FILE)?;
+    fn read_text(&mut self, folder: Option<&ResourcePath>) -> Option<String> {
+        let path = join_path(folder, FILE)?;
         let most = TOTAL_MAXIMUM + 1;
         let bytes = match self.files.read(&path, most) {
             Ok(bytes) => bytes?,
@@ -111,7 +111,7 @@ impl Search<'_> {
                 return None;
             }
         };
-        let text = text_of(bytes, most);
+        let text = decode_text(bytes, most);
         if text.is_none() {
             self.warnings
                 .add(format!("{path} is left out: it is not UTF-8 text"));
@@ -120,7 +120,7 @@ impl Search<'_> {
     }
 
     /// What is nearest has room first.
-    fn conclude(mut self, mut places: Vec<Place>) -> Instructions {
+    fn finish(mut self, mut places: Vec<InstructionFolder>) -> Instructions {
         let surplus = places.len().saturating_sub(TEXTS_MAXIMUM);
         if surplus > 0 {
             let what = format!("{surplus} more {FILE} are left out: {TEXTS_MAXIMUM} are heard");
@@ -129,14 +129,14 @@ impl Search<'_> {
         }
         let mut room = TOTAL_MAXIMUM;
         let mut texts = Vec::new();
-        for Place { folder, .. } in places.into_iter().rev() {
-            let path = inside(folder.as_ref(), FILE);
-            let text = self.known.remove(&folder).flatten();
+        for InstructionFolder { folder, .. } in places.into_iter().rev() {
+            let path = join_path(folder.as_ref(), FILE);
+            let text = self.texts.remove(&folder).flatten();
             let (Some(path), Some(text)) = (path, text) else {
                 continue;
             };
             let whole = text.len();
-            let text = fitted(text, room);
+            let text = truncate_to_fit(text, room);
             if text.len() < whole {
                 let what = match text.is_empty() {
                     true => "is left out",
@@ -153,18 +153,18 @@ impl Search<'_> {
             }
         }
         texts.reverse();
-        let warnings = self.warnings.conclude();
+        let warnings = self.warnings.finish();
         Instructions { texts, warnings }
     }
 }
 
 /// As much of `text` as there is room for: whole lines, and a note that there was more. Nothing if
 /// there is no room even for the note.
-fn fitted(mut text: String, room: usize) -> String {
+fn truncate_to_fit(mut text: String, room: usize) -> String {
     if text.len() <= room {
         return text;
     }
-    let Some(most) = room.checked_sub(LEFT_OUT.len()) else {
+    let Some(most) = room.checked_sub(TRUNCATION_NOTE.len()) else {
         return String::new();
     };
     let end = text.floor_char_boundary(most);
@@ -175,6 +175,6 @@ fn fitted(mut text: String, room: usize) -> String {
     text.truncate(end);
     match text.trim().is_empty() {
         true => String::new(),
-        false => text + LEFT_OUT,
+        false => text + TRUNCATION_NOTE,
     }
 }

@@ -3,11 +3,11 @@
 use cleveragents_domain::{EventKind, NewEvent, StreamId};
 use serde::{Deserialize, Serialize};
 
-use crate::ports::{Head, Operation, Result, StoreError, StoreHandle, Unit};
+use crate::ports::{Result, StoreError, StoreHandle, StoreOperation, StreamHead, Transaction};
 
 /// The payload of a `payload_purged` event, itself never erased.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Purged {
+pub struct PurgeRecord {
     pub places: Vec<i64>,
     pub reason: String,
 }
@@ -25,14 +25,14 @@ pub struct PurgeRequest {
 /// records of earlier purges, are refused whole.
 pub async fn purge(
     store: &StoreHandle,
-    operation: Operation,
+    operation: StoreOperation,
     request: PurgeRequest,
-) -> Result<Head> {
+) -> Result<StreamHead> {
     store
-        .write(operation, move |unit| {
+        .write(operation, move |tx| {
             let PurgeRequest { stream, .. } = request;
             for &place in &request.places {
-                let found = unit.events(stream, place.saturating_sub(1), 1)?;
+                let found = tx.events(stream, place.saturating_sub(1), 1)?;
                 let erasable = found.first().is_some_and(|event| {
                     event.stream_seq == place && event.kind != EventKind::PayloadPurged
                 });
@@ -43,19 +43,19 @@ pub async fn purge(
                     });
                 }
             }
-            erase(unit, &request)
+            erase(tx, &request)
         })
         .await
 }
 
 /// Erases payloads within a transaction, for those who know that the places can be erased.
-pub(crate) fn erase(unit: &mut dyn Unit, request: &PurgeRequest) -> Result<Head> {
-    unit.erase_payloads(request.stream, &request.places)?;
-    let record = Purged {
+pub(crate) fn erase(tx: &mut dyn Transaction, request: &PurgeRequest) -> Result<StreamHead> {
+    tx.erase_payloads(request.stream, &request.places)?;
+    let record = PurgeRecord {
         places: request.places.clone(),
         reason: request.reason.clone(),
     };
     let event = NewEvent::new(EventKind::PayloadPurged, &request.actor, &record)
         .map_err(StoreError::internal)?;
-    unit.append(request.stream, &[event])
+    tx.append(request.stream, &[event])
 }

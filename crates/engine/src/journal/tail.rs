@@ -15,7 +15,7 @@ pub const POLL: Duration = Duration::from_millis(250);
 const BATCH: u32 = 512;
 
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum TailPosition {
     Stream(StreamId, i64),
     All(Cursor),
 }
@@ -24,25 +24,25 @@ enum Place {
 pub struct Tail {
     store: StoreHandle,
     hints: watch::Receiver<u64>,
-    place: Place,
+    position: TailPosition,
 }
 
 impl Tail {
     /// Follows one stream, beginning behind the event `after` (0: from the beginning).
     pub fn of_stream(store: StoreHandle, stream: StreamId, after: i64) -> Self {
-        Self::at(store, Place::Stream(stream, after))
+        Self::at(store, TailPosition::Stream(stream, after))
     }
 
     /// Follows all streams, beginning behind `after`.
     pub fn of_all(store: StoreHandle, after: Cursor) -> Self {
-        Self::at(store, Place::All(after))
+        Self::at(store, TailPosition::All(after))
     }
 
-    fn at(store: StoreHandle, place: Place) -> Self {
+    fn at(store: StoreHandle, position: TailPosition) -> Self {
         Self {
-            hints: store.hints(),
+            hints: store.watch_commits(),
             store,
-            place,
+            position,
         }
     }
 
@@ -52,7 +52,7 @@ impl Tail {
         loop {
             // Marked as seen before reading: a commit after the read wakes the wait below.
             self.hints.mark_unchanged();
-            let events = self.available().await?;
+            let events = self.read_available().await?;
             if !events.is_empty() {
                 return Ok(events);
             }
@@ -64,25 +64,25 @@ impl Tail {
     }
 
     /// The events that are there now, perhaps none.
-    pub async fn available(&mut self) -> Result<Vec<Event>> {
-        match self.place {
-            Place::Stream(stream, after) => {
+    pub async fn read_available(&mut self) -> Result<Vec<Event>> {
+        match self.position {
+            TailPosition::Stream(stream, after) => {
                 let events = self
                     .store
-                    .read(move |unit| unit.events(stream, after, BATCH))
+                    .read(move |tx| tx.events(stream, after, BATCH))
                     .await?;
                 if let Some(last) = events.last() {
-                    self.place = Place::Stream(stream, last.stream_seq);
+                    self.position = TailPosition::Stream(stream, last.stream_seq);
                 }
                 Ok(events)
             }
-            Place::All(after) => {
+            TailPosition::All(after) => {
                 let events = self
                     .store
-                    .read(move |unit| unit.events_of_all(after, BATCH))
+                    .read(move |tx| tx.all_events(after, BATCH))
                     .await?;
                 if let Some((cursor, _)) = events.last() {
-                    self.place = Place::All(*cursor);
+                    self.position = TailPosition::All(*cursor);
                 }
                 Ok(events.into_iter().map(|(_, event)| event).collect())
             }

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use cleveragents_domain::{Event, EventKind, StreamId};
 use serde::{Deserialize, Serialize};
 
-use super::purge::Purged;
-use crate::ports::journal::{Link, genesis, payload_hash};
-use crate::ports::{Result, StoreHandle, Unit};
+use super::purge::PurgeRecord;
+use crate::ports::journal::{EventHashInput, genesis_hash, payload_hash};
+use crate::ports::{Result, StoreHandle, Transaction};
 
 const BATCH: u32 = 1000;
 
@@ -62,8 +62,8 @@ pub async fn verify(
     expect: Option<String>,
 ) -> Result<Result<Verification, ChainFault>> {
     store
-        .read(move |unit| {
-            let walked = walk(unit, stream)?;
+        .read(move |tx| {
+            let walked = walk(tx, stream)?;
             Ok(walked.and_then(|found| match &expect {
                 Some(expected) if *expected != found.head_hash => Err(ChainFault::NotExpected {
                     stream,
@@ -77,11 +77,14 @@ pub async fn verify(
 }
 
 /// Walks `stream` within a transaction.
-pub fn walk(unit: &mut dyn Unit, stream: StreamId) -> Result<Result<Verification, ChainFault>> {
-    let head = unit.head(stream)?;
+pub fn walk(
+    tx: &mut dyn Transaction,
+    stream: StreamId,
+) -> Result<Result<Verification, ChainFault>> {
+    let head = tx.head(stream)?;
     let mut chain = Chain::new(stream);
     loop {
-        let events = unit.events(stream, chain.last_seq, BATCH)?;
+        let events = tx.events(stream, chain.last_seq, BATCH)?;
         if events.is_empty() {
             break;
         }
@@ -108,7 +111,7 @@ impl Chain {
         Self {
             stream,
             last_seq: 0,
-            last_hash: genesis(),
+            last_hash: genesis_hash(),
             erased: BTreeSet::new(),
             recorded: BTreeSet::new(),
         }
@@ -126,7 +129,7 @@ impl Chain {
         if event.prev_hash != self.last_hash {
             return Err(ChainFault::Unlinked { stream, stream_seq });
         }
-        if Link::of(event).hash() != event.hash {
+        if EventHashInput::of(event).hash() != event.hash {
             return Err(ChainFault::Altered { stream, stream_seq });
         }
         match &event.payload {
@@ -134,7 +137,7 @@ impl Chain {
                 return Err(ChainFault::PayloadAltered { stream, stream_seq });
             }
             Some(payload) if event.kind == EventKind::PayloadPurged => {
-                let purged: Purged = serde_json::from_str(payload.get())
+                let purged: PurgeRecord = serde_json::from_str(payload.get())
                     .map_err(|_| ChainFault::PayloadAltered { stream, stream_seq })?;
                 self.recorded.extend(purged.places);
             }

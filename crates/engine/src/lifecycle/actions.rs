@@ -10,7 +10,7 @@ use super::PlanLifecycle;
 use super::error::Result;
 use super::moves::event;
 use crate::definitions::ActionDraft;
-use crate::ports::{StoreError, Unit};
+use crate::ports::{StoreError, Transaction};
 
 impl PlanLifecycle {
     /// Registers a new action. A taken name is refused, whoever came first by however little.
@@ -18,12 +18,12 @@ impl PlanLifecycle {
         let id = ActionId::new(self.ids.next());
         let actor = actor.to_owned();
         self.store
-            .write(self.operation("action.create"), move |unit| {
-                let action = draft.clone().into_action(id, unit.now()?);
-                unit.insert_action(&action)?;
+            .write(self.operation("action.create"), move |tx| {
+                let action = draft.clone().into_action(id, tx.now()?);
+                tx.insert_action(&action)?;
                 let record = json!({"name": action.name, "id": action.id});
                 let created = event(EventKind::ActionCreated, &actor, &record)?;
-                unit.append(StreamId::System, &[created])?;
+                tx.append(StreamId::System, &[created])?;
                 Ok(action)
             })
             .await
@@ -35,12 +35,12 @@ impl PlanLifecycle {
         let id = ActionId::new(self.ids.next());
         let actor = actor.to_owned();
         self.store
-            .write(self.operation("action.update"), move |unit| {
-                let (action, kind) = until_undisturbed(unit, |unit| put(unit, &draft, id))?;
+            .write(self.operation("action.update"), move |tx| {
+                let (action, kind) = retry_on_conflict(tx, |tx| upsert_action(tx, &draft, id))?;
                 let record =
                     json!({"name": action.name, "id": action.id, "version": action.version});
                 let changed = event(kind, &actor, &record)?;
-                unit.append(StreamId::System, &[changed])?;
+                tx.append(StreamId::System, &[changed])?;
                 Ok(action)
             })
             .await
@@ -50,79 +50,79 @@ impl PlanLifecycle {
     pub async fn archive_action(&self, name: NamespacedName, actor: &str) -> Result<Action> {
         let actor = actor.to_owned();
         self.store
-            .write(self.operation("action.archive"), move |unit| {
-                let (action, before) = until_undisturbed(unit, |unit| archive(unit, &name))?;
+            .write(self.operation("action.archive"), move |tx| {
+                let (action, before) = retry_on_conflict(tx, |tx| archive(tx, &name))?;
                 if before == ActionState::Archived {
                     return Ok(action);
                 }
                 let record = json!({"name": action.name, "id": action.id});
                 let archived = event(EventKind::ActionArchived, &actor, &record)?;
-                unit.append(StreamId::System, &[archived])?;
+                tx.append(StreamId::System, &[archived])?;
                 Ok(action)
             })
             .await
     }
 
     pub async fn action(&self, name: NamespacedName) -> Result<Action> {
-        self.store.read(move |unit| Ok(unit.action(&name)?)).await
+        self.store.read(move |tx| Ok(tx.action(&name)?)).await
     }
 
     /// All actions, newest first, and how often each was used.
     pub async fn actions(&self) -> Result<(Vec<Action>, BTreeMap<ActionId, u64>)> {
         self.store
-            .read(|unit| Ok((unit.actions()?, unit.action_uses()?)))
+            .read(|tx| Ok((tx.actions()?, tx.action_uses()?)))
             .await
     }
 }
 
 /// Repeats a change that somebody else's came before. Who names an action by its name alone means
 /// it as it is then, so a version that was overtaken is read again, not refused.
-pub(crate) fn until_undisturbed<T>(
-    unit: &mut dyn Unit,
-    change: impl Fn(&mut dyn Unit) -> Result<T, StoreError>,
+pub(crate) fn retry_on_conflict<T>(
+    tx: &mut dyn Transaction,
+    change: impl Fn(&mut dyn Transaction) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     loop {
-        match change(unit) {
+        match change(tx) {
             Err(StoreError::Conflict { .. }) => {}
             answer => return answer,
         }
     }
 }
 
-fn put(
-    unit: &mut dyn Unit,
+fn upsert_action(
+    tx: &mut dyn Transaction,
     draft: &ActionDraft,
     id: ActionId,
 ) -> Result<(Action, EventKind), StoreError> {
-    let now = unit.now()?;
-    let known = match unit.action(&draft.name) {
+    let now = tx.now()?;
+    let known = match tx.action(&draft.name) {
         Ok(known) => known,
         Err(StoreError::NotFound { .. }) => {
             let action = draft.clone().into_action(id, now);
-            match unit.insert_action(&action) {
+            match tx.insert_action(&action) {
                 // Somebody registered it just now: this is a replacement after all.
-                Err(StoreError::Taken { .. }) => unit.action(&draft.name)?,
+                Err(StoreError::Taken { .. }) => tx.action(&draft.name)?,
                 answer => return answer.map(|()| (action, EventKind::ActionCreated)),
             }
         }
         Err(error) => return Err(error),
     };
-    let mut action = draft.clone().replacing(&known, now);
-    action.version = unit.update_action(&action)?;
+    let mut action = draft.clone().into_replacement(&known, now);
+    action.version = tx.update_action(&action)?;
     Ok((action, EventKind::ActionUpdated))
 }
 
 /// The archived action, and the state in which it was found.
 fn archive(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     name: &NamespacedName,
 ) -> Result<(Action, ActionState), StoreError> {
-    let mut action = unit.action(name)?;
+    let mut action = tx.action(name)?;
     let before = action.state;
     if before != ActionState::Archived {
         action.state = ActionState::Archived;
-        action.updated_at = unit.now()?;
-        action.version = unit.update_action(&action)?;
+        action.updated_at = tx.now()?;
+        action.version = tx.update_action(&action)?;
     }
     Ok((action, before))
 }

@@ -12,13 +12,18 @@ use super::moves::event;
 impl PlanLifecycle {
     /// Sets the limits that `wanted` has; the others stay. Refused while another process runs the
     /// plan, which would not hear of it, and beyond what the plan's profile allows.
-    pub async fn change_budget(&self, plan: PlanId, wanted: Budget, actor: &str) -> Result<Plan> {
-        let known = self.known_owner(plan).await?;
+    pub async fn change_budget(
+        &self,
+        plan: PlanId,
+        requested: Budget,
+        actor: &str,
+    ) -> Result<Plan> {
+        let known = self.proven_owner(plan).await?;
         let actor = actor.to_owned();
         self.store
-            .write(self.operation("plan.change-budget"), move |unit| {
-                let run = hold_unowned(unit, plan, known)?;
-                let mut held = unit.plan_for_update(plan)?;
+            .write(self.operation("plan.change-budget"), move |tx| {
+                let run = hold_unowned(tx, plan, known)?;
+                let mut held = tx.plan_for_update(plan)?;
                 if held.position.is_terminal() {
                     return Err(LifecycleError::Final {
                         plan: Box::new(held),
@@ -26,30 +31,30 @@ impl PlanLifecycle {
                 }
                 let before = held.brief.budget;
                 let after = Budget {
-                    usd: wanted.usd.or(before.usd),
-                    tokens: wanted.tokens.or(before.tokens),
-                    wall: wanted.wall.or(before.wall),
+                    usd: requested.usd.or(before.usd),
+                    tokens: requested.tokens.or(before.tokens),
+                    wall: requested.wall.or(before.wall),
                 };
-                is_allowed(&held, wanted)?;
+                check_allowed(&held, requested)?;
                 if after == before {
                     return Ok(held);
                 }
                 held.brief.budget = after;
-                held.timestamps.updated_at = unit.now()?;
-                held.version = unit.update_plan(&held)?;
-                evict(unit, run.as_ref(), &actor)?;
-                let told = json!({ "from": before, "to": after });
-                let changed = event(EventKind::PlanBudgetChanged, &actor, &told)?;
-                unit.append(StreamId::Plan(plan), &[changed])?;
+                held.timestamps.updated_at = tx.now()?;
+                held.version = tx.update_plan(&held)?;
+                evict(tx, run.as_ref(), &actor)?;
+                let payload = json!({ "from": before, "to": after });
+                let changed = event(EventKind::PlanBudgetChanged, &actor, &payload)?;
+                tx.append(StreamId::Plan(plan), &[changed])?;
                 Ok(held)
             })
             .await
     }
 }
 
-fn is_allowed(plan: &Plan, wanted: Budget) -> Result<()> {
+fn check_allowed(plan: &Plan, requested: Budget) -> Result<()> {
     let profile = &plan.brief.automation_profile;
-    match (wanted.usd, profile.guards.max_total_cost) {
+    match (requested.usd, profile.guards.max_total_cost) {
         (Some(usd), Some(most)) if usd > most => Err(LifecycleError::Invalid {
             reason: format!(
                 "the plan's automation profile {} allows at most {most} USD, not {usd}",

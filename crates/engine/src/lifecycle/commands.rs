@@ -5,36 +5,40 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::{MessageId, PlanId};
 use cleveragents_domain::message::MessageKind;
-use cleveragents_domain::{Answer, EventKind, Move, Phase, Plan, PlanMessage, StreamId, Waiting};
+use cleveragents_domain::{
+    EventKind, Move, Phase, Plan, PlanMessage, PositionOutcome, StreamId, WaitReason,
+};
 use serde::{Deserialize, Serialize};
 
 use super::PlanLifecycle;
 use super::error::{LifecycleError, Result};
-use super::known_owner::{KnownOwner, Life};
-use super::moves::{Moved, Repeats, Request, event, intervene, move_plan};
-use crate::ports::{Holder, Ids, Unit};
+use super::moves::{
+    PlanMoveOutcome, PlanMoveRequest, RepeatPolicy, event, move_plan, record_intervention,
+};
+use super::proven_owner::{ProvenOwner, ProvenState};
+use crate::ports::{Holder, Ids, Transaction};
 
 /// What came of asking for a cancel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Cancelled {
+pub enum CancelOutcome {
     /// The plan is cancelled, or was past cancelling; this is how it stands.
-    Done(Moved),
+    Done(PlanMoveOutcome),
     /// The plan runs: its owner was asked to stop.
     Requested(Plan),
 }
 
 /// What came of giving guidance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Prompted {
+pub struct PromptOutcome {
     /// As it stands then.
     pub plan: Plan,
     pub message: PlanMessage,
-    pub to: Addressee,
+    pub to: MessageRecipient,
 }
 
 /// Who reads a message first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Addressee {
+pub enum MessageRecipient {
     /// The process that runs the plan.
     Owner,
     /// Whoever runs it next.
@@ -43,28 +47,28 @@ pub enum Addressee {
 
 impl PlanLifecycle {
     /// Ends the plan, now or through its owner.
-    pub async fn cancel(&self, plan: PlanId, reason: &str, actor: &str) -> Result<Cancelled> {
-        let request = Request {
+    pub async fn cancel(&self, plan: PlanId, reason: &str, actor: &str) -> Result<CancelOutcome> {
+        let request = PlanMoveRequest {
             plan,
-            asked: Move::Cancel,
+            requested: Move::Cancel,
             actor: actor.to_owned(),
             reason: Some(reason.to_owned()),
         };
-        let known = self.known_owner(plan).await?;
+        let known = self.proven_owner(plan).await?;
         let ids = Arc::clone(&self.ids);
         self.store
-            .write(self.operation("plan.cancel"), move |unit| {
-                let run = unit.hold_run(request.plan)?;
-                let plan = unit.plan_for_update(request.plan)?;
-                let owned =
-                    !stands(&plan, request.asked) && live_run(unit, run.as_ref(), known)?.is_some();
+            .write(self.operation("plan.cancel"), move |tx| {
+                let run = tx.run_for_update(request.plan)?;
+                let plan = tx.plan_for_update(request.plan)?;
+                let owned = !is_unchanged(&plan, request.requested)
+                    && live_run(tx, run.as_ref(), known)?.is_some();
                 if !owned {
-                    let moved = move_unowned_plan(unit, &*ids, &request, run.as_ref())?;
-                    return Ok(Cancelled::Done(moved));
+                    let moved = move_unowned_plan(tx, &*ids, &request, run.as_ref())?;
+                    return Ok(CancelOutcome::Done(moved));
                 }
-                let mut message = message(unit, &request, MessageKind::Cancel, ids.next())?;
-                send(unit, &mut message)?;
-                Ok(Cancelled::Requested(plan))
+                let mut message = new_message(tx, &request, MessageKind::Cancel, ids.next())?;
+                send(tx, &mut message)?;
+                Ok(CancelOutcome::Requested(plan))
             })
             .await
     }
@@ -76,7 +80,7 @@ impl PlanLifecycle {
         to: Phase,
         reason: &str,
         actor: &str,
-    ) -> Result<Moved> {
+    ) -> Result<PlanMoveOutcome> {
         if to != Phase::Strategize {
             return Err(LifecycleError::RevertTarget { to });
         }
@@ -85,60 +89,65 @@ impl PlanLifecycle {
     }
 
     /// Does the same phase again after it stopped.
-    pub async fn retry(&self, plan: PlanId, actor: &str) -> Result<Moved> {
+    pub async fn retry(&self, plan: PlanId, actor: &str) -> Result<PlanMoveOutcome> {
         self.move_unowned(plan, Move::Retry, None, actor).await
     }
 
     /// What the plan waited for has come.
-    pub async fn answer(&self, plan: PlanId, answer: Option<&str>, actor: &str) -> Result<Moved> {
+    pub async fn answer(
+        &self,
+        plan: PlanId,
+        answer: Option<&str>,
+        actor: &str,
+    ) -> Result<PlanMoveOutcome> {
         self.move_unowned(plan, Move::Resume, answer, actor).await
     }
 
     /// Enters the next phase on a human's word.
-    pub async fn advance(&self, plan: PlanId, to: Phase, actor: &str) -> Result<Moved> {
+    pub async fn advance(&self, plan: PlanId, to: Phase, actor: &str) -> Result<PlanMoveOutcome> {
         self.move_unowned(plan, Move::Advance(to), None, actor)
             .await
     }
 
     /// Leaves guidance for whoever runs the plan, now or next, and records it among the plan's
     /// decisions. A plan that waits for an answer has it then, and is queued again.
-    pub async fn prompt(&self, plan: PlanId, guidance: &str, actor: &str) -> Result<Prompted> {
-        let request = Request {
+    pub async fn prompt(&self, plan: PlanId, guidance: &str, actor: &str) -> Result<PromptOutcome> {
+        let request = PlanMoveRequest {
             plan,
-            asked: Move::Resume,
+            requested: Move::Resume,
             actor: actor.to_owned(),
             reason: Some(guidance.to_owned()),
         };
-        let known = self.known_owner(plan).await?;
+        let known = self.proven_owner(plan).await?;
         let ids = Arc::clone(&self.ids);
         self.store
-            .write(self.operation("plan.prompt"), move |unit| {
-                let run = unit.hold_run(request.plan)?;
-                let plan = unit.plan_for_update(request.plan)?;
+            .write(self.operation("plan.prompt"), move |tx| {
+                let run = tx.run_for_update(request.plan)?;
+                let plan = tx.plan_for_update(request.plan)?;
                 if plan.position.is_terminal() {
                     return Err(LifecycleError::Final {
                         plan: Box::new(plan),
                     });
                 }
-                let owned = live_run(unit, run.as_ref(), known)?.is_some();
-                let mut message = message(unit, &request, MessageKind::Prompt, ids.next())?;
-                send(unit, &mut message)?;
-                intervene(unit, &*ids, &plan, &request, "What should the plan know?")?;
+                let owned = live_run(tx, run.as_ref(), known)?.is_some();
+                let mut message = new_message(tx, &request, MessageKind::Prompt, ids.next())?;
+                send(tx, &mut message)?;
+                record_intervention(tx, &*ids, &plan, &request, "What should the plan know?")?;
                 let prompted = event(EventKind::PlanPrompted, &request.actor, &message)?;
-                unit.append(StreamId::Plan(request.plan), &[prompted])?;
+                tx.append(StreamId::Plan(request.plan), &[prompted])?;
                 let plan = match plan.position.waiting() {
-                    Some(Waiting::Answer { .. }) => {
-                        let moved = move_unowned_plan(unit, &*ids, &request, run.as_ref())?;
+                    Some(WaitReason::Answer { .. }) => {
+                        let moved = move_unowned_plan(tx, &*ids, &request, run.as_ref())?;
                         moved.plan().clone()
                     }
                     _ => plan,
                 };
-                Ok(Prompted {
+                Ok(PromptOutcome {
                     plan,
                     message,
                     to: match owned {
-                        true => Addressee::Owner,
-                        false => Addressee::NextOwner,
+                        true => MessageRecipient::Owner,
+                        false => MessageRecipient::NextOwner,
                     },
                 })
             })
@@ -148,57 +157,60 @@ impl PlanLifecycle {
     async fn move_unowned(
         &self,
         plan: PlanId,
-        asked: Move,
+        requested: Move,
         reason: Option<&str>,
         actor: &str,
-    ) -> Result<Moved> {
-        let request = Request {
+    ) -> Result<PlanMoveOutcome> {
+        let request = PlanMoveRequest {
             plan,
-            asked,
+            requested,
             actor: actor.to_owned(),
             reason: reason.map(str::to_owned),
         };
-        let known = self.known_owner(plan).await?;
+        let known = self.proven_owner(plan).await?;
         let ids = Arc::clone(&self.ids);
         self.store
-            .write(self.operation("plan.move"), move |unit| {
-                let run = unit.hold_run(request.plan)?;
-                let plan = unit.plan_for_update(request.plan)?;
-                if !stands(&plan, request.asked)
-                    && let Some(holder) = live_run(unit, run.as_ref(), known)?
+            .write(self.operation("plan.move"), move |tx| {
+                let run = tx.run_for_update(request.plan)?;
+                let plan = tx.plan_for_update(request.plan)?;
+                if !is_unchanged(&plan, request.requested)
+                    && let Some(holder) = live_run(tx, run.as_ref(), known)?
                 {
                     return Err(LifecycleError::Owned { holder });
                 }
-                move_unowned_plan(unit, &*ids, &request, run.as_ref())
+                move_unowned_plan(tx, &*ids, &request, run.as_ref())
             })
             .await
     }
 
     /// The owner of the plan's run, if it is known to be dead or alive: then its lease does not
     /// decide.
-    pub(crate) async fn known_owner(&self, plan: PlanId) -> Result<Option<KnownOwner>> {
+    pub(crate) async fn proven_owner(&self, plan: PlanId) -> Result<Option<ProvenOwner>> {
         let holder = self
             .store
-            .read(move |unit| Ok::<_, LifecycleError>(unit.run_of(plan)?))
+            .read(move |tx| Ok::<_, LifecycleError>(tx.run_of(plan)?))
             .await?;
-        Ok(holder.and_then(|holder| KnownOwner::of(&holder, &*self.liveness)))
+        Ok(holder.and_then(|holder| ProvenOwner::probe(&holder, &*self.liveness)))
     }
 }
 
 /// Whether the plan already has what is asked for, so that it does not matter who runs it.
-fn stands(plan: &Plan, asked: Move) -> bool {
-    matches!(plan.position.ask(asked), Ok(Answer::Stands(_)))
+fn is_unchanged(plan: &Plan, requested: Move) -> bool {
+    matches!(
+        plan.position.request_move(requested),
+        Ok(PositionOutcome::Unchanged(_))
+    )
 }
 
 /// The run that may be under way. A claim that comes a moment later finds the plan moved.
 pub(crate) fn live_run(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     run: Option<&Holder>,
-    known: Option<KnownOwner>,
+    known: Option<ProvenOwner>,
 ) -> Result<Option<Holder>> {
-    let now = unit.now()?;
-    let alive = |run: &&Holder| match known.filter(|known| known.is_of(run)) {
-        Some(known) => known.life == Life::Alive,
+    let now = tx.now()?;
+    let alive = |run: &&Holder| match known.filter(|known| known.matches_run(run)) {
+        Some(known) => known.state == ProvenState::Alive,
         None => run.expires_at > now,
     };
     Ok(run.filter(alive).cloned())
@@ -206,25 +218,25 @@ pub(crate) fn live_run(
 
 /// Moves a plan that nobody alive runs. A run that is still on the books ends with it.
 pub(crate) fn move_unowned_plan(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
-    request: &Request,
+    request: &PlanMoveRequest,
     run: Option<&Holder>,
-) -> Result<Moved> {
-    let moved = move_plan(unit, ids, request, Repeats::Stand)?;
-    if let Moved::Moved(_) = &moved {
-        evict(unit, run, &request.actor)?;
+) -> Result<PlanMoveOutcome> {
+    let moved = move_plan(tx, ids, request, RepeatPolicy::Allow)?;
+    if let PlanMoveOutcome::Moved(_) = &moved {
+        evict(tx, run, &request.actor)?;
     }
     Ok(moved)
 }
 
 /// Refuses while somebody alive runs the plan.
 pub(crate) fn refuse_owned(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     run: Option<&Holder>,
-    known: Option<KnownOwner>,
+    known: Option<ProvenOwner>,
 ) -> Result<()> {
-    match live_run(unit, run, known)? {
+    match live_run(tx, run, known)? {
         Some(holder) => Err(LifecycleError::Owned { holder }),
         None => Ok(()),
     }
@@ -233,30 +245,30 @@ pub(crate) fn refuse_owned(
 /// Holds the run of a plan that nobody alive runs until this write ends; asked before the plan.
 /// What is still on the books is answered, to be [`evict`]ed.
 pub(crate) fn hold_unowned(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     plan: PlanId,
-    known: Option<KnownOwner>,
+    known: Option<ProvenOwner>,
 ) -> Result<Option<Holder>> {
-    let run = unit.hold_run(plan)?;
-    refuse_owned(unit, run.as_ref(), known)?;
+    let run = tx.run_for_update(plan)?;
+    refuse_owned(tx, run.as_ref(), known)?;
     Ok(run)
 }
 
 /// Ends a run that nobody keeps alive: should its owner wake up after all, it finds its lease
 /// lost (law 5).
-pub(crate) fn evict(unit: &mut dyn Unit, run: Option<&Holder>, actor: &str) -> Result<()> {
+pub(crate) fn evict(tx: &mut dyn Transaction, run: Option<&Holder>, actor: &str) -> Result<()> {
     let Some(holder) = run else {
         return Ok(());
     };
-    unit.evict_run(holder)?;
+    tx.evict_run(holder)?;
     let evicted = event(EventKind::RunEvicted, actor, holder)?;
-    unit.append(StreamId::Plan(holder.plan), &[evicted])?;
+    tx.append(StreamId::Plan(holder.plan), &[evicted])?;
     Ok(())
 }
 
-fn message(
-    unit: &mut dyn Unit,
-    request: &Request,
+fn new_message(
+    tx: &mut dyn Transaction,
+    request: &PlanMoveRequest,
     kind: MessageKind,
     id: ulid::Ulid,
 ) -> Result<PlanMessage> {
@@ -267,15 +279,15 @@ fn message(
         kind,
         body: request.reason.clone().unwrap_or_default(),
         actor: request.actor.clone(),
-        at: unit.now()?,
+        at: tx.now()?,
         taken_at: None,
     })
 }
 
 /// Sends the message and gives it its place, which its event tells as well.
-fn send(unit: &mut dyn Unit, message: &mut PlanMessage) -> Result<()> {
-    message.sequence = unit.send_message(message)?;
+fn send(tx: &mut dyn Transaction, message: &mut PlanMessage) -> Result<()> {
+    message.sequence = tx.send_message(message)?;
     let sent = event(EventKind::MessageSent, &message.actor, message)?;
-    unit.append(StreamId::Plan(message.plan_id), &[sent])?;
+    tx.append(StreamId::Plan(message.plan_id), &[sent])?;
     Ok(())
 }

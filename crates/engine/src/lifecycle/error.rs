@@ -25,7 +25,7 @@ pub enum LifecycleError {
     #[error("a plan needs at least one project")]
     NoProject,
     #[error("project {project} is named twice")]
-    ProjectTwice { project: NamespacedName },
+    DuplicateProject { project: NamespacedName },
     #[error(transparent)]
     Argument(#[from] GivenArgumentError),
     #[error("{what} cannot be used: {error}")]
@@ -34,7 +34,7 @@ pub enum LifecycleError {
     Template(#[from] TemplateError),
     #[error("there is no automation profile `{name}`")]
     UnknownProfile { name: String },
-    #[error("{} of the repository {} {}", file.path, file.repository, untrusted(*state))]
+    #[error("{} of the repository {} {}", file.path, file.repository, describe_untrusted(*state))]
     NotTrusted {
         file: Box<RepositoryFile>,
         state: TrustState,
@@ -43,7 +43,7 @@ pub enum LifecycleError {
     RevertTarget { to: Phase },
     #[error("{reason}")]
     Invalid { reason: String },
-    #[error("the plan cannot start: {}", shown(failures))]
+    #[error("the plan cannot start: {}", join_failures(failures))]
     Preflight { failures: Vec<PreflightFailure> },
     #[error("the idempotency key was used before and made plan {}, which was deleted", plan.name)]
     KeySpent { plan: Box<Plan> },
@@ -51,14 +51,14 @@ pub enum LifecycleError {
     KeyReused { plan: Box<Plan> },
 }
 
-fn untrusted(state: TrustState) -> &'static str {
+fn describe_untrusted(state: TrustState) -> &'static str {
     match state {
         TrustState::Changed => "has changed since you trusted it",
         TrustState::FirstUse | TrustState::Trusted => "is not trusted yet",
     }
 }
 
-fn shown(failures: &[PreflightFailure]) -> String {
+fn join_failures(failures: &[PreflightFailure]) -> String {
     let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
     texts.join("; ")
 }

@@ -9,34 +9,34 @@ pub(crate) mod actions;
 mod budget;
 pub(crate) mod commands;
 mod error;
-mod known_owner;
 pub(crate) mod moves;
 mod owner;
 mod preflight;
+mod proven_owner;
 mod removal;
-mod using;
+mod use_action;
 
 use std::sync::Arc;
 
 use cleveragents_domain::Plan;
 use cleveragents_domain::id::{IdFragment, PlanId};
 
-use crate::ports::{Ids, Liveness, Operation, PlanFilter, PlanPage, StoreHandle};
+use crate::ports::{Ids, Liveness, PlanFilter, PlanPage, StoreHandle, StoreOperation};
 use crate::secrets::Secrets;
 
-pub(crate) use actions::until_undisturbed;
-pub use commands::{Addressee, Cancelled, Prompted};
+pub(crate) use actions::retry_on_conflict;
+pub use commands::{CancelOutcome, MessageRecipient, PromptOutcome};
 pub use error::{LifecycleError, Result};
-pub use moves::{Moved, PhaseRecord, StateRecord, phase_operation};
-pub use preflight::{CHECKS, Preflight, PreflightFailure, Surroundings};
-pub use removal::{Erased, Erasure};
-pub use using::{ActionChoice, UseRequest};
+pub use moves::{PhaseRecord, PlanMoveOutcome, StateRecord, phase_operation};
+pub use preflight::{CHECKS, Preflight, PreflightFailure, PreflightProbe};
+pub use removal::{PlanPurgeRequest, PurgeOutcome};
+pub use use_action::{ActionChoice, UseActionRequest};
 
 pub(crate) use commands::{evict, hold_unowned, live_run, move_unowned_plan, refuse_owned};
-pub(crate) use known_owner::KnownOwner;
 pub(crate) use moves::{
-    Repeats, Request, effective_invariants, event, frozen_invariants, move_plan,
+    PlanMoveRequest, RepeatPolicy, effective_invariants, event, frozen_invariants, move_plan,
 };
+pub(crate) use proven_owner::ProvenOwner;
 
 /// Actions and plans, for as many callers at once as there are.
 #[derive(Debug, Clone)]
@@ -59,29 +59,27 @@ impl PlanLifecycle {
 
     /// The same, where these secrets are stored as references in what plans are made of.
     #[must_use]
-    pub fn masking(self, secrets: Secrets) -> Self {
+    pub fn with_secrets(self, secrets: Secrets) -> Self {
         Self { secrets, ..self }
     }
 
     pub async fn plan(&self, id: PlanId) -> Result<Plan> {
-        self.store.read(move |unit| Ok(unit.plan(id)?)).await
+        self.store.read(move |tx| Ok(tx.plan(id)?)).await
     }
 
     /// The one plan whose id begins or ends with `fragment`.
     pub async fn find_plan(&self, fragment: IdFragment) -> Result<Plan> {
         self.store
-            .read(move |unit| Ok(unit.find_plan(&fragment)?))
+            .read(move |tx| Ok(tx.find_plan(&fragment)?))
             .await
     }
 
     /// The plans that match, newest first.
     pub async fn list_plans(&self, filter: PlanFilter) -> Result<PlanPage> {
-        self.store
-            .read(move |unit| Ok(unit.list_plans(&filter)?))
-            .await
+        self.store.read(move |tx| Ok(tx.list_plans(&filter)?)).await
     }
 
-    fn operation(&self, label: &'static str) -> Operation {
-        Operation::new(&*self.ids, label)
+    fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.ids, label)
     }
 }

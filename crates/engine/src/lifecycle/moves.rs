@@ -5,26 +5,26 @@ use std::collections::BTreeMap;
 use cleveragents_domain::id::{DecisionId, InvariantId, PlanId};
 use cleveragents_domain::invariant::reconcile;
 use cleveragents_domain::{
-    Answer, Decision, DecisionType, EventKind, Invariant, Move, MoveKind, NewDecision, NewEvent,
-    Phase, Plan, PlanInvariant, PointOfNoReturn, Scope, ScopeKind, State, StreamId, Timestamp,
-    Waiting,
+    Decision, DecisionType, EventKind, Invariant, InvariantScope, InvariantScopeKind, Move,
+    MoveKind, NewDecision, NewEvent, Phase, Plan, PlanInvariant, PlanState, PointOfNoReturn,
+    PositionOutcome, StreamId, Timestamp, WaitReason,
 };
 use serde::{Deserialize, Serialize};
 
 use super::error::{LifecycleError, Result};
 pub(crate) use crate::journal::event;
-use crate::ports::{Ids, Outcome, StoreError, Unit};
+use crate::ports::{Ids, OperationOutcome, StoreError, Transaction};
 
 /// What became of a move that was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Moved {
+pub enum PlanMoveOutcome {
     /// The plan as it is now.
     Moved(Plan),
     /// The plan already had what was asked for, or can never move again; this is how it stands.
     Stands(Plan),
 }
 
-impl Moved {
+impl PlanMoveOutcome {
     pub fn plan(&self) -> &Plan {
         match self {
             Self::Moved(plan) | Self::Stands(plan) => plan,
@@ -36,10 +36,10 @@ impl Moved {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateRecord {
     pub phase: Phase,
-    pub from: State,
-    pub to: State,
+    pub from: PlanState,
+    pub to: PlanState,
     pub by: MoveKind,
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<WaitReason>,
     pub point_of_no_return: PointOfNoReturn,
     /// Why, if anyone said so.
     pub reason: Option<String>,
@@ -49,7 +49,7 @@ pub struct StateRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseRecord {
     pub from: Phase,
-    pub from_state: State,
+    pub from_state: PlanState,
     pub to: Phase,
     pub reversions: u32,
     pub reason: Option<String>,
@@ -57,65 +57,73 @@ pub struct PhaseRecord {
 
 /// A move with what belongs to it.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub(crate) struct PlanMoveRequest {
     pub(crate) plan: PlanId,
-    pub(crate) asked: Move,
+    pub(crate) requested: Move,
     pub(crate) actor: String,
     pub(crate) reason: Option<String>,
 }
 
 /// Whether a repeated request is answered with how the plan stands, or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Repeats {
+pub(crate) enum RepeatPolicy {
     /// For commands: asking twice is no error.
-    Stand,
+    Allow,
     /// For owners, who know where the plan is: a repeat is a bug or a lost race.
-    AreRefused,
+    Refuse,
 }
 
 /// Moves a plan within a transaction.
 pub(crate) fn move_plan(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
-    request: &Request,
-    repeats: Repeats,
-) -> Result<Moved> {
-    let plan = unit.plan_for_update(request.plan)?;
+    request: &PlanMoveRequest,
+    policy: RepeatPolicy,
+) -> Result<PlanMoveOutcome> {
+    let plan = tx.plan_for_update(request.plan)?;
     let illegal = |illegal| LifecycleError::Illegal {
         plan: request.plan,
         illegal,
     };
-    let answer = match repeats {
-        Repeats::Stand => plan.position.ask(request.asked).map_err(illegal)?,
-        Repeats::AreRefused => Answer::Moved(plan.position.after(request.asked).map_err(illegal)?),
+    let answer = match policy {
+        RepeatPolicy::Allow => plan
+            .position
+            .request_move(request.requested)
+            .map_err(illegal)?,
+        RepeatPolicy::Refuse => {
+            PositionOutcome::Moved(plan.position.after(request.requested).map_err(illegal)?)
+        }
     };
-    if let Answer::Stands(_) = answer {
-        return Ok(Moved::Stands(plan));
+    if let PositionOutcome::Unchanged(_) = answer {
+        return Ok(PlanMoveOutcome::Stands(plan));
     }
-    let now = unit.now()?;
-    let mut next = plan.make_move(request.asked, now).map_err(illegal)?;
-    if matches!(request.asked, Move::Fail | Move::Constrain | Move::Cancel) {
+    let now = tx.now()?;
+    let mut next = plan.make_move(request.requested, now).map_err(illegal)?;
+    if matches!(
+        request.requested,
+        Move::Fail | Move::Constrain | Move::Cancel
+    ) {
         next.error_message.clone_from(&request.reason);
     }
-    next.version = unit.update_plan(&next)?;
-    count_outcome(unit, &plan, request.asked)?;
-    if request.asked == Move::Revert {
-        intervene(unit, ids, &plan, request, "Why go back to strategize?")?;
+    next.version = tx.update_plan(&next)?;
+    count_outcome(tx, &plan, request.requested)?;
+    if request.requested == Move::Revert {
+        record_intervention(tx, ids, &plan, request, "Why go back to strategize?")?;
     }
-    let event = record(&plan, &next, request)?;
-    unit.append(StreamId::Plan(request.plan), &[event])?;
-    if enters_a_phase(request.asked) {
-        enter_phase(unit, ids, &next, &request.actor)?;
+    let event = move_event(&plan, &next, request)?;
+    tx.append(StreamId::Plan(request.plan), &[event])?;
+    if enters_phase(request.requested) {
+        enter_phase(tx, ids, &next, &request.actor)?;
     }
-    Ok(Moved::Moved(next))
+    Ok(PlanMoveOutcome::Moved(next))
 }
 
 /// Records what somebody said to a plan as a decision of its tree.
-pub(super) fn intervene(
-    unit: &mut dyn Unit,
+pub(super) fn record_intervention(
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
     plan: &Plan,
-    request: &Request,
+    request: &PlanMoveRequest,
     question: &str,
 ) -> Result<()> {
     let Some(root) = plan.decision_root_id else {
@@ -130,23 +138,23 @@ pub(super) fn intervene(
         chosen: request.reason.clone().unwrap_or_default(),
         rationale: format!("{} said so.", request.actor),
     };
-    let mut decision = Decision::new(new, DecisionId::new(ids.next()), unit.now()?);
-    decision.sequence_number = unit.insert_decision(&decision)?;
+    let mut decision = Decision::new(new, DecisionId::new(ids.next()), tx.now()?);
+    decision.sequence_number = tx.insert_decision(&decision)?;
     let decided = event(EventKind::DecisionCreated, &request.actor, &decision)?;
-    unit.append(StreamId::Plan(plan.identity.plan_id), &[decided])?;
+    tx.append(StreamId::Plan(plan.identity.plan_id), &[decided])?;
     Ok(())
 }
 
 /// Counts how a phase ended, for the confidence in those to come. The count is held until this
 /// write ends, so it is taken after the plan and before the stream by everybody: two plans that
 /// end at once wait for each other at one place only, never in a circle.
-fn count_outcome(unit: &mut dyn Unit, plan: &Plan, asked: Move) -> Result<()> {
-    let outcome = match asked {
-        Move::Complete | Move::Apply => Outcome::Success,
-        Move::Fail => Outcome::Failure,
+fn count_outcome(tx: &mut dyn Transaction, plan: &Plan, requested: Move) -> Result<()> {
+    let outcome = match requested {
+        Move::Complete | Move::Apply => OperationOutcome::Success,
+        Move::Fail => OperationOutcome::Failure,
         _ => return Ok(()),
     };
-    unit.count_outcome(phase_operation(plan.position.phase()), outcome)?;
+    tx.count_outcome(phase_operation(plan.position.phase()), outcome)?;
     Ok(())
 }
 
@@ -159,13 +167,16 @@ pub const fn phase_operation(phase: Phase) -> &'static str {
     }
 }
 
-const fn enters_a_phase(asked: Move) -> bool {
-    matches!(asked, Move::Advance(_) | Move::Revert | Move::Correct(_))
+const fn enters_phase(requested: Move) -> bool {
+    matches!(
+        requested,
+        Move::Advance(_) | Move::Revert | Move::Correct(_)
+    )
 }
 
-fn record(before: &Plan, after: &Plan, request: &Request) -> Result<NewEvent> {
+fn move_event(before: &Plan, after: &Plan, request: &PlanMoveRequest) -> Result<NewEvent> {
     let (from, to) = (before.position, after.position);
-    let kind = match request.asked {
+    let kind = match request.requested {
         Move::Advance(_) => EventKind::PlanPhaseChanged,
         Move::Revert => EventKind::PlanReverted,
         Move::Correct(_) => EventKind::PlanCorrected,
@@ -175,7 +186,7 @@ fn record(before: &Plan, after: &Plan, request: &Request) -> Result<NewEvent> {
         Move::Wait(_) => EventKind::PlanWaiting,
         _ => EventKind::PlanStateChanged,
     };
-    let event = if enters_a_phase(request.asked) {
+    let event = if enters_phase(request.requested) {
         let record = PhaseRecord {
             from: from.phase(),
             from_state: from.state(),
@@ -189,7 +200,7 @@ fn record(before: &Plan, after: &Plan, request: &Request) -> Result<NewEvent> {
             phase: to.phase(),
             from: from.state(),
             to: to.state(),
-            by: request.asked.kind(),
+            by: request.requested.kind(),
             waiting: to.waiting(),
             point_of_no_return: to.point_of_no_return(),
             reason: request.reason.clone(),
@@ -202,21 +213,22 @@ fn record(before: &Plan, after: &Plan, request: &Request) -> Result<NewEvent> {
 /// Entering a phase reconciles the invariants, on the record: rules that came are decided, rules
 /// that no longer hold are superseded, the others stand as they were decided.
 pub(crate) fn enter_phase(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
     plan: &Plan,
     actor: &str,
 ) -> Result<()> {
     let id = plan.identity.plan_id;
-    let effective = effective_invariants(unit, ids, plan)?;
-    let now = unit.now()?;
-    let mut standing = standing_rules(unit, id)?;
-    let decide = |invariant| enforced(plan, invariant, DecisionId::new(ids.next()), now);
+    let effective = effective_invariants(tx, ids, plan)?;
+    let now = tx.now()?;
+    let mut active = active_rules(tx, id)?;
+    let decide =
+        |invariant| enforcement_decision(plan, invariant, DecisionId::new(ids.next()), now);
     let mut decisions: Vec<Decision> = effective.iter().map(decide).collect();
-    decisions.retain(|decision| standing.remove(&said_by(decision)).is_none());
-    let withdrawn: Vec<DecisionId> = standing.into_values().collect();
-    unit.supersede(id, &withdrawn)?;
-    let places = unit.insert_decisions(id, &decisions)?;
+    decisions.retain(|decision| active.remove(&rule_key(decision)).is_none());
+    let withdrawn: Vec<DecisionId> = active.into_values().collect();
+    tx.supersede(id, &withdrawn)?;
+    let places = tx.insert_decisions(id, &decisions)?;
     let mut events = Vec::with_capacity(decisions.len() + 2);
     if !withdrawn.is_empty() {
         let record = serde_json::json!({ "decisions": withdrawn });
@@ -233,35 +245,35 @@ pub(crate) fn enter_phase(
         "withdrawn": withdrawn.len(),
     });
     events.push(event(EventKind::InvariantReconciled, actor, &summary)?);
-    unit.append(StreamId::Plan(id), &events)?;
+    tx.append(StreamId::Plan(id), &events)?;
     Ok(())
 }
 
 /// What a decision about a rule says: from which scope, and the rule.
-fn said_by(decision: &Decision) -> (String, String) {
+fn rule_key(decision: &Decision) -> (String, String) {
     (decision.question.clone(), decision.chosen_option.clone())
 }
 
 /// The decisions about rules that stand, by what they say.
-fn standing_rules(
-    unit: &mut dyn Unit,
+fn active_rules(
+    tx: &mut dyn Transaction,
     plan: PlanId,
 ) -> Result<BTreeMap<(String, String), DecisionId>> {
-    let decided = unit.decisions_of(plan)?.into_iter();
-    let standing = decided
+    let decided = tx.decisions_of(plan)?.into_iter();
+    let active = decided
         .filter(|it| it.decision_type == DecisionType::InvariantEnforced && !it.is_superseded);
-    Ok(standing.map(|it| (said_by(&it), it.decision_id)).collect())
+    Ok(active.map(|it| (rule_key(&it), it.decision_id)).collect())
 }
 
 /// The rules that hold for the plan now, strongest first.
 pub(crate) fn effective_invariants(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
     plan: &Plan,
 ) -> Result<Vec<Invariant>> {
     let brief = &plan.brief;
     let id = Some(plan.identity.plan_id);
-    let stored = unit.invariants_for(&brief.projects, Some(&brief.action_name), id)?;
+    let stored = tx.invariants_for(&brief.projects, Some(&brief.action_name), id)?;
     let frozen = frozen_invariants(plan, ids);
     let effective = reconcile(stored.iter().chain(&frozen));
     Ok(effective.into_iter().cloned().collect())
@@ -273,8 +285,8 @@ pub(crate) fn frozen_invariants(plan: &Plan, ids: &dyn Ids) -> Vec<Invariant> {
         id: InvariantId::new(ids.next()),
         text: frozen.text.clone(),
         scope: match frozen.source {
-            ScopeKind::Action => Scope::Action(plan.brief.action_name.clone()),
-            _ => Scope::Plan(plan.identity.plan_id),
+            InvariantScopeKind::Action => InvariantScope::Action(plan.brief.action_name.clone()),
+            _ => InvariantScope::Plan(plan.identity.plan_id),
         },
         non_overridable: false,
         created_at: plan.timestamps.created_at,
@@ -282,7 +294,12 @@ pub(crate) fn frozen_invariants(plan: &Plan, ids: &dyn Ids) -> Vec<Invariant> {
     plan.brief.invariants.iter().map(rule).collect()
 }
 
-fn enforced(plan: &Plan, invariant: &Invariant, id: DecisionId, now: Timestamp) -> Decision {
+fn enforcement_decision(
+    plan: &Plan,
+    invariant: &Invariant,
+    id: DecisionId,
+    now: Timestamp,
+) -> Decision {
     let new = NewDecision {
         plan_id: plan.identity.plan_id,
         parent: plan.decision_root_id,

@@ -5,24 +5,24 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{
-    EventKind, MessageKind, Move, Phase, Plan, PlanMessage, StreamId, Waiting,
+    EventKind, MessageKind, Move, Phase, Plan, PlanMessage, StreamId, WaitReason,
 };
 use serde_json::json;
 
 use super::PlanLifecycle;
 use super::error::{LifecycleError, Result};
-use super::moves::{Moved, Repeats, Request, event, move_plan};
-use super::preflight::{Preflight, Surroundings};
+use super::moves::{PlanMoveOutcome, PlanMoveRequest, RepeatPolicy, event, move_plan};
+use super::preflight::{Preflight, PreflightProbe};
 use crate::ports::StoreError;
-use crate::runs::{Release, RunLease};
+use crate::runs::{ReleaseOutcome, RunLease};
 
 impl PlanLifecycle {
     /// Takes up the work of the phase, if every preflight check passes. If one fails the plan
     /// stays where it is and each failure is named.
-    pub async fn start(&self, run: &RunLease, surroundings: &dyn Surroundings) -> Result<Plan> {
+    pub async fn start(&self, run: &RunLease, probe: &dyn PreflightProbe) -> Result<Plan> {
         let plan_id = run.lease().plan;
-        match Preflight::look(&self.store, plan_id).await {
-            Ok(preflight) => preflight.check(surroundings)?,
+        match Preflight::load(&self.store, plan_id).await {
+            Ok(preflight) => preflight.check(probe)?,
             // Who removed the plan took its run away first: the fence says so.
             Err(LifecycleError::Store(StoreError::NotFound { .. })) => {}
             Err(error) => return Err(error),
@@ -51,7 +51,7 @@ impl PlanLifecycle {
     }
 
     /// The changes are where they belong.
-    pub async fn applied(&self, run: &RunLease) -> Result<Plan> {
+    pub async fn mark_applied(&self, run: &RunLease) -> Result<Plan> {
         self.owner_move(run, Move::Apply, None).await
     }
 
@@ -61,12 +61,12 @@ impl PlanLifecycle {
     }
 
     /// The changes are taken back out of where they belong.
-    pub async fn unapplied(&self, run: &RunLease) -> Result<Plan> {
+    pub async fn mark_unapplied(&self, run: &RunLease) -> Result<Plan> {
         self.owner_move(run, Move::Unapply, None).await
     }
 
     /// Gives the plan back to the queue until something happens.
-    pub async fn wait(&self, run: &RunLease, waiting: Waiting) -> Result<Plan> {
+    pub async fn wait(&self, run: &RunLease, waiting: WaitReason) -> Result<Plan> {
         self.owner_move(run, Move::Wait(waiting), None).await
     }
 
@@ -82,22 +82,22 @@ impl PlanLifecycle {
 
     /// Takes the messages that were sent to this plan's owner; each is taken once.
     pub async fn take_messages(&self, run: &RunLease) -> Result<Vec<PlanMessage>> {
-        self.take(run, MessageKind::ALL).await
+        self.take_messages_of_kinds(run, MessageKind::ALL).await
     }
 
-    async fn take(
+    async fn take_messages_of_kinds(
         &self,
         run: &RunLease,
         kinds: &'static [MessageKind],
     ) -> Result<Vec<PlanMessage>> {
         let plan: PlanId = run.lease().plan;
         let actor = run.lease().owner.to_string();
-        run.write(self.operation("plan.take-messages"), move |unit| {
-            let messages = unit.take_messages(plan, kinds)?;
+        run.write(self.operation("plan.take-messages"), move |tx| {
+            let messages = tx.take_messages(plan, kinds)?;
             if !messages.is_empty() {
                 let ids: Vec<String> = messages.iter().map(|it| it.id.to_string()).collect();
                 let taken = event(EventKind::MessageTaken, &actor, &json!({ "messages": ids }))?;
-                unit.append(StreamId::Plan(plan), &[taken])?;
+                tx.append(StreamId::Plan(plan), &[taken])?;
             }
             Ok::<_, LifecycleError>(messages)
         })
@@ -106,11 +106,13 @@ impl PlanLifecycle {
 
     /// Gives the run back. A cancel that was asked for in the last moment is honoured first, where
     /// the plan can still be cancelled; other messages wait for whoever runs the plan next.
-    pub async fn give_back(&self, run: RunLease) -> Result<()> {
+    pub async fn release(&self, run: RunLease) -> Result<()> {
         let mut run = run;
-        while let Release::Asked(asked) = run.release().await? {
-            run = asked;
-            let cancels = self.take(&run, &[MessageKind::Cancel]).await?;
+        while let ReleaseOutcome::CancelRequested(held) = run.release().await? {
+            run = held;
+            let cancels = self
+                .take_messages_of_kinds(&run, &[MessageKind::Cancel])
+                .await?;
             if let Some(message) = cancels.first() {
                 match self.cancel_as_owner(&run, &message.body).await {
                     Ok(_) | Err(LifecycleError::Illegal { .. }) => {}
@@ -121,17 +123,22 @@ impl PlanLifecycle {
         Ok(())
     }
 
-    async fn owner_move(&self, run: &RunLease, asked: Move, reason: Option<&str>) -> Result<Plan> {
-        let request = Request {
+    async fn owner_move(
+        &self,
+        run: &RunLease,
+        requested: Move,
+        reason: Option<&str>,
+    ) -> Result<Plan> {
+        let request = PlanMoveRequest {
             plan: run.lease().plan,
-            asked,
+            requested,
             actor: run.lease().owner.to_string(),
             reason: reason.map(str::to_owned),
         };
         let ids = Arc::clone(&self.ids);
-        let moved: Moved = run
-            .write(self.operation("plan.move"), move |unit| {
-                move_plan(unit, &*ids, &request, Repeats::AreRefused)
+        let moved: PlanMoveOutcome = run
+            .write(self.operation("plan.move"), move |tx| {
+                move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)
             })
             .await?;
         Ok(moved.plan().clone())

@@ -11,27 +11,27 @@ use super::error::{LifecycleError, Result};
 use crate::ports::{StoreError, StoreHandle};
 
 /// What the checks ask of the world outside the store.
-pub trait Surroundings: Send + Sync + Debug {
+pub trait PreflightProbe: Send + Sync + Debug {
     /// Whether an actor of this name can be had; else why not.
-    fn actor(&self, name: &NamespacedName) -> std::result::Result<(), String>;
+    fn check_actor(&self, name: &NamespacedName) -> std::result::Result<(), String>;
 
     /// Whether the model that this actor speaks with can be had; else why not. Most need none.
-    fn model(&self, _actor: &NamespacedName) -> std::result::Result<(), String> {
+    fn check_model(&self, _actor: &NamespacedName) -> std::result::Result<(), String> {
         Ok(())
     }
 
     /// Whether a tool or skill of this name is there, and with a skill all that it names; else why
     /// not.
-    fn tool(&self, name: &NamespacedName) -> std::result::Result<(), String>;
+    fn check_tool(&self, name: &NamespacedName) -> std::result::Result<(), String>;
 
     /// Whether the resource can be read; else why not.
-    fn readable(&self, resource: &Resource) -> std::result::Result<(), String>;
+    fn check_readable(&self, resource: &Resource) -> std::result::Result<(), String>;
 
     /// Whether work on the resource can be kept in a sandbox; else why not.
-    fn sandboxed(&self, resource: &Resource) -> std::result::Result<(), String>;
+    fn check_sandbox(&self, resource: &Resource) -> std::result::Result<(), String>;
 
     /// Whether states of work on the resource can be kept and gone back to; else why not.
-    fn checkpointed(&self, resource: &Resource) -> std::result::Result<(), String>;
+    fn check_checkpoints(&self, resource: &Resource) -> std::result::Result<(), String>;
 }
 
 /// The checks by name, in the order in which they run.
@@ -71,15 +71,15 @@ pub struct Preflight {
 }
 
 impl Preflight {
-    pub async fn look(store: &StoreHandle, plan: PlanId) -> Result<Self> {
+    pub async fn load(store: &StoreHandle, plan: PlanId) -> Result<Self> {
         store
-            .read(move |unit| {
-                let plan = unit.plan(plan)?;
+            .read(move |tx| {
+                let plan = tx.plan(plan)?;
                 let mut resources = Vec::new();
                 let mut missing_projects = Vec::new();
                 for project in &plan.brief.projects {
-                    match unit.project(project) {
-                        Ok(_) => resources.extend(unit.resources_of(project)?),
+                    match tx.project(project) {
+                        Ok(_) => resources.extend(tx.resources_of(project)?),
                         Err(StoreError::NotFound { .. }) => missing_projects.push(project.clone()),
                         Err(error) => return Err(error.into()),
                     }
@@ -94,17 +94,17 @@ impl Preflight {
     }
 
     /// Runs every check.
-    pub fn check(&self, surroundings: &dyn Surroundings) -> Result<()> {
+    pub fn check(&self, probe: &dyn PreflightProbe) -> Result<()> {
         let brief = &self.plan.brief;
-        let mut failures = Failures::default();
+        let mut failures = PreflightFailures::default();
         for problem in brief.problems() {
             failures.add("schema", problem.to_string());
         }
-        check_actors(brief, surroundings, &mut failures);
-        check_tools(brief, surroundings, &mut failures);
+        check_actors(brief, probe, &mut failures);
+        check_tools(brief, probe, &mut failures);
         check_profile(brief, &mut failures);
         check_budget(brief, &mut failures);
-        self.check_resources(surroundings, &mut failures);
+        self.check_resources(probe, &mut failures);
         if failures.0.is_empty() {
             Ok(())
         } else {
@@ -114,7 +114,7 @@ impl Preflight {
         }
     }
 
-    fn check_resources(&self, surroundings: &dyn Surroundings, failures: &mut Failures) {
+    fn check_resources(&self, probe: &dyn PreflightProbe, failures: &mut PreflightFailures) {
         for project in &self.missing_projects {
             failures.add("projects", format!("project {project} was deleted"));
         }
@@ -125,15 +125,15 @@ impl Preflight {
         let profile = &self.plan.brief.automation_profile;
         for resource in &self.resources {
             // Nothing more can be said about what cannot be seen.
-            if let Err(reason) = surroundings.readable(resource) {
+            if let Err(reason) = probe.check_readable(resource) {
                 failures.add("resources", reason);
                 continue;
             }
             if profile.require_sandbox {
-                failures.unless("sandbox", surroundings.sandboxed(resource));
+                failures.add_if_err("sandbox", probe.check_sandbox(resource));
             }
             if profile.require_checkpoints {
-                failures.unless("rollback", surroundings.checkpointed(resource));
+                failures.add_if_err("rollback", probe.check_checkpoints(resource));
             }
         }
     }
@@ -141,9 +141,9 @@ impl Preflight {
 
 /// What was found so far.
 #[derive(Debug, Default)]
-struct Failures(Vec<PreflightFailure>);
+struct PreflightFailures(Vec<PreflightFailure>);
 
-impl Failures {
+impl PreflightFailures {
     fn add(&mut self, check: &'static str, reason: String) {
         let failure = PreflightFailure { check, reason };
         // One actor may stand in several roles.
@@ -152,30 +152,30 @@ impl Failures {
         }
     }
 
-    fn unless(&mut self, check: &'static str, answer: std::result::Result<(), String>) {
+    fn add_if_err(&mut self, check: &'static str, answer: std::result::Result<(), String>) {
         if let Err(reason) = answer {
             self.add(check, reason);
         }
     }
 }
 
-fn check_actors(brief: &PlanBrief, surroundings: &dyn Surroundings, failures: &mut Failures) {
+fn check_actors(brief: &PlanBrief, probe: &dyn PreflightProbe, failures: &mut PreflightFailures) {
     for name in brief.actors.names() {
-        failures.unless("actors", surroundings.actor(name));
-        failures.unless("models", surroundings.model(name));
+        failures.add_if_err("actors", probe.check_actor(name));
+        failures.add_if_err("models", probe.check_model(name));
     }
 }
 
 /// The action's skills and what the profile allows by name must exist.
-fn check_tools(brief: &PlanBrief, surroundings: &dyn Surroundings, failures: &mut Failures) {
+fn check_tools(brief: &PlanBrief, probe: &dyn PreflightProbe, failures: &mut PreflightFailures) {
     let allowed = &brief.automation_profile.guards.tool_allowlist;
     for name in brief.skills.iter().chain(allowed) {
-        failures.unless("tools", surroundings.tool(name));
+        failures.add_if_err("tools", probe.check_tool(name));
     }
 }
 
 /// The profile must not contradict itself or forbid what the plan cannot do without.
-fn check_profile(brief: &PlanBrief, failures: &mut Failures) {
+fn check_profile(brief: &PlanBrief, failures: &mut PreflightFailures) {
     let profile = &brief.automation_profile;
     let guards = &profile.guards;
     let denied = |name: &&NamespacedName| guards.tool_denylist.contains(name);
@@ -194,7 +194,7 @@ fn check_profile(brief: &PlanBrief, failures: &mut Failures) {
 }
 
 /// Whoever may use up nothing cannot begin, and a promise above the profile's limit is not kept.
-fn check_budget(brief: &PlanBrief, failures: &mut Failures) {
+fn check_budget(brief: &PlanBrief, failures: &mut PreflightFailures) {
     let (budget, profile) = (&brief.budget, &brief.automation_profile);
     for (nothing, what) in [
         (budget.usd == Some(0.0), "US dollars"),

@@ -11,14 +11,14 @@ use super::commands::{evict, hold_unowned};
 use super::error::{LifecycleError, Result};
 use super::moves::event;
 use crate::journal::purge::{PurgeRequest, erase};
-use crate::ports::{StoreError, Unit};
+use crate::ports::{StoreError, Transaction};
 
 /// How many events are looked at together.
 const PAGE: u32 = 1000;
 
 /// Which of a plan's events lose their payloads, and why.
 #[derive(Debug, Clone)]
-pub struct Erasure {
+pub struct PlanPurgeRequest {
     pub plan: PlanId,
     /// The first and the last place, if not all.
     pub first: Option<i64>,
@@ -29,7 +29,7 @@ pub struct Erasure {
 
 /// What was erased.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Erased {
+pub struct PurgeOutcome {
     /// How many payloads are gone that were there before.
     pub payloads: u64,
     /// Where the journal stands now.
@@ -41,18 +41,18 @@ impl PlanLifecycle {
     /// stays and can be purged. A plan that is not finished, or still run, is refused.
     pub async fn delete(&self, plan: PlanId, actor: &str) -> Result<Plan> {
         let actor = actor.to_owned();
-        let known = self.known_owner(plan).await?;
+        let known = self.proven_owner(plan).await?;
         self.store
-            .write(self.operation("plan.delete"), move |unit| {
-                let run = hold_unowned(unit, plan, known)?;
-                let found = unit.plan_for_update(plan)?;
+            .write(self.operation("plan.delete"), move |tx| {
+                let run = hold_unowned(tx, plan, known)?;
+                let found = tx.plan_for_update(plan)?;
                 if !found.position.is_terminal() {
                     return Err(LifecycleError::NotFinished {
                         plan: Box::new(found),
                     });
                 }
-                unit.delete_plan(&found)?;
-                evict(unit, run.as_ref(), &actor)?;
+                tx.delete_plan(&found)?;
+                evict(tx, run.as_ref(), &actor)?;
                 let record = json!({
                     "name": found.name,
                     "action": found.brief.action_name,
@@ -60,7 +60,7 @@ impl PlanLifecycle {
                     "state": found.position.state(),
                 });
                 let deleted = event(EventKind::PlanDeleted, &actor, &record)?;
-                unit.append(StreamId::Plan(plan), &[deleted])?;
+                tx.append(StreamId::Plan(plan), &[deleted])?;
                 Ok(found)
             })
             .await
@@ -68,20 +68,20 @@ impl PlanLifecycle {
 
     /// Erases payloads of a plan's journal, on the record; the chain of hashes still verifies. The
     /// plan may have been deleted, but nobody may be running it.
-    pub async fn purge(&self, erasure: Erasure) -> Result<Erased> {
-        let known = self.known_owner(erasure.plan).await?;
+    pub async fn purge(&self, erasure: PlanPurgeRequest) -> Result<PurgeOutcome> {
+        let known = self.proven_owner(erasure.plan).await?;
         self.store
-            .write(self.operation("plan.purge"), move |unit| {
-                let run = hold_unowned(unit, erasure.plan, known)?;
-                hold_if_there(unit, erasure.plan)?;
-                evict(unit, run.as_ref(), &erasure.actor)?;
+            .write(self.operation("plan.purge"), move |tx| {
+                let run = hold_unowned(tx, erasure.plan, known)?;
+                hold_plan_if_exists(tx, erasure.plan)?;
+                evict(tx, run.as_ref(), &erasure.actor)?;
                 let stream = StreamId::Plan(erasure.plan);
-                let places = erasable(unit, &erasure)?;
+                let places = erasable_places(tx, &erasure)?;
                 if places.is_empty() {
-                    let head = unit.head(stream)?;
+                    let head = tx.head(stream)?;
                     return match head.stream_seq {
-                        0 => Err(no_journal(erasure.plan).into()),
-                        _ => Ok(Erased {
+                        0 => Err(missing_journal_error(erasure.plan).into()),
+                        _ => Ok(PurgeOutcome {
                             payloads: 0,
                             head_hash: head.hash,
                         }),
@@ -94,8 +94,8 @@ impl PlanLifecycle {
                     reason: erasure.reason.clone(),
                     actor: erasure.actor.clone(),
                 };
-                let head = erase(unit, &request)?;
-                Ok(Erased {
+                let head = erase(tx, &request)?;
+                Ok(PurgeOutcome {
                     payloads,
                     head_hash: head.hash,
                 })
@@ -104,21 +104,21 @@ impl PlanLifecycle {
     }
 }
 
-fn hold_if_there(unit: &mut dyn Unit, plan: PlanId) -> Result<()> {
-    match unit.plan_for_update(plan) {
+fn hold_plan_if_exists(tx: &mut dyn Transaction, plan: PlanId) -> Result<()> {
+    match tx.plan_for_update(plan) {
         Ok(_) | Err(StoreError::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
 /// The places in the range that still have something to erase. Records of earlier purges stay.
-fn erasable(unit: &mut dyn Unit, erasure: &Erasure) -> Result<Vec<i64>> {
+fn erasable_places(tx: &mut dyn Transaction, erasure: &PlanPurgeRequest) -> Result<Vec<i64>> {
     let stream = StreamId::Plan(erasure.plan);
     let last = erasure.last.unwrap_or(i64::MAX);
     let mut after = erasure.first.map_or(0, |first| first.saturating_sub(1));
     let mut places = Vec::new();
     loop {
-        let page = unit.events(stream, after, PAGE)?;
+        let page = tx.events(stream, after, PAGE)?;
         let Some(newest) = page.last() else {
             return Ok(places);
         };
@@ -134,7 +134,7 @@ fn erasable(unit: &mut dyn Unit, erasure: &Erasure) -> Result<Vec<i64>> {
     }
 }
 
-fn no_journal(plan: PlanId) -> StoreError {
+fn missing_journal_error(plan: PlanId) -> StoreError {
     StoreError::NotFound {
         what: "journal of a plan",
         id: plan.to_string(),

@@ -38,7 +38,7 @@ pub(super) fn content_hash(definition: &impl Serialize) -> Result<String> {
         .to_string())
 }
 
-pub trait Actors {
+pub trait ActorRecords {
     /// Stores a new actor; a taken name is `Taken`, saying since when.
     fn insert_actor(&mut self, row: &ActorRow) -> Result<()>;
 

@@ -30,7 +30,7 @@ pub trait Actions {
     /// Claims the one use of a single-use action that is not registered but given, by its name and
     /// the hash of its content. Of any number who claim it one has it, for ever; the others are
     /// told `Taken`, naming the plan.
-    fn use_given_action(
+    fn use_unregistered_action(
         &mut self,
         name: &NamespacedName,
         content_hash: &str,

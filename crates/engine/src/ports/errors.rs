@@ -5,7 +5,7 @@ use cleveragents_domain::id::PlanId;
 
 use super::Result;
 
-pub trait Errors {
+pub trait ErrorRecords {
     /// Records an error of an existing plan and answers with it as it now stands: a new one gets
     /// the next place, an identical one is counted and brings its newest attempt, cause and time.
     fn record_error(&mut self, error: &ErrorRecord) -> Result<ErrorRecord>;

@@ -6,16 +6,16 @@
 //! closing a changeset waits for whoever does so in the same one. A transaction with both records
 //! and closes first.
 
-use cleveragents_domain::application::ApplyRecord;
+use cleveragents_domain::apply_record::ApplyRecord;
 use cleveragents_domain::changeset::{ChangesetRecord, NewChange, RecordedChange};
 use cleveragents_domain::checkpoint::Checkpoint;
 use cleveragents_domain::id::{
     ApplyId, ChangesetId, CheckpointId, IdFragment, ModelCallId, PlanId, SandboxId, ToolCallId,
 };
 use cleveragents_domain::model_call::{
-    ConversationKey, ModelCallEnd, ModelCallRecord, NewModelCall, Spent,
+    ConversationKey, ModelCallEnd, ModelCallRecord, ModelSpend, NewModelCall,
 };
-use cleveragents_domain::process::ProcessMark;
+use cleveragents_domain::process::ProcessIdentity;
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallRecord};
@@ -83,7 +83,7 @@ pub trait ToolCalls {
     fn begin_tool_call(&mut self, call: &NewToolCall) -> Result<ToolCallRecord>;
 
     /// Adds the process that an unfinished call started; one that has ended is a `Conflict`.
-    fn mark_tool_call(&mut self, id: ToolCallId, process: &ProcessMark) -> Result<()>;
+    fn set_tool_call_process(&mut self, id: ToolCallId, process: &ProcessIdentity) -> Result<()>;
 
     /// Ends an unfinished call; one that has ended is a `Conflict`.
     fn end_tool_call(&mut self, id: ToolCallId, end: &ToolCallEnd) -> Result<ToolCallRecord>;
@@ -136,7 +136,7 @@ pub trait ModelCalls {
     fn unfinished_model_calls(&mut self, plan: PlanId) -> Result<Vec<ModelCallRecord>>;
 
     /// What the plan has used up, what is reserved included.
-    fn spent(&mut self, plan: PlanId) -> Result<Spent>;
+    fn model_spend(&mut self, plan: PlanId) -> Result<ModelSpend>;
 
     /// Marks every call that was asked when this call of a tool or a later one was the newest, and
     /// is not yet undone; answers how many were.
@@ -144,7 +144,7 @@ pub trait ModelCalls {
     -> Result<u64>;
 }
 
-pub trait Checkpoints {
+pub trait CheckpointRecords {
     /// Stores a checkpoint of an existing plan, gives it its number, and removes the oldest
     /// beyond `keep`. The newest always stays.
     fn insert_checkpoint(&mut self, checkpoint: &Checkpoint, keep: u32) -> Result<i64>;

@@ -7,10 +7,10 @@ use super::Result;
 
 /// Where a stream stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct StreamHead {
     /// The place of the newest event; 0 in an empty stream.
     pub stream_seq: i64,
-    /// The hash of the newest event; [`genesis`] in an empty stream.
+    /// The hash of the newest event; [`genesis_hash`] in an empty stream.
     pub hash: String,
 }
 
@@ -27,10 +27,10 @@ pub struct Cursor {
 pub trait Journal {
     /// Appends `events` to `stream` and says where it stands then. Appends to one stream queue up
     /// behind each other; they never conflict.
-    fn append(&mut self, stream: StreamId, events: &[NewEvent]) -> Result<Head>;
+    fn append(&mut self, stream: StreamId, events: &[NewEvent]) -> Result<StreamHead>;
 
     /// Where `stream` stands; an unknown stream is an empty one.
-    fn head(&mut self, stream: StreamId) -> Result<Head>;
+    fn head(&mut self, stream: StreamId) -> Result<StreamHead>;
 
     /// Up to `limit` events of `stream` after `stream_seq`, in order.
     fn events(&mut self, stream: StreamId, after: i64, limit: u32) -> Result<Vec<Event>>;
@@ -46,18 +46,18 @@ pub trait Journal {
 
     /// Up to `limit` events of all streams after `cursor`, each with the cursor behind it.
     /// Nothing can later appear before a cursor this has returned.
-    fn events_of_all(&mut self, after: Cursor, limit: u32) -> Result<Vec<(Cursor, Event)>>;
+    fn all_events(&mut self, after: Cursor, limit: u32) -> Result<Vec<(Cursor, Event)>>;
 
     /// Erases the payloads at these places and says how many there were. The caller appends the
     /// `payload_purged` event in the same transaction.
-    fn erase_payloads(&mut self, stream: StreamId, places: &[i64]) -> Result<u64>;
+    fn erase_payloads(&mut self, stream: StreamId, sequences: &[i64]) -> Result<u64>;
 
     /// Every stream that has events, by id.
     fn streams(&mut self) -> Result<Vec<StreamId>>;
 }
 
 /// The `prev_hash` of a stream's first event.
-pub fn genesis() -> String {
+pub fn genesis_hash() -> String {
     "0".repeat(64)
 }
 
@@ -68,7 +68,7 @@ pub fn payload_hash(payload: &str) -> String {
 
 /// What an event's hash covers: its place, its facts and, through `payload_hash`, its payload.
 #[derive(Debug)]
-pub struct Link<'a> {
+pub struct EventHashInput<'a> {
     pub prev_hash: &'a str,
     pub stream: StreamId,
     pub stream_seq: i64,
@@ -79,7 +79,7 @@ pub struct Link<'a> {
     pub payload_hash: &'a str,
 }
 
-impl<'a> Link<'a> {
+impl<'a> EventHashInput<'a> {
     pub fn of(event: &'a Event) -> Self {
         Self {
             prev_hash: &event.prev_hash,

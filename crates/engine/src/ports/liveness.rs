@@ -6,7 +6,7 @@ use cleveragents_domain::id::OwnerId;
 
 /// What can be said of an owner from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum OwnerStatus {
     Alive,
     /// Proven dead: it held an OS lock that is free now, and owners never come back.
     Dead,
@@ -19,25 +19,25 @@ pub trait Liveness: Send + Sync + Debug {
     fn node(&self) -> &str;
 
     /// What is known of an owner of this node.
-    fn verdict(&self, owner: OwnerId) -> Verdict;
+    fn owner_status(&self, owner: OwnerId) -> OwnerStatus;
 
     /// This process now owns something: when it ends, however it ends, its death stays provable.
-    fn keep_proof(&self);
+    fn keep_lock_file(&self);
 }
 
 impl dyn Liveness + '_ {
     /// Whether `owner`, who said to be of `node`, is proven dead. Of other nodes nothing is known.
     pub fn is_dead(&self, owner: OwnerId, node: &str) -> bool {
-        self.known(owner, node) == Verdict::Dead
+        self.owner_status_on(owner, node) == OwnerStatus::Dead
     }
 
     /// What is known of `owner`, who said to be of `node`. One that is alive keeps its lease,
     /// whatever a clock says.
-    pub fn known(&self, owner: OwnerId, node: &str) -> Verdict {
+    pub fn owner_status_on(&self, owner: OwnerId, node: &str) -> OwnerStatus {
         if node == self.node() {
-            self.verdict(owner)
+            self.owner_status(owner)
         } else {
-            Verdict::Unknown
+            OwnerStatus::Unknown
         }
     }
 }

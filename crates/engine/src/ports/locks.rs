@@ -15,7 +15,7 @@ pub struct LockRequest {
     pub node: String,
     pub ttl: Duration,
     /// A holder and epoch proven dead: its lifetime need not run out first.
-    pub dead: Option<(OwnerId, i64)>,
+    pub dead_holder: Option<(OwnerId, i64)>,
 }
 
 /// A held lock. The epoch grows with every new holder; a write under a lock carries it.
@@ -43,7 +43,7 @@ pub struct LockRow {
 /// The longest name of a lock, in bytes.
 pub const NAME_MAXIMUM: usize = 1000;
 
-pub trait Locks {
+pub trait LockRecords {
     /// Takes a free or expired lock or one whose holder is proven dead, or takes one's own once
     /// more, which never brings its end nearer; else `LockHeld` names the holder. A name beyond [`NAME_MAXIMUM`] is `TooLong`.
     fn acquire_lock(&mut self, request: &LockRequest) -> Result<LockGrant>;

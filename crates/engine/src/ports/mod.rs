@@ -1,6 +1,6 @@
 //! What the engine needs of the world, as small traits in plain domain data.
 //!
-//! [`store`] runs transactions; a transaction is a [`Unit`], which speaks the verbs of every
+//! [`store`] runs transactions; a transaction is a [`Transaction`], which speaks the verbs of every
 //! subject here, one small trait each. Adapters live in other crates and never see each other.
 
 pub mod actors;
@@ -33,32 +33,32 @@ pub mod targets;
 pub mod tools;
 pub mod validations;
 
-pub use actors::{ActorRow, Actors};
+pub use actors::{ActorRecords, ActorRow};
 pub use blobs::{BlobHash, Blobs, StagedBlob};
 pub use catalogue::{Actions, Plans};
 pub use clock::{Clock, Ids};
 pub use consents::Consents;
 pub use decisions::{Corrections, Decisions};
 pub use error::{Result, StoreError};
-pub use errors::Errors;
+pub use errors::ErrorRecords;
 pub use execution::{
-    Applies, Changesets, Checkpoints, ModelCalls, SandboxRecords, Strategies, ToolCalls,
+    Applies, Changesets, CheckpointRecords, ModelCalls, SandboxRecords, Strategies, ToolCalls,
     ValidationRuns,
 };
 pub use invariants::Invariants;
-pub use journal::{Cursor, Head, Journal};
+pub use journal::{Cursor, Journal, StreamHead};
 pub use limits::{Limit, OverLimit};
-pub use liveness::{Liveness, Verdict};
-pub use locks::{LockGrant, LockRequest, LockRow, Locks};
+pub use liveness::{Liveness, OwnerStatus};
+pub use locks::{LockGrant, LockRecords, LockRequest, LockRow};
 pub use messages::Messages;
 pub use models::{Model, Models};
-pub use outcomes::{Outcome, OutcomeCounts, Outcomes};
+pub use outcomes::{OperationOutcome, OutcomeCounts, Outcomes};
 pub use plan_lists::{PlanCursor, PlanFilter, PlanLists, PlanPage};
 pub use profiles::{ProfileRow, Profiles};
 pub use projects::{Projects, Resources};
-pub use runs::{Claim, Claimed, Holder, Lease, Runs, Slots};
+pub use runs::{Claim, Holder, Lease, RunClaimOutcome, Runs, Slots};
 pub use sandbox::{Sandbox, SandboxError, SandboxResult, Sandboxes};
-pub use stop::{Stop, Stopped};
-pub use store::{Operation, Store, StoreHandle, Unit};
-pub use targets::{TargetError, TargetResult, Targets};
+pub use stop::{StopReason, StopSignal};
+pub use store::{Store, StoreHandle, StoreOperation, Transaction};
+pub use targets::{ApplyTargets, TargetError, TargetResult};
 pub use validations::{Attachments, ValidationRow, Validations};

@@ -46,7 +46,7 @@ pub trait Model: Send + Sync + Debug {
     fn facts(&self) -> &ModelFacts;
 
     /// How many tokens the request has at most, found without asking anybody.
-    fn count(&self, request: &ModelRequest) -> u64;
+    fn count_tokens(&self, request: &ModelRequest) -> u64;
 
     /// Asks. `ordinal` says how many attempts this plan's actor has made before, failed ones too.
     fn stream(&self, request: &ModelRequest, ordinal: u64) -> ModelStream;

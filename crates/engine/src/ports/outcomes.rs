@@ -6,7 +6,7 @@ use super::Result;
 
 /// How an operation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum OperationOutcome {
     Success,
     Failure,
 }
@@ -34,8 +34,12 @@ pub trait Outcomes {
     /// Counts one outcome and answers with the counts including it. Counting queues up behind
     /// others who count the same operation, until their writes end: who also holds a plan holds it
     /// before counting, and takes its stream after.
-    fn count_outcome(&mut self, operation: &str, outcome: Outcome) -> Result<OutcomeCounts>;
+    fn count_outcome(
+        &mut self,
+        operation: &str,
+        outcome: OperationOutcome,
+    ) -> Result<OutcomeCounts>;
 
     /// The counts so far; an operation nobody counted has none.
-    fn outcome(&mut self, operation: &str) -> Result<OutcomeCounts>;
+    fn outcome_counts(&mut self, operation: &str) -> Result<OutcomeCounts>;
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{NamespacedName, Phase, Plan, State, Timestamp};
+use cleveragents_domain::{NamespacedName, Phase, Plan, PlanState, Timestamp};
 
 use super::Result;
 
@@ -11,7 +11,7 @@ use super::Result;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlanFilter {
     pub phase: Option<Phase>,
-    pub state: Option<State>,
+    pub state: Option<PlanState>,
     pub project: Option<NamespacedName>,
     pub action: Option<NamespacedName>,
     /// The most plans to list; all of them if `None`.
@@ -43,7 +43,7 @@ pub struct PlanPage {
     /// All that match, on this page and on others.
     pub total: u64,
     /// The same by state; a state that nobody is in is left out.
-    pub by_state: BTreeMap<State, u64>,
+    pub by_state: BTreeMap<PlanState, u64>,
 }
 
 pub trait PlanLists {

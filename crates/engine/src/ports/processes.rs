@@ -1,7 +1,7 @@
 //! Commands of agents, run so that they can neither reach beyond their sandbox nor outlive their
 //! owner.
 //!
-//! A command is started confined and waiting; it does nothing before [`Waiting::go`]. So its mark
+//! A command is started confined and waiting; it does nothing before [`PreparedCommand::run`]. So its mark
 //! can be made durable first, and whoever takes the plan over can end it for certain.
 
 use std::ffi::OsString;
@@ -9,10 +9,10 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cleveragents_domain::process::{Confinement, Network, ProcessMark};
+use cleveragents_domain::process::{Confinement, Network, ProcessIdentity};
 
 use super::limits::OverLimit;
-use super::stop::{Stop, Stopped};
+use super::stop::{StopReason, StopSignal};
 
 pub type ProcessResult<T> = std::result::Result<T, ProcessError>;
 
@@ -26,20 +26,20 @@ pub trait Processes: Send + Sync + Debug {
     fn denies_network(&self) -> bool;
 
     /// Starts the command, confined and waiting for its word to go.
-    fn prepare(&self, command: &ConfinedCommand) -> ProcessResult<Box<dyn Waiting>>;
+    fn prepare(&self, command: &ConfinedCommand) -> ProcessResult<Box<dyn PreparedCommand>>;
 
     /// Kills whatever is left of a command that a dead owner started, and returns when nothing of
     /// it is alive. A mark of an earlier boot, or of a process that is gone, is nothing to do.
-    fn end(&self, mark: &ProcessMark) -> ProcessResult<()>;
+    fn kill_leftovers(&self, mark: &ProcessIdentity) -> ProcessResult<()>;
 }
 
 /// A command that waits for its word. Dropped without it, it is killed.
-pub trait Waiting: Send + Debug {
-    fn mark(&self) -> &ProcessMark;
+pub trait PreparedCommand: Send + Debug {
+    fn identity(&self) -> &ProcessIdentity;
 
     /// Lets the command run and waits for its end, or ends it when told to stop or when its time
     /// is over. When this returns no process of its tree is alive.
-    fn go(self: Box<Self>, stop: &Stop) -> ProcessResult<Finished>;
+    fn run(self: Box<Self>, stop: &StopSignal) -> ProcessResult<FinishedCommand>;
 }
 
 /// What is to be run, and what it may touch.
@@ -67,30 +67,30 @@ pub enum TreeAccess {
 
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finished {
-    pub ended: Ended,
-    pub stdout: Kept,
-    pub stderr: Kept,
+pub struct FinishedCommand {
+    pub exit: CommandExit,
+    pub stdout: TruncatedOutput,
+    pub stderr: TruncatedOutput,
     pub elapsed: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum CommandExit {
     Exited(i32),
     /// By a signal that was not ours.
     Signalled(i32),
     /// We ended it.
-    Stopped(Stopped),
+    Stopped(StopReason),
     /// It was ended because it used more than it may.
     OverLimit(OverLimit),
 }
 
 /// Output, its middle left out if there was too much.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct TruncatedOutput {
     pub start: Vec<u8>,
     /// How many bytes were left out between `start` and `end`.
-    pub left_out: u64,
+    pub omitted_bytes: u64,
     pub end: Vec<u8>,
 }
 

@@ -12,7 +12,7 @@ pub trait Projects {
     fn project(&mut self, name: &NamespacedName) -> Result<Project>;
 
     /// The project, which nobody can delete until this write ends.
-    fn hold_project(&mut self, name: &NamespacedName) -> Result<Project>;
+    fn lock_project(&mut self, name: &NamespacedName) -> Result<Project>;
 
     /// Replaces the row if `project.version` is still the newest; answers with the next version.
     fn update_project(&mut self, project: &Project) -> Result<i64>;

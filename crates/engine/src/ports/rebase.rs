@@ -21,9 +21,9 @@ pub struct RebaseRequest {
 
 /// How a result relates to its target as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rebase {
+pub enum TargetRebase {
     /// The target is where the sandbox began. A folder has no commits, so it never moves.
-    Unmoved,
+    Unchanged,
     /// The result fits the new base; `tree` is both.
     Merged { base: SandboxBase, tree: TreeId },
     /// The plan and the target changed the same; the work can be done again on the new base.

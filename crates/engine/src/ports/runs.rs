@@ -27,7 +27,7 @@ pub struct Claim {
     pub lease: Duration,
     pub slots: Slots,
     /// Owners and epochs proven dead: their leases need not run out first.
-    pub dead: Vec<(OwnerId, i64)>,
+    pub dead_owners: Vec<(OwnerId, i64)>,
 }
 
 /// The right to move a plan, until somebody else's epoch.
@@ -52,7 +52,7 @@ pub struct Holder {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Claimed {
+pub enum RunClaimOutcome {
     Won(Lease),
     Held(Holder),
     /// All slots of this node are taken, by these.
@@ -64,7 +64,7 @@ pub enum Claimed {
 pub trait Runs {
     /// Takes the plan's run if it is free, expired or its owner proven dead; one's own live run is
     /// held like any other's. Each claim that wins gets an epoch higher than any before.
-    fn claim_run(&mut self, claim: &Claim) -> Result<Claimed>;
+    fn claim_run(&mut self, claim: &Claim) -> Result<RunClaimOutcome>;
 
     /// Moves the lease's end; `LeaseLost` if another epoch has come.
     fn heartbeat(&mut self, lease: &Lease, extend: Duration) -> Result<Lease>;
@@ -82,7 +82,7 @@ pub trait Runs {
 
     /// The same, and nobody can claim, extend or give back the run until this write ends. Who
     /// asks for the plan as well asks for its run first.
-    fn hold_run(&mut self, plan: PlanId) -> Result<Option<Holder>>;
+    fn run_for_update(&mut self, plan: PlanId) -> Result<Option<Holder>>;
 
     /// Ends a run whose owner is not waited for. The epoch rises: whatever that owner still tries
     /// is refused. A run that is no longer this one is `LeaseLost`.

@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use cleveragents_domain::id::{PlanId, SandboxId};
 pub use cleveragents_domain::tree::TreeId;
 use cleveragents_domain::tree::TreeIdError;
-use cleveragents_domain::{AbsolutePath, Base, FileState, Operation, ResourcePath, ResourceType};
+use cleveragents_domain::{
+    AbsolutePath, BaseSource, FileOperation, FileState, ResourcePath, ResourceType,
+};
 use serde::{Deserialize, Serialize};
 
 use super::limits::OverLimit;
-use super::stop::{Stop, Stopped};
+use super::stop::{StopReason, StopSignal};
 
 pub type SandboxResult<T> = std::result::Result<T, SandboxError>;
 
@@ -25,11 +27,11 @@ pub trait Sandboxes: Send + Sync + Debug {
     fn inspect(&self, path: &Path) -> SandboxResult<Inspection>;
 
     /// Whether a sandbox can be made of this resource, touching nothing of it.
-    fn usable(&self, path: &AbsolutePath, kind: ResourceType) -> SandboxResult<()>;
+    fn check_usable(&self, path: &AbsolutePath, kind: ResourceType) -> SandboxResult<()>;
 
     /// Makes the sandbox, or answers with it if it is there already. What a killed call left
     /// half-made is removed first.
-    fn create(&self, new: &NewSandbox) -> SandboxResult<Created>;
+    fn create(&self, new: &NewSandbox) -> SandboxResult<CreatedSandbox>;
 
     /// The handle of a sandbox that was completely made.
     fn open(&self, id: SandboxId) -> SandboxResult<Box<dyn Sandbox>>;
@@ -37,20 +39,24 @@ pub trait Sandboxes: Send + Sync + Debug {
     /// Makes `base` what the sandbox begins with, if it is not already. Its commit must be in the
     /// user's repository, and its tree where the sandbox sees it. Files follow by
     /// [`Sandbox::restore`]. Handles that were opened before keep the old base.
-    fn adopt(&self, id: SandboxId, base: &SandboxBase) -> SandboxResult<()>;
+    fn set_base(&self, id: SandboxId, base: &SandboxBase) -> SandboxResult<()>;
 
     /// Removes the sandbox and the pin of its base; only a folder inside our root whose marker
     /// holds this very id.
-    fn discard(&self, id: SandboxId) -> SandboxResult<Discarded>;
+    fn discard(&self, id: SandboxId) -> SandboxResult<DiscardOutcome>;
 
     /// Every sandbox there is, half-made ones included.
     fn list(&self) -> SandboxResult<Vec<SandboxId>>;
 
     /// What the folder of a sandbox says of itself; nothing if there is none, or nothing in it yet.
-    fn mark(&self, id: SandboxId) -> SandboxResult<Option<Mark>>;
+    fn read_marker(&self, id: SandboxId) -> SandboxResult<Option<SandboxMarker>>;
 
     /// What [`Sandbox::publish`] put into the repository at `path`, if it is still there.
-    fn published(&self, path: &AbsolutePath, plan: PlanId) -> SandboxResult<Option<Published>>;
+    fn find_published(
+        &self,
+        path: &AbsolutePath,
+        plan: PlanId,
+    ) -> SandboxResult<Option<PublishedCommit>>;
 
     /// Takes back what [`Sandbox::publish`] put into the repository at `path`.
     fn withdraw(&self, path: &AbsolutePath, plan: PlanId) -> SandboxResult<()>;
@@ -65,7 +71,7 @@ pub trait Sandbox: Send + Sync + Debug {
 
     /// The first `most` bytes of a file of the tree; nothing if there is no regular file at the
     /// path. No link is followed.
-    fn read(&self, path: &ResourcePath, most: usize) -> SandboxResult<Option<Vec<u8>>>;
+    fn read(&self, path: &ResourcePath, limit: usize) -> SandboxResult<Option<Vec<u8>>>;
 
     /// The paths of what is directly in a folder of the tree; none if there is no such folder. No
     /// link is followed.
@@ -83,14 +89,14 @@ pub trait Sandbox: Send + Sync + Debug {
     fn capture(
         &mut self,
         previous: &TreeId,
-        touched: &Touched,
-        stop: &Stop,
+        touched: &TouchedPaths,
+        stop: &StopSignal,
     ) -> SandboxResult<Capture>;
 
     /// Makes the tree exactly `tree` again; ignored files are carried over where they fit.
     /// Fails with [`SandboxError::Stopped`] soon after `stop` is given; it has to be made again
     /// then.
-    fn restore(&mut self, tree: &TreeId, stop: &Stop) -> SandboxResult<()>;
+    fn restore(&mut self, tree: &TreeId, stop: &StopSignal) -> SandboxResult<()>;
 
     /// The difference of two captured trees, of all paths or of `paths` only. Fails with
     /// [`SandboxError::Stopped`] soon after `stop` is given.
@@ -99,25 +105,33 @@ pub trait Sandbox: Send + Sync + Debug {
         from: &TreeId,
         to: &TreeId,
         paths: &[ResourcePath],
-        stop: &Stop,
-    ) -> SandboxResult<Diff>;
+        stop: &StopSignal,
+    ) -> SandboxResult<TreeDiff>;
 
     /// What became of each path from one captured tree to the other, in order of paths; a file that
     /// moved is one that is gone and one that is new. Fails with [`SandboxError::Stopped`] soon
     /// after `stop` is given.
-    fn net_changes(&self, from: &TreeId, to: &TreeId, stop: &Stop)
-    -> SandboxResult<Vec<NetChange>>;
+    fn net_changes(
+        &self,
+        from: &TreeId,
+        to: &TreeId,
+        stop: &StopSignal,
+    ) -> SandboxResult<Vec<NetChange>>;
 
     /// Those of these paths at which no new content can be recorded, because git runs a filter on
     /// them that the user does not allow. Removing them can be recorded.
-    fn filtered(&self, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>>;
+    fn filtered_paths(&self, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>>;
 
     /// Which of these paths are files of a captured tree.
-    fn among(&self, tree: &TreeId, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>>;
+    fn files_in_tree(
+        &self,
+        tree: &TreeId,
+        paths: &[ResourcePath],
+    ) -> SandboxResult<Vec<ResourcePath>>;
 
     /// The tree that `tree` is without this part of its difference to `base`. Files follow by
     /// [`Sandbox::restore`].
-    fn without(&self, base: &TreeId, tree: &TreeId, part: &Part) -> SandboxResult<TreeId>;
+    fn tree_without(&self, base: &TreeId, tree: &TreeId, part: &DiffPart) -> SandboxResult<TreeId>;
 
     /// The history the base stands on, the newest first: of all paths or of one, at most `limit`
     /// commits. A folder has none.
@@ -126,7 +140,12 @@ pub trait Sandbox: Send + Sync + Debug {
     /// Puts `tree` as a commit into the user's repository under `refs/cleveragents/`, with all it
     /// needs to outlive the sandbox. Fails with [`SandboxError::Stopped`] soon after `stop` is
     /// given, unless the commit was being handed over by then.
-    fn publish(&self, tree: &TreeId, commit: &CommitText, stop: &Stop) -> SandboxResult<Published>;
+    fn publish(
+        &self,
+        tree: &TreeId,
+        commit: &CommitMetadata,
+        stop: &StopSignal,
+    ) -> SandboxResult<PublishedCommit>;
 }
 
 /// What a sandbox is made of and for whom.
@@ -136,7 +155,7 @@ pub struct NewSandbox {
     pub plan: PlanId,
     pub resource: AbsolutePath,
     pub resource_type: ResourceType,
-    pub base: Base,
+    pub base: BaseSource,
     /// Contents of `.worktreeinclude`, by BLAKE3, that the user consented to: credential files they
     /// name come along. Those that any other content names are left out.
     pub trusted_includes: Vec<String>,
@@ -147,7 +166,7 @@ pub const WORKTREE_INCLUDE: &str = ".worktreeinclude";
 
 /// What is written in the folder of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct SandboxMarker {
     pub plan: PlanId,
     pub resource: AbsolutePath,
     pub resource_type: ResourceType,
@@ -155,7 +174,7 @@ pub struct Mark {
 
 /// A sandbox that can be worked in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Created {
+pub struct CreatedSandbox {
     pub tree: PathBuf,
     pub base: TreeId,
     /// The commit the base is or stands on; none of a folder or before the first commit.
@@ -187,13 +206,13 @@ pub enum Warning {
     /// History ends early.
     Shallow,
     /// Things that could not be brought along.
-    Omitted(Vec<Omitted>),
+    Omitted(Vec<OmittedPath>),
     /// Files with credentials that `.worktreeinclude` names without the user's consent.
     Credentials(Vec<ResourcePath>),
 }
 
 /// How many paths a warning names; the rest is counted.
-const NAMED: usize = 5;
+const SHOWN_PATHS_MAXIMUM: usize = 5;
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -201,17 +220,17 @@ impl fmt::Display for Warning {
             Self::Uncommitted(paths) => write!(
                 f,
                 "not committed, and so not in the sandbox: {}",
-                named(paths)
+                list_paths(paths)
             ),
             Self::Submodules(paths) => write!(
                 f,
                 "files of submodules are not in the sandbox: {}",
-                named(paths)
+                list_paths(paths)
             ),
             Self::Filtered(paths) => write!(
                 f,
                 "files with a filter are as git stores them, and changes of them are refused: {}",
-                named(paths)
+                list_paths(paths)
             ),
             Self::Sparse => {
                 f.write_str("the checkout is sparse, and the sandbox has every file of the commit")
@@ -219,23 +238,27 @@ impl fmt::Display for Warning {
             Self::Shallow => f.write_str("history is not complete: the repository is shallow"),
             Self::Omitted(all) => {
                 let paths: Vec<&ResourcePath> = all.iter().map(|it| &it.path).collect();
-                write!(f, "not brought along: {}", named(paths))
+                write!(f, "not brought along: {}", list_paths(paths))
             }
             Self::Credentials(paths) => write!(
                 f,
                 "credential files that {WORKTREE_INCLUDE} names are not in the sandbox \
                  (--trust brings them along): {}",
-                named(paths)
+                list_paths(paths)
             ),
         }
     }
 }
 
 /// The first few paths.
-fn named<'a>(paths: impl IntoIterator<Item = &'a ResourcePath>) -> String {
+fn list_paths<'a>(paths: impl IntoIterator<Item = &'a ResourcePath>) -> String {
     let paths: Vec<String> = paths.into_iter().map(ToString::to_string).collect();
-    let shown = paths.iter().take(NAMED).cloned().collect::<Vec<_>>();
-    match paths.len().saturating_sub(NAMED) {
+    let shown = paths
+        .iter()
+        .take(SHOWN_PATHS_MAXIMUM)
+        .cloned()
+        .collect::<Vec<_>>();
+    match paths.len().saturating_sub(SHOWN_PATHS_MAXIMUM) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
@@ -243,14 +266,14 @@ fn named<'a>(paths: impl IntoIterator<Item = &'a ResourcePath>) -> String {
 
 /// Whether there was something to discard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Discarded {
+pub enum DiscardOutcome {
     Removed,
     Absent,
 }
 
 /// What may have changed since the previous capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Touched {
+pub enum TouchedPaths {
     /// Only these paths; a folder stands for all that is in it.
     Paths(Vec<ResourcePath>),
     /// Anything.
@@ -264,14 +287,14 @@ pub struct Capture {
     /// Against the previous tree, in order of paths.
     pub changes: Vec<FileChange>,
     /// What was looked at but is not in the tree.
-    pub omitted: Vec<Omitted>,
+    pub omitted: Vec<OmittedPath>,
 }
 
 /// One change of one path. Hashes are of the bytes in the tree, as tools read them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
     pub path: ResourcePath,
-    pub operation: Operation,
+    pub operation: FileOperation,
     pub before: Option<FileState>,
     pub after: Option<FileState>,
 }
@@ -289,7 +312,7 @@ pub struct NetChange {
 
 /// A part of the difference of two trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum DiffPart {
     /// All that became of these paths.
     Paths(Vec<ResourcePath>),
     /// What this patch does, which must fit the later tree.
@@ -298,14 +321,14 @@ pub enum Part {
 
 /// Something in a tree that is not captured.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Omitted {
+pub struct OmittedPath {
     pub path: ResourcePath,
-    pub why: OmittedWhy,
+    pub why: OmissionReason,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OmittedWhy {
+pub enum OmissionReason {
     /// A `.git` below the root; the files beside it are captured.
     NestedRepository,
     Socket,
@@ -326,10 +349,10 @@ pub enum OmittedWhy {
     Modules,
 }
 
-impl OmittedWhy {
+impl OmissionReason {
     /// What the maker of a change is told of the paths it is refused at; nothing if the change is
     /// only left out.
-    pub fn refusal(self, paths: &[ResourcePath]) -> Option<String> {
+    pub fn refusal_message(self, paths: &[ResourcePath]) -> Option<String> {
         let why = match self {
             Self::Filtered => {
                 "Git runs a filter on these files, so plans cannot change them unless the user \
@@ -349,7 +372,7 @@ impl OmittedWhy {
 
 /// A patch `git apply` accepts, and its numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Diff {
+pub struct TreeDiff {
     pub patch: Vec<u8>,
     pub files: Vec<DiffStat>,
 }
@@ -396,7 +419,7 @@ pub enum DiffLines {
 
 /// Who made a commit, when and why; nothing of it is read from the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommitText {
+pub struct CommitMetadata {
     pub name: String,
     pub email: String,
     /// Seconds since 1970, UTC.
@@ -406,7 +429,7 @@ pub struct CommitText {
 
 /// Where a published tree can be found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishedCommit {
     pub reference: String,
     pub commit: String,
 }
@@ -419,15 +442,15 @@ pub struct Inspection {
     /// Where refs and objects are; another folder than `git_dir` in a linked worktree.
     pub common_dir: PathBuf,
     pub object_format: ObjectFormat,
-    pub head: Head,
-    pub history: History,
+    pub head: RepositoryHead,
+    pub history: HistoryCompleteness,
     /// Whether every object is here; if not, they would have to be fetched.
-    pub objects: Objects,
-    pub coverage: Coverage,
+    pub objects: ObjectCompleteness,
+    pub coverage: CheckoutCoverage,
     pub submodules: Vec<ResourcePath>,
     /// Tracked paths with a `filter` attribute.
     pub filtered: Vec<ResourcePath>,
-    pub uncommitted: Vec<Uncommitted>,
+    pub uncommitted: Vec<UncommittedFile>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -463,7 +486,7 @@ impl ObjectFormat {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Head {
+pub enum RepositoryHead {
     /// On a branch (its full name) at a commit.
     Branch {
         reference: String,
@@ -478,7 +501,7 @@ pub enum Head {
     },
 }
 
-impl Head {
+impl RepositoryHead {
     pub fn commit(&self) -> Option<&str> {
         match self {
             Self::Branch { commit, .. } | Self::Detached { commit } => Some(commit),
@@ -488,27 +511,27 @@ impl Head {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum History {
+pub enum HistoryCompleteness {
     Complete,
     Shallow,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Objects {
+pub enum ObjectCompleteness {
     Complete,
     /// A partial clone: a promisor remote has the rest.
     Partial,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coverage {
+pub enum CheckoutCoverage {
     Complete,
     Sparse,
 }
 
 /// A file of the user's that differs from the commit checked out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Uncommitted {
+pub struct UncommittedFile {
     pub path: ResourcePath,
     pub kind: UncommittedKind,
 }
@@ -568,7 +591,7 @@ pub enum SandboxError {
 
     // Temporary.
     #[error("{0}")]
-    Stopped(Stopped),
+    Stopped(StopReason),
     #[error("`{command}` took longer than {seconds} s and was stopped")]
     TimedOut { command: String, seconds: u64 },
     #[error("{path} changed while it was being read")]

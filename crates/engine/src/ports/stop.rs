@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// Why work has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Stopped {
+pub enum StopReason {
     #[error("it was cancelled")]
     Cancelled,
     #[error("it took longer than it may")]
@@ -20,36 +20,36 @@ pub enum Stopped {
     OutOfTime,
 }
 
-impl Stopped {
+impl StopReason {
     /// Whether what was begun is taken back, to be begun again by whoever goes on.
-    pub const fn takes_back(self) -> bool {
+    pub const fn requires_rollback(self) -> bool {
         matches!(self, Self::Interrupted | Self::OutOfTime)
     }
 }
 
 /// Says to whoever holds a clone that it should stop. The first reason given stays.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<Shared>);
+pub struct StopSignal(Arc<StopState>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    reason: Mutex<Option<Stopped>>,
-    given: Condvar,
+struct StopState {
+    reason: Mutex<Option<StopReason>>,
+    changed: Condvar,
 }
 
-impl Stop {
+impl StopSignal {
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Tells all holders to stop.
-    pub fn stop(&self, why: Stopped) {
+    pub fn stop(&self, why: StopReason) {
         self.reason().get_or_insert(why);
-        self.0.given.notify_all();
+        self.0.changed.notify_all();
     }
 
     /// Goes on, or not.
-    pub fn check(&self) -> Result<(), Stopped> {
+    pub fn check(&self) -> Result<(), StopReason> {
         match *self.reason() {
             Some(why) => Err(why),
             None => Ok(()),
@@ -57,35 +57,35 @@ impl Stop {
     }
 
     /// Waits until the word is given, at most this long.
-    pub fn wait(&self, patience: Duration) -> Option<Stopped> {
-        self.wait_unless(patience, || false)
+    pub fn wait(&self, timeout: Duration) -> Option<StopReason> {
+        self.wait_unless(timeout, || false)
     }
 
     /// Waits until the word is given, at most this long, and only while there is a reason to:
-    /// when `done` may have become true, [`Stop::nudge`] makes all who wait look again.
-    pub fn wait_unless(&self, patience: Duration, done: impl Fn() -> bool) -> Option<Stopped> {
+    /// when `done` may have become true, [`StopSignal::wake_waiters`] makes all who wait look again.
+    pub fn wait_unless(&self, timeout: Duration, done: impl Fn() -> bool) -> Option<StopReason> {
         let begun = Instant::now();
         let mut reason = self.reason();
         while reason.is_none() && !done() {
-            let left = patience.saturating_sub(begun.elapsed());
+            let left = timeout.saturating_sub(begun.elapsed());
             if left.is_zero() {
                 break;
             }
-            let waited = self.0.given.wait_timeout(reason, left);
+            let waited = self.0.changed.wait_timeout(reason, left);
             reason = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         *reason
     }
 
-    /// Makes those in [`Stop::wait_unless`] look whether they are done; nobody is told to stop.
-    pub fn nudge(&self) {
+    /// Makes those in [`StopSignal::wait_unless`] look whether they are done; nobody is told to stop.
+    pub fn wake_waiters(&self) {
         // Who waits has looked and sleeps, or looks after this.
         drop(self.reason());
-        self.0.given.notify_all();
+        self.0.changed.notify_all();
     }
 
     /// A panic elsewhere leaves the word as good as it was.
-    fn reason(&self) -> MutexGuard<'_, Option<Stopped>> {
+    fn reason(&self) -> MutexGuard<'_, Option<StopReason>> {
         self.0.reason.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -95,8 +95,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_done_waits_no_longer_and_is_not_told_to_stop() {
-        let stop = Stop::new();
+    fn a_finished_waiter_returns_without_a_stop() {
+        let stop = StopSignal::new();
         let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let waiter = {
             let (stop, done) = (stop.clone(), Arc::clone(&done));
@@ -107,23 +107,23 @@ mod tests {
             })
         };
         done.store(true, std::sync::atomic::Ordering::SeqCst);
-        stop.nudge();
+        stop.wake_waiters();
         assert_eq!(waiter.join().unwrap(), None);
         assert_eq!(stop.check(), Ok(()));
     }
 
     #[test]
-    fn the_first_reason_stays_and_wakes_whoever_waits() {
-        let stop = Stop::new();
+    fn the_first_reason_stays_and_wakes_waiters() {
+        let stop = StopSignal::new();
         assert_eq!(stop.check(), Ok(()));
         assert_eq!(stop.wait(Duration::ZERO), None);
         let waiter = {
             let stop = stop.clone();
             std::thread::spawn(move || stop.wait(Duration::from_secs(600)))
         };
-        stop.stop(Stopped::TimedOut);
-        stop.stop(Stopped::Cancelled);
-        assert_eq!(waiter.join().unwrap(), Some(Stopped::TimedOut));
-        assert_eq!(stop.check(), Err(Stopped::TimedOut));
+        stop.stop(StopReason::TimedOut);
+        stop.stop(StopReason::Cancelled);
+        assert_eq!(waiter.join().unwrap(), Some(StopReason::TimedOut));
+        assert_eq!(stop.check(), Err(StopReason::TimedOut));
     }
 }

@@ -1,6 +1,6 @@
 //! The store: transactions, and nothing else.
 //!
-//! A write is a closure over a [`Unit`] with a caller-made operation id (law 12). It may run more
+//! A write is a closure over a [`Transaction`] with a caller-made operation id (law 12). It may run more
 //! than once, sees a consistent state, and is answered only when its result is durable. The same
 //! operation id again returns the first result without running the closure.
 
@@ -17,17 +17,17 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::{
-    Actions, Actors, Applies, Attachments, Blobs, Changesets, Checkpoints, Consents, Corrections,
-    Decisions, Errors, Ids, Invariants, Journal, Locks, Messages, ModelCalls, Outcomes, PlanLists,
-    Plans, Profiles, Projects, Resources, Result, Runs, SandboxRecords, StagedBlob, StoreError,
-    Strategies, ToolCalls, ValidationRuns, Validations,
+    Actions, ActorRecords, Applies, Attachments, Blobs, Changesets, CheckpointRecords, Consents,
+    Corrections, Decisions, ErrorRecords, Ids, Invariants, Journal, LockRecords, Messages,
+    ModelCalls, Outcomes, PlanLists, Plans, Profiles, Projects, Resources, Result, Runs,
+    SandboxRecords, StagedBlob, StoreError, Strategies, ToolCalls, ValidationRuns, Validations,
 };
 
 /// All that one transaction can do.
-pub trait Unit:
+pub trait Transaction:
     Journal
     + Runs
-    + Locks
+    + LockRecords
     + Blobs
     + Actions
     + Plans
@@ -39,17 +39,17 @@ pub trait Unit:
     + Invariants
     + Profiles
     + Consents
-    + Actors
+    + ActorRecords
     + Validations
     + Attachments
-    + Errors
+    + ErrorRecords
     + Outcomes
     + Messages
     + SandboxRecords
     + Changesets
     + ToolCalls
     + ModelCalls
-    + Checkpoints
+    + CheckpointRecords
     + Strategies
     + ValidationRuns
     + Applies
@@ -60,13 +60,13 @@ pub trait Unit:
 
 /// A write's name: the id makes it safe to repeat, the label says what it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operation {
+pub struct StoreOperation {
     /// `None` for a write that is harmless to repeat, so that nothing is kept of it.
     pub id: Option<OperationId>,
     pub label: &'static str,
 }
 
-impl Operation {
+impl StoreOperation {
     pub fn new(ids: &dyn Ids, label: &'static str) -> Self {
         Self {
             id: Some(OperationId::new(ids.next())),
@@ -75,7 +75,7 @@ impl Operation {
     }
 
     /// A write that may be done any number of times to the same effect, such as a heartbeat.
-    pub const fn harmless(label: &'static str) -> Self {
+    pub const fn idempotent(label: &'static str) -> Self {
         Self { id: None, label }
     }
 
@@ -92,30 +92,32 @@ impl Operation {
 
 /// Why a job was not done: the store could not, or the caller's closure would not.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum StoreJobError {
     Store(StoreError),
     Caller(Box<dyn Any + Send>),
 }
 
-pub type WriteJob = Box<dyn Fn(&mut dyn Unit) -> Result<String, Refusal> + Send>;
-pub type ReadJob = Box<dyn Fn(&mut dyn Unit) -> Result<Box<dyn Any + Send>, Refusal> + Send>;
-pub type Answer<T, E = StoreError> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
+pub type WriteJob = Box<dyn Fn(&mut dyn Transaction) -> Result<String, StoreJobError> + Send>;
+pub type ReadJob =
+    Box<dyn Fn(&mut dyn Transaction) -> Result<Box<dyn Any + Send>, StoreJobError> + Send>;
+pub type StoreFuture<T, E = StoreError> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 
 /// An engine of transactions. Callers use it through [`StoreHandle`], which adds the types.
 pub trait Store: Send + Sync + Debug {
     /// Runs `job` in one transaction and answers, once durable, with the JSON it returned; a
     /// repeated operation id answers with the JSON of the first time.
-    fn write(&self, operation: Operation, job: WriteJob) -> Answer<String, Refusal>;
+    fn write(&self, operation: StoreOperation, job: WriteJob)
+    -> StoreFuture<String, StoreJobError>;
 
     /// Runs `job` on a consistent snapshot. It can write nothing and never waits for a writer.
-    fn read(&self, job: ReadJob) -> Answer<Box<dyn Any + Send>, Refusal>;
+    fn read(&self, job: ReadJob) -> StoreFuture<Box<dyn Any + Send>, StoreJobError>;
 
     /// Makes `bytes` durable enough to be named by a row; see [`Blobs::put_blob`].
-    fn stage_blob(self: Arc<Self>, bytes: Vec<u8>) -> Answer<StagedBlob>;
+    fn stage_blob(self: Arc<Self>, bytes: Vec<u8>) -> StoreFuture<StagedBlob>;
 
     /// Changes after commits, of this process at once and of others soon. A hint may be missing
     /// or too many: who waits for events polls as well.
-    fn hints(&self) -> watch::Receiver<u64>;
+    fn watch_commits(&self) -> watch::Receiver<u64>;
 }
 
 /// A cheap handle on the store.
@@ -127,37 +129,37 @@ impl StoreHandle {
         Self(store)
     }
 
-    /// One transaction. `change` is synchronous, talks only to its `Unit`, and may run again.
-    pub async fn write<T, E, F>(&self, operation: Operation, change: F) -> Result<T, E>
+    /// One transaction. `change` is synchronous, talks only to its `Transaction`, and may run again.
+    pub async fn write<T, E, F>(&self, operation: StoreOperation, change: F) -> Result<T, E>
     where
         T: Serialize + DeserializeOwned,
         E: From<StoreError> + Send + 'static,
-        F: Fn(&mut dyn Unit) -> Result<T, E> + Send + 'static,
+        F: Fn(&mut dyn Transaction) -> Result<T, E> + Send + 'static,
     {
-        let job: WriteJob = Box::new(move |unit| {
-            let value = change(unit).map_err(|error| Refusal::Caller(Box::new(error)))?;
-            serde_json::to_string(&value).map_err(|e| Refusal::Store(StoreError::internal(e)))
+        let job: WriteJob = Box::new(move |tx| {
+            let value = change(tx).map_err(|error| StoreJobError::Caller(Box::new(error)))?;
+            serde_json::to_string(&value).map_err(|e| StoreJobError::Store(StoreError::internal(e)))
         });
         let json = self
             .0
             .write(operation, job)
             .await
-            .map_err(unwrap_refusal::<E>)?;
+            .map_err(unwrap_job_error::<E>)?;
         serde_json::from_str(&json).map_err(|e| StoreError::internal(e).into())
     }
 
     /// A look at one consistent state.
-    pub async fn read<T, E, F>(&self, look: F) -> Result<T, E>
+    pub async fn read<T, E, F>(&self, query: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
-        F: Fn(&mut dyn Unit) -> Result<T, E> + Send + 'static,
+        F: Fn(&mut dyn Transaction) -> Result<T, E> + Send + 'static,
     {
-        let job: ReadJob = Box::new(move |unit| match look(unit) {
+        let job: ReadJob = Box::new(move |tx| match query(tx) {
             Ok(value) => Ok(Box::new(value) as Box<dyn Any + Send>),
-            Err(error) => Err(Refusal::Caller(Box::new(error))),
+            Err(error) => Err(StoreJobError::Caller(Box::new(error))),
         });
-        let value = self.0.read(job).await.map_err(unwrap_refusal::<E>)?;
+        let value = self.0.read(job).await.map_err(unwrap_job_error::<E>)?;
         match value.downcast() {
             Ok(value) => Ok(*value),
             Err(_) => Err(StoreError::internal("a read was answered with another's value").into()),
@@ -168,15 +170,15 @@ impl StoreHandle {
         Arc::clone(&self.0).stage_blob(bytes).await
     }
 
-    pub fn hints(&self) -> watch::Receiver<u64> {
-        self.0.hints()
+    pub fn watch_commits(&self) -> watch::Receiver<u64> {
+        self.0.watch_commits()
     }
 }
 
-fn unwrap_refusal<E: From<StoreError> + 'static>(refusal: Refusal) -> E {
+fn unwrap_job_error<E: From<StoreError> + 'static>(refusal: StoreJobError) -> E {
     match refusal {
-        Refusal::Store(error) => error.into(),
-        Refusal::Caller(error) => match error.downcast::<E>() {
+        StoreJobError::Store(error) => error.into(),
+        StoreJobError::Caller(error) => match error.downcast::<E>() {
             Ok(error) => *error,
             Err(_) => StoreError::internal("a job was refused with another's error").into(),
         },

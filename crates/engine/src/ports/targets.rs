@@ -1,14 +1,14 @@
 //! Bringing a plan's result home: the user's repositories and folders as targets of Apply.
 //!
-//! An apply of one resource is prepared, then carried out. [`Targets::prepare`] works out the whole
+//! An apply of one resource is prepared, then carried out. [`ApplyTargets::prepare`] works out the whole
 //! change from objects and answers with an [`ApplyIntent`], touching nothing people look at. Once
-//! that intent is durable elsewhere, [`Targets::carry_out`] makes it true, path by path and each
+//! that intent is durable elsewhere, [`ApplyTargets::commit`] makes it true, path by path and each
 //! path by compare-and-swap. Everything blocks and may be asked twice (law 9): a call that was
 //! killed half-way is finished by making it again, in whatever process, from the intent alone.
 //!
-//! The order for several resources: prepare all; if one is blocked, [`Targets::take_back`] the
-//! others; else decide, and from then on only [`Targets::carry_out`] until each answers
-//! [`Carried::Done`].
+//! The order for several resources: prepare all; if one is blocked, [`ApplyTargets::discard_prepared`] the
+//! others; else decide, and from then on only [`ApplyTargets::commit`] until each answers
+//! [`CommitOutcome::Done`].
 
 use std::fmt::{self, Debug};
 use std::path::PathBuf;
@@ -17,13 +17,13 @@ use cleveragents_domain::id::{ApplyId, PlanId, SandboxId};
 use cleveragents_domain::{AbsolutePath, ResourcePath, ResourceType};
 use serde::{Deserialize, Serialize};
 
-pub use super::rebase::{Rebase, RebaseRequest};
-use super::sandbox::{CommitText, ObjectFormat, SandboxError, TreeId};
+pub use super::rebase::{RebaseRequest, TargetRebase};
+use super::sandbox::{CommitMetadata, ObjectFormat, SandboxError, TreeId};
 
 pub type TargetResult<T> = std::result::Result<T, TargetError>;
 
 /// Where results go.
-pub trait Targets: Send + Sync + Debug {
+pub trait ApplyTargets: Send + Sync + Debug {
     /// Who the user is to git there, for the author of a commit; nothing where nobody said so.
     fn author(&self, resource: &AbsolutePath) -> TargetResult<Option<Author>>;
 
@@ -31,42 +31,46 @@ pub trait Targets: Send + Sync + Debug {
     /// user's nothing changes but the object store and refs under `refs/cleveragents/`. Asked again
     /// it works everything out anew, unless carrying out has begun: then the answer is the intent
     /// that is being carried out.
-    fn prepare(&self, request: &ApplyRequest) -> TargetResult<Prepared>;
+    fn prepare(&self, request: &ApplyRequest) -> TargetResult<PrepareOutcome>;
 
     /// Prepares all of these, several at the same time. Returns after the last one, with an answer
     /// for each in their order.
-    fn prepare_all(&self, requests: &[ApplyRequest]) -> Vec<TargetResult<Prepared>>;
+    fn prepare_all(&self, requests: &[ApplyRequest]) -> Vec<TargetResult<PrepareOutcome>>;
 
     /// Makes an intent true, or says whose change stands in the way. Nothing that differs from what
     /// the intent expects is overwritten. Once done it stays done: asked again it answers the same,
     /// whatever the user did to the target since. Only the intent of the last [`Self::prepare`]
     /// is taken.
-    fn carry_out(&self, intent: &ApplyIntent) -> TargetResult<Carried>;
+    fn commit(&self, intent: &ApplyIntent) -> TargetResult<CommitOutcome>;
 
     /// Locks the targets of all these intents against other applies and the user's git, and looks
     /// at everything once more. Held until the answer is dropped, so that what stands in the way of
     /// one is known before anything of another is changed. Nothing of the user's changes but lock
-    /// files; [`Self::take_back`] removes those that a kill left.
-    fn lock(&self, intents: &[ApplyIntent]) -> TargetResult<Locked>;
+    /// files; [`Self::discard_prepared`] removes those that a kill left.
+    fn lock(&self, intents: &[ApplyIntent]) -> TargetResult<LockOutcome>;
 
     /// Removes what [`Self::prepare`] left. Refused once carrying out has begun, unless it stopped
     /// and nothing it wrote stands.
-    fn take_back(&self, intent: &ApplyIntent) -> TargetResult<()>;
+    fn discard_prepared(&self, intent: &ApplyIntent) -> TargetResult<()>;
 
-    /// As [`Self::take_back`], for a [`Self::prepare`] that was killed before anybody had its
+    /// As [`Self::discard_prepared`], for a [`Self::prepare`] that was killed before anybody had its
     /// intent. One that left nothing is as wanted.
-    fn give_up(&self, id: ApplyId, resource: &AbsolutePath) -> TargetResult<()>;
+    fn discard_orphaned(&self, id: ApplyId, resource: &AbsolutePath) -> TargetResult<()>;
 
     /// Takes back what an intent that stopped has written, path by path. What somebody else
     /// changed since is never overwritten: such paths are listed, the others are taken back. Once
     /// all is taken back nothing is kept of the apply. Asking again goes on where it stopped.
     /// `if_gone` decides about a target that no longer exists.
-    fn abort(&self, intent: &ApplyIntent, if_gone: IfGone) -> TargetResult<Aborted>;
+    fn abort(
+        &self,
+        intent: &ApplyIntent,
+        missing_target: MissingTargetPolicy,
+    ) -> TargetResult<TargetAbortOutcome>;
 
     /// Merges a sandbox's result with the target as it is now, from objects only, so that the
     /// sandbox can be moved onto it. Of the user's nothing changes but a ref under
     /// `refs/cleveragents/`, which keeps the new base.
-    fn rebase(&self, request: &RebaseRequest) -> TargetResult<Rebase>;
+    fn rebase(&self, request: &RebaseRequest) -> TargetResult<TargetRebase>;
 
     /// Every apply of which something is kept.
     fn list(&self) -> TargetResult<Vec<ApplyId>>;
@@ -78,7 +82,7 @@ pub trait Targets: Send + Sync + Debug {
 
 /// What became of locking several targets.
 #[derive(Debug)]
-pub enum Locked {
+pub enum LockOutcome {
     Held(Box<dyn TargetLocks>),
     /// Something changed since they were prepared; nothing is locked.
     Blocked(Vec<Conflict>),
@@ -86,9 +90,9 @@ pub enum Locked {
 
 /// Several targets that are locked. Dropping it releases them.
 pub trait TargetLocks: Send + Debug {
-    /// As [`Targets::carry_out`], under the locks; those of this intent are released with the
+    /// As [`ApplyTargets::commit`], under the locks; those of this intent are released with the
     /// answer.
-    fn carry_out(&mut self, intent: &ApplyIntent) -> TargetResult<Carried>;
+    fn commit(&mut self, intent: &ApplyIntent) -> TargetResult<CommitOutcome>;
 }
 
 /// A person as git knows them.
@@ -108,13 +112,13 @@ pub struct ApplyRequest {
     pub change: RequestedChange,
     pub destination: Destination,
     /// Of the commit, where one is made.
-    pub commit: CommitText,
+    pub commit: CommitMetadata,
 }
 
 impl ApplyRequest {
     /// Takes an apply that was carried out back again, as a change of its own with the same
     /// safety.
-    pub fn reverse(id: ApplyId, applied: &ApplyIntent, commit: CommitText) -> Self {
+    pub fn reverse(id: ApplyId, applied: &ApplyIntent, commit: CommitMetadata) -> Self {
         Self {
             id,
             plan: applied.plan,
@@ -160,7 +164,7 @@ pub enum Destination {
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Prepared {
+pub enum PrepareOutcome {
     Ready(Box<ApplyIntent>),
     /// The target has all of it already.
     Nothing,
@@ -178,8 +182,8 @@ pub struct ApplyIntent {
     pub destination: Destination,
     /// In order of paths.
     pub changes: Vec<PathChange>,
-    pub effect: Effect,
-    pub commit: CommitText,
+    pub effect: ApplyEffect,
+    pub commit: CommitMetadata,
 }
 
 impl ApplyIntent {
@@ -215,7 +219,7 @@ pub struct ContentHash {
 /// What carrying out changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Effect {
+pub enum ApplyEffect {
     /// A commit, and the files and indexes of every place that has its branch checked out.
     Commit(CommitEffect),
     /// Files below one folder.
@@ -275,34 +279,34 @@ pub enum PatchDirection {
 /// What became of an intent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Carried {
-    Done(Applied),
-    Stopped(Stopped),
+pub enum CommitOutcome {
+    Done(AppliedResult),
+    Stopped(StoppedCommit),
 }
 
 /// How an abort handles a target that no longer exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IfGone {
+pub enum MissingTargetPolicy {
     /// It may come back: the abort stops.
     Stop,
     /// The user gives it up: what was written there went with it.
-    GiveUp,
+    Abandon,
 }
 
 /// What became of aborting an intent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Aborted {
+pub enum TargetAbortOutcome {
     /// Nothing of it stands.
-    TakenBack,
+    RolledBack,
     /// All of it had been done; it can only be reversed.
-    Done(Applied),
+    Done(AppliedResult),
     /// These paths or places could not be taken back.
     Stopped(Vec<Conflict>),
 }
 
 /// Where the result is now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Applied {
+pub struct AppliedResult {
     /// The commit that was made, or that somebody made of the very same files meanwhile.
     pub commit: Option<String>,
     /// The full name of its branch.
@@ -313,7 +317,7 @@ pub struct Applied {
 
 /// Somebody else's change stands in the way. Asking again goes on where it stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stopped {
+pub struct StoppedCommit {
     pub conflicts: Vec<Conflict>,
     /// What was written before, this time or earlier, and still stands.
     pub written: Vec<ResourcePath>,
@@ -430,7 +434,7 @@ pub enum TargetError {
     #[error("{} cannot be written: {reason}", path.display())]
     PatchFile { path: PathBuf, reason: String },
     #[error("apply {id} has begun: it can only be finished")]
-    Begun { id: ApplyId },
+    AlreadyStarted { id: ApplyId },
     #[error("what apply {id} needs is no longer kept, so it can neither be finished nor reversed")]
     Forgotten { id: ApplyId },
     #[error("apply {id} was prepared anew since this intent was made: prepare it again")]
@@ -499,7 +503,7 @@ mod tests {
                 old: Some(state("a1")),
                 new: None,
             }],
-            effect: Effect::Commit(CommitEffect {
+            effect: ApplyEffect::Commit(CommitEffect {
                 reference: Some("refs/heads/topic".into()),
                 old: None,
                 new: "a1".repeat(20),
@@ -512,14 +516,14 @@ mod tests {
                     sparse: Vec::new(),
                 }],
             }),
-            commit: CommitText {
+            commit: CommitMetadata {
                 name: "A".into(),
                 email: "a@localhost".into(),
                 seconds: 7,
                 message: "m".into(),
             },
         };
-        let patch = Effect::Patch(PatchEffect {
+        let patch = ApplyEffect::Patch(PatchEffect {
             file: path("/tmp/p"),
             content: ContentHash {
                 hash: "c3".repeat(32),
@@ -527,7 +531,7 @@ mod tests {
             },
             direction: PatchDirection::Write,
         });
-        let files = Effect::Files(FilesEffect {
+        let files = ApplyEffect::Files(FilesEffect {
             root: path("/home/a"),
             made: Vec::new(),
             removed: Vec::new(),
@@ -540,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_names_its_path_or_else_its_place() {
+    fn a_conflict_names_its_path_or_folder() {
         let mut conflict = Conflict {
             path: Some(ResourcePath::from_bytes("a").unwrap()),
             place: Some(AbsolutePath::from_bytes("/home/a").unwrap()),

@@ -8,15 +8,15 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cleveragents_domain::process::ProcessMark;
+use cleveragents_domain::process::ProcessIdentity;
 use cleveragents_domain::tool::ToolDefinition;
 use cleveragents_domain::{NamespacedName, ResourcePath};
 use serde_json::Value;
 
 use super::StoreError;
 use super::processes::ProcessError;
-use super::sandbox::{Sandbox, SandboxError, Touched, TreeId};
-use super::stop::{Stop, Stopped};
+use super::sandbox::{Sandbox, SandboxError, TouchedPaths, TreeId};
+use super::stop::{StopReason, StopSignal};
 
 /// Every tool there is.
 pub trait Toolbox: Send + Sync + Debug {
@@ -37,23 +37,23 @@ pub trait Tool: Send + Sync + Debug {
     fn check_output(&self, output: &ToolOutput) -> Result<(), ToolFailure>;
 
     /// Does the work. The input has matched its schema.
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure>;
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure>;
 }
 
 /// One call: what is asked, where, and how to stop.
-pub struct Call<'a> {
+pub struct ToolInvocation<'a> {
     pub input: &'a Value,
     pub sandbox: &'a dyn Sandbox,
     /// How the sandbox's tree stood after the last confirmed call.
     pub tree: &'a TreeId,
     /// What this actor has seen of the sandbox.
-    pub stamps: &'a Stamps,
-    pub stop: &'a Stop,
+    pub stamps: &'a FileStamps,
+    pub stop: &'a StopSignal,
     /// Makes a started process known before it may do anything.
-    pub announce: &'a (dyn Fn(&ProcessMark) -> Result<(), StoreError> + Sync),
+    pub on_process_start: &'a (dyn Fn(&ProcessIdentity) -> Result<(), StoreError> + Sync),
 }
 
-impl Debug for Call<'_> {
+impl Debug for ToolInvocation<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Call")
             .field("input", &self.input)
@@ -69,7 +69,7 @@ pub struct ToolOutput {
     /// Matches the tool's output schema.
     pub data: Value,
     /// What may have changed; looked at only if the tool writes.
-    pub touched: Touched,
+    pub touched: TouchedPaths,
 }
 
 /// Why a call gave nothing.
@@ -82,7 +82,7 @@ pub enum ToolFailure {
     #[error("{path} {why}; look at its content again and repeat the call")]
     Stale {
         path: ResourcePath,
-        why: StaleWhy,
+        why: StaleReason,
         /// The beginning of the content as it is.
         content: String,
         /// BLAKE3 of the whole content as it is.
@@ -90,7 +90,10 @@ pub enum ToolFailure {
     },
     /// It was tried and did not work; the sandbox may have changed all the same.
     #[error("{reason}")]
-    Failed { reason: String, touched: Touched },
+    Failed {
+        reason: String,
+        touched: TouchedPaths,
+    },
     /// It would change what no plan may change, or it did so and those changes are undone.
     #[error("{reason}")]
     Refused {
@@ -100,7 +103,10 @@ pub enum ToolFailure {
         output: Option<Value>,
     },
     #[error("{why}")]
-    Stopped { why: Stopped, touched: Touched },
+    Stopped {
+        why: StopReason,
+        touched: TouchedPaths,
+    },
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
     #[error(transparent)]
@@ -110,9 +116,9 @@ pub enum ToolFailure {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum StaleWhy {
+pub enum StaleReason {
     #[error("exists and was not read before")]
-    Unseen,
+    NotRead,
     #[error("has changed since it was read")]
     Changed,
 }
@@ -120,48 +126,48 @@ pub enum StaleWhy {
 /// What one actor has seen of one sandbox: paths and the hashes of their contents. Each verb is
 /// whole (law 6).
 #[derive(Debug, Default)]
-pub struct Stamps(Mutex<HashMap<ResourcePath, String>>);
+pub struct FileStamps(Mutex<HashMap<ResourcePath, String>>);
 
-impl Stamps {
+impl FileStamps {
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The actor has read or written this content.
     pub fn stamp(&self, path: &ResourcePath, hash: &str) {
-        self.seen().insert(path.clone(), hash.to_owned());
+        self.lock().insert(path.clone(), hash.to_owned());
     }
 
     /// The path is gone by the actor's own hand.
     pub fn forget(&self, path: &ResourcePath) {
-        self.seen().remove(path);
+        self.lock().remove(path);
     }
 
     /// Whether the actor knows any content of this path. Who would read a file only to ask whether
     /// it may be changed need not, if not.
-    pub fn knows(&self, path: &ResourcePath) -> bool {
-        self.seen().contains_key(path)
+    pub fn has_stamp(&self, path: &ResourcePath) -> bool {
+        self.lock().contains_key(path)
     }
 
     /// Whether a file with this content may be replaced as a whole: only one the actor knows.
-    pub fn may_replace(&self, path: &ResourcePath, hash: &str) -> Result<(), StaleWhy> {
-        match self.seen().get(path) {
-            None => Err(StaleWhy::Unseen),
-            Some(known) if known != hash => Err(StaleWhy::Changed),
+    pub fn check_replace(&self, path: &ResourcePath, hash: &str) -> Result<(), StaleReason> {
+        match self.lock().get(path) {
+            None => Err(StaleReason::NotRead),
+            Some(known) if known != hash => Err(StaleReason::Changed),
             Some(_) => Ok(()),
         }
     }
 
     /// Whether a file with this content may be changed in part or removed: one the actor does not
     /// know, or knows as it is.
-    pub fn may_change(&self, path: &ResourcePath, hash: &str) -> Result<(), StaleWhy> {
-        match self.may_replace(path, hash) {
-            Err(StaleWhy::Changed) => Err(StaleWhy::Changed),
-            Ok(()) | Err(StaleWhy::Unseen) => Ok(()),
+    pub fn check_change(&self, path: &ResourcePath, hash: &str) -> Result<(), StaleReason> {
+        match self.check_replace(path, hash) {
+            Err(StaleReason::Changed) => Err(StaleReason::Changed),
+            Ok(()) | Err(StaleReason::NotRead) => Ok(()),
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, HashMap<ResourcePath, String>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ResourcePath, String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

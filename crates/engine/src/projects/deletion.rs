@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{EventKind, Move, NamespacedName, Plan, Project, Resource, State};
+use cleveragents_domain::{EventKind, Move, NamespacedName, Plan, PlanState, Project, Resource};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::error::{ProjectError, Result};
-use super::{ProjectService, record};
-use crate::lifecycle::KnownOwner;
-use crate::lifecycle::actions::until_undisturbed;
+use super::{ProjectService, append_events};
+use crate::lifecycle::ProvenOwner;
+use crate::lifecycle::actions::retry_on_conflict;
 use crate::lifecycle::commands::{live_run, move_unowned_plan};
-use crate::lifecycle::moves::{Moved, Request, event};
-use crate::ports::{Ids, PlanFilter, StoreError, Unit};
+use crate::lifecycle::moves::{PlanMoveOutcome, PlanMoveRequest, event};
+use crate::ports::{Ids, PlanFilter, StoreError, Transaction};
 
 /// What to do with plans that are not finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Force {
+pub enum ActivePlanPolicy {
     /// They are in the way.
     Refuse,
     /// They are cancelled.
@@ -27,7 +27,7 @@ pub enum Force {
 
 /// What came of deleting a project.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Deleted {
+pub struct DeletedProject {
     pub project: NamespacedName,
     /// They stay registered.
     pub resources_unlinked: Vec<NamespacedName>,
@@ -35,26 +35,31 @@ pub struct Deleted {
 }
 
 /// The owners that are known to be dead or alive, by plan.
-type KnownOwners = BTreeMap<PlanId, KnownOwner>;
+type ProvenOwnersByPlan = BTreeMap<PlanId, ProvenOwner>;
 
 /// A deletion with what belongs to it.
 #[derive(Debug, Clone)]
-struct Deletion {
+struct ProjectDeletionRequest {
     name: NamespacedName,
-    force: Force,
+    force: ActivePlanPolicy,
     actor: String,
-    known: KnownOwners,
+    proven_owners: ProvenOwnersByPlan,
 }
 
 impl ProjectService {
     /// Deletes a project with its links and rules; its resources and finished plans stay.
     ///
-    /// With `Force::Cancel` plans that nobody runs are cancelled in the same commit. Those that
+    /// With `ActivePlanPolicy::Cancel` plans that nobody runs are cancelled in the same commit. Those that
     /// are run can be stopped by their owners only (law 5): they are asked to, and nothing is
     /// deleted.
-    pub async fn delete(&self, name: NamespacedName, force: Force, actor: &str) -> Result<Deleted> {
-        let deletion = Deletion {
-            known: self.known_owners(&name).await?,
+    pub async fn delete(
+        &self,
+        name: NamespacedName,
+        force: ActivePlanPolicy,
+        actor: &str,
+    ) -> Result<DeletedProject> {
+        let deletion = ProjectDeletionRequest {
+            proven_owners: self.proven_owners(&name).await?,
             name,
             force,
             actor: actor.to_owned(),
@@ -62,8 +67,8 @@ impl ProjectService {
         let ids = Arc::clone(&self.ids);
         let deleted = self
             .store
-            .write(self.operation("project.delete"), move |unit| {
-                delete(unit, &*ids, &deletion)
+            .write(self.operation("project.delete"), move |tx| {
+                delete_project(tx, &*ids, &deletion)
             })
             .await;
         if let Err(ProjectError::Stopping { project, plans }) = &deleted {
@@ -79,82 +84,89 @@ impl ProjectService {
     /// The plans that are in the way of deleting the project.
     pub async fn active_plans(&self, name: NamespacedName) -> Result<Vec<Plan>> {
         self.store
-            .read(move |unit| {
-                unit.project(&name)?;
-                active_plans(unit, &name)
+            .read(move |tx| {
+                tx.project(&name)?;
+                active_plans(tx, &name)
             })
             .await
     }
 
-    async fn known_owners(&self, name: &NamespacedName) -> Result<KnownOwners> {
+    async fn proven_owners(&self, name: &NamespacedName) -> Result<ProvenOwnersByPlan> {
         let name = name.clone();
         let holders = self
             .store
-            .read(move |unit| {
+            .read(move |tx| {
                 let mut holders = Vec::new();
-                for plan in active_plans(unit, &name)? {
-                    holders.extend(unit.run_of(plan.identity.plan_id)?);
+                for plan in active_plans(tx, &name)? {
+                    holders.extend(tx.run_of(plan.identity.plan_id)?);
                 }
                 Ok::<_, ProjectError>(holders)
             })
             .await?;
         let known = holders
             .into_iter()
-            .filter_map(|it| Some((it.plan, KnownOwner::of(&it, &*self.liveness)?)));
+            .filter_map(|it| Some((it.plan, ProvenOwner::probe(&it, &*self.liveness)?)));
         Ok(known.collect())
     }
 }
 
 /// The project's row goes first: a plan is made while that row is held, so that afterwards every
 /// plan that was made is seen, and no other can be (law 1). A refusal brings the row back.
-fn delete(unit: &mut dyn Unit, ids: &dyn Ids, deletion: &Deletion) -> Result<Deleted> {
-    let (project, linked) = take_away(unit, &deletion.name)?;
-    let active = active_plans(unit, &deletion.name)?;
+fn delete_project(
+    tx: &mut dyn Transaction,
+    ids: &dyn Ids,
+    deletion: &ProjectDeletionRequest,
+) -> Result<DeletedProject> {
+    let (project, linked) = remove_project(tx, &deletion.name)?;
+    let active = active_plans(tx, &deletion.name)?;
     let plans_cancelled = match deletion.force {
         _ if active.is_empty() => Vec::new(),
-        Force::Refuse => {
+        ActivePlanPolicy::Refuse => {
             return Err(ProjectError::ActivePlans {
                 project: project.name,
                 plans: active,
             });
         }
-        Force::Cancel => cancel_all(unit, ids, deletion, active)?,
+        ActivePlanPolicy::Cancel => cancel_all(tx, ids, deletion, active)?,
     };
-    let deleted = Deleted {
+    let deleted = DeletedProject {
         project: project.name,
         resources_unlinked: linked.into_iter().map(|resource| resource.name).collect(),
         plans_cancelled,
     };
-    let told = json!({
+    let payload = json!({
         "id": project.id,
         "name": deleted.project,
         "resources_unlinked": deleted.resources_unlinked,
         "plans_cancelled": deleted.plans_cancelled,
     });
-    record(
-        unit,
-        &[event(EventKind::ProjectDeleted, &deletion.actor, &told)?],
+    append_events(
+        tx,
+        &[event(EventKind::ProjectDeleted, &deletion.actor, &payload)?],
     )?;
     Ok(deleted)
 }
 
 /// Deletes the row, as it is by then, and says what had been linked. The row is written before the
 /// links are read, so that nobody links anything in between.
-fn take_away(unit: &mut dyn Unit, name: &NamespacedName) -> Result<(Project, Vec<Resource>)> {
-    let project = until_undisturbed(unit, |unit| {
-        let mut project = unit.project(name)?;
-        project.version = unit
+fn remove_project(
+    tx: &mut dyn Transaction,
+    name: &NamespacedName,
+) -> Result<(Project, Vec<Resource>)> {
+    let project = retry_on_conflict(tx, |tx| {
+        let mut project = tx.project(name)?;
+        project.version = tx
             .update_project(&project)
-            .map_err(|error| by_name(name, error))?;
+            .map_err(|error| not_found_by_name(name, error))?;
         Ok(project)
     })?;
-    let linked = unit.resources_of(name)?;
-    unit.delete_project(&project)?;
+    let linked = tx.resources_of(name)?;
+    tx.delete_project(&project)?;
     Ok((project, linked))
 }
 
 /// What was deleted just now is missed by its name, not by its id, which nobody gave.
-fn by_name(name: &NamespacedName, error: StoreError) -> StoreError {
+fn not_found_by_name(name: &NamespacedName, error: StoreError) -> StoreError {
     match error {
         StoreError::NotFound { what, .. } => StoreError::NotFound {
             what,
@@ -165,15 +177,15 @@ fn by_name(name: &NamespacedName, error: StoreError) -> StoreError {
 }
 
 /// The plans on the project that may still move, newest first.
-pub(super) fn active_plans(unit: &mut dyn Unit, name: &NamespacedName) -> Result<Vec<Plan>> {
+pub(super) fn active_plans(tx: &mut dyn Transaction, name: &NamespacedName) -> Result<Vec<Plan>> {
     let mut active = Vec::new();
-    for state in State::ALL.iter().filter(|state| !state.is_terminal()) {
+    for state in PlanState::ALL.iter().filter(|state| !state.is_terminal()) {
         let filter = PlanFilter {
             project: Some(name.clone()),
             state: Some(*state),
             ..PlanFilter::default()
         };
-        active.extend(unit.list_plans(&filter)?.plans);
+        active.extend(tx.list_plans(&filter)?.plans);
     }
     active.sort_by_key(|plan| {
         let created = plan.timestamps.created_at;
@@ -183,9 +195,9 @@ pub(super) fn active_plans(unit: &mut dyn Unit, name: &NamespacedName) -> Result
 }
 
 fn cancel_all(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
-    deletion: &Deletion,
+    deletion: &ProjectDeletionRequest,
     mut active: Vec<Plan>,
 ) -> Result<Vec<PlanId>> {
     // One order for all callers, so that two who cancel the same plans cannot wait in a circle.
@@ -193,10 +205,10 @@ fn cancel_all(
     let (mut running, mut runs) = (Vec::new(), Vec::new());
     for plan in &active {
         let id = plan.identity.plan_id;
-        let run = unit.hold_run(id)?;
-        let plan = unit.plan_for_update(id)?;
-        let known = deletion.known.get(&id).copied();
-        if !plan.position.is_terminal() && live_run(unit, run.as_ref(), known)?.is_some() {
+        let run = tx.run_for_update(id)?;
+        let plan = tx.plan_for_update(id)?;
+        let known = deletion.proven_owners.get(&id).copied();
+        if !plan.position.is_terminal() && live_run(tx, run.as_ref(), known)?.is_some() {
             running.push(plan);
         }
         runs.push(run);
@@ -209,17 +221,17 @@ fn cancel_all(
     }
     let (mut cancelled, mut applying) = (Vec::new(), Vec::new());
     for (plan, run) in active.into_iter().zip(runs) {
-        let request = Request {
+        let request = PlanMoveRequest {
             plan: plan.identity.plan_id,
-            asked: Move::Cancel,
+            requested: Move::Cancel,
             actor: deletion.actor.clone(),
             reason: Some(format!("project {} was deleted", deletion.name)),
         };
-        match move_unowned_plan(unit, ids, &request, run.as_ref())? {
-            Moved::Moved(plan) => cancelled.push(plan.identity.plan_id),
-            Moved::Stands(plan) if plan.position.is_terminal() => {}
+        match move_unowned_plan(tx, ids, &request, run.as_ref())? {
+            PlanMoveOutcome::Moved(plan) => cancelled.push(plan.identity.plan_id),
+            PlanMoveOutcome::Stands(plan) if plan.position.is_terminal() => {}
             // Past its point of no return a plan goes on, cancelled or not.
-            Moved::Stands(plan) => applying.push(plan),
+            PlanMoveOutcome::Stands(plan) => applying.push(plan),
         }
     }
     match applying.is_empty() {

@@ -2,26 +2,26 @@
 //! the installation's own record (laws 1 and 2); what a path is was found out before, by whoever
 //! may look at files.
 //!
-//! [`ProjectService`] is the service. Start reading at [`making`], then [`deletion`].
+//! [`ProjectService`] is the service. Start reading at [`creation`], then [`deletion`].
 
+mod creation;
 mod deletion;
 mod error;
-mod looking;
-mod making;
 mod resources;
+mod views;
 
 use std::sync::Arc;
 
 use cleveragents_domain::{NewEvent, StreamId};
 
 use crate::lifecycle::PlanLifecycle;
-use crate::ports::{Ids, Liveness, Operation, StoreHandle, Unit};
+use crate::ports::{Ids, Liveness, StoreHandle, StoreOperation, Transaction};
 
-pub use deletion::{Deleted, Force};
+pub use creation::{CreatedProject, LocatedResource, NewProject};
+pub use deletion::{ActivePlanPolicy, DeletedProject};
 pub use error::{ProjectError, Result};
-pub use looking::{Map, ProjectView, ResourceView};
-pub use making::{Created, Found, NewProject};
-pub use resources::{Linking, Unlinking};
+pub use resources::{LinkOutcome, UnlinkOutcome};
+pub use views::{ProjectMap, ProjectView, ResourceView};
 
 /// Projects and resources, for as many callers at once as there are.
 #[derive(Debug, Clone)]
@@ -43,14 +43,14 @@ impl ProjectService {
         }
     }
 
-    fn operation(&self, label: &'static str) -> Operation {
-        Operation::new(&*self.ids, label)
+    fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.ids, label)
     }
 }
 
 /// Puts what happened on the installation's record, last of all: who waits for its stream then
 /// holds everything else already.
-fn record(unit: &mut dyn Unit, events: &[NewEvent]) -> Result<()> {
-    unit.append(StreamId::System, events)?;
+fn append_events(tx: &mut dyn Transaction, events: &[NewEvent]) -> Result<()> {
+    tx.append(StreamId::System, events)?;
     Ok(())
 }

@@ -6,15 +6,15 @@ use cleveragents_domain::{EventKind, NamespacedName, Resource};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::creation::{LocatedResource, linked_event, new_resource};
 use super::error::{ProjectError, Result};
-use super::making::{Found, linked_event, new_resource};
-use super::{ProjectService, record};
+use super::{ProjectService, append_events};
 use crate::lifecycle::moves::event;
 use crate::ports::StoreError;
 
 /// What came of linking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Linking {
+pub enum LinkOutcome {
     New,
     /// It was linked before.
     Stands,
@@ -22,7 +22,7 @@ pub enum Linking {
 
 /// What came of unlinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Unlinking {
+pub enum UnlinkOutcome {
     Done,
     /// It was not linked.
     Stands,
@@ -34,24 +34,23 @@ impl ProjectService {
     pub async fn add_resource(
         &self,
         name: NamespacedName,
-        found: Found,
+        location: LocatedResource,
         actor: &str,
     ) -> Result<Resource> {
         let ids = Arc::clone(&self.ids);
         let actor = actor.to_owned();
         self.store
-            .write(self.operation("resource.add"), move |unit| {
-                let resource = new_resource(unit, &*ids, name.clone(), &found)?;
-                unit.insert_resource(&resource)
-                    .map_err(|error| match error {
-                        StoreError::Taken {
-                            what: "the path",
-                            holder,
-                            ..
-                        } => path_taken(&found, &holder),
-                        error => error.into(),
-                    })?;
-                record(unit, &[event(EventKind::ResourceAdded, &actor, &resource)?])?;
+            .write(self.operation("resource.add"), move |tx| {
+                let resource = new_resource(tx, &*ids, name.clone(), &location)?;
+                tx.insert_resource(&resource).map_err(|error| match error {
+                    StoreError::Taken {
+                        what: "the path",
+                        holder,
+                        ..
+                    } => path_taken_error(&location, &holder),
+                    error => error.into(),
+                })?;
+                append_events(tx, &[event(EventKind::ResourceAdded, &actor, &resource)?])?;
                 Ok(resource)
             })
             .await
@@ -61,13 +60,13 @@ impl ProjectService {
     pub async fn remove_resource(&self, name: NamespacedName, actor: &str) -> Result<Resource> {
         let actor = actor.to_owned();
         self.store
-            .write(self.operation("resource.remove"), move |unit| {
-                let resource = unit.resource(&name)?;
-                unit.delete_resource(&resource)
-                    .map_err(|error| not_removed(&name, error))?;
+            .write(self.operation("resource.remove"), move |tx| {
+                let resource = tx.resource(&name)?;
+                tx.delete_resource(&resource)
+                    .map_err(|error| removal_error(&name, error))?;
                 let removed = json!({"id": resource.id, "name": resource.name});
                 let removed = event(EventKind::ResourceRemoved, &actor, &removed)?;
-                record(unit, &[removed])?;
+                append_events(tx, &[removed])?;
                 Ok(resource)
             })
             .await
@@ -79,15 +78,15 @@ impl ProjectService {
         project: NamespacedName,
         resource: NamespacedName,
         actor: &str,
-    ) -> Result<Linking> {
+    ) -> Result<LinkOutcome> {
         let actor = actor.to_owned();
         self.store
-            .write(self.operation("project.link"), move |unit| {
-                if unit.link_resource(&project, &resource)? == 0 {
-                    return Ok(Linking::Stands);
+            .write(self.operation("project.link"), move |tx| {
+                if tx.link_resource(&project, &resource)? == 0 {
+                    return Ok(LinkOutcome::Stands);
                 }
-                record(unit, &[linked_event(&project, &resource, &actor)?])?;
-                Ok::<_, ProjectError>(Linking::New)
+                append_events(tx, &[linked_event(&project, &resource, &actor)?])?;
+                Ok::<_, ProjectError>(LinkOutcome::New)
             })
             .await
     }
@@ -98,32 +97,32 @@ impl ProjectService {
         project: NamespacedName,
         resource: NamespacedName,
         actor: &str,
-    ) -> Result<Unlinking> {
+    ) -> Result<UnlinkOutcome> {
         let actor = actor.to_owned();
         self.store
-            .write(self.operation("project.unlink"), move |unit| {
-                if unit.unlink_resource(&project, &resource)? == 0 {
-                    return Ok(Unlinking::Stands);
+            .write(self.operation("project.unlink"), move |tx| {
+                if tx.unlink_resource(&project, &resource)? == 0 {
+                    return Ok(UnlinkOutcome::Stands);
                 }
                 let link = json!({"project": project, "resource": resource});
-                record(unit, &[event(EventKind::ResourceUnlinked, &actor, &link)?])?;
-                Ok::<_, ProjectError>(Unlinking::Done)
+                append_events(tx, &[event(EventKind::ResourceUnlinked, &actor, &link)?])?;
+                Ok::<_, ProjectError>(UnlinkOutcome::Done)
             })
             .await
     }
 }
 
-fn path_taken(found: &Found, holder: &str) -> ProjectError {
+fn path_taken_error(location: &LocatedResource, holder: &str) -> ProjectError {
     match holder.parse() {
         Ok(resource) => ProjectError::PathTaken {
-            path: found.path.clone(),
+            path: location.path.clone(),
             resource,
         },
         Err(error) => StoreError::internal(error).into(),
     }
 }
 
-fn not_removed(name: &NamespacedName, error: StoreError) -> ProjectError {
+fn removal_error(name: &NamespacedName, error: StoreError) -> ProjectError {
     match error {
         StoreError::Taken { holder, .. } => ProjectError::Linked {
             resource: name.clone(),

@@ -9,17 +9,17 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::service::{HEARTBEAT, LEASE};
-use crate::ports::{Ids, Lease, Operation, Result, StoreError, StoreHandle, Unit};
+use crate::ports::{Ids, Lease, Result, StoreError, StoreHandle, StoreOperation, Transaction};
 
 /// Writes in the name of a plan's owner, each fenced by its lease's epoch (law 5). The lease is
 /// plain data, so an owner can have its threads and children write for it.
 #[derive(Debug, Clone)]
-pub struct Fenced {
+pub struct FencedWriter {
     store: StoreHandle,
     lease: Lease,
 }
 
-impl Fenced {
+impl FencedWriter {
     pub fn new(store: StoreHandle, lease: Lease) -> Self {
         Self { store, lease }
     }
@@ -38,17 +38,17 @@ impl Fenced {
     }
 
     /// A write of the plan's owner: refused with `LeaseLost` if it no longer is.
-    pub async fn write<T, E, F>(&self, operation: Operation, change: F) -> Result<T, E>
+    pub async fn write<T, E, F>(&self, operation: StoreOperation, change: F) -> Result<T, E>
     where
         T: Serialize + DeserializeOwned,
         E: From<StoreError> + Send + 'static,
-        F: Fn(&mut dyn Unit) -> Result<T, E> + Send + 'static,
+        F: Fn(&mut dyn Transaction) -> Result<T, E> + Send + 'static,
     {
         let lease = self.lease.clone();
         self.store
-            .write(operation, move |unit| {
-                unit.fence(&lease)?;
-                change(unit)
+            .write(operation, move |tx| {
+                tx.fence(&lease)?;
+                change(tx)
             })
             .await
     }
@@ -84,26 +84,26 @@ impl RunLease {
     }
 
     /// A write of the plan's owner: refused with `LeaseLost` if it no longer is.
-    pub async fn write<T, E, F>(&self, operation: Operation, change: F) -> Result<T, E>
+    pub async fn write<T, E, F>(&self, operation: StoreOperation, change: F) -> Result<T, E>
     where
         T: Serialize + DeserializeOwned,
         E: From<StoreError> + Send + 'static,
-        F: Fn(&mut dyn Unit) -> Result<T, E> + Send + 'static,
+        F: Fn(&mut dyn Transaction) -> Result<T, E> + Send + 'static,
     {
-        self.fenced().write(operation, change).await
+        self.fenced_writer().write(operation, change).await
     }
 
     /// The same right to write, for whoever works for this owner.
-    pub fn fenced(&self) -> Fenced {
-        Fenced::new(self.store.clone(), self.lease.clone())
+    pub fn fenced_writer(&self) -> FencedWriter {
+        FencedWriter::new(self.store.clone(), self.lease.clone())
     }
 
     /// Moves the lease's end once.
     pub async fn heartbeat(&self) -> Result<Lease> {
         let lease = self.lease.clone();
         self.store
-            .write(Operation::harmless("run.heartbeat"), move |unit| {
-                unit.heartbeat(&lease, LEASE)
+            .write(StoreOperation::idempotent("run.heartbeat"), move |tx| {
+                tx.heartbeat(&lease, LEASE)
             })
             .await
     }
@@ -142,26 +142,26 @@ impl RunLease {
 
     /// Gives the run back, on the record. Who asks for a cancel holds the run while it leaves its
     /// message, so that the message is either seen here or comes when nobody owns the plan.
-    pub async fn release(self) -> Result<Release> {
+    pub async fn release(self) -> Result<ReleaseOutcome> {
         let lease = self.lease.clone();
         let released = self
             .store
-            .write(Operation::new(&*self.ids, "run.release"), move |unit| {
-                unit.hold_run(lease.plan)?;
-                if unit.pending_messages(lease.plan, &[MessageKind::Cancel])? > 0 {
-                    unit.fence(&lease)?;
+            .write(StoreOperation::new(&*self.ids, "run.release"), move |tx| {
+                tx.run_for_update(lease.plan)?;
+                if tx.pending_messages(lease.plan, &[MessageKind::Cancel])? > 0 {
+                    tx.fence(&lease)?;
                     return Ok(false);
                 }
-                unit.release_run(&lease)?;
+                tx.release_run(&lease)?;
                 let event = NewEvent::new(EventKind::RunReleased, lease.owner.to_string(), &lease)
                     .map_err(StoreError::internal)?;
-                unit.append(StreamId::Plan(lease.plan), &[event])?;
+                tx.append(StreamId::Plan(lease.plan), &[event])?;
                 Ok::<_, StoreError>(true)
             })
             .await?;
         Ok(match released {
-            true => Release::Done,
-            false => Release::Asked(self),
+            true => ReleaseOutcome::Done,
+            false => ReleaseOutcome::CancelRequested(self),
         })
     }
 }
@@ -169,10 +169,10 @@ impl RunLease {
 /// What came of giving a run back.
 #[must_use = "a run that was not given back has messages to take first"]
 #[derive(Debug)]
-pub enum Release {
+pub enum ReleaseOutcome {
     Done,
     /// Somebody asked the owner to stop and nobody took that message yet.
-    Asked(RunLease),
+    CancelRequested(RunLease),
 }
 
 /// A heartbeat in progress; ends when dropped.

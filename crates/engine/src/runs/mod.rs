@@ -4,5 +4,5 @@
 mod lease;
 mod service;
 
-pub use lease::{Fenced, KeepAlive, Release, RunLease};
-pub use service::{Activity, HEARTBEAT, LEASE, Outcome, RunService};
+pub use lease::{FencedWriter, KeepAlive, ReleaseOutcome, RunLease};
+pub use service::{ClaimOutcome, HEARTBEAT, LEASE, OwnerActivity, RunService};

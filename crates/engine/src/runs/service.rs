@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::RunLease;
 use crate::ports::{
-    Claim, Claimed, Holder, Ids, Lease, Liveness, Operation, Result, Slots, StoreError,
-    StoreHandle, Unit, Verdict,
+    Claim, Holder, Ids, Lease, Liveness, OwnerStatus, Result, RunClaimOutcome, Slots, StoreError,
+    StoreHandle, StoreOperation, Transaction,
 };
 
 /// How long a claim lasts without a heartbeat.
@@ -29,7 +29,7 @@ pub struct RunService {
 
 /// What came of asking for a run.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum ClaimOutcome {
     Won(RunLease),
     Held(Holder),
     NoSlot { running: Vec<Holder> },
@@ -37,7 +37,7 @@ pub enum Outcome {
 
 /// What the owner of a run does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Activity {
+pub enum OwnerActivity {
     Working,
     /// Its lease has ended and its process is alive: it hangs, is stopped, or a clock is wrong.
     Silent,
@@ -76,7 +76,7 @@ impl RunService {
 
     /// Claims the plan's run. Owners proven dead on this machine are not waited for: the claim is
     /// repeated against exactly those owners and epochs, so of several who see one dead, one wins.
-    pub async fn claim(&self, plan: PlanId, phase: Phase, slots: Slots) -> Result<Outcome> {
+    pub async fn claim(&self, plan: PlanId, phase: Phase, slots: Slots) -> Result<ClaimOutcome> {
         let mut claim = Claim {
             plan,
             phase,
@@ -84,45 +84,45 @@ impl RunService {
             node: self.liveness.node().to_owned(),
             lease: LEASE,
             slots,
-            dead: Vec::new(),
+            dead_owners: Vec::new(),
         };
         // Expired leases of owners of this node that are not proven alive.
         let mut lapsed: Vec<(OwnerId, i64)> = Vec::new();
         loop {
-            self.liveness.keep_proof();
-            let claimed = self.attempt(claim.clone(), lapsed.clone()).await?;
-            let in_the_way: &[Holder] = match &claimed {
-                Claimed::Won(_) => &[],
-                Claimed::Held(holder) => std::slice::from_ref(holder),
-                Claimed::NoSlot { running } => running,
+            self.liveness.keep_lock_file();
+            let claimed = self.try_claim(claim.clone(), lapsed.clone()).await?;
+            let holders: &[Holder] = match &claimed {
+                RunClaimOutcome::Won(_) => &[],
+                RunClaimOutcome::Held(holder) => std::slice::from_ref(holder),
+                RunClaimOutcome::NoSlot { running } => running,
             };
-            let known = claim.dead.len() + lapsed.len();
-            for holder in in_the_way {
+            let known = claim.dead_owners.len() + lapsed.len();
+            for holder in holders {
                 let found = (holder.owner, holder.epoch);
-                let list = match self.verdict_on(holder) {
-                    Verdict::Alive => continue,
-                    Verdict::Dead => &mut claim.dead,
-                    Verdict::Unknown => &mut lapsed,
+                let list = match self.owner_verdict(holder) {
+                    OwnerStatus::Alive => continue,
+                    OwnerStatus::Dead => &mut claim.dead_owners,
+                    OwnerStatus::Unknown => &mut lapsed,
                 };
                 if !list.contains(&found) {
                     list.push(found);
                 }
             }
-            if claim.dead.len() + lapsed.len() == known {
-                return Ok(self.outcome(claimed));
+            if claim.dead_owners.len() + lapsed.len() == known {
+                return Ok(self.claim_outcome(claimed));
             }
         }
     }
 
-    fn outcome(&self, claimed: Claimed) -> Outcome {
+    fn claim_outcome(&self, claimed: RunClaimOutcome) -> ClaimOutcome {
         match claimed {
-            Claimed::Won(lease) => Outcome::Won(RunLease::new(
+            RunClaimOutcome::Won(lease) => ClaimOutcome::Won(RunLease::new(
                 self.store.clone(),
                 Arc::clone(&self.ids),
                 lease,
             )),
-            Claimed::Held(holder) => Outcome::Held(holder),
-            Claimed::NoSlot { running } => Outcome::NoSlot { running },
+            RunClaimOutcome::Held(holder) => ClaimOutcome::Held(holder),
+            RunClaimOutcome::NoSlot { running } => ClaimOutcome::NoSlot { running },
         }
     }
 
@@ -130,65 +130,69 @@ impl RunService {
     pub async fn stale(&self) -> Result<Vec<Holder>> {
         let (now, runs) = self
             .store
-            .read(|unit| Ok::<_, StoreError>((unit.now()?, unit.runs()?)))
+            .read(|tx| Ok::<_, StoreError>((tx.now()?, tx.runs()?)))
             .await?;
         Ok(runs
             .into_iter()
-            .filter(|run| !self.may_run(run, now))
+            .filter(|run| !self.may_be_running(run, now))
             .collect())
     }
 
     /// Whether every one of these still has its run, and may be alive.
-    pub async fn all_run(&self, holders: &[Holder]) -> Result<bool> {
+    pub async fn are_all_running(&self, holders: &[Holder]) -> Result<bool> {
         let (now, runs) = self
             .store
-            .read(|unit| Ok::<_, StoreError>((unit.now()?, unit.runs()?)))
+            .read(|tx| Ok::<_, StoreError>((tx.now()?, tx.runs()?)))
             .await?;
         let runs_on = |holder: &Holder| {
             let same = |run: &&Holder| (run.plan, run.epoch) == (holder.plan, holder.epoch);
             runs.iter()
                 .find(same)
-                .is_some_and(|run| self.may_run(run, now))
+                .is_some_and(|run| self.may_be_running(run, now))
         };
         Ok(holders.iter().all(runs_on))
     }
 
     /// What is known of the process that owns a run.
-    fn verdict_on(&self, run: &Holder) -> Verdict {
-        self.liveness.known(run.owner, &run.node)
+    fn owner_verdict(&self, run: &Holder) -> OwnerStatus {
+        self.liveness.owner_status_on(run.owner, &run.node)
     }
 
     /// Whether the owner of a run is at work. What is known of its process decides, else its
     /// lease. This process's own runs end with their leases.
-    pub fn activity(&self, run: &Holder, now: Timestamp) -> Activity {
-        match self.verdict_on(run) {
-            Verdict::Dead => Activity::Gone,
-            _ if run.expires_at > now => Activity::Working,
-            Verdict::Alive if run.owner != self.owner => Activity::Silent,
-            Verdict::Alive | Verdict::Unknown => Activity::Gone,
+    pub fn activity(&self, run: &Holder, now: Timestamp) -> OwnerActivity {
+        match self.owner_verdict(run) {
+            OwnerStatus::Dead => OwnerActivity::Gone,
+            _ if run.expires_at > now => OwnerActivity::Working,
+            OwnerStatus::Alive if run.owner != self.owner => OwnerActivity::Silent,
+            OwnerStatus::Alive | OwnerStatus::Unknown => OwnerActivity::Gone,
         }
     }
 
-    fn may_run(&self, run: &Holder, now: Timestamp) -> bool {
-        self.activity(run, now) != Activity::Gone
+    fn may_be_running(&self, run: &Holder, now: Timestamp) -> bool {
+        self.activity(run, now) != OwnerActivity::Gone
     }
 
     /// Claims the run, unless its lease has expired and nobody looked yet whether its owner, a
     /// process of this node, is alive: then the answer names that owner.
-    async fn attempt(&self, claim: Claim, lapsed: Vec<(OwnerId, i64)>) -> Result<Claimed> {
+    async fn try_claim(
+        &self,
+        claim: Claim,
+        lapsed: Vec<(OwnerId, i64)>,
+    ) -> Result<RunClaimOutcome> {
         self.store
-            .write(Operation::new(&*self.ids, "run.claim"), move |unit| {
-                if let Some(holder) = unit.hold_run(claim.plan)? {
+            .write(StoreOperation::new(&*self.ids, "run.claim"), move |tx| {
+                if let Some(holder) = tx.run_for_update(claim.plan)? {
                     let found = (holder.owner, holder.epoch);
-                    let is_judged = claim.dead.contains(&found) || lapsed.contains(&found);
+                    let is_judged = claim.dead_owners.contains(&found) || lapsed.contains(&found);
                     let is_neighbour = holder.node == claim.node && holder.owner != claim.owner;
                     if is_neighbour && !is_judged {
-                        return Ok(Claimed::Held(holder));
+                        return Ok(RunClaimOutcome::Held(holder));
                     }
                 }
-                let claimed = unit.claim_run(&claim)?;
-                if let Claimed::Won(lease) = &claimed {
-                    record_claim(unit, &claim, lease)?;
+                let claimed = tx.claim_run(&claim)?;
+                if let RunClaimOutcome::Won(lease) = &claimed {
+                    record_claim(tx, &claim, lease)?;
                 }
                 Ok::<_, StoreError>(claimed)
             })
@@ -196,16 +200,16 @@ impl RunService {
     }
 }
 
-fn record_claim(unit: &mut dyn Unit, claim: &Claim, lease: &Lease) -> Result<()> {
+fn record_claim(tx: &mut dyn Transaction, claim: &Claim, lease: &Lease) -> Result<()> {
     let record = RunRecord {
         phase: claim.phase,
         epoch: lease.epoch,
         owner: claim.owner,
         node: &claim.node,
-        dead: claim.dead.iter().map(|(owner, _)| *owner).collect(),
+        dead: claim.dead_owners.iter().map(|(owner, _)| *owner).collect(),
     };
     let event = NewEvent::new(EventKind::RunClaimed, claim.owner.to_string(), &record)
         .map_err(StoreError::internal)?;
-    unit.append(StreamId::Plan(claim.plan), &[event])?;
+    tx.append(StreamId::Plan(claim.plan), &[event])?;
     Ok(())
 }

@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use cleveragents_domain::id::SandboxId;
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
-use cleveragents_domain::{EventKind, ResourceType, State, StreamId};
+use cleveragents_domain::{EventKind, PlanState, ResourceType, StreamId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use super::judge::judge;
-use super::{About, Result, SandboxService, SandboxesError, UNKNOWN_GRACE};
+use super::classify::classify_sandbox;
+use super::{Result, SandboxIdentity, SandboxService, SandboxServiceError, UNKNOWN_GRACE};
 use crate::journal::event;
 use crate::lifecycle::{evict, live_run};
-use crate::ports::sandbox::{Mark, SandboxError};
-use crate::ports::{StoreError, Unit};
+use crate::ports::sandbox::{SandboxError, SandboxMarker};
+use crate::ports::{StoreError, Transaction};
 
 /// What is asked for.
 #[derive(Debug, Clone)]
-pub struct GcAsk {
-    pub mode: Mode,
+pub struct GcRequest {
+    pub mode: GcMode,
     /// How long ago a plan must have finished.
     pub older_than: Duration,
     /// Who acts, for the journal.
@@ -29,22 +29,22 @@ pub struct GcAsk {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum GcMode {
     Remove,
     /// Only say what would be removed.
-    Look,
+    DryRun,
 }
 
 /// What became of one sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Swept {
-    pub about: About,
-    pub verdict: Verdict,
+pub struct SweptSandbox {
+    pub sandbox: SandboxIdentity,
+    pub verdict: GcVerdict,
 }
 
 /// What is decided about a sandbox, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Verdict {
+pub enum GcVerdict {
     /// It is removed, or would be.
     Remove(String),
     Keep(String),
@@ -54,8 +54,8 @@ pub enum Verdict {
 
 /// A decision with the row it was made about.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Judged {
-    verdict: Verdict,
+struct GcDecision {
+    verdict: GcVerdict,
     record: SandboxRecord,
     publication: Publication,
 }
@@ -70,7 +70,7 @@ enum Publication {
 impl SandboxService {
     /// Removes every sandbox that nobody needs, one after the other, and says what became of each
     /// that has a folder.
-    pub async fn gc(&self, ask: &GcAsk) -> Result<Vec<Swept>> {
+    pub async fn gc(&self, request: &GcRequest) -> Result<Vec<SweptSandbox>> {
         let folders = self.folders().await?;
         let records = self.records().await?;
         let known: BTreeSet<SandboxId> = records.iter().map(|it| it.id).collect();
@@ -79,87 +79,100 @@ impl SandboxService {
             if record.folder == FolderState::Gone && !folders.contains(&record.id) {
                 continue;
             }
-            let about = About {
+            let sandbox = SandboxIdentity {
                 id: record.id,
                 plan: Some(record.plan_id),
                 resource: Some(record.resource_name.clone()),
             };
-            let verdict = match self.sweep_here(&record, ask).await {
-                Err(SandboxesError::Sandbox(error)) => Verdict::Failed(error.to_string()),
+            let verdict = match self.sweep_if_local(&record, request).await {
+                Err(SandboxServiceError::Sandbox(error)) => GcVerdict::Failed(error.to_string()),
                 other => other?,
             };
-            swept.push(Swept { about, verdict });
+            swept.push(SweptSandbox { sandbox, verdict });
         }
         for id in folders.difference(&known) {
-            swept.push(self.sweep_unknown(*id, ask).await?);
+            swept.push(self.sweep_unknown(*id, request).await?);
         }
         Ok(swept)
     }
 
     /// Leaves alone what is on another machine: only from there it can be seen whether it may go.
-    async fn sweep_here(&self, record: &SandboxRecord, ask: &GcAsk) -> Result<Verdict> {
-        match record.elsewhere(&self.node) {
-            Some(node) => Ok(Verdict::Keep(format!(
+    async fn sweep_if_local(
+        &self,
+        record: &SandboxRecord,
+        request: &GcRequest,
+    ) -> Result<GcVerdict> {
+        match record.other_node(&self.node) {
+            Some(node) => Ok(GcVerdict::Keep(format!(
                 "it is on another machine, node {node}"
             ))),
-            None => self.sweep(record, ask).await,
+            None => self.sweep(record, request).await,
         }
     }
 
     /// Decides about one sandbox on record, and removes it if nobody needs it.
-    async fn sweep(&self, record: &SandboxRecord, ask: &GcAsk) -> Result<Verdict> {
-        let judged = match ask.mode {
-            Mode::Look => self.look(record, ask).await?,
-            Mode::Remove => self.intend_removal(record, ask).await?,
+    async fn sweep(&self, record: &SandboxRecord, request: &GcRequest) -> Result<GcVerdict> {
+        let decision = match request.mode {
+            GcMode::DryRun => self.preview_removal(record, request).await?,
+            GcMode::Remove => self.record_removal_intent(record, request).await?,
         };
-        if ask.mode == Mode::Remove && matches!(judged.verdict, Verdict::Remove(_)) {
-            self.remove(&judged).await?;
-            self.confirm_removal(judged.record.id, &ask.actor).await?;
+        if request.mode == GcMode::Remove && matches!(decision.verdict, GcVerdict::Remove(_)) {
+            self.remove(&decision).await?;
+            self.confirm_removal(decision.record.id, &request.actor)
+                .await?;
         }
-        Ok(judged.verdict)
+        Ok(decision.verdict)
     }
 
-    async fn look(&self, record: &SandboxRecord, ask: &GcAsk) -> Result<Judged> {
-        let known = self.lifecycle.known_owner(record.plan_id).await?;
-        let (id, plan, older_than) = (record.id, record.plan_id, ask.older_than);
+    async fn preview_removal(
+        &self,
+        record: &SandboxRecord,
+        request: &GcRequest,
+    ) -> Result<GcDecision> {
+        let known = self.lifecycle.proven_owner(record.plan_id).await?;
+        let (id, plan, older_than) = (record.id, record.plan_id, request.older_than);
         self.store
-            .read(move |unit| {
-                let run = unit.run_of(plan)?;
-                let runs = live_run(unit, run.as_ref(), known)?;
-                decide(unit, id, runs.as_ref(), older_than)
+            .read(move |tx| {
+                let run = tx.run_of(plan)?;
+                let runs = live_run(tx, run.as_ref(), known)?;
+                decide(tx, id, runs.as_ref(), older_than)
             })
             .await
     }
 
     /// Says that the sandbox goes, in the transaction that knows that nobody works in it.
-    async fn intend_removal(&self, record: &SandboxRecord, ask: &GcAsk) -> Result<Judged> {
-        let known = self.lifecycle.known_owner(record.plan_id).await?;
+    async fn record_removal_intent(
+        &self,
+        record: &SandboxRecord,
+        request: &GcRequest,
+    ) -> Result<GcDecision> {
+        let known = self.lifecycle.proven_owner(record.plan_id).await?;
         let (id, plan) = (record.id, record.plan_id);
-        let ask = ask.clone();
+        let request = request.clone();
         self.store
-            .write(self.operation("sandbox.leave"), move |unit| {
-                let run = unit.hold_run(plan)?;
-                let runs = live_run(unit, run.as_ref(), known)?;
-                let mut judged = decide(unit, id, runs.as_ref(), ask.older_than)?;
-                if let Verdict::Remove(_) = judged.verdict {
-                    judged.record = leave(unit, judged.record, &ask.actor)?;
-                    evict(unit, run.as_ref(), &ask.actor)?;
+            .write(self.operation("sandbox.leave"), move |tx| {
+                let run = tx.run_for_update(plan)?;
+                let runs = live_run(tx, run.as_ref(), known)?;
+                let mut decision = decide(tx, id, runs.as_ref(), request.older_than)?;
+                if let GcVerdict::Remove(_) = decision.verdict {
+                    decision.record = mark_leaving(tx, decision.record, &request.actor)?;
+                    evict(tx, run.as_ref(), &request.actor)?;
                 }
-                Ok::<_, SandboxesError>(judged)
+                Ok::<_, SandboxServiceError>(decision)
             })
             .await
     }
 
-    async fn remove(&self, judged: &Judged) -> Result<()> {
-        let (sandboxes, judged) = (Arc::clone(&self.sandboxes), judged.clone());
+    async fn remove(&self, decision: &GcDecision) -> Result<()> {
+        let (sandboxes, decision) = (Arc::clone(&self.sandboxes), decision.clone());
         spawn_blocking(move || {
-            let record = &judged.record;
+            let record = &decision.record;
             let published = record.resource_type == ResourceType::GitCheckout;
-            if published && judged.publication == Publication::Goes {
+            if published && decision.publication == Publication::Goes {
                 sandboxes.withdraw(&record.resource_path, record.plan_id)?;
             }
             sandboxes.discard(record.id)?;
-            Ok::<_, SandboxesError>(())
+            Ok::<_, SandboxServiceError>(())
         })
         .await?
     }
@@ -168,20 +181,20 @@ impl SandboxService {
         let actor = actor.to_owned();
         let confirmed = self
             .store
-            .write(self.operation("sandbox.gone"), move |unit| {
-                let record = unit.sandbox(id)?;
+            .write(self.operation("sandbox.gone"), move |tx| {
+                let record = tx.sandbox(id)?;
                 if record.folder == FolderState::Gone {
                     return Ok(());
                 }
                 let gone = SandboxRecord {
                     folder: FolderState::Gone,
-                    updated_at: unit.now()?,
+                    updated_at: tx.now()?,
                     ..record
                 };
-                unit.update_sandbox(&gone)?;
-                let told = json!({ "sandbox_id": id });
-                let told = event(EventKind::SandboxRemoved, &actor, &told)?;
-                unit.append(StreamId::Plan(gone.plan_id), &[told])?;
+                tx.update_sandbox(&gone)?;
+                let payload = json!({ "sandbox_id": id });
+                let event = event(EventKind::SandboxRemoved, &actor, &payload)?;
+                tx.append(StreamId::Plan(gone.plan_id), &[event])?;
                 Ok::<_, StoreError>(())
             })
             .await;
@@ -193,10 +206,10 @@ impl SandboxService {
     }
 
     /// A folder that no record tells of: of a plan that was deleted, or of a tool that was tried.
-    async fn sweep_unknown(&self, id: SandboxId, ask: &GcAsk) -> Result<Swept> {
+    async fn sweep_unknown(&self, id: SandboxId, request: &GcRequest) -> Result<SweptSandbox> {
         let sandboxes = Arc::clone(&self.sandboxes);
-        let mark = spawn_blocking(move || sandboxes.mark(id)).await?;
-        let about = About {
+        let mark = spawn_blocking(move || sandboxes.read_marker(id)).await?;
+        let sandbox = SandboxIdentity {
             id,
             plan: mark
                 .as_ref()
@@ -208,48 +221,56 @@ impl SandboxService {
         let mark = match mark {
             Ok(mark) => mark,
             Err(error) => {
-                let verdict = Verdict::Keep(error.to_string());
-                return Ok(Swept { about, verdict });
+                let verdict = GcVerdict::Keep(error.to_string());
+                return Ok(SweptSandbox { sandbox, verdict });
             }
         };
-        let verdict = self.judge_unknown(id, mark.as_ref()).await?;
-        let verdict = match (ask.mode, verdict) {
-            (Mode::Remove, Verdict::Remove(why)) => match self.remove_unknown(id, mark).await? {
-                Ok(()) => Verdict::Remove(why),
-                Err(error) => Verdict::Failed(error.to_string()),
-            },
+        let verdict = self.classify_unknown(id, mark.as_ref()).await?;
+        let verdict = match (request.mode, verdict) {
+            (GcMode::Remove, GcVerdict::Remove(why)) => {
+                match self.remove_unknown(id, mark).await? {
+                    Ok(()) => GcVerdict::Remove(why),
+                    Err(error) => GcVerdict::Failed(error.to_string()),
+                }
+            }
             (_, verdict) => verdict,
         };
-        Ok(Swept { about, verdict })
+        Ok(SweptSandbox { sandbox, verdict })
     }
 
-    async fn judge_unknown(&self, id: SandboxId, mark: Option<&Mark>) -> Result<Verdict> {
+    async fn classify_unknown(
+        &self,
+        id: SandboxId,
+        mark: Option<&SandboxMarker>,
+    ) -> Result<GcVerdict> {
         let plan = mark.map(|it| it.plan);
         let (now, known) = self
             .store
-            .read(move |unit| {
-                let known = match plan.map(|plan| unit.plan(plan)) {
+            .read(move |tx| {
+                let known = match plan.map(|plan| tx.plan(plan)) {
                     None | Some(Err(StoreError::NotFound { .. })) => false,
                     Some(Err(error)) => return Err(error),
                     Some(Ok(_)) => true,
                 };
-                Ok::<_, StoreError>((unit.now()?, known))
+                Ok::<_, StoreError>((tx.now()?, known))
             })
             .await?;
         if known {
             let reason = "no record tells of it, but its plan is there";
-            return Ok(Verdict::Keep(reason.to_owned()));
+            return Ok(GcVerdict::Keep(reason.to_owned()));
         }
-        Ok(match now.since(id.made_at()) < UNKNOWN_GRACE {
-            true => Verdict::Keep("no record tells of it, and it is younger than a day".to_owned()),
-            false => Verdict::Remove("no record tells of it, and its plan is gone".to_owned()),
+        Ok(match now.since(id.created_at()) < UNKNOWN_GRACE {
+            true => {
+                GcVerdict::Keep("no record tells of it, and it is younger than a day".to_owned())
+            }
+            false => GcVerdict::Remove("no record tells of it, and its plan is gone".to_owned()),
         })
     }
 
     async fn remove_unknown(
         &self,
         id: SandboxId,
-        mark: Option<Mark>,
+        mark: Option<SandboxMarker>,
     ) -> Result<std::result::Result<(), SandboxError>> {
         let sandboxes = Arc::clone(&self.sandboxes);
         let removed = spawn_blocking(move || {
@@ -264,18 +285,18 @@ impl SandboxService {
 
 /// What is to become of the sandbox as it stands in this transaction.
 fn decide(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     id: SandboxId,
     runs: Option<&crate::ports::Holder>,
     older_than: Duration,
-) -> Result<Judged> {
-    let record = unit.sandbox(id)?;
-    let plan = unit.plan(record.plan_id)?;
-    let now = unit.now()?;
-    Ok(Judged {
-        verdict: judge(&record, &plan, runs, (now, older_than)),
+) -> Result<GcDecision> {
+    let record = tx.sandbox(id)?;
+    let plan = tx.plan(record.plan_id)?;
+    let now = tx.now()?;
+    Ok(GcDecision {
+        verdict: classify_sandbox(&record, &plan, runs, (now, older_than)),
         publication: match plan.position.state() {
-            State::Applied | State::Cancelled => Publication::Goes,
+            PlanState::Applied | PlanState::Cancelled => Publication::Goes,
             _ => Publication::Stays,
         },
         record,
@@ -284,7 +305,11 @@ fn decide(
 
 /// Writes that the folder goes. A sandbox that was never finished is given up altogether, so that
 /// its plan makes itself another.
-fn leave(unit: &mut dyn Unit, record: SandboxRecord, actor: &str) -> Result<SandboxRecord> {
+fn mark_leaving(
+    tx: &mut dyn Transaction,
+    record: SandboxRecord,
+    actor: &str,
+) -> Result<SandboxRecord> {
     if record.folder != FolderState::Kept {
         return Ok(record);
     }
@@ -295,18 +320,18 @@ fn leave(unit: &mut dyn Unit, record: SandboxRecord, actor: &str) -> Result<Sand
             SandboxState::Creating => SandboxState::Discarded,
             other => other,
         },
-        updated_at: unit.now()?,
+        updated_at: tx.now()?,
         ..record
     };
-    leaving.version = unit.update_sandbox(&leaving)?;
-    let told = json!({
+    leaving.version = tx.update_sandbox(&leaving)?;
+    let payload = json!({
         "sandbox_id": leaving.id,
         "from": from,
         "to": leaving.state,
         "folder": leaving.folder,
         "tree": leaving.tree,
     });
-    let told = event(EventKind::SandboxStateChanged, actor, &told)?;
-    unit.append(StreamId::Plan(leaving.plan_id), &[told])?;
+    let event = event(EventKind::SandboxStateChanged, actor, &payload)?;
+    tx.append(StreamId::Plan(leaving.plan_id), &[event])?;
     Ok(leaving)
 }

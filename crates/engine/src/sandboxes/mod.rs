@@ -5,8 +5,8 @@
 //! that says so, and the next one goes on. What is removed is decided in the transaction that holds
 //! the plan's run, so nobody can begin to work in a sandbox that is about to go.
 
+mod classify;
 mod gc;
-mod judge;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use tokio::task::{JoinError, spawn_blocking};
 
 use crate::lifecycle::{LifecycleError, PlanLifecycle};
 use crate::ports::sandbox::{SandboxError, Sandboxes};
-use crate::ports::{Ids, Liveness, Operation, StoreError, StoreHandle};
+use crate::ports::{Ids, Liveness, StoreError, StoreHandle, StoreOperation};
 
-pub use gc::{GcAsk, Mode, Swept, Verdict};
+pub use gc::{GcMode, GcRequest, GcVerdict, SweptSandbox};
 
 /// How long a folder that nobody knows is left alone.
 pub const UNKNOWN_GRACE: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
@@ -38,69 +38,69 @@ pub struct SandboxService {
 
 /// Which sandboxes are wanted; all if nothing is said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct SandboxFilter {
     pub states: Vec<SandboxState>,
     pub plan: Option<PlanId>,
 }
 
 /// A sandbox on record.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Known {
+pub struct SandboxListEntry {
     pub record: SandboxRecord,
-    pub on_disk: OnDisk,
+    pub on_disk: SandboxFolderPresence,
 }
 
 /// Whether there is a folder of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnDisk {
+pub enum SandboxFolderPresence {
     Present,
     Absent,
     /// It is on another machine, if anywhere.
-    Elsewhere,
+    OnOtherNode,
 }
 
 /// The sandboxes there are.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Overview {
+pub struct SandboxOverview {
     /// On record, newest first.
-    pub known: Vec<Known>,
+    pub known: Vec<SandboxListEntry>,
     /// Folders that no record tells of.
     pub unknown: Vec<SandboxId>,
 }
 
 /// A sandbox with the plan it belongs to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
-    pub known: Known,
+pub struct SandboxWithPlan {
+    pub sandbox: SandboxListEntry,
     pub plan: Plan,
 }
 
 /// Why sandboxes could not be looked after.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum SandboxesError {
+pub enum SandboxServiceError {
     #[error(transparent)]
     Lifecycle(#[from] LifecycleError),
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
     #[error("the work ended unexpectedly: {reason}")]
-    Lost { reason: String },
+    TaskFailed { reason: String },
 }
 
-impl From<StoreError> for SandboxesError {
+impl From<StoreError> for SandboxServiceError {
     fn from(error: StoreError) -> Self {
         Self::Lifecycle(error.into())
     }
 }
 
-impl From<JoinError> for SandboxesError {
+impl From<JoinError> for SandboxServiceError {
     fn from(error: JoinError) -> Self {
-        Self::Lost {
+        Self::TaskFailed {
             reason: error.to_string(),
         }
     }
 }
 
-pub type Result<T, E = SandboxesError> = std::result::Result<T, E>;
+pub type Result<T, E = SandboxServiceError> = std::result::Result<T, E>;
 
 impl SandboxService {
     pub fn new(
@@ -119,40 +119,40 @@ impl SandboxService {
     }
 
     /// What is on record, with what is on disk.
-    pub async fn list(&self, wanted: Wanted) -> Result<Overview> {
+    pub async fn list(&self, filter: SandboxFilter) -> Result<SandboxOverview> {
         let folders = self.folders().await?;
         let all = self.records().await?;
         let known: BTreeSet<SandboxId> = all.iter().map(|it| it.id).collect();
-        let is_wanted = |record: &SandboxRecord| {
-            (wanted.states.is_empty() || wanted.states.contains(&record.state))
-                && wanted.plan.is_none_or(|plan| plan == record.plan_id)
+        let matches_filter = |record: &SandboxRecord| {
+            (filter.states.is_empty() || filter.states.contains(&record.state))
+                && filter.plan.is_none_or(|plan| plan == record.plan_id)
         };
         let unknown = folders.iter().filter(|id| !known.contains(id));
-        Ok(Overview {
+        Ok(SandboxOverview {
             unknown: unknown.copied().collect(),
             known: all
                 .into_iter()
-                .filter(is_wanted)
-                .map(|record| self.known_of(record, &folders))
+                .filter(matches_filter)
+                .map(|record| self.list_entry(record, &folders))
                 .collect(),
         })
     }
 
     /// The one sandbox whose id begins or ends with `fragment`.
-    pub async fn show(&self, fragment: IdFragment) -> Result<Shown> {
+    pub async fn show(&self, fragment: IdFragment) -> Result<SandboxWithPlan> {
         let folders = self.folders().await?;
-        let found = self.store.read(move |unit| {
-            let record = unit.find_sandbox(&fragment)?;
-            let plan = unit.plan(record.plan_id)?;
+        let found = self.store.read(move |tx| {
+            let record = tx.find_sandbox(&fragment)?;
+            let plan = tx.plan(record.plan_id)?;
             Ok::<_, StoreError>((record, plan))
         });
         let (record, plan) = found.await?;
-        let known = self.known_of(record, &folders);
-        Ok(Shown { known, plan })
+        let sandbox = self.list_entry(record, &folders);
+        Ok(SandboxWithPlan { sandbox, plan })
     }
 
     async fn records(&self) -> Result<Vec<SandboxRecord>> {
-        Ok(self.store.read(|unit| unit.list_sandboxes(&[])).await?)
+        Ok(self.store.read(|tx| tx.list_sandboxes(&[])).await?)
     }
 
     /// The folders there are. Whoever compares them with records reads those later: the record of
@@ -163,23 +163,23 @@ impl SandboxService {
         Ok(found.into_iter().collect())
     }
 
-    fn known_of(&self, record: SandboxRecord, folders: &BTreeSet<SandboxId>) -> Known {
-        let on_disk = match (folders.contains(&record.id), record.elsewhere(&self.node)) {
-            (true, _) => OnDisk::Present,
-            (false, Some(_)) => OnDisk::Elsewhere,
-            (false, None) => OnDisk::Absent,
+    fn list_entry(&self, record: SandboxRecord, folders: &BTreeSet<SandboxId>) -> SandboxListEntry {
+        let on_disk = match (folders.contains(&record.id), record.other_node(&self.node)) {
+            (true, _) => SandboxFolderPresence::Present,
+            (false, Some(_)) => SandboxFolderPresence::OnOtherNode,
+            (false, None) => SandboxFolderPresence::Absent,
         };
-        Known { record, on_disk }
+        SandboxListEntry { record, on_disk }
     }
 
-    fn operation(&self, label: &'static str) -> Operation {
-        Operation::new(&*self.ids, label)
+    fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.ids, label)
     }
 }
 
 /// What a removal is about, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
+pub struct SandboxIdentity {
     pub id: SandboxId,
     pub plan: Option<PlanId>,
     pub resource: Option<NamespacedName>,

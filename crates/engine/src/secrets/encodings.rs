@@ -8,13 +8,13 @@ const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// Every form of the value that is looked for; some may be alike.
 pub(super) fn forms(value: &str) -> Vec<String> {
     let mut forms = vec![value.to_owned()];
-    for escaped in [json(value), json_ascii(value)] {
+    for escaped in [escape_json(value), escape_json_ascii(value)] {
         forms.push(escaped.replace('/', "\\/"));
-        forms.push(json(&escaped));
+        forms.push(escape_json(&escaped));
         forms.push(escaped);
     }
-    for hex in [Hex::Upper, Hex::Lower] {
-        let encoded = percent(value, hex);
+    for hex in [HexCase::Upper, HexCase::Lower] {
+        let encoded = percent_encode(value, hex);
         forms.push(encoded.replace("%20", "+"));
         forms.push(encoded);
     }
@@ -32,7 +32,7 @@ pub(super) fn forms(value: &str) -> Vec<String> {
 const SHORTEST_LINE: usize = 16;
 
 /// The long lines of a value that has several. Those that frame a key are no secret.
-pub(super) fn lines(value: &str) -> Vec<String> {
+pub(super) fn secret_lines(value: &str) -> Vec<String> {
     let is_secret = |line: &&str| line.len() >= SHORTEST_LINE && !line.starts_with("-----");
     let mut lines = value.lines().map(str::trim);
     match value.contains('\n') {
@@ -46,15 +46,15 @@ pub(super) fn lines(value: &str) -> Vec<String> {
 }
 
 /// As it stands between the quotes of a JSON string.
-fn json(value: &str) -> String {
+fn escape_json(value: &str) -> String {
     let quoted = serde_json::Value::from(value).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
 /// The same with nothing but ASCII.
-fn json_ascii(value: &str) -> String {
+fn escape_json_ascii(value: &str) -> String {
     let mut escaped = String::new();
-    for character in json(value).chars() {
+    for character in escape_json(value).chars() {
         if character.is_ascii() {
             escaped.push(character);
             continue;
@@ -68,20 +68,20 @@ fn json_ascii(value: &str) -> String {
 
 /// How the digits of an encoded byte are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hex {
+enum HexCase {
     Upper,
     Lower,
 }
 
-fn percent(value: &str, hex: Hex) -> String {
+fn percent_encode(value: &str, hex: HexCase) -> String {
     let mut encoded = String::new();
     for byte in value.bytes() {
         let _ = match (byte, hex) {
             (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~', _) => {
                 write!(encoded, "{}", char::from(byte))
             }
-            (_, Hex::Upper) => write!(encoded, "%{byte:02X}"),
-            (_, Hex::Lower) => write!(encoded, "%{byte:02x}"),
+            (_, HexCase::Upper) => write!(encoded, "%{byte:02X}"),
+            (_, HexCase::Lower) => write!(encoded, "%{byte:02x}"),
         };
     }
     encoded
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_those_of_the_standards() {
+    fn forms_follow_the_standards() {
         let forms = forms("pä ss/\"w\"?");
         for form in [
             "pä ss/\"w\"?",
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_is_that_of_the_standard() {
+    fn base64_follows_the_standard() {
         for (text, encoded) in [
             ("", ""),
             ("f", "Zg"),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_base64_has_of_a_value_does_not_depend_on_its_neighbours() {
+    fn inner_base64_does_not_depend_on_neighbours() {
         let value = b"correct horse battery";
         for before in 0..7 {
             for after in 0..4 {

@@ -31,7 +31,7 @@ pub fn mask(name: &str) -> String {
 }
 
 /// Says why something with this mask in it is not executed.
-pub fn why_refused(mask: &str) -> String {
+pub fn refusal_message(mask: &str) -> String {
     format!(
         "{mask} stands for a secret that is not shown, and must not be written into a file, a \
          command or an argument: leave the secret as it is and change what is around it"
@@ -69,7 +69,7 @@ pub fn find_mask_in(value: &Value) -> Option<&str> {
 }
 
 /// Returns the name in a mask.
-pub(super) fn name_in(mask: &str) -> &str {
+pub(super) fn mask_name(mask: &str) -> &str {
     let name = mask.strip_prefix(MASK_BEGINS).unwrap_or(mask);
     name.strip_suffix(MASK_ENDS).unwrap_or(name)
 }
@@ -172,11 +172,11 @@ impl io::Write for MaskScanner {
     }
 }
 
-fn find_bytes(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    let first = *wanted.first()?;
+fn find_bytes(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
+    let first = *pattern.first()?;
     let mut from = 0;
     while let Some(at) = bytes[from..].iter().position(|byte| *byte == first) {
-        if bytes[from + at..].starts_with(wanted) {
+        if bytes[from + at..].starts_with(pattern) {
             return Some(from + at);
         }
         from += at + 1;
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mask_is_found_wherever_it_stands() {
+    fn a_mask_is_found_anywhere() {
         for (text, found) in [
             ("«secret:K»", Some("«secret:K»")),
             (
@@ -235,7 +235,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(96))]
 
         #[test]
-        fn however_bytes_are_cut_the_same_masks_are_found(
+        fn masks_are_found_across_piece_boundaries(
             parts in prop::collection::vec(
                 prop_oneof!["[a«»:\n]{0,4}", Just("«secret:".to_owned()), Just("«secret:AB»".to_owned()),
                     Just("«secret:C»".to_owned()), Just("«secret»".to_owned())], 0..12),

@@ -8,9 +8,8 @@
 //! Only values that somebody named are looked for, as they are and in the forms in which they
 //! usually travel (`encodings.rs`); guessing what looks like a secret is for the output of the
 //! program, where a wrong guess does no harm. Everything is found in one pass, however many
-//! secrets there are. For texts that come in pieces there is [`Hider`].
+//! secrets there are. For texts that come in pieces there is [`StreamMasker`].
 
-mod cut;
 mod encodings;
 pub mod masks;
 pub mod names;
@@ -18,6 +17,7 @@ pub mod references;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod truncation;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -31,40 +31,41 @@ use serde_json::Value;
 pub use masks::mask;
 use masks::{MASK_BEGINS, MASK_ENDS, NAMELESS};
 pub use names::{is_secret, is_secret_name};
-pub use stream::Hider;
+pub use stream::StreamMasker;
 
 /// Shorter values are not replaced: they would make ordinary words unreadable.
 pub const SHORTEST_SECRET: usize = 8;
 
 /// Whether two values are the same, whichever secrets were known when each of them was masked: what
 /// is secret to one process need not be to another, and a mask stands for anything.
-pub fn same_but_for_secrets(one: &Value, other: &Value) -> bool {
+pub fn equal_ignoring_secrets(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::String(one), Value::String(other)) => {
-            one == other || fits(one, other) || fits(other, one)
+            one == other || matches_masked(one, other) || matches_masked(other, one)
         }
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len()
                 && one
                     .iter()
                     .zip(other)
-                    .all(|(one, other)| same_but_for_secrets(one, other))
+                    .all(|(one, other)| equal_ignoring_secrets(one, other))
         }
         (Value::Object(one), Value::Object(other)) => {
             let same = |((a, one), (b, other)): ((&String, &Value), (&String, &Value))| {
-                (a == b || fits(a, b) || fits(b, a)) && same_but_for_secrets(one, other)
+                (a == b || matches_masked(a, b) || matches_masked(b, a))
+                    && equal_ignoring_secrets(one, other)
             };
             one.len() == other.len() && one.iter().zip(other).all(same)
         }
         // A number that holds a secret is masked as a text.
         (Value::String(mask), Value::Number(number))
-        | (Value::Number(number), Value::String(mask)) => fits(mask, &number.to_string()),
+        | (Value::Number(number), Value::String(mask)) => matches_masked(mask, &number.to_string()),
         (one, other) => one == other,
     }
 }
 
 /// Whether `text` is what `masked` was before it was masked.
-fn fits(masked: &str, text: &str) -> bool {
+fn matches_masked(masked: &str, text: &str) -> bool {
     let Some((before, rest)) = masked.split_once(MASK_BEGINS) else {
         return masked == text;
     };
@@ -99,7 +100,7 @@ fn fits(masked: &str, text: &str) -> bool {
 #[derive(Clone, Default)]
 pub struct Secrets {
     /// Nothing if there is nothing to look for.
-    known: Option<Arc<Known>>,
+    known: Option<Arc<SecretIndex>>,
 }
 
 /// There is more to look for than fits into memory.
@@ -107,7 +108,7 @@ pub struct Secrets {
 #[error("the secrets cannot be looked for: {0}")]
 pub struct SecretsError(String);
 
-struct Known {
+struct SecretIndex {
     finder: AhoCorasick,
     /// The patterns of the finder.
     forms: Vec<String>,
@@ -122,7 +123,7 @@ struct Known {
 
 /// Something to hide, and the pattern whose mask takes its place.
 #[derive(Debug, Clone)]
-struct Finding {
+struct SecretRange {
     range: Range<usize>,
     pattern: usize,
 }
@@ -140,7 +141,7 @@ impl Secrets {
                 continue;
             }
             let forms = encodings::forms(value).into_iter();
-            for form in forms.chain(encodings::lines(value)) {
+            for form in forms.chain(encodings::secret_lines(value)) {
                 if seen.insert(form.clone()) {
                     patterns.push((form, mask(&name)));
                 }
@@ -157,7 +158,7 @@ impl Secrets {
         let longest = patterns.first().map_or(0, |(form, _)| form.len());
         let (forms, masks): (Vec<String>, Vec<String>) = patterns.into_iter().unzip();
         let finder = AhoCorasick::new(&forms).map_err(|error| SecretsError(error.to_string()))?;
-        let known = Known {
+        let known = SecretIndex {
             finder,
             forms,
             masks,
@@ -172,7 +173,7 @@ impl Secrets {
 
     /// The text without secrets; the same text if it has none.
     pub fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let findings = self.findings(text.as_bytes(), None);
+        let findings = self.find_matches(text.as_bytes(), None);
         if findings.is_empty() {
             return Cow::Borrowed(text);
         }
@@ -189,7 +190,7 @@ impl Secrets {
 
     /// The bytes without secrets, whether they are text or not.
     pub fn hide_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let findings = self.findings(bytes, None);
+        let findings = self.find_matches(bytes, None);
         if findings.is_empty() {
             return Cow::Borrowed(bytes);
         }
@@ -246,8 +247,8 @@ impl Secrets {
     }
 
     /// Hides the secrets of a text that comes in pieces.
-    pub fn hider(&self) -> Hider {
-        Hider::new(self.clone())
+    pub fn stream_masker(&self) -> StreamMasker {
+        StreamMasker::new(self.clone())
     }
 
     /// The length of the longest thing looked for.
@@ -255,7 +256,7 @@ impl Secrets {
         self.known.as_ref().map_or(0, |known| known.longest)
     }
 
-    fn mask_of(&self, finding: &Finding) -> &str {
+    fn mask_of(&self, finding: &SecretRange) -> &str {
         self.known
             .as_ref()
             .and_then(|known| known.masks.get(finding.pattern))
@@ -265,20 +266,20 @@ impl Secrets {
     /// Everything to hide, in order and without overlaps; `begun` is what was found before and
     /// reaches into these bytes. Patterns are UTF-8, so in a text every finding begins and ends
     /// between characters.
-    fn findings(&self, bytes: &[u8], begun: Option<Finding>) -> Vec<Finding> {
+    fn find_matches(&self, bytes: &[u8], begun: Option<SecretRange>) -> Vec<SecretRange> {
         let Some(known) = &self.known else {
             return Vec::new();
         };
-        let mut found: Vec<Finding> = known
+        let mut found: Vec<SecretRange> = known
             .finder
             .find_overlapping_iter(bytes)
-            .map(|found| Finding {
+            .map(|found| SecretRange {
                 range: found.range(),
                 pattern: found.pattern().as_usize(),
             })
             .collect();
         found.sort_by_key(|finding| finding.range.start);
-        let mut merged: Vec<Finding> = Vec::with_capacity(found.len());
+        let mut merged: Vec<SecretRange> = Vec::with_capacity(found.len());
         for finding in begun.into_iter().chain(found) {
             match merged.last_mut() {
                 Some(last) if finding.range.start < last.range.end => {

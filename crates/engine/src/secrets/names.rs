@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn some_words_tell_even_inside_others() {
+    fn some_words_mark_secrets_inside_other_words() {
         for name in [
             "PGPASSWORD",
             "pgpassword",

@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::Secrets;
-use super::masks::{find_mask_in, mask_range, name_in};
+use super::masks::{find_mask_in, mask_name, mask_range};
 
 /// Why a value cannot be stored as a reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +76,7 @@ impl Secrets {
         let mut resolved = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(mask) = mask_range(rest) {
-            let name = name_in(&rest[mask.clone()]);
+            let name = mask_name(&rest[mask.clone()]);
             let value = self.value_of(name).ok_or_else(|| UnknownSecret {
                 name: name.to_owned(),
             })?;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_stored_without_its_secrets_and_comes_back_with_them() {
+    fn a_stored_value_is_restored_with_its_secrets() {
         let secrets = secrets(&[("A", "hunter2hunter2"), ("B", "correct horse")]);
         let value = json!({"url": "x hunter2hunter2 y correct horse", "n": [1, true, null]});
         let stored = secrets.to_references(&value).unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_come_back_as_it_was_is_refused() {
+    fn values_that_cannot_be_restored_are_refused() {
         let secrets = secrets(&[
             ("A", "hunter2hunter2"),
             ("PIN", "1234567890"),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_values_with_one_name_only_the_first_is_a_reference() {
+    fn only_the_first_value_of_a_name_is_referenced() {
         let secrets = secrets(&[("U", "raw%2Fvalue"), ("U", "raw/value")]);
         assert!(secrets.to_reference("raw%2Fvalue").is_ok());
         assert_eq!(

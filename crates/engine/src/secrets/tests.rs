@@ -11,7 +11,7 @@ fn secrets(values: &[(&str, &str)]) -> Secrets {
 }
 
 #[test]
-fn a_known_value_is_hidden_wherever_it_stands() {
+fn a_known_value_is_hidden_anywhere() {
     let secrets = secrets(&[("K", "hunter2hunter2")]);
     for (text, clean) in [
         ("hunter2hunter2", "«secret:K»"),
@@ -30,7 +30,7 @@ fn a_known_value_is_hidden_wherever_it_stands() {
 }
 
 #[test]
-fn what_has_no_secret_is_not_copied() {
+fn text_without_secrets_is_not_copied() {
     let secrets = secrets(&[("K", "hunter2hunter2")]);
     assert!(matches!(secrets.hide("nothing"), Cow::Borrowed("nothing")));
     assert!(matches!(secrets.hide_bytes(b"no"), Cow::Borrowed(b"no")));
@@ -39,7 +39,7 @@ fn what_has_no_secret_is_not_copied() {
 }
 
 #[test]
-fn values_that_overlap_are_hidden_as_one_by_the_name_of_the_longest() {
+fn overlapping_values_use_the_longest_name() {
     let secrets = secrets(&[
         ("SHORT", "abcdefgh"),
         ("LONG", "abcdefgh-and-more"),
@@ -71,7 +71,7 @@ fn short_values_and_the_space_around_values_are_no_secrets() {
 }
 
 #[test]
-fn lines_of_a_value_with_several_are_hidden_by_themselves() {
+fn long_lines_of_a_multiline_value_are_hidden() {
     let key = "-----BEGIN KEY-----\nMC4CAQAwBQYDK2VwBCIEIA\r\nshort\n-----END KEY-----";
     let secrets = secrets(&[("K", key)]);
     for (text, clean) in [
@@ -85,7 +85,7 @@ fn lines_of_a_value_with_several_are_hidden_by_themselves() {
 }
 
 #[test]
-fn one_value_with_two_names_has_the_first() {
+fn a_value_with_two_names_uses_the_first() {
     let secrets = secrets(&[("ONE", "same-value"), ("TWO", "same-value")]);
     assert_eq!(secrets.hide("same-value"), "«secret:ONE»");
 }
@@ -160,14 +160,14 @@ fn bytes_need_not_be_text() {
 fn debugging_shows_names_only() {
     let secrets = secrets(&[("K", "hunter2hunter2"), ("SHORT", "short")]);
     assert_eq!(format!("{secrets:?}"), "Secrets([\"K\"])");
-    let mut hider = secrets.hider();
-    assert_eq!(hider.push("hunter2"), "");
-    assert!(!format!("{hider:?}").contains("hunter2"), "{hider:?}");
-    assert_eq!(hider.finish(), "hunter2");
+    let mut masker = secrets.stream_masker();
+    assert_eq!(masker.push("hunter2"), "");
+    assert!(!format!("{masker:?}").contains("hunter2"), "{masker:?}");
+    assert_eq!(masker.finish(), "hunter2");
 }
 
 #[test]
-fn secret_names_are_known() {
+fn secret_names_are_recognized() {
     for name in [
         "OPENAI_API_KEY",
         "GITHUB_TOKEN",
@@ -185,17 +185,17 @@ fn secret_names_are_known() {
 }
 
 #[test]
-fn a_hider_keeps_no_more_than_it_must() {
+fn a_masker_buffers_no_more_than_needed() {
     let secrets = secrets(&[("A", "aaaaaaaa")]);
-    let mut hider = secrets.hider();
+    let mut masker = secrets.stream_masker();
     for _ in 0..10_000 {
-        assert_eq!(hider.push("aaaaa"), "", "it may still go on");
-        assert!(hider.push("").is_empty());
+        assert_eq!(masker.push("aaaaa"), "", "it may still go on");
+        assert!(masker.push("").is_empty());
     }
-    let shown = format!("{hider:?}");
+    let shown = format!("{masker:?}");
     assert!(shown.contains("bytes: 1"), "about a dozen: {shown}");
-    assert_eq!(hider.push("b"), "");
-    assert_eq!(hider.finish(), "«secret:A»b");
+    assert_eq!(masker.push("b"), "");
+    assert_eq!(masker.finish(), "«secret:A»b");
 }
 
 /// Values of few letters, so that they overlap themselves and each other.
@@ -210,12 +210,12 @@ fn text(values: &[String]) -> impl Strategy<Value = String> + use<> {
     prop::collection::vec(part, 0..8).prop_map(|parts| parts.concat())
 }
 
-fn known(values: &[String]) -> Secrets {
+fn numbered_secrets(values: &[String]) -> Secrets {
     let named = |(number, value): (usize, &String)| (format!("N{number}"), value.clone());
     Secrets::new(values.iter().enumerate().map(named).collect()).unwrap()
 }
 
-fn shown_values(values: &[String]) -> impl Iterator<Item = &str> {
+fn maskable_values(values: &[String]) -> impl Iterator<Item = &str> {
     let trimmed = values.iter().map(|value| value.trim());
     trimmed.filter(|value| value.chars().count() >= SHORTEST_SECRET)
 }
@@ -230,9 +230,9 @@ proptest! {
             (Just(values), text)
         }),
     ) {
-        let secrets = known(&values);
+        let secrets = numbered_secrets(&values);
         let clean = secrets.hide(&text).into_owned();
-        for value in shown_values(&values) {
+        for value in maskable_values(&values) {
             prop_assert!(!clean.contains(value), "{value:?} in {clean:?} of {text:?}");
         }
         prop_assert_eq!(secrets.hide_bytes(text.as_bytes()), clean.as_bytes());
@@ -240,33 +240,33 @@ proptest! {
     }
 
     #[test]
-    fn however_it_is_cut_the_whole_is_the_same(
+    fn chunked_masking_equals_whole_masking(
         (values, text) in values().prop_flat_map(|values| {
             let text = text(&values);
             (Just(values), text)
         }),
         cuts in prop::collection::vec(0_usize..60, 0..12),
     ) {
-        let secrets = known(&values);
-        let mut hider = secrets.hider();
+        let secrets = numbered_secrets(&values);
+        let mut masker = secrets.stream_masker();
         let mut clean = String::new();
         let mut rest = text.as_str();
         for cut in cuts {
             let (piece, behind) = rest.split_at(rest.floor_char_boundary(cut.min(rest.len())));
-            clean.push_str(&hider.push(piece));
-            for value in shown_values(&values) {
+            clean.push_str(&masker.push(piece));
+            for value in maskable_values(&values) {
                 prop_assert!(!clean.contains(value), "{value:?} in {clean:?}");
             }
             rest = behind;
         }
-        clean.push_str(&hider.push(rest));
-        clean.push_str(&hider.finish());
+        clean.push_str(&masker.push(rest));
+        clean.push_str(&masker.finish());
         prop_assert_eq!(clean, secrets.hide(&text).into_owned());
     }
 
     #[test]
     fn no_encoding_of_any_value_comes_through(value in "[ -~äöü日]{8,20}", before in "[ -~]{0,5}") {
-        let secrets = known(std::slice::from_ref(&value));
+        let secrets = numbered_secrets(std::slice::from_ref(&value));
         if value.trim().chars().count() >= SHORTEST_SECRET {
             let inner = serde_json::to_string(&format!("{before}{value}")).unwrap();
             let outer = serde_json::to_string(&inner).unwrap();
@@ -278,21 +278,21 @@ proptest! {
 }
 
 #[test]
-fn what_was_masked_is_known_again_whoever_knows_the_secret() {
+fn masked_and_plain_values_compare_equal() {
     let plain = json!({"command": "echo production >> log; echo production", "number": 12345678});
     let masked = json!({
         "command": "echo «secret:MODE» >> log; echo «secret:MODE»",
         "number": "«secret:PIN»",
     });
     for (one, other) in [(&plain, &masked), (&masked, &plain), (&plain, &plain)] {
-        assert!(same_but_for_secrets(one, other), "{one} {other}");
+        assert!(equal_ignoring_secrets(one, other), "{one} {other}");
     }
     for other in [
         json!({"command": "echo production >> tail; echo production", "number": 12345678}),
         json!({"command": "echo production", "number": 12345678}),
         json!({"command": "echo production >> log; echo production"}),
     ] {
-        assert!(!same_but_for_secrets(&masked, &other), "{other}");
+        assert!(!equal_ignoring_secrets(&masked, &other), "{other}");
     }
-    assert!(!same_but_for_secrets(&json!(["a"]), &json!(["a", "b"])));
+    assert!(!equal_ignoring_secrets(&json!(["a"]), &json!(["a", "b"])));
 }

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_not() {
+    fn other_files_are_not_credentials() {
         for path in [
             "keep.log",
             "cache/keep",

@@ -28,11 +28,11 @@ pub fn describe(draft: &ActionDraft) -> Vec<String> {
     if let Some(usd) = draft.budget.usd {
         lines.push(format!("may cost {usd} USD"));
     }
-    lines.iter().map(|line| shown(line)).collect()
+    lines.iter().map(|line| escape_line(line)).collect()
 }
 
 /// One line of visible characters.
-fn shown(text: &str) -> String {
+fn escape_line(text: &str) -> String {
     let mut line = String::new();
     for (index, character) in text.chars().enumerate() {
         if index == LINE_MAXIMUM {
@@ -68,18 +68,18 @@ fn is_misleading(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definitions::{Source, read_action};
+    use crate::definitions::{DefinitionSource, read_action};
 
     fn draft(more: &str) -> ActionDraft {
         let text = format!(
             "name: team/lint\ndescription: Lint\nstrategy_actor: builtin/direct\n\
              execution_actor: local/coder\ndefinition_of_done: done\n{more}"
         );
-        read_action(&Source::new("a.yaml", &text), &|_| None).unwrap()
+        read_action(&DefinitionSource::new("a.yaml", &text), &|_| None).unwrap()
     }
 
     #[test]
-    fn commands_and_wishes_are_named() {
+    fn commands_and_requests_are_listed() {
         let said = describe(&draft(
             "automation_profile: full-auto\nbudget: {usd: 2.5}\nchecks: [{run: make test}]\n",
         ));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_would_mislead_is_shown_as_what_it_is() {
+    fn misleading_text_is_escaped() {
         let said = describe(&draft("checks: [{run: \"a\\nb \u{202e}c\u{200b}\"}]\n"));
         assert_eq!(said[3], "runs the command: a\\u{a}b \\u{202e}c\\u{200b}");
         let many = "checks: [".to_owned() + &"{run: x},".repeat(12) + "]\n";

@@ -1,6 +1,6 @@
 //! Consent to use the files that a repository brings along.
 //!
-//! The decision itself is [`RepositoryFile::trust_state`], a function of values. [`check`] makes it
+//! The decision itself is [`RepositoryFile::trust_state`], a function of values. [`trust_state`] makes it
 //! inside the transaction that uses the file; [`TrustRegistry`] answers and records for the caller
 //! who asks the user. [`effects`] says what an action does, [`credentials`] which files hold
 //! credentials.
@@ -16,7 +16,7 @@ use cleveragents_domain::{
 use serde_json::json;
 
 use crate::definitions::ActionDraft;
-use crate::ports::{Ids, Operation, Result, StoreError, StoreHandle, Unit};
+use crate::ports::{Ids, Result, StoreError, StoreHandle, StoreOperation, Transaction};
 
 /// An action that is defined in a repository, and the file that defines it.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,18 +31,18 @@ pub fn content_hash(content: &[u8]) -> String {
 }
 
 /// Compares the file with the consents on record.
-pub(crate) fn check(unit: &mut dyn Unit, file: &RepositoryFile) -> Result<TrustState> {
-    let consents = unit.consents_to(&file.repository, &file.path)?;
+pub(crate) fn trust_state(tx: &mut dyn Transaction, file: &RepositoryFile) -> Result<TrustState> {
+    let consents = tx.consents_to(&file.repository, &file.path)?;
     Ok(file.trust_state(&consents))
 }
 
 /// Returns the hashes of the contents of a file that were consented to.
 pub(crate) fn trusted_hashes(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     repository: &AbsolutePath,
     path: &ResourcePath,
 ) -> Result<Vec<String>> {
-    let consents = unit.consents_to(repository, path)?;
+    let consents = tx.consents_to(repository, path)?;
     Ok(consents.into_iter().map(|it| it.file.hash).collect())
 }
 
@@ -60,7 +60,7 @@ impl TrustRegistry {
 
     /// Returns whether the file may be used as it is.
     pub async fn state_of(&self, file: RepositoryFile) -> Result<TrustState> {
-        self.store.read(move |unit| check(unit, &file)).await
+        self.store.read(move |tx| trust_state(tx, &file)).await
     }
 
     /// Records the user's consent to this content. Row and event are one commit (law 2); a consent
@@ -68,13 +68,13 @@ impl TrustRegistry {
     pub async fn record(&self, file: RepositoryFile, actor: &str) -> Result<()> {
         let actor = actor.to_owned();
         self.store
-            .write(Operation::new(&*self.ids, "trust.record"), move |unit| {
+            .write(StoreOperation::new(&*self.ids, "trust.record"), move |tx| {
                 let consent = Consent {
                     file: file.clone(),
                     actor: actor.clone(),
-                    given_at: unit.now()?,
+                    given_at: tx.now()?,
                 };
-                if unit.insert_consent(&consent)? {
+                if tx.insert_consent(&consent)? {
                     let payload = json!({
                         "repository": consent.file.repository,
                         "path": consent.file.path,
@@ -83,7 +83,7 @@ impl TrustRegistry {
                     let kind = EventKind::RepositoryFileTrusted;
                     let event =
                         NewEvent::new(kind, &actor, &payload).map_err(StoreError::internal)?;
-                    unit.append(StreamId::System, &[event])?;
+                    tx.append(StreamId::System, &[event])?;
                 }
                 Ok(())
             })

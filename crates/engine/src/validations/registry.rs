@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::{AttachmentId, IdFragment, PlanId, ResourceId};
 use cleveragents_domain::validation::{
-    Applicable, PlanResource, UnknownValidation, ValidationError, ValidationTarget, applicable,
+    ApplicableValidation, PlanResource, UnknownValidation, ValidationError, ValidationTarget,
+    applicable_validations,
 };
 use cleveragents_domain::{
     Attachment, AttachmentScope, EventKind, NamespacedName, NewEvent, StreamId, Validation,
@@ -14,11 +15,11 @@ use cleveragents_domain::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::judging::{ArgumentsError, check_arguments};
-use crate::actors::registry::repeated;
-use crate::actors::{Change, Update};
-use crate::lifecycle::until_undisturbed;
-use crate::ports::{Ids, Operation, StoreError, StoreHandle, Unit, ValidationRow};
+use super::evaluation::{ArgumentsError, check_arguments};
+use crate::actors::registry::not_found_as_conflict;
+use crate::actors::{DuplicatePolicy, RegistryChange};
+use crate::lifecycle::retry_on_conflict;
+use crate::ports::{Ids, StoreError, StoreHandle, StoreOperation, Transaction, ValidationRow};
 
 /// Why a request about validations was refused.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -83,22 +84,24 @@ impl ValidationRegistry {
     pub async fn add(
         &self,
         validation: Validation,
-        update: Update,
+        update: DuplicatePolicy,
         by: &str,
-    ) -> Result<(ValidationRow, Change)> {
+    ) -> Result<(ValidationRow, RegistryChange)> {
         validation.validate()?;
         let by = by.to_owned();
         self.store
-            .write(self.operation("validation.add"), move |unit| {
-                let new = ValidationRow::new(validation.clone(), unit.now()?)?;
+            .write(self.operation("validation.add"), move |tx| {
+                let new = ValidationRow::new(validation.clone(), tx.now()?)?;
                 let (row, change) = match update {
-                    Update::Refuse => {
-                        unit.insert_validation(&new)?;
-                        (new, Change::Added)
+                    DuplicatePolicy::Refuse => {
+                        tx.insert_validation(&new)?;
+                        (new, RegistryChange::Added)
                     }
-                    Update::Replace => until_undisturbed(unit, |unit| put(unit, &new))?,
+                    DuplicatePolicy::Replace => {
+                        retry_on_conflict(tx, |tx| upsert_validation(tx, &new))?
+                    }
                 };
-                record_change(unit, &row, change, &by)?;
+                record_change(tx, &row, change, &by)?;
                 Ok((row, change))
             })
             .await
@@ -110,9 +113,9 @@ impl ValidationRegistry {
         name: NamespacedName,
     ) -> Result<(ValidationRow, Vec<AttachmentView>)> {
         self.store
-            .read(move |unit| {
-                let row = unit.validation(&name)?;
-                let mut views = views(unit)?;
+            .read(move |tx| {
+                let row = tx.validation(&name)?;
+                let mut views = load_views(tx)?;
                 views.retain(|view| view.attachment.validation == name);
                 Ok((row, views))
             })
@@ -122,7 +125,7 @@ impl ValidationRegistry {
     /// All validations by name, and all attachments, newest first.
     pub async fn validations(&self) -> Result<(Vec<ValidationRow>, Vec<AttachmentView>)> {
         self.store
-            .read(|unit| Ok((unit.validations()?, views(unit)?)))
+            .read(|tx| Ok((tx.validations()?, load_views(tx)?)))
             .await
     }
 
@@ -130,16 +133,16 @@ impl ValidationRegistry {
     pub async fn remove(&self, name: NamespacedName, by: &str) -> Result<ValidationRow> {
         let by = by.to_owned();
         self.store
-            .write(self.operation("validation.remove"), move |unit| {
-                let removed = until_undisturbed(unit, |unit| {
-                    let row = unit.validation(&name)?;
-                    unit.delete_validation(&row)?;
+            .write(self.operation("validation.remove"), move |tx| {
+                let removed = retry_on_conflict(tx, |tx| {
+                    let row = tx.validation(&name)?;
+                    tx.delete_validation(&row)?;
                     Ok(row)
                 });
-                let row = removed.map_err(|error| attached(&name, error))?;
+                let row = removed.map_err(|error| remove_error(&name, error))?;
                 let record = json!({"name": name, "hash": row.hash, "version": row.version});
                 let event = event(EventKind::ValidationRemoved, &record, &by)?;
-                unit.append(StreamId::System, &[event])?;
+                tx.append(StreamId::System, &[event])?;
                 Ok(row)
             })
             .await
@@ -150,21 +153,21 @@ impl ValidationRegistry {
         let id = AttachmentId::new(self.ids.next());
         let by = by.to_owned();
         self.store
-            .write(self.operation("validation.attach"), move |unit| {
+            .write(self.operation("validation.attach"), move |tx| {
                 let attachment = Attachment {
                     id,
                     validation: request.validation.clone(),
-                    resource: unit.resource(&request.resource)?.id,
+                    resource: tx.resource(&request.resource)?.id,
                     scope: request.scope.clone(),
                     args: request.args.clone(),
-                    created_at: unit.now()?,
+                    created_at: tx.now()?,
                 };
-                unit.insert_attachment(&attachment)
-                    .map_err(|error| named(&request, error))?;
+                tx.insert_attachment(&attachment)
+                    .map_err(|error| attach_error(&request, error))?;
                 // Read after it is held: nobody can remove it now.
-                let validation = unit.validation(&request.validation)?.validation;
+                let validation = tx.validation(&request.validation)?.validation;
                 check_arguments(&validation, &request.args)?;
-                record_attachment(unit, EventKind::ValidationAttached, &attachment, &by)?;
+                record_attachment(tx, EventKind::ValidationAttached, &attachment, &by)?;
                 Ok(AttachmentView {
                     attachment,
                     validation,
@@ -178,15 +181,15 @@ impl ValidationRegistry {
     pub async fn detach(&self, fragment: IdFragment, by: &str) -> Result<AttachmentView> {
         let by = by.to_owned();
         self.store
-            .write(self.operation("validation.detach"), move |unit| {
-                let found = unit.find_attachment(&fragment)?;
+            .write(self.operation("validation.detach"), move |tx| {
+                let found = tx.find_attachment(&fragment)?;
                 if let AttachmentScope::Plan(plan) = found.scope {
                     // The plan before its stream, as everybody locks them.
-                    unit.plan_for_update(plan)?;
+                    tx.plan_for_update(plan)?;
                 }
-                let view = view(unit, found.clone())?;
-                let removed = unit.remove_attachment(found.id)?;
-                record_attachment(unit, EventKind::ValidationDetached, &removed, &by)?;
+                let view = load_view(tx, found.clone())?;
+                let removed = tx.remove_attachment(found.id)?;
+                record_attachment(tx, EventKind::ValidationDetached, &removed, &by)?;
                 Ok(view)
             })
             .await
@@ -197,27 +200,27 @@ impl ValidationRegistry {
         &self,
         plan: PlanId,
         resources: Vec<PlanResource>,
-    ) -> Result<Vec<Applicable>> {
+    ) -> Result<Vec<ApplicableValidation>> {
         self.store
-            .read(move |unit| Ok(collect(unit, plan, &resources)?))
+            .read(move |tx| Ok(collect_validations(tx, plan, &resources)?))
             .await
     }
 
-    fn operation(&self, label: &'static str) -> Operation {
-        Operation::new(&*self.ids, label)
+    fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.ids, label)
     }
 }
 
 /// The validations to be run for a plan on these resources, within a transaction of the caller's.
-pub fn collect(
-    unit: &mut dyn Unit,
+pub fn collect_validations(
+    tx: &mut dyn Transaction,
     plan: PlanId,
     resources: &[PlanResource],
-) -> Result<Vec<Applicable>, StoreError> {
-    let projects = unit.plan(plan)?.brief.projects;
+) -> Result<Vec<ApplicableValidation>, StoreError> {
+    let projects = tx.plan(plan)?.brief.projects;
     let ids: Vec<ResourceId> = resources.iter().map(|resource| resource.id).collect();
-    let attachments = unit.attachments_to(&ids)?;
-    let rows = unit.validations()?;
+    let attachments = tx.attachments_to(&ids)?;
+    let rows = tx.validations()?;
     let validations: Vec<Validation> = rows.into_iter().map(|row| row.validation).collect();
     let target = ValidationTarget {
         plan,
@@ -225,33 +228,38 @@ pub fn collect(
         resources,
     };
     // None leads nowhere: the store keeps what is attached.
-    applicable(target, &attachments, &validations)
+    applicable_validations(target, &attachments, &validations)
         .map_err(|error: UnknownValidation| StoreError::internal(error))
 }
 
-fn put(unit: &mut dyn Unit, new: &ValidationRow) -> Result<(ValidationRow, Change), StoreError> {
-    match unit.insert_validation(new) {
-        Ok(()) => return Ok((new.clone(), Change::Added)),
+fn upsert_validation(
+    tx: &mut dyn Transaction,
+    new: &ValidationRow,
+) -> Result<(ValidationRow, RegistryChange), StoreError> {
+    match tx.insert_validation(new) {
+        Ok(()) => return Ok((new.clone(), RegistryChange::Added)),
         Err(StoreError::Taken { .. }) => {}
         Err(error) => return Err(error),
     }
-    let known = unit.validation(&new.validation.name).map_err(repeated)?;
+    let known = tx
+        .validation(&new.validation.name)
+        .map_err(not_found_as_conflict)?;
     let mut row = ValidationRow {
         created_at: known.created_at,
         version: known.version,
         ..new.clone()
     };
-    row.version = unit.replace_validation(&row).map_err(repeated)?;
-    Ok((row, Change::Updated))
+    row.version = tx.replace_validation(&row).map_err(not_found_as_conflict)?;
+    Ok((row, RegistryChange::Updated))
 }
 
-fn views(unit: &mut dyn Unit) -> Result<Vec<AttachmentView>, StoreError> {
-    let resources: HashMap<ResourceId, NamespacedName> = unit
+fn load_views(tx: &mut dyn Transaction) -> Result<Vec<AttachmentView>, StoreError> {
+    let resources: HashMap<ResourceId, NamespacedName> = tx
         .resources()?
         .into_iter()
         .map(|resource| (resource.id, resource.name))
         .collect();
-    let validations: HashMap<NamespacedName, Validation> = unit
+    let validations: HashMap<NamespacedName, Validation> = tx
         .validations()?
         .into_iter()
         .map(|row| (row.validation.name.clone(), row.validation))
@@ -265,32 +273,35 @@ fn views(unit: &mut dyn Unit) -> Result<Vec<AttachmentView>, StoreError> {
                 validation: validation.clone(),
                 attachment,
             }),
-            _ => Err(leads_nowhere(&attachment)),
+            _ => Err(dangling_attachment_error(&attachment)),
         }
     };
-    unit.attachments()?.into_iter().map(view).collect()
+    tx.attachments()?.into_iter().map(view).collect()
 }
 
-fn view(unit: &mut dyn Unit, attachment: Attachment) -> Result<AttachmentView, StoreError> {
-    let resources = unit.resources()?;
+fn load_view(
+    tx: &mut dyn Transaction,
+    attachment: Attachment,
+) -> Result<AttachmentView, StoreError> {
+    let resources = tx.resources()?;
     let resource = resources
         .into_iter()
         .find(|resource| resource.id == attachment.resource)
-        .ok_or_else(|| leads_nowhere(&attachment))?;
+        .ok_or_else(|| dangling_attachment_error(&attachment))?;
     Ok(AttachmentView {
-        validation: unit.validation(&attachment.validation)?.validation,
+        validation: tx.validation(&attachment.validation)?.validation,
         resource: resource.name,
         attachment,
     })
 }
 
-fn leads_nowhere(attachment: &Attachment) -> StoreError {
+fn dangling_attachment_error(attachment: &Attachment) -> StoreError {
     let id = attachment.id;
     StoreError::internal(format!("the attachment {id} leads nowhere"))
 }
 
 /// What is missing by its name, not by its id, which nobody gave; what is there by its id.
-fn named(request: &AttachmentRequest, error: StoreError) -> ValidationRegistryError {
+fn attach_error(request: &AttachmentRequest, error: StoreError) -> ValidationRegistryError {
     match error {
         StoreError::Taken { holder, .. } => ValidationRegistryError::AttachedAlready {
             validation: request.validation.clone(),
@@ -307,7 +318,7 @@ fn named(request: &AttachmentRequest, error: StoreError) -> ValidationRegistryEr
     }
 }
 
-fn attached(name: &NamespacedName, error: StoreError) -> ValidationRegistryError {
+fn remove_error(name: &NamespacedName, error: StoreError) -> ValidationRegistryError {
     match error {
         StoreError::Taken { holder, .. } => ValidationRegistryError::Attached {
             name: name.clone(),
@@ -318,14 +329,14 @@ fn attached(name: &NamespacedName, error: StoreError) -> ValidationRegistryError
 }
 
 fn record_change(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     row: &ValidationRow,
-    change: Change,
+    change: RegistryChange,
     by: &str,
 ) -> Result<(), StoreError> {
     let kind = match change {
-        Change::Added => EventKind::ValidationAdded,
-        Change::Updated => EventKind::ValidationUpdated,
+        RegistryChange::Added => EventKind::ValidationAdded,
+        RegistryChange::Updated => EventKind::ValidationUpdated,
     };
     let record = json!({
         "name": row.validation.name,
@@ -334,13 +345,13 @@ fn record_change(
         "version": row.version,
     });
     let event = event(kind, &record, by)?;
-    unit.append(StreamId::System, &[event])?;
+    tx.append(StreamId::System, &[event])?;
     Ok(())
 }
 
 /// In the plan's stream if it is for one plan, else in the system's.
 fn record_attachment(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     kind: EventKind,
     attachment: &Attachment,
     by: &str,
@@ -349,7 +360,7 @@ fn record_attachment(
         AttachmentScope::Plan(plan) => StreamId::Plan(plan),
         AttachmentScope::Direct | AttachmentScope::Project(_) => StreamId::System,
     };
-    unit.append(stream, &[event(kind, attachment, by)?])?;
+    tx.append(stream, &[event(kind, attachment, by)?])?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! A request as messages want it.
 
 use cleveragents_domain::model::{
-    ModelMessage, ModelRequest, OfferedTool, RequestedCall, ToolChoice,
+    ModelMessage, ModelRequest, OfferedTool, RequestedToolCall, ToolChoice,
 };
 use serde_json::{Value, json};
 
@@ -14,13 +14,13 @@ use crate::wire::tool_names::ToolNames;
 pub(crate) const TEXT_TOOL: &str = "structured-answer";
 
 /// How many of the last turns of the user are marked for the vendor's cache.
-const MARKED_TURNS: usize = 2;
+const CACHED_TURNS: usize = 2;
 
 /// The body of the request; an answer may have `answer_tokens` if the request does not say.
-pub(crate) fn body(model: &str, request: &ModelRequest, answer_tokens: u64) -> Value {
+pub(crate) fn request_body(model: &str, request: &ModelRequest, answer_tokens: u64) -> Value {
     let options = &request.options;
     let (system, mut messages) = conversation(&request.messages);
-    mark_turns(&mut messages);
+    mark_cached_turns(&mut messages);
     let mut body = json!({
         "model": model,
         "messages": messages,
@@ -28,7 +28,7 @@ pub(crate) fn body(model: &str, request: &ModelRequest, answer_tokens: u64) -> V
         "max_tokens": options.max_tokens.unwrap_or(answer_tokens),
     });
     if !system.is_empty() {
-        body["system"] = json!([marked(json!({"type": "text", "text": system}))]);
+        body["system"] = json!([with_cache_control(json!({"type": "text", "text": system}))]);
     }
     if let Some(temperature) = options.temperature {
         body["temperature"] = temperature.into();
@@ -65,32 +65,32 @@ fn tools(request: &ModelRequest) -> Vec<Value> {
         }));
     }
     if let Some(last) = tools.last_mut() {
-        *last = marked(last.take());
+        *last = with_cache_control(last.take());
     }
     tools
 }
 
 fn tool(tool: &OfferedTool) -> Value {
     json!({
-        "name": ToolNames::spell(&tool.name.to_string()),
+        "name": ToolNames::encode(&tool.name.to_string()),
         "description": tool.description,
         "input_schema": tool.input_schema,
     })
 }
 
 /// All up to here is worth keeping for the next request.
-fn marked(mut block: Value) -> Value {
+fn with_cache_control(mut block: Value) -> Value {
     block["cache_control"] = json!({"type": "ephemeral"});
     block
 }
 
-fn mark_turns(messages: &mut [Value]) {
+fn mark_cached_turns(messages: &mut [Value]) {
     let turns = messages.iter_mut().rev();
     let of_user = turns.filter(|message| message["role"] == "user");
-    for message in of_user.take(MARKED_TURNS) {
+    for message in of_user.take(CACHED_TURNS) {
         let blocks = message["content"].as_array_mut();
         if let Some(last) = blocks.and_then(|blocks| blocks.last_mut()) {
-            *last = marked(last.take());
+            *last = with_cache_control(last.take());
         }
     }
 }
@@ -148,11 +148,11 @@ fn text_block(text: &str) -> Vec<Value> {
     }
 }
 
-fn call(call: &RequestedCall) -> Value {
+fn call(call: &RequestedToolCall) -> Value {
     json!({
         "type": "tool_use",
         "id": call_id(call.place),
-        "name": ToolNames::spell(&call.tool),
-        "input": arguments::object(&call.arguments),
+        "name": ToolNames::encode(&call.tool),
+        "input": arguments::parse_object(&call.arguments),
     })
 }

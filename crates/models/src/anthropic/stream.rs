@@ -5,22 +5,22 @@ use cleveragents_engine::ports::models::ModelErrorKind;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::wire::answer::Answer;
-use crate::wire::failure::{Complaint, Fault};
-use crate::wire::reader::{Decoder, Progress, not_readable};
-use crate::wire::sse::Event;
+use crate::wire::answer::AnswerAssembler;
+use crate::wire::failure::{ModelFault, ProviderError};
+use crate::wire::reader::{DecodeProgress, Decoder, json_fault};
+use crate::wire::sse::SseEvent;
 
 /// Reads event after event.
 #[derive(Debug, Default)]
 pub(crate) struct MessagesDecoder {
     /// The blocks that are calls, each at its place of the answer.
-    calls: Vec<Block>,
-    usage: UsagePart,
+    calls: Vec<ToolUseBlock>,
+    usage: AnthropicUsagePart,
 }
 
 /// A block that asks for a tool.
 #[derive(Debug)]
-struct Block {
+struct ToolUseBlock {
     index: u64,
     /// What it was given before any part of it arrived, which is how some servers give all of it.
     input: Option<Value>,
@@ -31,16 +31,16 @@ struct EventPart {
     #[serde(rename = "type", default)]
     kind: String,
     index: Option<u64>,
-    message: Option<MessagePart>,
+    message: Option<MessageStartPart>,
     content_block: Option<BlockPart>,
     delta: Option<DeltaPart>,
-    usage: Option<UsagePart>,
+    usage: Option<AnthropicUsagePart>,
     error: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
-struct MessagePart {
-    usage: Option<UsagePart>,
+struct MessageStartPart {
+    usage: Option<AnthropicUsagePart>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -61,7 +61,7 @@ struct DeltaPart {
 
 /// What was used, as far as it was told: later events repeat only some of it.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
-struct UsagePart {
+struct AnthropicUsagePart {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
@@ -69,12 +69,16 @@ struct UsagePart {
 }
 
 impl Decoder for MessagesDecoder {
-    fn take(&mut self, event: &Event, answer: &mut Answer) -> Result<Progress, Fault> {
+    fn decode(
+        &mut self,
+        event: &SseEvent,
+        answer: &mut AnswerAssembler,
+    ) -> Result<DecodeProgress, ModelFault> {
         let data = event.data.trim();
         if data.is_empty() {
-            return Ok(Progress::More);
+            return Ok(DecodeProgress::More);
         }
-        let part: EventPart = serde_json::from_str(data).map_err(|error| not_readable(&error))?;
+        let part: EventPart = serde_json::from_str(data).map_err(|error| json_fault(&error))?;
         // The type is in the data; the name of the event only repeats it.
         let kind = match part.kind.as_str() {
             "" => event.name.as_str(),
@@ -83,90 +87,102 @@ impl Decoder for MessagesDecoder {
         match kind {
             "message_start" => {
                 let usage = part.message.and_then(|message| message.usage);
-                self.used(usage, answer);
+                self.record_usage(usage, answer);
             }
-            "content_block_start" => self.block(&part, answer)?,
-            "content_block_delta" => self.delta(&part, answer)?,
-            "content_block_stop" => self.stop(part.index, answer)?,
+            "content_block_start" => self.start_block(&part, answer)?,
+            "content_block_delta" => self.apply_delta(&part, answer)?,
+            "content_block_stop" => self.stop_block(part.index, answer)?,
             "message_delta" => {
-                self.used(part.usage, answer);
+                self.record_usage(part.usage, answer);
                 let reason = part.delta.and_then(|delta| delta.stop_reason);
                 if let Some(reason) = reason {
-                    answer.finish(reason_of(&reason));
+                    answer.set_finish_reason(parse_finish_reason(&reason));
                 }
             }
-            "message_stop" => return Ok(Progress::Done),
-            "error" => return Err(complaint(&part.error.unwrap_or(Value::Null))),
+            "message_stop" => return Ok(DecodeProgress::Done),
+            "error" => return Err(stream_fault(&part.error.unwrap_or(Value::Null))),
             // `ping`, and what is not known yet.
             _ => {}
         }
-        Ok(Progress::More)
+        Ok(DecodeProgress::More)
     }
 }
 
 /// An error in mid-stream.
-fn complaint(error: &Value) -> Fault {
-    let complaint = Complaint::of_json(error);
-    let kind = complaint.kind(None);
+fn stream_fault(error: &Value) -> ModelFault {
+    let complaint = ProviderError::from_json(error);
+    let kind = complaint.classify(None);
     let words = complaint.message;
-    Fault::new(kind, format!("it broke off its answer: {words}"))
+    ModelFault::new(kind, format!("it broke off its answer: {words}"))
 }
 
 impl MessagesDecoder {
-    fn block(&mut self, part: &EventPart, answer: &mut Answer) -> Result<(), Fault> {
+    fn start_block(
+        &mut self,
+        part: &EventPart,
+        answer: &mut AnswerAssembler,
+    ) -> Result<(), ModelFault> {
         let Some(block) = &part.content_block else {
             return Ok(());
         };
         if block.kind != "tool_use" {
-            answer.text(block.text.as_deref().unwrap_or_default());
+            answer.push_text(block.text.as_deref().unwrap_or_default());
             return Ok(());
         }
         let has_content = |input: &&Value| input.as_object().is_some_and(|it| !it.is_empty());
-        self.calls.push(Block {
+        self.calls.push(ToolUseBlock {
             index: part.index.unwrap_or(0),
             input: block.input.as_ref().filter(has_content).cloned(),
         });
-        answer.call(self.calls.len() - 1, block.name.as_deref(), "")
+        answer.push_call(self.calls.len() - 1, block.name.as_deref(), "")
     }
 
-    fn delta(&mut self, part: &EventPart, answer: &mut Answer) -> Result<(), Fault> {
+    fn apply_delta(
+        &mut self,
+        part: &EventPart,
+        answer: &mut AnswerAssembler,
+    ) -> Result<(), ModelFault> {
         let Some(delta) = &part.delta else {
             return Ok(());
         };
-        answer.text(delta.text.as_deref().unwrap_or_default());
+        answer.push_text(delta.text.as_deref().unwrap_or_default());
         let Some(json) = &delta.partial_json else {
             return Ok(());
         };
-        match self.place_of(part.index) {
-            Some(place) => answer.call(place, None, json),
+        match self.call_index(part.index) {
+            Some(place) => answer.push_call(place, None, json),
             None => {
                 let what = "its answer has arguments that belong to no call";
-                Err(Fault::new(ModelErrorKind::Malformed, what))
+                Err(ModelFault::new(ModelErrorKind::Malformed, what))
             }
         }
     }
 
-    fn stop(&mut self, index: Option<u64>, answer: &mut Answer) -> Result<(), Fault> {
-        let Some(place) = self.place_of(index) else {
+    fn stop_block(
+        &mut self,
+        index: Option<u64>,
+        answer: &mut AnswerAssembler,
+    ) -> Result<(), ModelFault> {
+        let Some(place) = self.call_index(index) else {
             return Ok(());
         };
         match self.calls[place].input.take() {
             Some(input) if !answer.has_arguments(place) => {
-                answer.call(place, None, &input.to_string())
+                answer.push_call(place, None, &input.to_string())
             }
             _ => Ok(()),
         }
     }
 
-    fn place_of(&self, index: Option<u64>) -> Option<usize> {
+    fn call_index(&self, index: Option<u64>) -> Option<usize> {
         let index = index.unwrap_or(0);
         self.calls.iter().rposition(|block| block.index == index)
     }
 
-    fn used(&mut self, part: Option<UsagePart>, answer: &mut Answer) {
+    fn record_usage(&mut self, part: Option<AnthropicUsagePart>, answer: &mut AnswerAssembler) {
         let Some(part) = part else { return };
         let known = self.usage;
-        self.usage = UsagePart {
+        self.usage = AnthropicUsagePart {
             input_tokens: part.input_tokens.or(known.input_tokens),
             output_tokens: part.output_tokens.or(known.output_tokens),
             cache_read_input_tokens: part
@@ -176,11 +192,11 @@ impl MessagesDecoder {
                 .cache_creation_input_tokens
                 .or(known.cache_creation_input_tokens),
         };
-        answer.usage(self.usage.read());
+        answer.push_usage(self.usage.to_usage());
     }
 }
 
-fn reason_of(reason: &str) -> FinishReason {
+fn parse_finish_reason(reason: &str) -> FinishReason {
     match reason {
         "end_turn" | "stop_sequence" => FinishReason::Stop,
         "tool_use" => FinishReason::ToolCalls,
@@ -190,9 +206,9 @@ fn reason_of(reason: &str) -> FinishReason {
     }
 }
 
-impl UsagePart {
+impl AnthropicUsagePart {
     /// The vendor counts what is cached apart from the rest of the input; we count it with it.
-    fn read(&self) -> Usage {
+    fn to_usage(self) -> Usage {
         let cached = self.cache_read_input_tokens.unwrap_or(0);
         let written = self.cache_creation_input_tokens.unwrap_or(0);
         Usage {

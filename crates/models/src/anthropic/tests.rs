@@ -1,16 +1,16 @@
 use cleveragents_domain::model::{
-    CallPlace, FinishReason, ModelMessage, ModelRequest, OfferedTool, RequestedCall, ToolChoice,
-    Usage,
+    FinishReason, ModelMessage, ModelRequest, OfferedTool, RequestedToolCall, ToolCallPosition,
+    ToolChoice, Usage,
 };
 use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
 use serde_json::json;
 
 use super::*;
-use crate::wire::cutting::{
-    assert_fails, assert_reads, assert_truncates, bare_request, call, read, text,
-};
-use crate::wire::failure::Fault;
+use crate::wire::failure::ModelFault;
 use crate::wire::reader::Decoder;
+use crate::wire::stream_checks::{
+    assert_fails, assert_reads, assert_truncates, bare_request, call, read_stream, text,
+};
 
 fn decoder() -> Box<dyn Decoder> {
     Box::new(MessagesDecoder::default())
@@ -49,7 +49,7 @@ fn usage(output_tokens: u64) -> Delta {
 }
 
 #[test]
-fn a_text_is_the_same_wherever_the_stream_is_cut() {
+fn text_does_not_depend_on_chunk_boundaries() {
     let expected = [
         usage(1),
         text("Grüße, 日本"),
@@ -122,7 +122,7 @@ fn calls_come_block_by_block() {
 }
 
 #[test]
-fn an_answer_with_a_shape_is_a_text() {
+fn a_structured_answer_is_decoded_as_text() {
     let events = [
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"structured-answer","input":{}}}"#,
         r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\":1}"}}"#,
@@ -130,14 +130,14 @@ fn an_answer_with_a_shape_is_a_text() {
         TOOL_USE,
         MESSAGE_STOP,
     ];
-    let (deltas, outcome) = read(decoder(), Some(TEXT_TOOL), [stream(&events).as_bytes()]);
+    let (deltas, outcome) = read_stream(decoder(), Some(TEXT_TOOL), [stream(&events).as_bytes()]);
     assert_eq!(outcome, Ok(()));
     assert_eq!(deltas[0], text("{\"a\":1}"));
     assert_eq!(deltas.last(), Some(&Delta::Finished(FinishReason::Stop)));
 }
 
 #[test]
-fn reasons_to_finish_are_read() {
+fn finish_reasons_are_parsed() {
     for (reason, expected) in [
         ("end_turn", FinishReason::Stop),
         ("stop_sequence", FinishReason::Stop),
@@ -147,13 +147,13 @@ fn reasons_to_finish_are_read() {
         ("pause_turn", FinishReason::Other),
     ] {
         let event = END_TURN.replace("end_turn", reason);
-        let (deltas, _) = read(decoder(), None, [stream(&[&event]).as_bytes()]);
+        let (deltas, _) = read_stream(decoder(), None, [stream(&[&event]).as_bytes()]);
         assert_eq!(deltas.last(), Some(&Delta::Finished(expected)), "{reason}");
     }
 }
 
 #[test]
-fn an_error_in_mid_stream_is_told_with_its_words() {
+fn a_mid_stream_error_keeps_its_message() {
     for (name, kind) in [
         ("overloaded_error", ModelErrorKind::Server),
         ("api_error", ModelErrorKind::Server),
@@ -166,18 +166,18 @@ fn an_error_in_mid_stream_is_told_with_its_words() {
         ("not_found_error", ModelErrorKind::Unavailable),
     ] {
         let event = format!(r#"{{"type":"error","error":{{"type":"{name}","message":"Sorry"}}}}"#);
-        let fault = Fault::new(kind, "it broke off its answer: Sorry");
+        let fault = ModelFault::new(kind, "it broke off its answer: Sorry");
         let events = stream(&[START, TEXT, TEXT_ONE, &event, TEXT_TWO]);
         assert_fails(decoder, &events, &[usage(1), text("Grüße, 日本")], &fault);
     }
 }
 
 #[test]
-fn what_cannot_be_read_is_malformed() {
+fn unreadable_events_are_malformed() {
     let stray = r#"{"type":"content_block_delta","index":4,"delta":{"type":"input_json_delta","partial_json":"{"}}"#;
     for data in ["{\"type\":", "[]", stray] {
         let text = format!("event: content_block_delta\ndata: {data}\n\n");
-        let (_, outcome) = read(decoder(), None, [text.as_bytes()]);
+        let (_, outcome) = read_stream(decoder(), None, [text.as_bytes()]);
         assert_eq!(
             outcome.unwrap_err().kind,
             ModelErrorKind::Malformed,
@@ -188,7 +188,7 @@ fn what_cannot_be_read_is_malformed() {
 
 /// A conversation with two calls at once.
 fn conversation() -> ModelRequest {
-    let places = [1, 2].map(|slot| CallPlace { turn: 1, slot });
+    let places = [1, 2].map(|slot| ToolCallPosition { turn: 1, slot });
     let mut request = bare_request();
     request.messages = vec![
         ModelMessage::System {
@@ -203,7 +203,7 @@ fn conversation() -> ModelRequest {
         ModelMessage::Assistant {
             text: "Well.".to_owned(),
             tool_calls: places
-                .map(|place| RequestedCall {
+                .map(|place| RequestedToolCall {
                     place,
                     tool: "builtin/file-read".to_owned(),
                     arguments: "{}".to_owned(),
@@ -232,11 +232,11 @@ fn conversation() -> ModelRequest {
 }
 
 #[test]
-fn a_request_is_told_in_turns_with_marks_for_the_cache() {
+fn a_request_has_turns_and_cache_marks() {
     let request = conversation();
     let mark = json!({"type": "ephemeral"});
     assert_eq!(
-        body("m", &request, 77),
+        request_body("m", &request, 77),
         json!({
             "model": "m",
             "stream": true,
@@ -262,12 +262,16 @@ fn a_request_is_told_in_turns_with_marks_for_the_cache() {
 }
 
 #[test]
-fn a_shape_is_asked_for_as_a_tool() {
+fn an_output_schema_is_sent_as_a_tool() {
     let mut request = bare_request();
     request.output_schema = Some(json!({"type": "object", "required": ["a"]}));
-    let body = body("m", &request, 5);
+    let body = request_body("m", &request, 5);
     assert_eq!(body["tools"][0]["name"], TEXT_TOOL);
     assert_eq!(body["tools"][0]["input_schema"]["required"], json!(["a"]));
     assert_eq!(body["tool_choice"], json!({"type": "any"}));
-    assert!(super::body("m", &bare_request(), 5).get("tools").is_none());
+    assert!(
+        super::request_body("m", &bare_request(), 5)
+            .get("tools")
+            .is_none()
+    );
 }

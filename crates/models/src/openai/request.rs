@@ -1,7 +1,7 @@
 //! A request as chat completions want it.
 
 use cleveragents_domain::model::{
-    CallPlace, ModelMessage, ModelRequest, OfferedTool, RequestedCall, ToolChoice,
+    ModelMessage, ModelRequest, OfferedTool, RequestedToolCall, ToolCallPosition, ToolChoice,
 };
 use serde_json::{Value, json};
 
@@ -10,22 +10,22 @@ use crate::wire::tool_names::ToolNames;
 
 /// Where servers differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum OpenAiDialect {
     /// OpenAI itself, whose newer models refuse `max_tokens`.
     Original,
     /// Everybody else, of whom many know nothing newer.
     Compatible,
 }
 
-impl Dialect {
-    pub(crate) fn of(base_url: &str) -> Self {
+impl OpenAiDialect {
+    pub(crate) fn from_base_url(base_url: &str) -> Self {
         match base_url.starts_with("https://api.openai.com") {
             true => Self::Original,
             false => Self::Compatible,
         }
     }
 
-    fn answer_bound(self) -> &'static str {
+    fn max_tokens_key(self) -> &'static str {
         match self {
             Self::Original => "max_completion_tokens",
             Self::Compatible => "max_tokens",
@@ -34,10 +34,10 @@ impl Dialect {
 }
 
 /// The body of the request; an answer may have `answer_tokens` if the request does not say.
-pub(crate) fn body(
+pub(crate) fn request_body(
     model: &str,
     request: &ModelRequest,
-    dialect: Dialect,
+    dialect: OpenAiDialect,
     answer_tokens: u64,
 ) -> Value {
     let options = &request.options;
@@ -48,7 +48,7 @@ pub(crate) fn body(
         "stream": true,
         "stream_options": {"include_usage": true},
     });
-    body[dialect.answer_bound()] = options.max_tokens.unwrap_or(answer_tokens).into();
+    body[dialect.max_tokens_key()] = options.max_tokens.unwrap_or(answer_tokens).into();
     if let Some(temperature) = options.temperature {
         body["temperature"] = temperature.into();
     }
@@ -80,7 +80,7 @@ fn tool(tool: &OfferedTool) -> Value {
     json!({
         "type": "function",
         "function": {
-            "name": ToolNames::spell(&tool.name.to_string()),
+            "name": ToolNames::encode(&tool.name.to_string()),
             "description": tool.description,
             "parameters": tool.input_schema,
         },
@@ -104,19 +104,19 @@ fn message(message: &ModelMessage) -> Value {
     }
 }
 
-fn call(call: &RequestedCall) -> Value {
+fn call(call: &RequestedToolCall) -> Value {
     json!({
         "id": call_id(call.place),
         "type": "function",
         "function": {
-            "name": ToolNames::spell(&call.tool),
-            "arguments": Value::Object(arguments::object(&call.arguments)).to_string(),
+            "name": ToolNames::encode(&call.tool),
+            "arguments": Value::Object(arguments::parse_object(&call.arguments)).to_string(),
         },
     })
 }
 
 /// An id that depends on nothing but the call's place, so that the same conversation is always
 /// told with the same bytes.
-pub(crate) fn call_id(place: CallPlace) -> String {
+pub(crate) fn call_id(place: ToolCallPosition) -> String {
     format!("call_{}_{}", place.turn, place.slot)
 }

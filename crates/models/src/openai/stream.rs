@@ -4,10 +4,10 @@ use cleveragents_domain::model::{FinishReason, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::wire::answer::Answer;
-use crate::wire::failure::{Complaint, Fault};
-use crate::wire::reader::{Decoder, Progress, not_readable};
-use crate::wire::sse::Event;
+use crate::wire::answer::AnswerAssembler;
+use crate::wire::failure::{ModelFault, ProviderError};
+use crate::wire::reader::{DecodeProgress, Decoder, json_fault};
+use crate::wire::sse::SseEvent;
 
 /// What ends a stream.
 const DONE: &str = "[DONE]";
@@ -16,32 +16,32 @@ const DONE: &str = "[DONE]";
 #[derive(Debug, Default)]
 pub(crate) struct ChatDecoder {
     /// Which call stands at which place of the answer.
-    calls: Vec<Mark>,
+    calls: Vec<CallKey>,
     refused: bool,
 }
 
 /// What a server tells calls apart by: their index, their id, or both.
 #[derive(Debug, PartialEq, Eq)]
-struct Mark {
+struct CallKey {
     index: Option<u64>,
     id: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Chunk {
-    choices: Option<Vec<Choice>>,
-    usage: Option<UsagePart>,
+    choices: Option<Vec<ChatChoice>>,
+    usage: Option<OpenAiUsagePart>,
     error: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Choice {
-    delta: Option<MessagePart>,
+struct ChatChoice {
+    delta: Option<ChatDeltaPart>,
     finish_reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct MessagePart {
+struct ChatDeltaPart {
     content: Option<String>,
     refusal: Option<String>,
     tool_calls: Option<Vec<CallPart>>,
@@ -61,7 +61,7 @@ struct FunctionPart {
 }
 
 #[derive(Debug, Deserialize)]
-struct UsagePart {
+struct OpenAiUsagePart {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptPart>,
@@ -73,92 +73,104 @@ struct PromptPart {
 }
 
 impl Decoder for ChatDecoder {
-    fn take(&mut self, event: &Event, answer: &mut Answer) -> Result<Progress, Fault> {
+    fn decode(
+        &mut self,
+        event: &SseEvent,
+        answer: &mut AnswerAssembler,
+    ) -> Result<DecodeProgress, ModelFault> {
         let data = event.data.trim();
         if data == DONE {
-            return Ok(Progress::Done);
+            return Ok(DecodeProgress::Done);
         }
         if data.is_empty() {
-            return Ok(Progress::More);
+            return Ok(DecodeProgress::More);
         }
-        let chunk: Chunk = serde_json::from_str(data).map_err(|error| not_readable(&error))?;
+        let chunk: Chunk = serde_json::from_str(data).map_err(|error| json_fault(&error))?;
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            return Err(complaint(&error));
+            return Err(stream_fault(&error));
         }
         // Only one answer is ever asked for.
         if let Some(choice) = chunk.choices.unwrap_or_default().into_iter().next() {
-            self.choice(choice, answer)?;
+            self.apply_choice(choice, answer)?;
         }
         if let Some(usage) = chunk.usage {
-            answer.usage(usage.read());
+            answer.push_usage(usage.to_usage());
         }
-        Ok(Progress::More)
+        Ok(DecodeProgress::More)
     }
 }
 
 /// An error in mid-stream.
-fn complaint(error: &Value) -> Fault {
-    let complaint = Complaint::of_json(error);
+fn stream_fault(error: &Value) -> ModelFault {
+    let complaint = ProviderError::from_json(error);
     let status = error.get("code").and_then(Value::as_u64);
     let status = status.and_then(|status| u16::try_from(status).ok());
-    let kind = complaint.kind(status.filter(|status| (400..600).contains(status)));
+    let kind = complaint.classify(status.filter(|status| (400..600).contains(status)));
     let words = complaint.message;
-    Fault::new(kind, format!("it broke off its answer: {words}"))
+    ModelFault::new(kind, format!("it broke off its answer: {words}"))
 }
 
 impl ChatDecoder {
-    fn choice(&mut self, choice: Choice, answer: &mut Answer) -> Result<(), Fault> {
+    fn apply_choice(
+        &mut self,
+        choice: ChatChoice,
+        answer: &mut AnswerAssembler,
+    ) -> Result<(), ModelFault> {
         if let Some(part) = choice.delta {
-            answer.text(part.content.as_deref().unwrap_or_default());
+            answer.push_text(part.content.as_deref().unwrap_or_default());
             if let Some(refusal) = part.refusal.filter(|refusal| !refusal.is_empty()) {
                 self.refused = true;
-                answer.text(&refusal);
+                answer.push_text(&refusal);
             }
             for call in part.tool_calls.unwrap_or_default() {
-                self.call(call, answer)?;
+                self.apply_call(call, answer)?;
             }
         }
         if let Some(reason) = choice.finish_reason {
-            answer.finish(match self.refused {
+            answer.set_finish_reason(match self.refused {
                 true => FinishReason::Refused,
-                false => reason_of(&reason),
+                false => parse_finish_reason(&reason),
             });
         }
         Ok(())
     }
 
-    fn call(&mut self, part: CallPart, answer: &mut Answer) -> Result<(), Fault> {
-        let mark = Mark {
+    fn apply_call(
+        &mut self,
+        part: CallPart,
+        answer: &mut AnswerAssembler,
+    ) -> Result<(), ModelFault> {
+        let key = CallKey {
             index: part.index,
             id: part.id.filter(|id| !id.is_empty()),
         };
-        let place = self.place_of(mark);
+        let place = self.call_index(key);
         let (name, arguments) = match part.function {
             Some(function) => (function.name, function.arguments.unwrap_or_default()),
             None => (None, String::new()),
         };
-        answer.call(place, name.as_deref(), &arguments)
+        answer.push_call(place, name.as_deref(), &arguments)
     }
 
     /// Which call a part belongs to: that of its index, unless it comes with another id; without
     /// an index, that of its id; without both, the last one.
-    fn place_of(&mut self, mark: Mark) -> usize {
-        let fits = |known: &Mark| match (&mark.id, &known.id) {
-            (Some(id), Some(known_id)) => id == known_id && mark.index == known.index,
-            _ => mark.index.is_none() || mark.index == known.index,
+    fn call_index(&mut self, key: CallKey) -> usize {
+        let fits = |known: &CallKey| match (&key.id, &known.id) {
+            (Some(id), Some(known_id)) => id == known_id && key.index == known.index,
+            _ => key.index.is_none() || key.index == known.index,
         };
         // The newest first: a server may use one index for several calls.
         match self.calls.iter().rposition(fits) {
             Some(place) => place,
             None => {
-                self.calls.push(mark);
+                self.calls.push(key);
                 self.calls.len() - 1
             }
         }
     }
 }
 
-fn reason_of(reason: &str) -> FinishReason {
+fn parse_finish_reason(reason: &str) -> FinishReason {
     match reason {
         "stop" => FinishReason::Stop,
         "tool_calls" | "function_call" => FinishReason::ToolCalls,
@@ -168,8 +180,8 @@ fn reason_of(reason: &str) -> FinishReason {
     }
 }
 
-impl UsagePart {
-    fn read(&self) -> Usage {
+impl OpenAiUsagePart {
+    fn to_usage(&self) -> Usage {
         let cached = self.prompt_tokens_details.as_ref();
         Usage {
             input_tokens: self.prompt_tokens.unwrap_or(0),

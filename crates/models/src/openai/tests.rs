@@ -1,17 +1,17 @@
 use cleveragents_domain::model::{
-    CallPlace, FinishReason, ModelMessage, ModelOptions, ModelRequest, OfferedTool, RequestedCall,
-    ToolChoice, Usage,
+    FinishReason, ModelMessage, ModelOptions, ModelRequest, OfferedTool, RequestedToolCall,
+    ToolCallPosition, ToolChoice, Usage,
 };
 use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
 use serde_json::json;
 
 use super::*;
 use crate::wire::answer::ANSWER_MAXIMUM;
-use crate::wire::cutting::{
-    assert_fails, assert_reads, assert_truncates, bare_request, call, read, text,
-};
-use crate::wire::failure::Fault;
+use crate::wire::failure::ModelFault;
 use crate::wire::reader::Decoder;
+use crate::wire::stream_checks::{
+    assert_fails, assert_reads, assert_truncates, bare_request, call, read_stream, text,
+};
 
 fn decoder() -> Box<dyn Decoder> {
     Box::new(ChatDecoder::default())
@@ -43,7 +43,7 @@ fn usage() -> Delta {
 }
 
 #[test]
-fn a_text_is_the_same_wherever_the_stream_is_cut() {
+fn text_does_not_depend_on_chunk_boundaries() {
     let expected = [
         text("Grüße, 日本"),
         text("!\n"),
@@ -60,7 +60,7 @@ fn a_text_is_the_same_wherever_the_stream_is_cut() {
 }
 
 #[test]
-fn parallel_calls_are_told_apart_by_their_index() {
+fn parallel_calls_are_distinguished_by_index() {
     let chunks = [
         r#"{"choices":[{"delta":{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"call_A","type":"function","function":{"name":"builtin__file-read","arguments":""}}]}}]}"#,
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"path\":"}}]}}]}"#,
@@ -82,7 +82,7 @@ fn parallel_calls_are_told_apart_by_their_index() {
 
 /// Servers that leave out the index, use one index for all, repeat names, or say `stop`.
 #[test]
-fn calls_of_sloppy_servers_are_told_apart_all_the_same() {
+fn calls_without_reliable_indexes_are_distinguished() {
     let part =
         |fields: &str| format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{{{fields}}}]}}}}]}}"#);
     let by_id = [
@@ -102,7 +102,7 @@ fn calls_of_sloppy_servers_are_told_apart_all_the_same() {
     ];
     for parts in [by_id, one_index, late_name] {
         let chunks = [parts[0].as_str(), &parts[1], &parts[2], STOP];
-        let (deltas, outcome) = read(decoder(), None, [stream(&chunks).as_bytes()]);
+        let (deltas, outcome) = read_stream(decoder(), None, [stream(&chunks).as_bytes()]);
         assert_eq!(outcome, Ok(()));
         let mut calls = vec![(String::new(), String::new()); 2];
         for delta in &deltas {
@@ -129,7 +129,7 @@ fn calls_of_sloppy_servers_are_told_apart_all_the_same() {
 }
 
 #[test]
-fn reasons_to_finish_are_read() {
+fn finish_reasons_are_parsed() {
     for (reason, expected) in [
         ("stop", FinishReason::Stop),
         ("length", FinishReason::Length),
@@ -138,11 +138,11 @@ fn reasons_to_finish_are_read() {
         ("insufficient_system_resource", FinishReason::Other),
     ] {
         let chunk = STOP.replace("stop", reason);
-        let (deltas, _) = read(decoder(), None, [stream(&[&chunk]).as_bytes()]);
+        let (deltas, _) = read_stream(decoder(), None, [stream(&[&chunk]).as_bytes()]);
         assert_eq!(deltas, [Delta::Finished(expected)], "{reason}");
     }
     let refusal = r#"{"choices":[{"delta":{"refusal":"I cannot."}}]}"#;
-    let (deltas, _) = read(decoder(), None, [stream(&[refusal, STOP]).as_bytes()]);
+    let (deltas, _) = read_stream(decoder(), None, [stream(&[refusal, STOP]).as_bytes()]);
     assert_eq!(
         deltas,
         [text("I cannot."), Delta::Finished(FinishReason::Refused)]
@@ -150,7 +150,7 @@ fn reasons_to_finish_are_read() {
 }
 
 #[test]
-fn an_error_in_mid_stream_is_told_with_its_words() {
+fn a_mid_stream_error_keeps_its_message() {
     for (error, kind) in [
         (
             r#"{"message":"The server had an error","type":"server_error"}"#,
@@ -169,45 +169,45 @@ fn an_error_in_mid_stream_is_told_with_its_words() {
         let chunk = format!(r#"{{"error":{error},"choices":[]}}"#);
         let words: serde_json::Value = serde_json::from_str(error).unwrap();
         let words = words["message"].as_str().unwrap();
-        let fault = Fault::new(kind, format!("it broke off its answer: {words}"));
+        let fault = ModelFault::new(kind, format!("it broke off its answer: {words}"));
         let stream = stream(&[HELLO, TEXT_ONE, &chunk, TEXT_TWO]);
         assert_fails(decoder, &stream, &[text("Grüße, 日本")], &fault);
     }
 }
 
 #[test]
-fn what_cannot_be_read_is_malformed() {
+fn unreadable_chunks_are_malformed() {
     for chunk in [
         "{\"choices\": [",
         "<html>",
         "[1]",
         r#"{"choices":[{"delta":{"content":5}}]}"#,
     ] {
-        let (_, outcome) = read(decoder(), None, [stream(&[TEXT_ONE, chunk]).as_bytes()]);
+        let (_, outcome) = read_stream(decoder(), None, [stream(&[TEXT_ONE, chunk]).as_bytes()]);
         let kind = outcome.unwrap_err().kind;
         assert_eq!(kind, ModelErrorKind::Malformed, "{chunk}");
     }
     let nameless =
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}}]}"#;
-    let (_, outcome) = read(decoder(), None, [stream(&[nameless, STOP]).as_bytes()]);
+    let (_, outcome) = read_stream(decoder(), None, [stream(&[nameless, STOP]).as_bytes()]);
     let fault = outcome.unwrap_err();
     assert_eq!(fault.message, "its answer asks for a tool without a name");
     let many: String = (0..300)
         .map(|index| format!("data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{{\"index\":{index},\"function\":{{\"name\":\"a\"}}}}]}}}}]}}\n\n"))
         .collect();
-    let (_, outcome) = read(decoder(), None, [many.as_bytes()]);
+    let (_, outcome) = read_stream(decoder(), None, [many.as_bytes()]);
     let fault = outcome.unwrap_err();
     assert_eq!(fault.message, "its answer asks for more than 256 tools");
 }
 
 #[test]
-fn a_model_that_never_stops_is_stopped() {
+fn an_endless_answer_is_cut_off() {
     let line = format!(
         "data: {}\n\n",
         TEXT_ONE.replace("Grüße, 日本", &"x".repeat(1 << 20))
     );
     let pieces = std::iter::repeat_n(line.as_bytes(), 100);
-    let (deltas, outcome) = read(decoder(), None, pieces);
+    let (deltas, outcome) = read_stream(decoder(), None, pieces);
     assert_eq!(outcome, Ok(()));
     assert_eq!(deltas.last(), Some(&Delta::Finished(FinishReason::Length)));
     assert_eq!(deltas.len(), ANSWER_MAXIMUM / (1 << 20) + 1);
@@ -215,7 +215,7 @@ fn a_model_that_never_stops_is_stopped() {
 
 /// A conversation in which one call was readable and one was not.
 fn conversation() -> ModelRequest {
-    let place = CallPlace { turn: 2, slot: 1 };
+    let place = ToolCallPosition { turn: 2, slot: 1 };
     let mut request = bare_request();
     request.messages = vec![
         ModelMessage::System {
@@ -227,13 +227,13 @@ fn conversation() -> ModelRequest {
         ModelMessage::Assistant {
             text: String::new(),
             tool_calls: vec![
-                RequestedCall {
+                RequestedToolCall {
                     place,
                     tool: "builtin/file-read".to_owned(),
                     arguments: "{\"path\": \"a\"}".to_owned(),
                 },
-                RequestedCall {
-                    place: CallPlace { turn: 2, slot: 2 },
+                RequestedToolCall {
+                    place: ToolCallPosition { turn: 2, slot: 2 },
                     tool: "x".to_owned(),
                     arguments: "{\"pa".to_owned(),
                 },
@@ -260,9 +260,9 @@ fn conversation() -> ModelRequest {
 }
 
 #[test]
-fn a_request_is_told_in_full_and_always_with_the_same_bytes() {
+fn a_request_body_is_complete_and_deterministic() {
     let request = conversation();
-    let body = body("m", &request, Dialect::Compatible, 77);
+    let body = request_body("m", &request, OpenAiDialect::Compatible, 77);
     assert_eq!(
         body,
         json!({
@@ -290,7 +290,7 @@ fn a_request_is_told_in_full_and_always_with_the_same_bytes() {
                 "name": "answer", "schema": {"type": "object"}}},
         })
     );
-    let bare = super::body("m", &bare_request(), Dialect::Original, 5);
+    let bare = super::request_body("m", &bare_request(), OpenAiDialect::Original, 5);
     assert_eq!(bare["max_completion_tokens"], 5);
     assert!(bare.get("tools").is_none() && bare.get("tool_choice").is_none());
 }

@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
 use super::*;
-use crate::wire::cutting::bare_request;
+use crate::wire::stream_checks::bare_request;
 
 fn settings(folder: &Path) -> ScriptSettings {
     ScriptSettings {
@@ -21,7 +21,7 @@ fn open(script: &str) -> Result<ScriptedModel, ModelError> {
     ScriptedModel::open(&choice, &settings(folder.path()))
 }
 
-async fn ask(model: &ScriptedModel, ordinal: u64) -> (Vec<Delta>, Option<ModelError>) {
+async fn request_turn(model: &ScriptedModel, ordinal: u64) -> (Vec<Delta>, Option<ModelError>) {
     let (mut deltas, mut error) = (Vec::new(), None);
     let mut stream = model.stream(&bare_request(), ordinal);
     while let Some(part) = stream.next().await {
@@ -43,7 +43,7 @@ fn text_of(deltas: &[Delta]) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_request_gets_its_turn_and_the_same_again() {
+async fn each_ordinal_always_gets_the_same_turn() {
     let model = open(
         "turns:\n\
          - {text: 'The first answer has a text of some length, é.', usage: {input_tokens: 7, output_tokens: 3}}\n\
@@ -51,7 +51,7 @@ async fn each_request_gets_its_turn_and_the_same_again() {
     )
     .unwrap();
     for _ in 0..2 {
-        let (deltas, error) = ask(&model, 0).await;
+        let (deltas, error) = request_turn(&model, 0).await;
         assert_eq!(error, None);
         assert_eq!(
             text_of(&deltas),
@@ -66,9 +66,9 @@ async fn each_request_gets_its_turn_and_the_same_again() {
         assert_eq!(deltas[deltas.len() - 2], Delta::Usage(used));
         assert_eq!(deltas.last(), Some(&Delta::Finished(FinishReason::Stop)));
     }
-    let begun = Instant::now();
-    let (deltas, error) = ask(&model, 1).await;
-    assert_eq!((error, begun.elapsed().as_millis()), (None, 1500));
+    let started = Instant::now();
+    let (deltas, error) = request_turn(&model, 1).await;
+    assert_eq!((error, started.elapsed().as_millis()), (None, 1500));
     let calls: Vec<&Delta> = deltas
         .iter()
         .filter(|it| matches!(it, Delta::ToolCall { .. }))
@@ -85,9 +85,9 @@ async fn each_request_gets_its_turn_and_the_same_again() {
 }
 
 #[tokio::test]
-async fn past_the_end_is_an_error_that_does_not_pass() {
+async fn a_request_past_the_end_fails_permanently() {
     let model = open("turns: [{text: x}]\n").unwrap();
-    let (deltas, error) = ask(&model, 1).await;
+    let (deltas, error) = request_turn(&model, 1).await;
     let error = error.unwrap();
     assert_eq!(deltas, []);
     assert_eq!(
@@ -97,7 +97,7 @@ async fn past_the_end_is_an_error_that_does_not_pass() {
     assert!(!error.kind.is_transient());
 }
 
-fn kind_of(fault: FaultKind) -> Option<ModelErrorKind> {
+fn expected_error_kind(fault: FaultKind) -> Option<ModelErrorKind> {
     match fault {
         FaultKind::RateLimit => Some(ModelErrorKind::RateLimit),
         FaultKind::Timeout => Some(ModelErrorKind::Timeout),
@@ -110,7 +110,7 @@ fn kind_of(fault: FaultKind) -> Option<ModelErrorKind> {
 
 /// Every fault at every turn: that turn goes wrong in its way, and no other.
 #[tokio::test(start_paused = true)]
-async fn every_fault_at_every_turn() {
+async fn every_fault_affects_only_its_turn() {
     const TURNS: u64 = 4;
     for fault in FaultKind::ALL {
         for place in 0..TURNS {
@@ -121,17 +121,17 @@ async fn every_fault_at_every_turn() {
             let turns: String = (0..TURNS).map(turn).collect();
             let model = open(&format!("turns:\n{turns}")).unwrap();
             for ordinal in 0..TURNS {
-                let begun = Instant::now();
-                let (deltas, error) = ask(&model, ordinal).await;
+                let started = Instant::now();
+                let (deltas, error) = request_turn(&model, ordinal).await;
                 let finished = matches!(deltas.last(), Some(Delta::Finished(_)));
                 assert_eq!(finished, error.is_none(), "{fault} at {place}");
-                let expected = kind_of(*fault).filter(|_| ordinal == place);
+                let expected = expected_error_kind(*fault).filter(|_| ordinal == place);
                 assert_eq!(error.as_ref().map(|it| it.kind), expected);
                 if let Some(error) = error {
                     assert_eq!(error.retry_after, Some(Duration::from_millis(500)));
                     assert!(error.kind.is_transient());
                     assert_eq!(deltas.is_empty(), !fault.has_parts(), "{fault}");
-                    assert!(begun.elapsed().is_zero());
+                    assert!(started.elapsed().is_zero());
                 }
                 if ordinal != place {
                     assert_eq!(text_of(&deltas), format!("answer {ordinal}"));
@@ -142,30 +142,30 @@ async fn every_fault_at_every_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_answer_is_whole_and_pauses_before_every_part() {
+async fn a_slow_answer_pauses_before_every_part() {
     for (turn, pause) in [
         ("{fault: {kind: slow, retry_after: 2}}", 2000),
         ("{text: x, delay_ms: 30, fault: {kind: slow}}", 30),
         ("{fault: {kind: slow}}", 100),
     ] {
         let model = open(&format!("turns: [{turn}]\n")).unwrap();
-        let begun = Instant::now();
-        let (deltas, error) = ask(&model, 0).await;
+        let started = Instant::now();
+        let (deltas, error) = request_turn(&model, 0).await;
         assert_eq!(error, None);
         let parts = u128::try_from(deltas.len()).unwrap();
-        assert_eq!(begun.elapsed().as_millis(), parts * pause, "{turn}");
+        assert_eq!(started.elapsed().as_millis(), parts * pause, "{turn}");
     }
 }
 
 #[tokio::test]
-async fn half_of_what_breaks_off_arrives() {
+async fn a_truncated_answer_delivers_its_first_half() {
     let text = "The quick brown fox jumps over the lazy dog, again and again and again.";
     for kind in ["truncated", "malformed_json"] {
         let model = open(&format!(
             "turns: [{{text: '{text}', fault: {{kind: {kind}}}}}]\n"
         ))
         .unwrap();
-        let (deltas, error) = ask(&model, 0).await;
+        let (deltas, error) = request_turn(&model, 0).await;
         assert!(error.is_some());
         let arrived = text_of(&deltas);
         assert!(text.starts_with(&arrived) && !arrived.is_empty() && arrived.len() < text.len());
@@ -173,7 +173,7 @@ async fn half_of_what_breaks_off_arrives() {
 }
 
 #[test]
-fn a_script_that_cannot_be_used_says_why() {
+fn an_invalid_script_reports_the_reason() {
     let error = open("turns:\n  - txt: x\n").unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Unavailable);
     assert_eq!(
@@ -198,7 +198,7 @@ fn a_script_has_facts() {
         open("price: {input: 3, output: 15}\ncontext_tokens: 500\nturns: [{text: x}]\n").unwrap();
     assert_eq!(model.facts().price.unwrap().output, 15.0);
     assert_eq!(model.facts().context_tokens, 500);
-    assert!(model.count(&bare_request()) > 0);
+    assert!(model.count_tokens(&bare_request()) > 0);
     let free = open("turns: [{text: x}]\n").unwrap();
     assert_eq!(free.facts().price.unwrap().input, 0.0);
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use cleveragents_domain::model::{FinishReason, Usage};
 use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
 
-use super::failure::Fault;
+use super::failure::ModelFault;
 use super::tool_names::ToolNames;
 
 /// The most text and arguments an answer may have, in bytes. A model that never stops is stopped
@@ -16,34 +16,34 @@ const CALLS_MAXIMUM: usize = 256;
 
 /// Parts that are waiting to be taken, and what has to be remembered of those that were.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerAssembler {
     names: ToolNames,
     /// A tool of our own whose arguments are the text of the answer.
     text_tool: Option<&'static str>,
-    waiting: VecDeque<Delta>,
+    pending: VecDeque<Delta>,
     size: usize,
-    calls: Vec<Call>,
+    calls: Vec<PartialCall>,
     finish: Option<FinishReason>,
-    state: State,
+    state: AnswerState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum AnswerState {
     Open,
-    Over,
+    Ended,
 }
 
 /// A call as far as it has come.
 #[derive(Debug, Default)]
-struct Call {
-    role: Role,
+struct PartialCall {
+    role: CallRole,
     /// What came before its name.
-    early: String,
+    early_arguments: String,
     has_arguments: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Role {
+enum CallRole {
     #[default]
     Nameless,
     /// The call of a tool, by its place among those.
@@ -52,93 +52,93 @@ enum Role {
     Text,
 }
 
-impl Answer {
+impl AnswerAssembler {
     pub(crate) fn new(names: ToolNames, text_tool: Option<&'static str>) -> Self {
         Self {
             names,
             text_tool,
-            waiting: VecDeque::new(),
+            pending: VecDeque::new(),
             size: 0,
             calls: Vec::new(),
             finish: None,
-            state: State::Open,
+            state: AnswerState::Open,
         }
     }
 
     /// The next part, if there is one.
     pub(crate) fn next(&mut self) -> Option<Delta> {
-        self.waiting.pop_front()
+        self.pending.pop_front()
     }
 
     /// Whether nothing more will come.
-    pub(crate) fn is_over(&self) -> bool {
-        self.state == State::Over
+    pub(crate) fn has_ended(&self) -> bool {
+        self.state == AnswerState::Ended
     }
 
     /// Whether it may end here.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.finish.is_some()
     }
 
-    pub(crate) fn text(&mut self, text: &str) {
-        if !text.is_empty() && self.fits(text.len()) {
-            self.waiting.push_back(Delta::Text(text.to_owned()));
+    pub(crate) fn push_text(&mut self, text: &str) {
+        if !text.is_empty() && self.reserve_bytes(text.len()) {
+            self.pending.push_back(Delta::Text(text.to_owned()));
         }
     }
 
     /// A part of the call at `place`, which the caller counts from 0 without gaps.
-    pub(crate) fn call(
+    pub(crate) fn push_call(
         &mut self,
-        place: usize,
+        index: usize,
         name: Option<&str>,
         arguments: &str,
-    ) -> Result<(), Fault> {
-        if place >= CALLS_MAXIMUM {
+    ) -> Result<(), ModelFault> {
+        if index >= CALLS_MAXIMUM {
             let what = format!("its answer asks for more than {CALLS_MAXIMUM} tools");
-            return Err(Fault::new(ModelErrorKind::Malformed, what));
+            return Err(ModelFault::new(ModelErrorKind::Malformed, what));
         }
-        if self.calls.len() <= place {
-            self.calls.resize_with(place + 1, Call::default);
+        if self.calls.len() <= index {
+            self.calls.resize_with(index + 1, PartialCall::default);
         }
-        if self.calls[place].role == Role::Nameless
+        if self.calls[index].role == CallRole::Nameless
             && let Some(name) = name.filter(|name| !name.is_empty())
         {
-            self.begin(place, name);
+            self.start_call(index, name);
         }
-        if !arguments.is_empty() && self.fits(arguments.len()) {
-            self.extend(place, arguments);
+        if !arguments.is_empty() && self.reserve_bytes(arguments.len()) {
+            self.push_arguments(index, arguments);
         }
         Ok(())
     }
 
-    fn begin(&mut self, place: usize, name: &str) {
-        let is_tool = |call: &&Call| matches!(call.role, Role::Tool(_));
+    fn start_call(&mut self, slot: usize, name: &str) {
+        let is_tool = |call: &&PartialCall| matches!(call.role, CallRole::Tool(_));
         let index = self.calls.iter().filter(is_tool).count();
-        let call = &mut self.calls[place];
-        let early = std::mem::take(&mut call.early);
+        let call = &mut self.calls[slot];
+        let early = std::mem::take(&mut call.early_arguments);
         call.has_arguments = !early.is_empty();
         if Some(name) == self.text_tool {
-            call.role = Role::Text;
+            call.role = CallRole::Text;
             if !early.is_empty() {
-                self.waiting.push_back(Delta::Text(early));
+                self.pending.push_back(Delta::Text(early));
             }
             return;
         }
-        call.role = Role::Tool(index);
-        self.waiting.push_back(Delta::ToolCall {
+        call.role = CallRole::Tool(index);
+        self.pending.push_back(Delta::ToolCall {
             index,
-            tool: Some(self.names.name(name)),
+            tool: Some(self.names.decode(name)),
             arguments: early,
         });
     }
 
-    fn extend(&mut self, place: usize, arguments: &str) {
-        let call = &mut self.calls[place];
+    fn push_arguments(&mut self, index: usize, arguments: &str) {
+        let call = &mut self.calls[index];
         call.has_arguments = true;
         match call.role {
-            Role::Nameless => call.early.push_str(arguments),
-            Role::Text => self.waiting.push_back(Delta::Text(arguments.to_owned())),
-            Role::Tool(index) => self.waiting.push_back(Delta::ToolCall {
+            CallRole::Nameless => call.early_arguments.push_str(arguments),
+            CallRole::Text => self.pending.push_back(Delta::Text(arguments.to_owned())),
+            CallRole::Tool(index) => self.pending.push_back(Delta::ToolCall {
                 index,
                 tool: None,
                 arguments: arguments.to_owned(),
@@ -147,39 +147,41 @@ impl Answer {
     }
 
     /// Whether the call at `place` was given anything yet.
-    pub(crate) fn has_arguments(&self, place: usize) -> bool {
-        self.calls.get(place).is_some_and(|call| call.has_arguments)
+    pub(crate) fn has_arguments(&self, index: usize) -> bool {
+        self.calls.get(index).is_some_and(|call| call.has_arguments)
     }
 
-    pub(crate) fn usage(&mut self, usage: Usage) {
-        if self.state == State::Open {
-            self.waiting.push_back(Delta::Usage(usage));
+    pub(crate) fn push_usage(&mut self, usage: Usage) {
+        if self.state == AnswerState::Open {
+            self.pending.push_back(Delta::Usage(usage));
         }
     }
 
     /// Why the model stopped; what was used may still follow.
-    pub(crate) fn finish(&mut self, reason: FinishReason) {
+    pub(crate) fn set_finish_reason(&mut self, reason: FinishReason) {
         self.finish = Some(reason);
     }
 
     /// The stream is over. Without a reason to finish, the answer is not.
-    pub(crate) fn end(&mut self) -> Result<(), Fault> {
-        if self.state == State::Over {
+    pub(crate) fn end_stream(&mut self) -> Result<(), ModelFault> {
+        if self.state == AnswerState::Ended {
             return Ok(());
         }
         let Some(reason) = self.finish else {
             let what = "its stream ended before the answer did";
-            return Err(Fault::new(ModelErrorKind::Truncated, what));
+            return Err(ModelFault::new(ModelErrorKind::Truncated, what));
         };
         for place in 0..self.calls.len() {
             match self.calls[place].role {
-                Role::Nameless => {
+                CallRole::Nameless => {
                     let what = "its answer asks for a tool without a name";
-                    return Err(Fault::new(ModelErrorKind::Malformed, what));
+                    return Err(ModelFault::new(ModelErrorKind::Malformed, what));
                 }
                 // A call without arguments is one with none, not one that cannot be read.
-                Role::Tool(_) if !self.calls[place].has_arguments => self.extend(place, "{}"),
-                Role::Tool(_) | Role::Text => {}
+                CallRole::Tool(_) if !self.calls[place].has_arguments => {
+                    self.push_arguments(place, "{}")
+                }
+                CallRole::Tool(_) | CallRole::Text => {}
             }
         }
         self.conclude(reason);
@@ -188,29 +190,29 @@ impl Answer {
 
     /// Some servers say `stop` though they ask for tools.
     fn conclude(&mut self, reason: FinishReason) {
-        let is_tool = |call: &Call| matches!(call.role, Role::Tool(_));
+        let is_tool = |call: &PartialCall| matches!(call.role, CallRole::Tool(_));
         let asks = self.calls.iter().any(is_tool);
         let reason = match reason {
             FinishReason::Stop if asks => FinishReason::ToolCalls,
             FinishReason::ToolCalls if !asks => FinishReason::Stop,
             other => other,
         };
-        self.waiting.push_back(Delta::Finished(reason));
-        self.state = State::Over;
+        self.pending.push_back(Delta::Finished(reason));
+        self.state = AnswerState::Ended;
     }
 
     /// Whether there is room for so many bytes more; if not, the answer ends here.
-    fn fits(&mut self, bytes: usize) -> bool {
-        if self.state == State::Over {
+    fn reserve_bytes(&mut self, bytes: usize) -> bool {
+        if self.state == AnswerState::Ended {
             return false;
         }
         self.size += bytes;
         if self.size <= ANSWER_MAXIMUM {
             return true;
         }
-        self.waiting
+        self.pending
             .push_back(Delta::Finished(FinishReason::Length));
-        self.state = State::Over;
+        self.state = AnswerState::Ended;
         false
     }
 }

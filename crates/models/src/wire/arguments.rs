@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// The arguments as the object that every vendor wants. What a model wrote need not be one; then
 /// it is shown its own words.
-pub(crate) fn object(arguments: &str) -> Map<String, Value> {
+pub(crate) fn parse_object(arguments: &str) -> Map<String, Value> {
     match serde_json::from_str(arguments) {
         Ok(Value::Object(object)) => object,
         _ => Map::from_iter([("unreadable".to_owned(), Value::from(arguments))]),
@@ -16,13 +16,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_object_is_told_as_text() {
+    fn non_object_arguments_are_kept_as_text() {
         assert_eq!(
-            Value::Object(object(r#"{"a":1}"#)).to_string(),
+            Value::Object(parse_object(r#"{"a":1}"#)).to_string(),
             r#"{"a":1}"#
         );
         for wrong in ["", "[1]", "{\"a\"", "null"] {
-            assert_eq!(object(wrong)["unreadable"], wrong);
+            assert_eq!(parse_object(wrong)["unreadable"], wrong);
         }
     }
 }

@@ -9,20 +9,20 @@ use reqwest::{Client, NoProxy, Proxy};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 
-use super::failure::{Fault, Teller};
+use super::failure::{ErrorReporter, ModelFault};
 use crate::secret::Secret;
-use crate::settings::{Patience, Proxies};
+use crate::settings::{Proxies, Timeouts};
 
-const AGENT: &str = concat!("cleveragents/", env!("CARGO_PKG_VERSION"));
+const USER_AGENT: &str = concat!("cleveragents/", env!("CARGO_PKG_VERSION"));
 
 /// A client for requests to `base_url`. Certificates are loaded only if it takes TLS.
-pub(crate) fn build(
+pub(crate) fn build_client(
     base_url: &str,
-    patience: &Patience,
+    timeouts: &Timeouts,
     proxies: &Proxies,
-    teller: &Teller,
+    reporter: &ErrorReporter,
 ) -> Result<Client, ModelError> {
-    let fail = |what: String| teller.error(Fault::new(ModelErrorKind::Unavailable, what));
+    let fail = |what: String| reporter.error(ModelFault::new(ModelErrorKind::Unavailable, what));
     let plain = base_url.starts_with("http://") && proxies.http.is_none();
     let roots = match plain {
         true => RootCertStore::empty(),
@@ -36,15 +36,15 @@ pub(crate) fn build(
         .with_no_client_auth();
     let mut builder = Client::builder()
         .tls_backend_preconfigured(tls)
-        .user_agent(AGENT)
+        .user_agent(USER_AGENT)
         // A redirect would carry the key to somebody else.
         .redirect(Policy::none())
-        .connect_timeout(patience.connect)
+        .connect_timeout(timeouts.connect)
         // A server may close a connection in the moment it is used again, and a request that may
         // have been paid for is not sent twice. A new connection costs little beside an answer.
         .pool_max_idle_per_host(0)
         .no_proxy();
-    for proxy in wanted(proxies).map_err(&fail)? {
+    for proxy in build_proxies(proxies).map_err(&fail)? {
         builder = builder.proxy(proxy);
     }
     builder
@@ -58,8 +58,8 @@ fn system_roots() -> Option<RootCertStore> {
     (!store.is_empty()).then_some(store)
 }
 
-fn wanted(proxies: &Proxies) -> Result<Vec<Proxy>, String> {
-    let except = proxies.except.as_deref().and_then(NoProxy::from_string);
+fn build_proxies(proxies: &Proxies) -> Result<Vec<Proxy>, String> {
+    let except = proxies.no_proxy.as_deref().and_then(NoProxy::from_string);
     let make = |address: &Secret, of: fn(&str) -> reqwest::Result<Proxy>| {
         let proxy = of(address.expose()).map_err(|_| "the address of the proxy is none".to_owned());
         proxy.map(|proxy| proxy.no_proxy(except.clone()))

@@ -13,107 +13,115 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::{RequestBuilder, Response};
 use tokio::time::{Instant, timeout_at};
 
-use super::failure::{Complaint, Fault, Teller};
-use super::reader::Reader;
+use super::failure::{ErrorReporter, ModelFault, ProviderError};
+use super::reader::AnswerReader;
 use super::retry_after;
-use crate::gate::{Gate, Place};
-use crate::settings::Patience;
+use crate::limiter::{RequestLimiter, RequestPermit};
+use crate::settings::Timeouts;
 
 /// How much of the body of a failed request is looked at, in bytes.
-const COMPLAINT_MAXIMUM: usize = 64 << 10;
+const ERROR_BODY_MAXIMUM: usize = 64 << 10;
 
 /// Everything one attempt takes.
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub(crate) struct RequestAttempt {
     pub(crate) request: RequestBuilder,
-    pub(crate) reader: Reader,
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) patience: Patience,
-    pub(crate) teller: Teller,
+    pub(crate) reader: AnswerReader,
+    pub(crate) limiter: Arc<RequestLimiter>,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) reporter: ErrorReporter,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// Where an attempt stands.
-enum Phase {
-    Asking(Box<Attempt>),
-    Reading(Box<Incoming>),
-    Over,
+enum ExchangeState {
+    Sending(Box<RequestAttempt>),
+    Reading(Box<IncomingAnswer>),
+    Ended,
 }
 
 /// An answer that is coming in.
-struct Incoming {
+struct IncomingAnswer {
     response: Response,
-    reader: Reader,
-    teller: Teller,
-    patience: Patience,
+    reader: AnswerReader,
+    reporter: ErrorReporter,
+    timeouts: Timeouts,
     /// How long the next part may take, and when that is over.
-    waited: Duration,
+    wait_limit: Duration,
     next_part: Instant,
     /// When all of it has to be there.
     end: Instant,
     /// Held until the answer is whole or nobody wants it.
-    _place: Place,
+    _permit: RequestPermit,
 }
 
 /// The parts of the answer as they arrive.
-pub(crate) fn stream(attempt: Attempt) -> ModelStream {
-    Box::pin(unfold(Phase::Asking(Box::new(attempt)), step))
+pub(crate) fn stream(attempt: RequestAttempt) -> ModelStream {
+    Box::pin(unfold(
+        ExchangeState::Sending(Box::new(attempt)),
+        next_delta,
+    ))
 }
 
-async fn step(mut phase: Phase) -> Option<(Result<Delta, ModelError>, Phase)> {
+async fn next_delta(
+    mut state: ExchangeState,
+) -> Option<(Result<Delta, ModelError>, ExchangeState)> {
     loop {
-        phase = match phase {
-            Phase::Asking(attempt) => match ask(*attempt).await {
-                Ok(incoming) => Phase::Reading(Box::new(incoming)),
-                Err(error) => return Some((Err(error), Phase::Over)),
+        state = match state {
+            ExchangeState::Sending(attempt) => match send_request(*attempt).await {
+                Ok(incoming) => ExchangeState::Reading(Box::new(incoming)),
+                Err(error) => return Some((Err(error), ExchangeState::Ended)),
             },
-            Phase::Reading(mut incoming) => match incoming.next().await {
-                Some(Ok(delta)) => return Some((Ok(delta), Phase::Reading(incoming))),
+            ExchangeState::Reading(mut incoming) => match incoming.next().await {
+                Some(Ok(delta)) => return Some((Ok(delta), ExchangeState::Reading(incoming))),
                 Some(Err(fault)) => {
-                    let error = incoming.teller.error(fault);
-                    return Some((Err(error), Phase::Over));
+                    let error = incoming.reporter.error(fault);
+                    return Some((Err(error), ExchangeState::Ended));
                 }
                 None => return None,
             },
-            Phase::Over => return None,
+            ExchangeState::Ended => return None,
         };
     }
 }
 
-async fn ask(attempt: Attempt) -> Result<Incoming, ModelError> {
-    let Attempt {
+async fn send_request(attempt: RequestAttempt) -> Result<IncomingAnswer, ModelError> {
+    let RequestAttempt {
         request,
         reader,
-        gate,
-        patience,
-        teller,
+        limiter,
+        timeouts,
+        reporter,
         clock,
     } = attempt;
-    let place = gate.enter().await;
-    let begun = Instant::now();
-    let (next_part, end) = (begun + patience.first_part, begun + patience.whole);
+    let permit = limiter.acquire().await;
+    let started = Instant::now();
+    let (next_part, end) = (started + timeouts.first_part, started + timeouts.total);
     let sent = timeout_at(next_part.min(end), request.send()).await;
     let response = match sent {
-        Err(_) => Err(late(patience.first_part, "it did not answer within")),
-        Ok(sent) => sent.map_err(|error| broken(error, &patience)),
+        Err(_) => Err(timeout_fault(
+            timeouts.first_part,
+            "it did not answer within",
+        )),
+        Ok(sent) => sent.map_err(|error| connection_fault(error, &timeouts)),
     };
-    let response = response.map_err(|fault| teller.error(fault))?;
-    let incoming = Incoming {
+    let response = response.map_err(|fault| reporter.error(fault))?;
+    let incoming = IncomingAnswer {
         response,
         reader,
-        teller,
-        patience,
-        waited: patience.first_part,
+        reporter,
+        timeouts,
+        wait_limit: timeouts.first_part,
         next_part,
         end,
-        _place: place,
+        _permit: permit,
     };
-    incoming.checked(&*clock).await
+    incoming.check_response(&*clock).await
 }
 
-impl Incoming {
+impl IncomingAnswer {
     /// Itself, if the provider really streams an answer.
-    async fn checked(mut self, clock: &dyn Clock) -> Result<Self, ModelError> {
+    async fn check_response(mut self, clock: &dyn Clock) -> Result<Self, ModelError> {
         let status = self.response.status();
         let content_type = self.response.headers().get(CONTENT_TYPE);
         let content_type = content_type.and_then(|it| it.to_str().ok()).unwrap_or("");
@@ -121,83 +129,83 @@ impl Incoming {
         if status.is_success() && !is_json {
             return Ok(self);
         }
-        let retry_after = retry_after::read(self.response.headers(), clock.now());
-        let complaint = Complaint::of_body(&self.beginning().await);
+        let retry_after = retry_after::parse_retry_after(self.response.headers(), clock.now());
+        let complaint = ProviderError::from_body(&self.read_error_body().await);
         let kind = match status.is_success() {
             true => ModelErrorKind::Malformed,
-            false => complaint.kind(Some(status.as_u16())),
+            false => complaint.classify(Some(status.as_u16())),
         };
-        let words = match (status.is_success(), complaint.message.as_str()) {
+        let message = match (status.is_success(), complaint.message.as_str()) {
             (true, words) => format!("it does not stream its answers: {words}"),
             (false, "") => format!("it answered with {status}"),
             (false, words) => format!("it answered with {status}: {words}"),
         };
-        Err(self.teller.error(Fault {
+        Err(self.reporter.error(ModelFault {
             kind,
-            message: words,
+            message,
             retry_after,
         }))
     }
 
     /// The beginning of the body; that it breaks off or never ends does not matter.
-    async fn beginning(&mut self) -> Vec<u8> {
+    async fn read_error_body(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
         let until = self.next_part.min(self.end);
-        while body.len() < COMPLAINT_MAXIMUM
+        while body.len() < ERROR_BODY_MAXIMUM
             && let Ok(Ok(Some(piece))) = timeout_at(until, self.response.chunk()).await
         {
             body.extend_from_slice(&piece);
         }
-        body.truncate(COMPLAINT_MAXIMUM);
+        body.truncate(ERROR_BODY_MAXIMUM);
         body
     }
 
-    async fn next(&mut self) -> Option<Result<Delta, Fault>> {
+    async fn next(&mut self) -> Option<Result<Delta, ModelFault>> {
         loop {
             if let Some(delta) = self.reader.next() {
                 return Some(Ok(delta));
             }
-            if self.reader.is_over() {
+            if self.reader.has_ended() {
                 return None;
             }
-            if let Err(fault) = self.read().await {
+            if let Err(fault) = self.read_chunk().await {
                 return Some(Err(fault));
             }
         }
     }
 
     /// Reads on until something came.
-    async fn read(&mut self) -> Result<(), Fault> {
+    async fn read_chunk(&mut self) -> Result<(), ModelFault> {
         let until = self.next_part.min(self.end);
         match timeout_at(until, self.response.chunk()).await {
             Ok(Ok(Some(piece))) => {
-                self.waited = self.patience.between_parts;
-                self.next_part = Instant::now() + self.waited;
+                self.wait_limit = self.timeouts.between_parts;
+                self.next_part = Instant::now() + self.wait_limit;
                 self.reader.feed(&piece)
             }
-            Ok(Ok(None)) => self.reader.end(),
-            Ok(Err(error)) => self.reader.broke(broken(error, &self.patience)),
+            Ok(Ok(None)) => self.reader.end_stream(),
+            Ok(Err(error)) => self.reader.fail(connection_fault(error, &self.timeouts)),
             Err(_) if Instant::now() >= self.end => {
-                let fault = late(self.patience.whole, "its answer was not whole within");
-                self.reader.broke(fault)
+                let fault = timeout_fault(self.timeouts.total, "its answer was not whole within");
+                self.reader.fail(fault)
             }
             Err(_) => {
-                let fault = late(self.waited, "its answer did not go on within");
-                self.reader.broke(fault)
+                let fault = timeout_fault(self.wait_limit, "its answer did not go on within");
+                self.reader.fail(fault)
             }
         }
     }
 }
 
-fn late(patience: Duration, what: &str) -> Fault {
-    let seconds = patience.as_secs_f64();
-    Fault::new(ModelErrorKind::Timeout, format!("{what} {seconds} seconds"))
+fn timeout_fault(timeout: Duration, what: &str) -> ModelFault {
+    let seconds = timeout.as_secs_f64();
+    ModelFault::new(ModelErrorKind::Timeout, format!("{what} {seconds} seconds"))
 }
 
 /// A connection that could not be made or broke. The address is left out: it may hold a password.
-fn broken(error: reqwest::Error, patience: &Patience) -> Fault {
+fn connection_fault(error: reqwest::Error, timeouts: &Timeouts) -> ModelFault {
     if error.is_timeout() {
-        return late(patience.connect, "it could not be reached within");
+        return timeout_fault(timeouts.connect, "it could not be reached within");
     }
     let (kind, what) = match (error.is_builder(), error.is_connect()) {
         (true, _) => (ModelErrorKind::Unavailable, "its address cannot be used"),
@@ -205,11 +213,11 @@ fn broken(error: reqwest::Error, patience: &Patience) -> Fault {
         (false, false) => (ModelErrorKind::Network, "the connection broke"),
     };
     let error = error.without_url();
-    let mut words = error.to_string();
+    let mut message = error.to_string();
     let mut cause = std::error::Error::source(&error);
     while let Some(inner) = cause {
-        words = format!("{words}: {inner}");
+        message = format!("{message}: {inner}");
         cause = inner.source();
     }
-    Fault::new(kind, format!("{what} ({words})"))
+    ModelFault::new(kind, format!("{what} ({message})"))
 }

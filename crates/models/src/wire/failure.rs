@@ -8,17 +8,17 @@ use serde_json::Value;
 use crate::secret::Secret;
 
 /// How much of a provider's words is repeated, in characters.
-const WORDS_MAXIMUM: usize = 500;
+const MESSAGE_MAXIMUM: usize = 500;
 
 /// A failure that does not know yet whose it is.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Fault {
+pub(crate) struct ModelFault {
     pub(crate) kind: ModelErrorKind,
     pub(crate) message: String,
     pub(crate) retry_after: Option<Duration>,
 }
 
-impl Fault {
+impl ModelFault {
     pub(crate) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -30,19 +30,19 @@ impl Fault {
 
 /// Whose failures are told, and what must not be in them.
 #[derive(Debug, Clone)]
-pub(crate) struct Teller {
+pub(crate) struct ErrorReporter {
     pub(crate) provider: String,
     pub(crate) secrets: Vec<Secret>,
 }
 
-impl Teller {
-    pub(crate) fn error(&self, fault: Fault) -> ModelError {
-        let said = format!("{}: {}", self.provider, fault.message);
-        let clean = |text: String, secret: &Secret| secret.hide_in(&text);
+impl ErrorReporter {
+    pub(crate) fn error(&self, fault: ModelFault) -> ModelError {
+        let message = format!("{}: {}", self.provider, fault.message);
+        let clean = |text: String, secret: &Secret| secret.redact(&text);
         ModelError {
             kind: fault.kind,
             // Cut only now: a key at the edge would not be known by its first half.
-            message: short(&self.secrets.iter().fold(said, clean)),
+            message: truncate_message(&self.secrets.iter().fold(message, clean)),
             retry_after: fault.retry_after,
         }
     }
@@ -50,28 +50,28 @@ impl Teller {
 
 /// What a provider says went wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Complaint {
+pub(crate) struct ProviderError {
     /// Its words, on one line.
     pub(crate) message: String,
     /// Its names for the failure, in lower case.
     pub(crate) names: String,
 }
 
-impl Complaint {
+impl ProviderError {
     /// What the body of an answer that is no success says.
-    pub(crate) fn of_body(body: &[u8]) -> Self {
+    pub(crate) fn from_body(body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         match serde_json::from_str::<Value>(&text) {
-            Ok(value) => Self::of_json(value.get("error").unwrap_or(&value)),
+            Ok(value) => Self::from_json(value.get("error").unwrap_or(&value)),
             Err(_) => Self {
-                message: plain(&text),
+                message: summarize_text(&text),
                 names: String::new(),
             },
         }
     }
 
     /// What an error object says, however it is shaped.
-    pub(crate) fn of_json(error: &Value) -> Self {
+    pub(crate) fn from_json(error: &Value) -> Self {
         let text = |key: &str| match error.get(key) {
             Some(Value::String(text)) => Some(text.clone()),
             Some(Value::Number(number)) => Some(number.to_string()),
@@ -85,19 +85,19 @@ impl Complaint {
             .iter()
             .filter_map(|key| text(key));
         Self {
-            message: on_one_line(&message.unwrap_or_else(|| error.to_string())),
+            message: to_single_line(&message.unwrap_or_else(|| error.to_string())),
             names: names.collect::<Vec<_>>().join(" ").to_lowercase(),
         }
     }
 
     /// What kind of failure this is; `status` is that of HTTP, if there was one.
-    pub(crate) fn kind(&self, status: Option<u16>) -> ModelErrorKind {
+    pub(crate) fn classify(&self, status: Option<u16>) -> ModelErrorKind {
         let says = |words: &[&str]| {
             let message = self.message.to_lowercase();
             let said = |word: &&str| self.names.contains(*word) || message.contains(*word);
             words.iter().any(said)
         };
-        if says(&OVERFLOWS) && status.is_none_or(|status| status != 429) {
+        if says(&OVERFLOW_PHRASES) && status.is_none_or(|status| status != 429) {
             return ModelErrorKind::ContextOverflow;
         }
         if says(&["insufficient_quota", "billing"]) {
@@ -122,7 +122,7 @@ impl Complaint {
 }
 
 /// How vendors and servers say that request and answer do not fit the model.
-const OVERFLOWS: [&str; 10] = [
+const OVERFLOW_PHRASES: [&str; 10] = [
     "context_length_exceeded",
     "exceed_context_size",
     "request_too_large",
@@ -136,15 +136,15 @@ const OVERFLOWS: [&str; 10] = [
 ];
 
 /// A text that is no JSON; of a page, its title.
-fn plain(text: &str) -> String {
+fn summarize_text(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     if !lower.trim_start().starts_with('<') {
-        return on_one_line(text);
+        return to_single_line(text);
     }
     let title = lower.find("<title>").map(|at| at + "<title>".len());
     let title = title.and_then(|start| {
         let length = lower[start..].find("</title>")?;
-        Some(on_one_line(&text[start..start + length]))
+        Some(to_single_line(&text[start..start + length]))
     });
     match title.filter(|title| !title.is_empty()) {
         Some(title) => format!("a page with the title “{title}”"),
@@ -153,7 +153,7 @@ fn plain(text: &str) -> String {
 }
 
 /// A text without control characters.
-fn on_one_line(text: &str) -> String {
+fn to_single_line(text: &str) -> String {
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|word| !word.is_empty())
@@ -162,9 +162,9 @@ fn on_one_line(text: &str) -> String {
 }
 
 /// The beginning of a text, on one line and without control characters.
-pub(crate) fn short(text: &str) -> String {
-    let line = on_one_line(text);
-    let mut beginning: String = line.chars().take(WORDS_MAXIMUM).collect();
+pub(crate) fn truncate_message(text: &str) -> String {
+    let line = to_single_line(text);
+    let mut beginning: String = line.chars().take(MESSAGE_MAXIMUM).collect();
     if beginning.len() < line.len() {
         beginning.push('…');
     }
@@ -175,12 +175,12 @@ pub(crate) fn short(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn kind(status: u16, body: &str) -> ModelErrorKind {
-        Complaint::of_body(body.as_bytes()).kind(Some(status))
+    fn classify_body(status: u16, body: &str) -> ModelErrorKind {
+        ProviderError::from_body(body.as_bytes()).classify(Some(status))
     }
 
     #[test]
-    fn every_status_is_a_kind() {
+    fn every_status_maps_to_an_error_kind() {
         use ModelErrorKind::*;
         for (status, expected) in [
             (301, Unavailable),
@@ -198,12 +198,12 @@ mod tests {
             (503, Server),
             (529, Server),
         ] {
-            assert_eq!(kind(status, "{}"), expected, "{status}");
+            assert_eq!(classify_body(status, "{}"), expected, "{status}");
         }
     }
 
     #[test]
-    fn an_overflow_is_known_by_its_words() {
+    fn a_context_overflow_is_recognized_by_its_message() {
         for (status, body) in [
             (
                 400,
@@ -220,19 +220,19 @@ mod tests {
             (500, r#"{"error":"the context size has been exceeded"}"#),
         ] {
             assert_eq!(
-                kind(status, body),
+                classify_body(status, body),
                 ModelErrorKind::ContextOverflow,
                 "{body}"
             );
         }
         let limited = r#"{"error":{"message":"too many tokens per minute"}}"#;
-        assert_eq!(kind(429, limited), ModelErrorKind::RateLimit);
+        assert_eq!(classify_body(429, limited), ModelErrorKind::RateLimit);
         let quota = r#"{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}"#;
-        assert_eq!(kind(429, quota), ModelErrorKind::Auth);
+        assert_eq!(classify_body(429, quota), ModelErrorKind::Auth);
     }
 
     #[test]
-    fn bodies_of_any_shape_say_something_short() {
+    fn error_bodies_of_any_shape_are_summarized() {
         for (body, said) in [
             (r#"{"error":{"message":"No such\nmodel"}}"#, "No such model"),
             (r#"{"error":"no"}"#, "no"),
@@ -246,33 +246,33 @@ mod tests {
             (" <!DOCTYPE html><p>x", "a page instead of an answer"),
             ("", ""),
         ] {
-            assert_eq!(Complaint::of_body(body.as_bytes()).message, said);
+            assert_eq!(ProviderError::from_body(body.as_bytes()).message, said);
         }
     }
 
     #[test]
-    fn what_is_told_is_short_and_has_no_part_of_a_key() {
+    fn error_messages_are_short_and_hide_keys() {
         let key = "sk-hunter2-hunter2";
-        let teller = Teller {
+        let reporter = ErrorReporter {
             provider: "openai".to_owned(),
             secrets: vec![Secret::new(key)],
         };
-        for before in WORDS_MAXIMUM - 40..WORDS_MAXIMUM {
+        for before in MESSAGE_MAXIMUM - 40..MESSAGE_MAXIMUM {
             let body = format!("{}{key} {}", "x".repeat(before), "y".repeat(1000));
-            let complaint = Complaint::of_body(body.as_bytes());
-            let told = teller.error(Fault::new(ModelErrorKind::Auth, complaint.message));
-            assert_eq!(told.message.chars().count(), WORDS_MAXIMUM + 1);
-            assert!(!told.message.contains("sk-"), "{}", told.message);
+            let complaint = ProviderError::from_body(body.as_bytes());
+            let error = reporter.error(ModelFault::new(ModelErrorKind::Auth, complaint.message));
+            assert_eq!(error.message.chars().count(), MESSAGE_MAXIMUM + 1);
+            assert!(!error.message.contains("sk-"), "{}", error.message);
         }
     }
 
     #[test]
-    fn a_key_that_is_repeated_is_hidden() {
-        let teller = Teller {
+    fn a_repeated_key_is_redacted() {
+        let reporter = ErrorReporter {
             provider: "openai".to_owned(),
             secrets: vec![Secret::new("sk-hunter2")],
         };
-        let fault = Fault::new(ModelErrorKind::Auth, "wrong key: sk-hunter2");
-        assert_eq!(teller.error(fault).message, "openai: wrong key: «secret»");
+        let fault = ModelFault::new(ModelErrorKind::Auth, "wrong key: sk-hunter2");
+        assert_eq!(reporter.error(fault).message, "openai: wrong key: «secret»");
     }
 }

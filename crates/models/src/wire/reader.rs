@@ -4,9 +4,9 @@ use std::fmt::Debug;
 
 use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
 
-use super::answer::Answer;
-use super::failure::Fault;
-use super::sse::{Event, Parser};
+use super::answer::AnswerAssembler;
+use super::failure::ModelFault;
+use super::sse::{SseEvent, SseParser};
 
 /// The most bytes a stream may have, keep-alives too.
 const STREAM_MAXIMUM: usize = 256 << 20;
@@ -14,29 +14,33 @@ const STREAM_MAXIMUM: usize = 256 << 20;
 /// A vendor's events, one by one.
 pub(crate) trait Decoder: Send + Debug {
     /// Puts what an event says into the answer.
-    fn take(&mut self, event: &Event, answer: &mut Answer) -> Result<Progress, Fault>;
+    fn decode(
+        &mut self,
+        event: &SseEvent,
+        answer: &mut AnswerAssembler,
+    ) -> Result<DecodeProgress, ModelFault>;
 }
 
 /// Whether a stream goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum DecodeProgress {
     More,
     Done,
 }
 
 /// One answer on its way in.
 #[derive(Debug)]
-pub(crate) struct Reader {
-    parser: Parser,
+pub(crate) struct AnswerReader {
+    parser: SseParser,
     decoder: Box<dyn Decoder>,
-    answer: Answer,
+    answer: AnswerAssembler,
     bytes: usize,
 }
 
-impl Reader {
-    pub(crate) fn new(decoder: Box<dyn Decoder>, answer: Answer) -> Self {
+impl AnswerReader {
+    pub(crate) fn new(decoder: Box<dyn Decoder>, answer: AnswerAssembler) -> Self {
         Self {
-            parser: Parser::default(),
+            parser: SseParser::default(),
             decoder,
             answer,
             bytes: 0,
@@ -49,54 +53,54 @@ impl Reader {
     }
 
     /// Whether all there is to read was read.
-    pub(crate) fn is_over(&self) -> bool {
-        self.answer.is_over()
+    pub(crate) fn has_ended(&self) -> bool {
+        self.answer.has_ended()
     }
 
     /// Takes the next piece of the stream.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(), ModelFault> {
         self.bytes = self.bytes.saturating_add(bytes.len());
         if self.bytes > STREAM_MAXIMUM {
             let what = format!("its stream has more than {STREAM_MAXIMUM} bytes");
-            return Err(Fault::new(ModelErrorKind::Malformed, what));
+            return Err(ModelFault::new(ModelErrorKind::Malformed, what));
         }
-        let events = self.parser.feed(bytes).map_err(unreadable)?;
-        events.iter().try_for_each(|event| self.take(event))
+        let events = self.parser.feed(bytes).map_err(sse_fault)?;
+        events.iter().try_for_each(|event| self.handle_event(event))
     }
 
     /// The stream ended.
-    pub(crate) fn end(&mut self) -> Result<(), Fault> {
+    pub(crate) fn end_stream(&mut self) -> Result<(), ModelFault> {
         if let Some(event) = self.parser.end() {
-            self.take(&event)?;
+            self.handle_event(&event)?;
         }
-        self.answer.end()
+        self.answer.end_stream()
     }
 
     /// The stream broke. If the model had finished, nothing is missing.
-    pub(crate) fn broke(&mut self, fault: Fault) -> Result<(), Fault> {
-        match self.answer.is_whole() {
-            true => self.answer.end(),
+    pub(crate) fn fail(&mut self, fault: ModelFault) -> Result<(), ModelFault> {
+        match self.answer.is_complete() {
+            true => self.answer.end_stream(),
             false => Err(fault),
         }
     }
 
-    fn take(&mut self, event: &Event) -> Result<(), Fault> {
-        if self.answer.is_over() {
+    fn handle_event(&mut self, event: &SseEvent) -> Result<(), ModelFault> {
+        if self.answer.has_ended() {
             return Ok(());
         }
-        match self.decoder.take(event, &mut self.answer)? {
-            Progress::More => Ok(()),
-            Progress::Done => self.answer.end(),
+        match self.decoder.decode(event, &mut self.answer)? {
+            DecodeProgress::More => Ok(()),
+            DecodeProgress::Done => self.answer.end_stream(),
         }
     }
 }
 
-fn unreadable(error: impl std::error::Error) -> Fault {
-    Fault::new(ModelErrorKind::Malformed, error.to_string())
+fn sse_fault(error: impl std::error::Error) -> ModelFault {
+    ModelFault::new(ModelErrorKind::Malformed, error.to_string())
 }
 
 /// An event whose data is not what it should be.
-pub(crate) fn not_readable(error: &serde_json::Error) -> Fault {
+pub(crate) fn json_fault(error: &serde_json::Error) -> ModelFault {
     let what = format!("an event of its stream cannot be read: {error}");
-    Fault::new(ModelErrorKind::Malformed, what)
+    ModelFault::new(ModelErrorKind::Malformed, what)
 }

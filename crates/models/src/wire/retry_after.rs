@@ -6,34 +6,36 @@ use cleveragents_domain::Timestamp;
 use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
 /// The longest wait that is believed.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What the headers say: milliseconds, seconds, or a date. A date is compared with the server's own
 /// clock where it tells the time, so that a wrong clock of ours does no harm.
-pub(crate) fn read(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+pub(crate) fn parse_retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: HeaderName| Some(headers.get(name)?.to_str().ok()?.trim().to_owned());
     let milliseconds = text(HeaderName::from_static("retry-after-ms"));
     if let Some(milliseconds) = milliseconds.and_then(|it| it.parse::<f64>().ok()) {
-        return duration(milliseconds / 1000.0);
+        return bounded_duration(milliseconds / 1000.0);
     }
     let wanted = text(RETRY_AFTER)?;
     if let Ok(seconds) = wanted.parse::<f64>() {
-        return duration(seconds);
+        return bounded_duration(seconds);
     }
-    let then = seconds_of_date(&wanted)?;
+    let then = parse_http_date(&wanted)?;
     let now = text(DATE)
-        .and_then(|date| seconds_of_date(&date))
+        .and_then(|date| parse_http_date(&date))
         .unwrap_or(now.as_micros() / 1_000_000);
     let seconds = u64::try_from(then.saturating_sub(now)).unwrap_or(0);
-    Some(Duration::from_secs(seconds).min(LONGEST))
+    Some(Duration::from_secs(seconds).min(MAX_DELAY))
 }
 
-fn duration(seconds: f64) -> Option<Duration> {
+fn bounded_duration(seconds: f64) -> Option<Duration> {
     let seconds = (seconds.is_finite() && seconds >= 0.0).then_some(seconds)?;
-    Some(Duration::from_secs_f64(seconds.min(LONGEST.as_secs_f64())))
+    Some(Duration::from_secs_f64(
+        seconds.min(MAX_DELAY.as_secs_f64()),
+    ))
 }
 
-fn seconds_of_date(text: &str) -> Option<i64> {
+fn parse_http_date(text: &str) -> Option<i64> {
     let date = jiff::fmt::rfc2822::DateTimeParser::new()
         .parse_timestamp(text)
         .ok()?;
@@ -72,7 +74,7 @@ mod tests {
             (&[("retry-after", "NaN")], None),
             (&[], None),
         ] {
-            let found = read(&headers(pairs), now);
+            let found = parse_retry_after(&headers(pairs), now);
             assert_eq!(found, milliseconds.map(Duration::from_millis), "{pairs:?}");
         }
     }

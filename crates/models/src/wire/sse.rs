@@ -7,7 +7,7 @@ const DATA_MAXIMUM: usize = 8 << 20;
 
 /// An event: its name, if it has one, and its data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct SseEvent {
     pub(crate) name: String,
     pub(crate) data: String,
 }
@@ -25,9 +25,9 @@ pub(crate) enum SseError {
 
 /// The state between two pieces of a stream.
 #[derive(Debug, Default)]
-pub(crate) struct Parser {
+pub(crate) struct SseParser {
     line: Vec<u8>,
-    event: Event,
+    event: SseEvent,
     /// Whether the event has any data, an empty line of it too.
     has_data: bool,
     /// A line feed right after a carriage return belongs to it.
@@ -36,9 +36,9 @@ pub(crate) struct Parser {
     past_first: bool,
 }
 
-impl Parser {
+impl SseParser {
     /// Takes the next piece and gives the events that it completes.
-    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, SseError> {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, SseError> {
         let mut events = Vec::new();
         if self.after_return && !bytes.is_empty() {
             self.after_return = false;
@@ -63,7 +63,7 @@ impl Parser {
 
     /// The event that the end of the stream completes: one whose lines are whole and that only
     /// lacks its empty line. A line that was cut is nothing.
-    pub(crate) fn end(&mut self) -> Option<Event> {
+    pub(crate) fn end(&mut self) -> Option<SseEvent> {
         self.line.clear();
         self.dispatch()
     }
@@ -76,7 +76,7 @@ impl Parser {
         Ok(())
     }
 
-    fn end_line(&mut self) -> Result<Option<Event>, SseError> {
+    fn end_line(&mut self) -> Result<Option<SseEvent>, SseError> {
         let bytes = std::mem::take(&mut self.line);
         let text = std::str::from_utf8(&bytes).map_err(|_| SseError::NotText)?;
         let line = match self.past_first {
@@ -110,7 +110,7 @@ impl Parser {
         Ok(())
     }
 
-    fn dispatch(&mut self) -> Option<Event> {
+    fn dispatch(&mut self) -> Option<SseEvent> {
         let event = std::mem::take(&mut self.event);
         std::mem::take(&mut self.has_data).then_some(event)
     }
@@ -120,16 +120,16 @@ impl Parser {
 mod tests {
     use super::*;
 
-    fn event(name: &str, data: &str) -> Event {
-        Event {
+    fn event(name: &str, data: &str) -> SseEvent {
+        SseEvent {
             name: name.to_owned(),
             data: data.to_owned(),
         }
     }
 
     /// What a stream means, fed in these pieces.
-    fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Event> {
-        let mut parser = Parser::default();
+    fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<SseEvent> {
+        let mut parser = SseParser::default();
         let mut events = Vec::new();
         for piece in pieces {
             events.extend(parser.feed(piece).unwrap());
@@ -142,7 +142,7 @@ mod tests {
         id: 7\nretry: 5\nunknown: z\nno colon\n\nevent: nothing\n\ndata: last\n";
 
     #[test]
-    fn events_are_the_same_wherever_the_stream_is_cut_and_however_lines_end() {
+    fn events_do_not_depend_on_chunks_or_line_endings() {
         let expected = [
             event("", "one"),
             event("x", "two\n\n three é日"),
@@ -160,25 +160,25 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_is_nothing() {
+    fn an_incomplete_last_line_is_ignored() {
         assert_eq!(read([&b"data: one\n\ndata: tw"[..]]), [event("", "one")]);
         assert_eq!(read([&b"data: one\ndata: tw"[..]]), [event("", "one")]);
         assert_eq!(read([&b"data: one"[..]]), []);
     }
 
     #[test]
-    fn what_is_too_long_or_no_text_is_refused() {
-        let mut parser = Parser::default();
+    fn too_long_lines_and_invalid_utf8_are_refused() {
+        let mut parser = SseParser::default();
         let piece = vec![b'x'; LINE_MAXIMUM];
         parser.feed(&piece).unwrap();
         assert_eq!(parser.feed(b"x"), Err(SseError::LineTooLong));
 
-        let mut parser = Parser::default();
+        let mut parser = SseParser::default();
         let line = [b"data:", &vec![b'x'; LINE_MAXIMUM / 2][..], b"\n"].concat();
         let outcomes: Vec<_> = (0..5).map(|_| parser.feed(&line)).collect();
         assert!(outcomes.contains(&Err(SseError::EventTooLong)));
 
-        let mut parser = Parser::default();
+        let mut parser = SseParser::default();
         assert_eq!(parser.feed(b"data: \xff\n"), Err(SseError::NotText));
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use cleveragents_domain::model::{ModelMessage, ModelRequest};
 
 /// The longest name vendors take.
-const LONGEST: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 /// The hexadecimal digits of a hash that stand for the end of a long name.
 const HASH_DIGITS: usize = 12;
 
@@ -23,7 +23,7 @@ pub(crate) struct ToolNames {
 
 impl ToolNames {
     /// The names in a request: those of the tools it offers and of the calls it remembers.
-    pub(crate) fn of(request: &ModelRequest) -> Self {
+    pub(crate) fn from_request(request: &ModelRequest) -> Self {
         let offered = request.tools.iter().map(|tool| tool.name.to_string());
         let called = request.messages.iter().flat_map(|message| match message {
             ModelMessage::Assistant { tool_calls, .. } => &tool_calls[..],
@@ -32,8 +32,8 @@ impl ToolNames {
         let called = called.map(|call| call.tool.clone());
         let mut names = Self::default();
         for name in offered.chain(called) {
-            let spelling = Self::spell(&name);
-            if unspell(&spelling) != name {
+            let spelling = Self::encode(&name);
+            if decode_plain(&spelling) != name {
                 names.shortened.insert(spelling, name);
             }
         }
@@ -41,22 +41,22 @@ impl ToolNames {
     }
 
     /// A name as vendors allow it.
-    pub(crate) fn spell(name: &str) -> String {
+    pub(crate) fn encode(name: &str) -> String {
         let spelling = escape(name);
-        if !spelling.is_empty() && spelling.len() <= LONGEST {
+        if !spelling.is_empty() && spelling.len() <= MAX_NAME_LENGTH {
             return spelling;
         }
         let hash = blake3::hash(name.as_bytes()).to_hex();
         let ending = format!("_-x{}", &hash[..HASH_DIGITS]);
-        let kept = spelling.len().min(LONGEST - ending.len());
+        let kept = spelling.len().min(MAX_NAME_LENGTH - ending.len());
         format!("{}{ending}", &spelling[..kept])
     }
 
     /// The name behind a spelling; models ask for tools that were never offered.
-    pub(crate) fn name(&self, spelling: &str) -> String {
+    pub(crate) fn decode(&self, spelling: &str) -> String {
         match self.shortened.get(spelling) {
             Some(name) => name.clone(),
-            None => unspell(spelling),
+            None => decode_plain(spelling),
         }
     }
 }
@@ -81,7 +81,7 @@ fn escape(name: &str) -> String {
     spelling
 }
 
-fn unspell(spelling: &str) -> String {
+fn decode_plain(spelling: &str) -> String {
     let mut bytes = Vec::with_capacity(spelling.len());
     let mut rest = spelling.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -115,17 +115,17 @@ fn digit(byte: u8) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use cleveragents_domain::model::{CallPlace, RequestedCall, ToolChoice};
+    use cleveragents_domain::model::{RequestedToolCall, ToolCallPosition, ToolChoice};
     use proptest::prelude::*;
 
     use super::*;
 
-    fn asked_for(tool: &str) -> ModelRequest {
+    fn request_with_call(tool: &str) -> ModelRequest {
         ModelRequest {
             messages: vec![ModelMessage::Assistant {
                 text: String::new(),
-                tool_calls: vec![RequestedCall {
-                    place: CallPlace { turn: 1, slot: 1 },
+                tool_calls: vec![RequestedToolCall {
+                    place: ToolCallPosition { turn: 1, slot: 1 },
                     tool: tool.to_owned(),
                     arguments: "{}".to_owned(),
                 }],
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_names_read_well() {
+    fn ordinary_names_have_readable_encodings() {
         for (name, spelling) in [
             ("builtin/file-read", "builtin__file-read"),
             ("local/my_tool", "local__my_tool"),
@@ -151,13 +151,13 @@ mod tests {
             ("a b", "a_-20b"),
             ("é", "_-c3_-a9"),
         ] {
-            assert_eq!(ToolNames::spell(name), spelling);
-            assert_eq!(ToolNames::default().name(spelling), name);
+            assert_eq!(ToolNames::encode(name), spelling);
+            assert_eq!(ToolNames::default().decode(spelling), name);
         }
     }
 
     #[test]
-    fn what_a_model_makes_up_is_read_as_it_can_be() {
+    fn invented_names_are_decoded_leniently() {
         for (spelling, name) in [
             ("__", "/"),
             ("_", "_"),
@@ -167,30 +167,33 @@ mod tests {
             ("builtin.file", "builtin.file"),
             ("builtin/file", "builtin/file"),
         ] {
-            assert_eq!(ToolNames::default().name(spelling), name);
+            assert_eq!(ToolNames::default().decode(spelling), name);
         }
     }
 
     #[test]
-    fn a_name_that_is_too_long_or_empty_is_known_from_the_request() {
+    fn long_or_empty_names_are_resolved_from_the_request() {
         let long = format!("{}/{}", "n".repeat(100), "m.".repeat(50));
         for name in [long.as_str(), ""] {
-            let spelling = ToolNames::spell(name);
-            assert!(!spelling.is_empty() && spelling.len() <= LONGEST);
-            assert_eq!(ToolNames::of(&asked_for(name)).name(&spelling), name);
+            let spelling = ToolNames::encode(name);
+            assert!(!spelling.is_empty() && spelling.len() <= MAX_NAME_LENGTH);
+            assert_eq!(
+                ToolNames::from_request(&request_with_call(name)).decode(&spelling),
+                name
+            );
         }
         let other = long.replace('m', "k");
-        assert_ne!(ToolNames::spell(&long), ToolNames::spell(&other));
+        assert_ne!(ToolNames::encode(&long), ToolNames::encode(&other));
     }
 
     proptest! {
         #[test]
-        fn every_name_reads_back(name in "[a-zA-Z0-9_./:é-]{1,80}") {
-            let spelling = ToolNames::spell(&name);
+        fn every_name_round_trips(name in "[a-zA-Z0-9_./:é-]{1,80}") {
+            let spelling = ToolNames::encode(&name);
             let is_allowed = |byte: u8| is_plain(byte) || byte == b'_';
             prop_assert!(spelling.bytes().all(is_allowed));
-            prop_assert!((1..=LONGEST).contains(&spelling.len()));
-            prop_assert_eq!(ToolNames::of(&asked_for(&name)).name(&spelling), name);
+            prop_assert!((1..=MAX_NAME_LENGTH).contains(&spelling.len()));
+            prop_assert_eq!(ToolNames::from_request(&request_with_call(&name)).decode(&spelling), name);
         }
     }
 }

@@ -6,13 +6,13 @@ use cleveragents_domain::provider::ProviderKind;
 use cleveragents_engine::ports::models::{ModelError, ModelErrorKind};
 use tokio::net::TcpListener;
 
-use super::server::{Part, Server, answer, chunk, end, stream_head};
-use super::set_up::{KEY, ask, open, provider, say, text_of};
+use super::fixture::{KEY, collect_response, open_model, provider, text_of, user_request};
+use super::server::{ServerAction, TestServer, chunk, response, stream_end, stream_head};
 
-async fn fail(kind: ProviderKind, parts: Vec<Part>) -> (String, ModelError) {
-    let server = Server::always(parts).await;
-    let model = open(provider(kind, &server.url));
-    let (deltas, error) = ask(&*model, &say("hi")).await;
+async fn expect_failure(kind: ProviderKind, parts: Vec<ServerAction>) -> (String, ModelError) {
+    let server = TestServer::replying(parts).await;
+    let model = open_model(provider(kind, &server.url));
+    let (deltas, error) = collect_response(&*model, &user_request("hi")).await;
     let error = error.unwrap();
     assert!(
         !format!("{error} {error:?}").contains("hunter2"),
@@ -96,10 +96,10 @@ const STATUSES: &[(&str, &str, &str, ModelErrorKind, &str)] = &[
 ];
 
 #[tokio::test]
-async fn every_status_is_told_with_the_servers_words_and_without_the_key() {
+async fn every_status_reports_the_servers_message_without_the_key() {
     for (status, headers, body, kind, said) in STATUSES {
         for language in [ProviderKind::OpenAi, ProviderKind::Anthropic] {
-            let (text, error) = fail(language, answer(status, headers, body)).await;
+            let (text, error) = expect_failure(language, response(status, headers, body)).await;
             assert_eq!((text.as_str(), error.kind), ("", *kind), "{status}");
             assert_eq!(error.message, *said);
             let retry_after = headers
@@ -111,20 +111,23 @@ async fn every_status_is_told_with_the_servers_words_and_without_the_key() {
 }
 
 #[tokio::test]
-async fn a_date_to_come_again_is_read() {
+async fn a_retry_after_date_is_parsed() {
     let headers =
         "date: Wed, 21 Oct 2015 07:28:00 GMT\r\nretry-after: Wed, 21 Oct 2015 07:28:30 GMT\r\n";
-    let parts = answer("503 Service Unavailable", headers, "");
-    let (_, error) = fail(ProviderKind::OpenAi, parts).await;
+    let parts = response("503 Service Unavailable", headers, "");
+    let (_, error) = expect_failure(ProviderKind::OpenAi, parts).await;
     assert_eq!(error.retry_after, Some(Duration::from_secs(30)));
 }
 
 #[tokio::test]
-async fn the_body_of_a_failure_is_read_only_so_far() {
+async fn an_error_body_is_read_up_to_a_limit() {
     let head = b"HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\n\r\n".to_vec();
-    let mut parts = vec![Part::Send(head)];
-    parts.extend(std::iter::repeat_n(Part::Send(vec![b'x'; 1 << 20]), 64));
-    let (_, error) = fail(ProviderKind::OpenAi, parts).await;
+    let mut parts = vec![ServerAction::Send(head)];
+    parts.extend(std::iter::repeat_n(
+        ServerAction::Send(vec![b'x'; 1 << 20]),
+        64,
+    ));
+    let (_, error) = expect_failure(ProviderKind::OpenAi, parts).await;
     assert_eq!(error.kind, ModelErrorKind::Server);
     assert!(error.message.len() < 700, "{}", error.message.len());
 }
@@ -132,7 +135,7 @@ async fn the_body_of_a_failure_is_read_only_so_far() {
 #[tokio::test]
 async fn a_stream_that_ends_too_soon_is_truncated() {
     let parts = vec![stream_head(), chunk("Hel")];
-    let (text, error) = fail(ProviderKind::OpenAi, parts).await;
+    let (text, error) = expect_failure(ProviderKind::OpenAi, parts).await;
     assert_eq!(
         (text.as_str(), error.kind),
         ("Hel", ModelErrorKind::Truncated)
@@ -144,20 +147,20 @@ async fn a_stream_that_ends_too_soon_is_truncated() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_told_as_that() {
-    let (_, error) = fail(ProviderKind::OpenAi, vec![Part::Reset]).await;
+async fn a_broken_connection_is_a_network_error() {
+    let (_, error) = expect_failure(ProviderKind::OpenAi, vec![ServerAction::Reset]).await;
     assert_eq!(error.kind, ModelErrorKind::Network, "{error}");
     let head =
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let piece = "data: {\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\n";
     let piece = format!("{:x}\r\n{piece}\r\n", piece.len());
     let parts = vec![
-        Part::Send(format!("{head}{piece}").into_bytes()),
-        Part::Reset,
+        ServerAction::Send(format!("{head}{piece}").into_bytes()),
+        ServerAction::Reset,
     ];
-    let server = Server::always(parts).await;
-    let model = open(provider(ProviderKind::OpenAi, &server.url));
-    let (_, error) = ask(&*model, &say("hi")).await;
+    let server = TestServer::replying(parts).await;
+    let model = open_model(provider(ProviderKind::OpenAi, &server.url));
+    let (_, error) = collect_response(&*model, &user_request("hi")).await;
     let error = error.unwrap();
     assert_eq!(error.kind, ModelErrorKind::Network, "{error}");
     assert!(
@@ -167,12 +170,12 @@ async fn a_connection_that_breaks_is_told_as_that() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_network_error_that_names_no_address() {
+async fn an_unreachable_server_is_a_network_error_without_address() {
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://user:{KEY}@{}/v1", port.local_addr().unwrap());
     drop(port);
-    let model = open(provider(ProviderKind::OpenAi, &url));
-    let (_, error) = ask(&*model, &say("hi")).await;
+    let model = open_model(provider(ProviderKind::OpenAi, &url));
+    let (_, error) = collect_response(&*model, &user_request("hi")).await;
     let error = error.unwrap();
     assert_eq!(error.kind, ModelErrorKind::Network);
     assert!(
@@ -183,30 +186,30 @@ async fn nobody_there_is_a_network_error_that_names_no_address() {
 }
 
 #[tokio::test]
-async fn who_never_answers_or_stops_in_the_middle_is_late() {
+async fn a_silent_or_stalled_server_times_out() {
     let short = Duration::from_millis(300);
     for (parts, text, said) in [
         (
-            vec![Part::Hang],
+            vec![ServerAction::Hang],
             "",
             "test: it did not answer within 0.3 seconds",
         ),
         (
-            vec![stream_head(), Part::Hang],
+            vec![stream_head(), ServerAction::Hang],
             "",
             "test: its answer did not go on within 0.3 seconds",
         ),
         (
-            vec![stream_head(), chunk("Hel"), Part::Hang],
+            vec![stream_head(), chunk("Hel"), ServerAction::Hang],
             "Hel",
             "test: its answer did not go on within 0.3 seconds",
         ),
     ] {
-        let server = Server::always(parts).await;
+        let server = TestServer::replying(parts).await;
         let mut settings = provider(ProviderKind::OpenAi, &server.url);
-        settings.patience.first_part = short;
-        settings.patience.between_parts = short;
-        let (deltas, error) = ask(&*open(settings), &say("hi")).await;
+        settings.timeouts.first_part = short;
+        settings.timeouts.between_parts = short;
+        let (deltas, error) = collect_response(&*open_model(settings), &user_request("hi")).await;
         let error = error.unwrap();
         assert_eq!(
             (text_of(&deltas).as_str(), error.kind),
@@ -217,13 +220,16 @@ async fn who_never_answers_or_stops_in_the_middle_is_late() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_ends_is_late_in_the_end() {
+async fn an_endless_answer_times_out() {
     let mut parts = vec![stream_head()];
-    parts.extend([Part::Send(b": still here\n\n".to_vec()), Part::Hang]);
-    let server = Server::always(parts).await;
+    parts.extend([
+        ServerAction::Send(b": still here\n\n".to_vec()),
+        ServerAction::Hang,
+    ]);
+    let server = TestServer::replying(parts).await;
     let mut settings = provider(ProviderKind::OpenAi, &server.url);
-    settings.patience.whole = Duration::from_millis(300);
-    let (_, error) = ask(&*open(settings), &say("hi")).await;
+    settings.timeouts.total = Duration::from_millis(300);
+    let (_, error) = collect_response(&*open_model(settings), &user_request("hi")).await;
     assert_eq!(
         error.unwrap().message,
         "test: its answer was not whole within 0.3 seconds"
@@ -231,20 +237,22 @@ async fn an_answer_that_never_ends_is_late_in_the_end() {
 }
 
 #[tokio::test]
-async fn what_breaks_after_the_model_finished_breaks_nothing() {
-    let Part::Send(last) = end() else { panic!() };
+async fn a_break_after_the_finish_is_harmless() {
+    let ServerAction::Send(last) = stream_end() else {
+        panic!()
+    };
     let text = String::from_utf8(last)
         .unwrap()
         .replace("data: [DONE]\n\n", "");
     let parts = vec![
         stream_head(),
         chunk("Hello"),
-        Part::Send(text.into_bytes()),
-        Part::Hang,
+        ServerAction::Send(text.into_bytes()),
+        ServerAction::Hang,
     ];
-    let server = Server::always(parts).await;
+    let server = TestServer::replying(parts).await;
     let mut settings = provider(ProviderKind::OpenAi, &server.url);
-    settings.patience.between_parts = Duration::from_millis(300);
-    let (deltas, error) = ask(&*open(settings), &say("hi")).await;
+    settings.timeouts.between_parts = Duration::from_millis(300);
+    let (deltas, error) = collect_response(&*open_model(settings), &user_request("hi")).await;
     assert_eq!((text_of(&deltas).as_str(), error), ("Hello", None));
 }

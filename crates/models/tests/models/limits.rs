@@ -8,22 +8,22 @@ use cleveragents_engine::ports::models::Delta;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 
-use super::server::{Part, Server, chunk, end, stream_head};
-use super::set_up::{ask, open, provider, say};
+use super::fixture::{collect_response, open_model, provider, user_request};
+use super::server::{ServerAction, TestServer, chunk, stream_end, stream_head};
 
 /// Longer than anything takes, even here.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn dropping_the_stream_closes_the_connection() {
     for parts in [
-        vec![Part::Hang],
-        vec![stream_head(), chunk("Hel"), Part::Hang],
+        vec![ServerAction::Hang],
+        vec![stream_head(), chunk("Hel"), ServerAction::Hang],
     ] {
         let begins = parts.len() > 1;
-        let mut server = Server::always(parts).await;
-        let model = open(provider(ProviderKind::OpenAi, &server.url));
-        let mut stream = model.stream(&say("hi"), 0);
+        let mut server = TestServer::replying(parts).await;
+        let model = open_model(provider(ProviderKind::OpenAi, &server.url));
+        let mut stream = model.stream(&user_request("hi"), 0);
         if begins {
             let first = stream.next().await.unwrap().unwrap();
             assert_eq!(first, Delta::Text("Hel".to_owned()));
@@ -36,31 +36,41 @@ async fn dropping_the_stream_closes_the_connection() {
             }
         }
         drop(stream);
-        let closed = tokio::time::timeout(PATIENCE, server.closed.recv()).await;
+        let closed = tokio::time::timeout(TEST_TIMEOUT, server.closed.recv()).await;
         assert_eq!(closed, Ok(Some(())));
     }
 }
 
 #[tokio::test]
-async fn never_more_requests_are_under_way_than_allowed() {
+async fn concurrent_requests_stay_within_the_limit() {
     const LIMIT: usize = 3;
     const REQUESTS: usize = 12;
-    let parts = vec![stream_head(), Part::Wait, chunk("x"), end()];
-    let mut server = Server::always(parts).await;
+    let parts = vec![stream_head(), ServerAction::Wait, chunk("x"), stream_end()];
+    let mut server = TestServer::replying(parts).await;
     let mut settings = provider(ProviderKind::OpenAi, &server.url);
     settings.concurrency = 3;
-    let model = open(settings);
+    let model = open_model(settings);
     let asking = tokio::spawn(async move {
-        let request = say("hi");
-        let all = (0..REQUESTS).map(|_| ask(&*model, &request));
+        let request = user_request("hi");
+        let all = (0..REQUESTS).map(|_| collect_response(&*model, &request));
         join_all(all).await
     });
     let full = server.active.wait_for(|active| *active >= LIMIT);
-    drop(tokio::time::timeout(PATIENCE, full).await.unwrap().unwrap());
+    drop(
+        tokio::time::timeout(TEST_TIMEOUT, full)
+            .await
+            .unwrap()
+            .unwrap(),
+    );
     assert_eq!(server.requests().len(), LIMIT);
     for _ in 0..REQUESTS {
         let busy = server.active.wait_for(|active| *active > 0);
-        drop(tokio::time::timeout(PATIENCE, busy).await.unwrap().unwrap());
+        drop(
+            tokio::time::timeout(TEST_TIMEOUT, busy)
+                .await
+                .unwrap()
+                .unwrap(),
+        );
         server.release(1);
     }
     let answers = asking.await.unwrap();
@@ -70,21 +80,22 @@ async fn never_more_requests_are_under_way_than_allowed() {
 }
 
 #[tokio::test]
-async fn a_place_is_free_again_after_a_failure_and_after_a_cancel() {
-    let server = Server::start(|number| match number {
-        0 => super::server::answer("500 Internal Server Error", "", ""),
-        1 => vec![stream_head(), chunk("x"), Part::Hang],
-        _ => vec![stream_head(), chunk("x"), end()],
+async fn a_permit_is_released_after_failure_and_cancel() {
+    let server = TestServer::start(|number| match number {
+        0 => super::server::response("500 Internal Server Error", "", ""),
+        1 => vec![stream_head(), chunk("x"), ServerAction::Hang],
+        _ => vec![stream_head(), chunk("x"), stream_end()],
     })
     .await;
     let mut settings = provider(ProviderKind::OpenAi, &server.url);
     settings.concurrency = 1;
-    let model = open(settings);
-    let (_, error) = ask(&*model, &say("hi")).await;
+    let model = open_model(settings);
+    let (_, error) = collect_response(&*model, &user_request("hi")).await;
     assert!(error.is_some());
-    let mut stream = model.stream(&say("hi"), 1);
+    let mut stream = model.stream(&user_request("hi"), 1);
     stream.next().await.unwrap().unwrap();
     drop(stream);
-    let again = tokio::time::timeout(PATIENCE, ask(&*model, &say("hi"))).await;
+    let again =
+        tokio::time::timeout(TEST_TIMEOUT, collect_response(&*model, &user_request("hi"))).await;
     assert_eq!(again.unwrap().1, None);
 }

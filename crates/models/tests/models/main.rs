@@ -6,9 +6,9 @@
     reason = "clippy exempts test functions, not the functions they share"
 )]
 
-mod asking;
 mod failures;
+mod fixture;
 mod limits;
 mod real_model;
+mod requests;
 mod server;
-mod set_up;

@@ -2,17 +2,17 @@
 //! both. Nothing here depends on what the model says, only on the shape of it.
 
 use cleveragents_domain::model::{
-    CallPlace, FinishReason, ModelMessage, ModelOptions, ModelRequest, OfferedTool, RequestedCall,
-    ToolChoice, Usage,
+    FinishReason, ModelMessage, ModelOptions, ModelRequest, OfferedTool, RequestedToolCall,
+    ToolCallPosition, ToolChoice, Usage,
 };
 use cleveragents_domain::provider::ProviderKind;
 use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
-use super::set_up::{ask, open, provider, say, text_of};
+use super::fixture::{collect_response, open_model, provider, text_of, user_request};
 
-const LANGUAGES: [ProviderKind; 2] = [ProviderKind::OpenAi, ProviderKind::Anthropic];
+const PROTOCOLS: [ProviderKind; 2] = [ProviderKind::OpenAi, ProviderKind::Anthropic];
 
 #[expect(
     clippy::disallowed_methods,
@@ -26,11 +26,11 @@ fn address() -> String {
 }
 
 fn model(language: ProviderKind) -> std::sync::Arc<dyn cleveragents_engine::ports::models::Model> {
-    open(provider(language, &format!("{}/v1", address())))
+    open_model(provider(language, &format!("{}/v1", address())))
 }
 
 /// A short answer, the same each time.
-fn briefly(mut request: ModelRequest) -> ModelRequest {
+fn short_answer(mut request: ModelRequest) -> ModelRequest {
     request.options = ModelOptions {
         temperature: Some(0.0),
         top_p: None,
@@ -89,11 +89,11 @@ fn tools() -> Vec<OfferedTool> {
 }
 
 #[tokio::test]
-async fn an_answer_is_streamed_and_counted() {
-    for language in LANGUAGES {
+async fn an_answer_is_streamed_and_its_usage_reported() {
+    for language in PROTOCOLS {
         let model = model(language);
-        let request = briefly(say("Name three colours."));
-        let (deltas, error) = ask(&*model, &request).await;
+        let request = short_answer(user_request("Name three colours."));
+        let (deltas, error) = collect_response(&*model, &request).await;
         assert_eq!(error, None, "{language}");
         let texts = deltas.iter().filter(|it| matches!(it, Delta::Text(_)));
         assert!(texts.count() > 1, "{language}: {deltas:?}");
@@ -106,23 +106,23 @@ async fn an_answer_is_streamed_and_counted() {
 }
 
 #[tokio::test]
-async fn a_bound_of_tokens_is_a_reason_to_finish() {
-    for language in LANGUAGES {
-        let mut request = briefly(say("Tell me a long story about the sea."));
+async fn a_token_limit_finishes_the_answer() {
+    for language in PROTOCOLS {
+        let mut request = short_answer(user_request("Tell me a long story about the sea."));
         request.options.max_tokens = Some(5);
-        let (deltas, error) = ask(&*model(language), &request).await;
+        let (deltas, error) = collect_response(&*model(language), &request).await;
         assert_eq!(error, None, "{language}");
         assert_eq!(deltas.last(), Some(&Delta::Finished(FinishReason::Length)));
     }
 }
 
 #[tokio::test]
-async fn a_tool_that_must_be_called_is_called() {
-    for language in LANGUAGES {
-        let mut request = briefly(say("Read the file README.md."));
+async fn a_required_tool_is_called() {
+    for language in PROTOCOLS {
+        let mut request = short_answer(user_request("Read the file README.md."));
         request.tools = tools();
         request.tool_choice = ToolChoice::Required;
-        let (deltas, error) = ask(&*model(language), &request).await;
+        let (deltas, error) = collect_response(&*model(language), &request).await;
         assert_eq!(error, None, "{language}");
         let calls = calls_of(&deltas);
         assert!(!calls.is_empty(), "{language}: {deltas:?}");
@@ -142,16 +142,16 @@ async fn a_tool_that_must_be_called_is_called() {
 
 /// What was asked for and what came of it is told again, with ids of our own making.
 #[tokio::test]
-async fn a_conversation_with_calls_goes_on() {
-    for language in LANGUAGES {
-        let place = CallPlace { turn: 1, slot: 1 };
-        let mut request = briefly(say("What does README.md say?"));
+async fn a_conversation_with_calls_continues() {
+    for language in PROTOCOLS {
+        let place = ToolCallPosition { turn: 1, slot: 1 };
+        let mut request = short_answer(user_request("What does README.md say?"));
         request.tools = tools();
         request.tool_choice = ToolChoice::Required;
         request.messages.extend([
             ModelMessage::Assistant {
                 text: String::new(),
-                tool_calls: vec![RequestedCall {
+                tool_calls: vec![RequestedToolCall {
                     place,
                     tool: "builtin/file-read".to_owned(),
                     arguments: r#"{"path":"README.md"}"#.to_owned(),
@@ -165,7 +165,7 @@ async fn a_conversation_with_calls_goes_on() {
                 text: "Finish now.".to_owned(),
             },
         ]);
-        let (deltas, error) = ask(&*model(language), &request).await;
+        let (deltas, error) = collect_response(&*model(language), &request).await;
         assert_eq!(error, None, "{language}");
         assert!(matches!(deltas.last(), Some(Delta::Finished(_))));
         assert!(usage_of(&deltas).output_tokens > 0, "{language}");
@@ -173,7 +173,7 @@ async fn a_conversation_with_calls_goes_on() {
 }
 
 #[tokio::test]
-async fn an_answer_has_the_shape_that_is_wanted() {
+async fn an_answer_matches_the_output_schema() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -183,10 +183,10 @@ async fn an_answer_has_the_shape_that_is_wanted() {
         "required": ["colour", "count"],
         "additionalProperties": false,
     });
-    for language in LANGUAGES {
-        let mut request = briefly(say("Choose a colour and a number."));
+    for language in PROTOCOLS {
+        let mut request = short_answer(user_request("Choose a colour and a number."));
         request.output_schema = Some(schema.clone());
-        let (deltas, error) = ask(&*model(language), &request).await;
+        let (deltas, error) = collect_response(&*model(language), &request).await;
         assert_eq!(error, None, "{language}");
         assert_eq!(calls_of(&deltas), [], "{language}");
         let answer: Value = serde_json::from_str(&text_of(&deltas)).unwrap();
@@ -205,10 +205,10 @@ async fn an_answer_has_the_shape_that_is_wanted() {
 
 /// The server goes on serving: its slot is free once it notices that nobody listens.
 #[tokio::test]
-async fn an_answer_nobody_wants_any_more_is_given_up() {
-    for language in LANGUAGES {
+async fn a_dropped_stream_cancels_the_answer() {
+    for language in PROTOCOLS {
         let model = model(language);
-        let mut request = say("Count from one to ten thousand, in words.");
+        let mut request = user_request("Count from one to ten thousand, in words.");
         request.options.max_tokens = Some(3000);
         for _ in 0..3 {
             let mut stream = model.stream(&request, 0);
@@ -216,16 +216,16 @@ async fn an_answer_nobody_wants_any_more_is_given_up() {
             assert!(first.is_ok(), "{language}: {first:?}");
             drop(stream);
         }
-        let (_, error) = ask(&*model, &briefly(say("Hello"))).await;
+        let (_, error) = collect_response(&*model, &short_answer(user_request("Hello"))).await;
         assert_eq!(error, None, "{language}");
     }
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_told_as_that() {
-    for language in LANGUAGES {
-        let request = briefly(say(&"many words ".repeat(10_000)));
-        let (deltas, error) = ask(&*model(language), &request).await;
+async fn a_too_long_request_is_a_context_overflow() {
+    for language in PROTOCOLS {
+        let request = short_answer(user_request(&"many words ".repeat(10_000)));
+        let (deltas, error) = collect_response(&*model(language), &request).await;
         let error = error.unwrap();
         assert_eq!(deltas, [], "{language}");
         assert_eq!(
@@ -238,13 +238,16 @@ async fn what_does_not_fit_is_told_as_that() {
 
 #[tokio::test]
 async fn two_requests_at_once_are_both_answered() {
-    for language in LANGUAGES {
+    for language in PROTOCOLS {
         let model = model(language);
         let (one, other) = (
-            briefly(say("Name three animals.")),
-            briefly(say("Name three plants.")),
+            short_answer(user_request("Name three animals.")),
+            short_answer(user_request("Name three plants.")),
         );
-        let (one, other) = tokio::join!(ask(&*model, &one), ask(&*model, &other));
+        let (one, other) = tokio::join!(
+            collect_response(&*model, &one),
+            collect_response(&*model, &other)
+        );
         for (deltas, error) in [one, other] {
             assert_eq!(error, None, "{language}");
             assert!(!text_of(&deltas).is_empty(), "{language}");
@@ -263,7 +266,7 @@ async fn our_count_is_not_below_the_servers() {
         "a,b;c:d/e\\f|g(h)[i]{j}<k>=l!m?n@o#p$q%r^s&t*u-v_w+x~y`z",
         "\t\t\tindented\n\n\n      more\r\n",
     ];
-    for language in LANGUAGES {
+    for language in PROTOCOLS {
         let model = model(language);
         // The texts are the same to both; the second one shows that so is what is around them.
         let texts = &texts[..if language == ProviderKind::OpenAi {
@@ -272,15 +275,15 @@ async fn our_count_is_not_below_the_servers() {
             2
         }];
         for (index, text) in texts.iter().enumerate() {
-            let mut request = briefly(say(text));
+            let mut request = short_answer(user_request(text));
             request.options.max_tokens = Some(1);
             if index == 0 {
                 request.options.max_tokens = Some(40);
                 request.tools = tools();
                 request.tool_choice = ToolChoice::Required;
             }
-            let counted = model.count(&request);
-            let (deltas, error) = ask(&*model, &request).await;
+            let counted = model.count_tokens(&request);
+            let (deltas, error) = collect_response(&*model, &request).await;
             assert_eq!(error, None, "{language}: {text}");
             let used = usage_of(&deltas).input_tokens;
             assert!(counted >= used, "{language}: {counted} < {used}: {text}");
@@ -289,10 +292,11 @@ async fn our_count_is_not_below_the_servers() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_nothing_gets_nothing() {
+async fn a_server_without_a_key_gets_no_key() {
     let mut settings = provider(ProviderKind::OpenAi, &format!("{}/v1", address()));
-    settings.access = cleveragents_models::Access::Free;
-    let (deltas, error) = ask(&*open(settings), &briefly(say("Hello"))).await;
+    settings.access = cleveragents_models::ProviderAccess::Free;
+    let (deltas, error) =
+        collect_response(&*open_model(settings), &short_answer(user_request("Hello"))).await;
     assert_eq!(error, None);
     assert!(matches!(deltas.last(), Some(Delta::Finished(_))));
 }

@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 /// What the server does next on a connection.
 #[derive(Debug, Clone)]
-pub(crate) enum Part {
+pub(crate) enum ServerAction {
     Send(Vec<u8>),
     /// Waits for the test to let one request go on.
     Wait,
@@ -21,60 +21,62 @@ pub(crate) enum Part {
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
 /// The running server; it ends with the test's runtime.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct TestServer {
     pub(crate) url: String,
-    pub(crate) seen: Arc<Mutex<Vec<Seen>>>,
+    pub(crate) received: Arc<Mutex<Vec<ReceivedRequest>>>,
     /// One message for every connection that the other side closed.
     pub(crate) closed: mpsc::UnboundedReceiver<()>,
     /// How many requests are being answered.
     pub(crate) active: watch::Receiver<usize>,
     /// The most that were ever answered at once.
     pub(crate) peak: Arc<AtomicUsize>,
-    go: Arc<Semaphore>,
+    release_permits: Arc<Semaphore>,
 }
 
 #[derive(Clone)]
-struct Desk {
-    seen: Arc<Mutex<Vec<Seen>>>,
+struct ServerState {
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
     closed: mpsc::UnboundedSender<()>,
     active: Arc<watch::Sender<usize>>,
     peak: Arc<AtomicUsize>,
-    go: Arc<Semaphore>,
+    release_permits: Arc<Semaphore>,
 }
 
-impl Server {
+impl TestServer {
     /// Answers the request with that number, counted from 0, with these parts.
-    pub(crate) async fn start(reply: impl Fn(usize) -> Vec<Part> + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(
+        reply: impl Fn(usize) -> Vec<ServerAction> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let (closed_sender, closed) = mpsc::unbounded_channel();
         let (active_sender, active) = watch::channel(0);
-        let desk = Desk {
-            seen: Arc::default(),
+        let state = ServerState {
+            received: Arc::default(),
             closed: closed_sender,
             active: Arc::new(active_sender),
             peak: Arc::default(),
-            go: Arc::new(Semaphore::new(0)),
+            release_permits: Arc::new(Semaphore::new(0)),
         };
         let server = Self {
             url,
-            seen: Arc::clone(&desk.seen),
+            received: Arc::clone(&state.received),
             closed,
             active,
-            peak: Arc::clone(&desk.peak),
-            go: Arc::clone(&desk.go),
+            peak: Arc::clone(&state.peak),
+            release_permits: Arc::clone(&state.release_permits),
         };
         let reply = Arc::new(reply);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (desk, reply) = (desk.clone(), Arc::clone(&reply));
+                let (desk, reply) = (state.clone(), Arc::clone(&reply));
                 tokio::spawn(async move { desk.serve(stream, &*reply).await });
             }
         });
@@ -82,53 +84,57 @@ impl Server {
     }
 
     /// Always answers the same.
-    pub(crate) async fn always(parts: Vec<Part>) -> Self {
+    pub(crate) async fn replying(parts: Vec<ServerAction>) -> Self {
         Self::start(move |_| parts.clone()).await
     }
 
     /// Lets so many waiting requests go on.
     pub(crate) fn release(&self, requests: usize) {
-        self.go.add_permits(requests);
+        self.release_permits.add_permits(requests);
     }
 
-    pub(crate) fn requests(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.received.lock().unwrap().clone()
     }
 }
 
-impl Desk {
-    async fn serve(&self, mut stream: TcpStream, reply: &(impl Fn(usize) -> Vec<Part> + Sync)) {
-        let Some(seen) = request(&mut stream).await else {
+impl ServerState {
+    async fn serve(
+        &self,
+        mut stream: TcpStream,
+        reply: &(impl Fn(usize) -> Vec<ServerAction> + Sync),
+    ) {
+        let Some(request) = read_request(&mut stream).await else {
             return;
         };
         let number = {
-            let mut all = self.seen.lock().unwrap();
-            all.push(seen);
+            let mut all = self.received.lock().unwrap();
+            all.push(request);
             all.len() - 1
         };
         self.active.send_modify(|active| *active += 1);
         self.peak
             .fetch_max(*self.active.borrow(), Ordering::Relaxed);
-        self.play(&mut stream, reply(number)).await;
+        self.run_actions(&mut stream, reply(number)).await;
         self.active.send_modify(|active| *active -= 1);
     }
 
-    async fn play(&self, stream: &mut TcpStream, parts: Vec<Part>) {
+    async fn run_actions(&self, stream: &mut TcpStream, parts: Vec<ServerAction>) {
         for part in parts {
             let sent = match part {
-                Part::Send(bytes) => stream.write_all(&bytes).await,
-                Part::Wait => {
-                    self.go.acquire().await.unwrap().forget();
+                ServerAction::Send(bytes) => stream.write_all(&bytes).await,
+                ServerAction::Wait => {
+                    self.release_permits.acquire().await.unwrap().forget();
                     Ok(())
                 }
-                Part::Hang => {
+                ServerAction::Hang => {
                     let mut byte = [0];
                     // Nothing more is ever sent to us, so this is the end of the connection.
                     let _ = stream.read(&mut byte).await;
                     let _ = self.closed.send(());
                     return;
                 }
-                Part::Reset => {
+                ServerAction::Reset => {
                     let _ = stream.set_zero_linger();
                     return;
                 }
@@ -141,12 +147,12 @@ impl Desk {
     }
 }
 
-async fn request(stream: &mut TcpStream) -> Option<Seen> {
+async fn read_request(stream: &mut TcpStream) -> Option<ReceivedRequest> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {
-        if let Some(seen) = parsed(&bytes) {
-            return Some(seen);
+        if let Some(request) = parse_request(&bytes) {
+            return Some(request);
         }
         match stream.read(&mut buffer).await {
             Ok(0) | Err(_) => return None,
@@ -155,7 +161,7 @@ async fn request(stream: &mut TcpStream) -> Option<Seen> {
     }
 }
 
-fn parsed(bytes: &[u8]) -> Option<Seen> {
+fn parse_request(bytes: &[u8]) -> Option<ReceivedRequest> {
     let text = String::from_utf8_lossy(bytes);
     let (head, body) = text.split_once("\r\n\r\n")?;
     let length = head.lines().find_map(|line| {
@@ -163,37 +169,37 @@ fn parsed(bytes: &[u8]) -> Option<Seen> {
         let is_length = name.eq_ignore_ascii_case("content-length");
         is_length.then(|| value.trim().parse::<usize>().ok())?
     });
-    (body.len() >= length?).then(|| Seen {
+    (body.len() >= length?).then(|| ReceivedRequest {
         head: head.to_owned(),
         body: body.to_owned(),
     })
 }
 
 /// A whole answer with a status and headers.
-pub(crate) fn answer(status: &str, headers: &str, body: &str) -> Vec<Part> {
+pub(crate) fn response(status: &str, headers: &str, body: &str) -> Vec<ServerAction> {
     let length = body.len();
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n"
     );
-    vec![Part::Send(format!("{head}{body}").into_bytes())]
+    vec![ServerAction::Send(format!("{head}{body}").into_bytes())]
 }
 
 /// The head of a stream of events that ends with the connection.
-pub(crate) fn stream_head() -> Part {
-    Part::Send(
+pub(crate) fn stream_head() -> ServerAction {
+    ServerAction::Send(
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n".to_vec(),
     )
 }
 
 /// A chunk of a chat completion with this text.
-pub(crate) fn chunk(text: &str) -> Part {
+pub(crate) fn chunk(text: &str) -> ServerAction {
     let data = serde_json::json!({"choices": [{"index": 0, "delta": {"content": text}}]});
-    Part::Send(format!("data: {data}\n\n").into_bytes())
+    ServerAction::Send(format!("data: {data}\n\n").into_bytes())
 }
 
 /// The end of a chat completion.
-pub(crate) fn end() -> Part {
+pub(crate) fn stream_end() -> ServerAction {
     let data = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
     let used = r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#;
-    Part::Send(format!("data: {data}\n\ndata: {used}\n\ndata: [DONE]\n\n").into_bytes())
+    ServerAction::Send(format!("data: {data}\n\ndata: {used}\n\ndata: [DONE]\n\n").into_bytes())
 }

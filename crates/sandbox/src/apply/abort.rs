@@ -10,99 +10,102 @@ use std::fs::{self, File};
 use cleveragents_domain::{AbsolutePath, ResourcePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
-    Aborted, ApplyIntent, Carried, CheckoutEffect, CommitEffect, Conflict, ConflictReason, Effect,
-    FilesEffect, IfGone, PatchDirection, PatchEffect, PathChange, PathState, TargetResult,
+    ApplyEffect, ApplyIntent, CheckoutEffect, CommitEffect, CommitOutcome, Conflict,
+    ConflictReason, FilesEffect, MissingTargetPolicy, PatchDirection, PatchEffect, PathChange,
+    PathState, TargetAbortOutcome, TargetResult,
 };
 
 use crate::apply::LocalTargets;
-use crate::apply::branches::{self, BranchStanding};
-use crate::apply::carry_commit::{Entries, Run, Site};
-use crate::apply::carry_files::settle_folders;
+use crate::apply::branches::{self, BranchState};
+use crate::apply::commit_branch::{CommitEntries, CommitRun, LockedWorktree};
+use crate::apply::commit_files::update_empty_folders;
 use crate::apply::index::Index;
-use crate::apply::place::{Placed, Placer};
-use crate::apply::prepare_files::{modes_of, reversed, store_of};
-use crate::apply::record::Record;
+use crate::apply::path_inspector::{PathChangeState, PathInspector};
+use crate::apply::path_writer::{PathWriteOutcome, PathWriter};
+use crate::apply::prepare_files::{load_modes, open_store, reverse_changes};
+use crate::apply::record::LocalApplyRecord;
 use crate::apply::ref_transaction;
 use crate::apply::staging::hash;
-use crate::apply::standing::{Eye, Standing};
-use crate::files::{Sync, failed, is_absent, path_of, remove};
-use crate::repository::Repository;
+use crate::files::{Sync, io_error, is_not_found, path_from_bytes, remove};
+use crate::repository::UserRepository;
 
 /// Aborts the intent that is kept in `record`, which may be newer than `known`.
 pub(crate) fn abort(
     targets: &LocalTargets,
-    record: &Record,
+    record: &LocalApplyRecord,
     known: &ApplyIntent,
-    if_gone: IfGone,
-) -> TargetResult<Aborted> {
-    if !record.is_there() {
+    if_gone: MissingTargetPolicy,
+) -> TargetResult<TargetAbortOutcome> {
+    if !record.exists() {
         targets.remove(record, &known.resource)?;
-        return Ok(Aborted::TakenBack);
+        return Ok(TargetAbortOutcome::RolledBack);
     }
     let intent = record.intent()?;
-    if let Some(applied) = record.done()? {
-        return Ok(Aborted::Done(applied));
+    if let Some(applied) = record.read_done()? {
+        return Ok(TargetAbortOutcome::Done(applied));
     }
-    let is_given_up = if_gone == IfGone::GiveUp && is_removed(&intent);
+    let is_given_up = if_gone == MissingTargetPolicy::Abandon && is_removed(&intent);
     let mut conflicts = Vec::new();
     if record.has_begun() && !is_given_up {
         conflicts = match &intent.effect {
-            Effect::Commit(effect) => {
-                if let Some(done) = finish_if_moved(targets, record, &intent, effect)? {
+            ApplyEffect::Commit(effect) => {
+                if let Some(done) = finish_if_branch_moved(targets, record, &intent, effect)? {
                     return Ok(done);
                 }
-                take_back_commit(targets, record, &intent, effect)?
+                abort_commit(targets, record, &intent, effect)?
             }
-            Effect::Files(effect) => take_back_files(targets, record, &intent, effect)?,
-            Effect::Patch(effect) => take_back_patch(record, effect)?,
+            ApplyEffect::Files(effect) => abort_files(targets, record, &intent, effect)?,
+            ApplyEffect::Patch(effect) => abort_patch(record, effect)?,
         };
     }
     if conflicts.is_empty() {
-        record.note_put_back()?;
+        record.mark_restored()?;
         targets.remove(record, &intent.resource)?;
-        return Ok(Aborted::TakenBack);
+        return Ok(TargetAbortOutcome::RolledBack);
     }
     conflicts.sort_unstable();
     conflicts.dedup();
-    Ok(Aborted::Stopped(conflicts))
+    Ok(TargetAbortOutcome::Stopped(conflicts))
 }
 
 /// If the branch has our commit, all was done and only not noted.
-fn finish_if_moved(
+fn finish_if_branch_moved(
     targets: &LocalTargets,
-    record: &Record,
+    record: &LocalApplyRecord,
     intent: &ApplyIntent,
     effect: &CommitEffect,
-) -> TargetResult<Option<Aborted>> {
-    let Ok(repository) = Repository::find(&targets.git, path_of(intent.resource.as_bytes())) else {
+) -> TargetResult<Option<TargetAbortOutcome>> {
+    let Ok(repository) =
+        UserRepository::find(&targets.git, path_from_bytes(intent.resource.as_bytes()))
+    else {
         return Ok(None);
     };
-    if branches::standing(&repository, effect)? != BranchStanding::New {
+    if branches::branch_state(&repository, effect)? != BranchState::New {
         return Ok(None);
     }
-    match targets.carry_out_in_turn(record, intent)? {
-        Carried::Done(applied) => {
-            record.note_done(&applied)?;
-            Ok(Some(Aborted::Done(applied)))
+    match targets.lock_and_commit(record, intent)? {
+        CommitOutcome::Done(applied) => {
+            record.mark_done(&applied)?;
+            Ok(Some(TargetAbortOutcome::Done(applied)))
         }
-        Carried::Stopped(stopped) => Ok(Some(Aborted::Stopped(stopped.conflicts))),
+        CommitOutcome::Stopped(stopped) => Ok(Some(TargetAbortOutcome::Stopped(stopped.conflicts))),
     }
 }
 
-fn take_back_commit(
+fn abort_commit(
     targets: &LocalTargets,
-    record: &Record,
+    record: &LocalApplyRecord,
     intent: &ApplyIntent,
     effect: &CommitEffect,
 ) -> TargetResult<Vec<Conflict>> {
-    let resource = path_of(intent.resource.as_bytes());
-    let repository = match Repository::find(&targets.git, resource) {
+    let resource = path_from_bytes(intent.resource.as_bytes());
+    let repository = match UserRepository::find(&targets.git, resource) {
         Ok(repository) => repository,
-        Err(error) => return missing(error, &intent.resource),
+        Err(error) => return missing_target_conflict(error, &intent.resource),
     };
-    let _turn = targets.turn(&repository)?;
-    ref_transaction::release_left(record, &repository, effect)?;
-    let run = Run {
+    let _lock = targets.lock_repository(&repository)?;
+    ref_transaction::release_leftover(record, &repository, effect)?;
+    let run = CommitRun {
         targets,
         record,
         intent,
@@ -112,11 +115,11 @@ fn take_back_commit(
     let mut conflicts = Vec::new();
     for checkout in &effect.checkouts {
         // A working tree that was removed has nothing of ours.
-        if !path_of(checkout.git_dir.as_bytes()).exists() {
+        if !path_from_bytes(checkout.git_dir.as_bytes()).exists() {
             continue;
         }
-        match run.lock_place(checkout)? {
-            Ok(site) => conflicts.extend(take_back_in(&run, &site, checkout)?),
+        match run.lock_index(checkout)? {
+            Ok(locked) => conflicts.extend(abort_worktree(&run, &locked, checkout)?),
             Err(conflict) => conflicts.push(conflict),
         }
     }
@@ -124,55 +127,55 @@ fn take_back_commit(
 }
 
 /// Takes back files and index entries of one working tree.
-fn take_back_in(
-    run: &Run<'_>,
-    site: &Site,
+fn abort_worktree(
+    run: &CommitRun<'_>,
+    locked: &LockedWorktree,
     checkout: &CheckoutEffect,
 ) -> SandboxResult<Vec<Conflict>> {
-    let changes = reversed(&run.intent.changes);
-    let head = branches::stands_at(&site.place.repository, None)?;
+    let changes = reverse_changes(&run.intent.changes);
+    let head = branches::branch_commit(&locked.worktree.repository, None)?;
     let tip = run.entries_of(head.as_deref())?;
     let store = run.store(&run.effect.new_tree);
-    let eye = run.eye(site, &changes, &store)?;
+    let inspector = run.inspector(locked, &changes, &store)?;
     let watcher = run.targets.watcher.as_ref();
-    let placer = Placer::new(&eye, &run.record.old_files(), run.intent.id, watcher)?;
+    let placer = PathWriter::new(&inspector, &run.record.old_files(), run.intent.id, watcher)?;
     let sparse: BTreeSet<&ResourcePath> = checkout.sparse.iter().collect();
     let skipped = |change: &PathChange| sparse.contains(&change.path);
-    let conflicts = put_all_back(&placer, &changes, &skipped, &checkout.root, Some(&tip))?;
-    let index = Index::read(&site.place.repository)?;
+    let conflicts = restore_all_paths(&placer, &changes, &skipped, &checkout.root, Some(&tip))?;
+    let index = Index::read(&locked.worktree.repository)?;
     let ours = changes.iter().filter(|change| {
-        index.is(change.path.as_bytes(), change.old.as_ref())
-            && !is_entry(&tip, change, change.old.as_ref())
-            && !index.is(change.path.as_bytes(), change.new.as_ref())
+        index.matches(change.path.as_bytes(), change.old.as_ref())
+            && !has_entry(&tip, change, change.old.as_ref())
+            && !index.matches(change.path.as_bytes(), change.new.as_ref())
     });
     let entries = ours.map(|change| (&change.path, change.new.as_ref()));
-    run.edit_index(site, &index, entries.collect())?;
+    run.edit_index(locked, &index, entries.collect())?;
     Ok(conflicts)
 }
 
 /// Puts every path back that is ours; what goes first, because a file may have become a folder.
-fn put_all_back(
-    placer: &Placer<'_>,
+fn restore_all_paths(
+    placer: &PathWriter<'_>,
     changes: &[PathChange],
     skipped: &dyn Fn(&PathChange) -> bool,
-    place: &AbsolutePath,
-    tip: Option<&Entries>,
+    root: &AbsolutePath,
+    tip: Option<&CommitEntries>,
 ) -> SandboxResult<Vec<Conflict>> {
     let numbered = || {
         let all = changes.iter().enumerate();
         all.filter(|(_, change)| !skipped(change))
     };
-    let going = numbered().filter(|(_, change)| change.new.is_none());
-    let coming = numbered().filter(|(_, change)| change.new.is_some());
+    let removals = numbered().filter(|(_, change)| change.new.is_none());
+    let additions = numbered().filter(|(_, change)| change.new.is_some());
     let mut conflicts = Vec::new();
-    for (number, change) in going.chain(coming) {
-        let reason = match placer.settle(number, change)? {
+    for (number, change) in removals.chain(additions) {
+        let reason = match placer.clean_up_path(number, change)? {
             Some(reason) => Some(reason),
-            None => put_back(placer, number, change, tip)?,
+            None => restore_path(placer, number, change, tip)?,
         };
         conflicts.extend(reason.map(|reason| Conflict {
             path: Some(change.path.clone()),
-            place: Some(place.clone()),
+            place: Some(root.clone()),
             reason,
         }));
     }
@@ -180,41 +183,45 @@ fn put_all_back(
 }
 
 /// Puts one path back; why it cannot be.
-fn put_back(
-    placer: &Placer<'_>,
+fn restore_path(
+    placer: &PathWriter<'_>,
     number: usize,
     change: &PathChange,
-    tip: Option<&Entries>,
+    tip: Option<&CommitEntries>,
 ) -> SandboxResult<Option<ConflictReason>> {
-    let is_the_tips = |state| tip.is_some_and(|tip| is_entry(tip, change, state));
-    let foreign = match placer.eye.standing(change)? {
-        Standing::New => return Ok(None),
-        Standing::Old if is_the_tips(change.old.as_ref()) => return Ok(None),
-        Standing::Old => match placer.put(number, change, Sync::Yes)? {
-            Placed::Done => return Ok(None),
-            Placed::Foreign(reason) => reason,
+    let is_the_tips = |state| tip.is_some_and(|tip| has_entry(tip, change, state));
+    let foreign = match placer.inspector.change_state(change)? {
+        PathChangeState::New => return Ok(None),
+        PathChangeState::Old if is_the_tips(change.old.as_ref()) => return Ok(None),
+        PathChangeState::Old => match placer.write_path(number, change, Sync::Yes)? {
+            PathWriteOutcome::Done => return Ok(None),
+            PathWriteOutcome::Conflict(reason) => reason,
         },
-        Standing::Foreign(reason) => reason,
+        PathChangeState::Foreign(reason) => reason,
     };
     let Some(tip) = tip else {
         return Ok(Some(foreign));
     };
-    Ok((!is_as_in(placer.eye, change, tip)?).then_some(foreign))
+    Ok((!matches_commit(placer.inspector, change, tip)?).then_some(foreign))
 }
 
 /// Whether a commit has this state of a changed path.
-fn is_entry(tip: &Entries, change: &PathChange, state: Option<&PathState>) -> bool {
+fn has_entry(tip: &CommitEntries, change: &PathChange, state: Option<&PathState>) -> bool {
     let entry = tip.get(change.path.as_bytes());
     entry.map(|(mode, object)| (*mode, object.as_str()))
         == state.map(|it| (it.mode, it.object.as_str()))
 }
 
 /// Whether the file at a changed path is what a commit has there.
-fn is_as_in(eye: &Eye<'_>, change: &PathChange, tip: &Entries) -> SandboxResult<bool> {
+fn matches_commit(
+    inspector: &PathInspector<'_>,
+    change: &PathChange,
+    tip: &CommitEntries,
+) -> SandboxResult<bool> {
     let path = change.path.as_bytes();
-    let found = eye.look(path)?;
+    let found = inspector.inspect(path)?;
     let Some((mode, object)) = tip.get(path) else {
-        return Ok(eye.is(None, &found));
+        return Ok(inspector.matches(None, &found));
     };
     let theirs = PathChange {
         path: change.path.clone(),
@@ -225,55 +232,57 @@ fn is_as_in(eye: &Eye<'_>, change: &PathChange, tip: &Entries) -> SandboxResult<
         }),
         new: None,
     };
-    eye.is_old(&theirs, &found, path)
+    inspector.is_old(&theirs, &found, path)
 }
 
-fn take_back_files(
+fn abort_files(
     targets: &LocalTargets,
-    record: &Record,
+    record: &LocalApplyRecord,
     intent: &ApplyIntent,
     effect: &FilesEffect,
 ) -> TargetResult<Vec<Conflict>> {
-    let root = path_of(effect.root.as_bytes());
+    let root = path_from_bytes(effect.root.as_bytes());
     if !root.is_dir() {
         let path = root.to_owned();
-        return missing(SandboxError::NotAFolder { path }, &effect.root);
+        return missing_target_conflict(SandboxError::NotAFolder { path }, &effect.root);
     }
-    let _turn = match intent.resource_type {
-        ResourceType::FsDirectory => targets.turn_in_folder(root)?,
-        ResourceType::GitCheckout => targets.turn(&Repository::find(&targets.git, root)?)?,
+    let _lock = match intent.resource_type {
+        ResourceType::FsDirectory => targets.lock_folder(root)?,
+        ResourceType::GitCheckout => {
+            targets.lock_repository(&UserRepository::find(&targets.git, root)?)?
+        }
     };
-    let changes = reversed(&intent.changes);
-    let modes = modes_of(targets, intent)?;
-    let store = store_of(targets, record, intent)?;
-    let eye = Eye::on(root, modes, &changes, store.as_ref())?.without_index();
+    let changes = reverse_changes(&intent.changes);
+    let modes = load_modes(targets, intent)?;
+    let store = open_store(targets, record, intent)?;
+    let inspector = PathInspector::new(root, modes, &changes, store.as_ref())?.without_index();
     let watcher = targets.watcher.as_ref();
-    let placer = Placer::new(&eye, &record.old_files(), intent.id, watcher)?;
-    let mut conflicts = put_all_back(&placer, &changes, &|_| false, &effect.root, None)?;
+    let placer = PathWriter::new(&inspector, &record.old_files(), intent.id, watcher)?;
+    let mut conflicts = restore_all_paths(&placer, &changes, &|_| false, &effect.root, None)?;
     if conflicts.is_empty() {
         let folders = FilesEffect {
             root: effect.root.clone(),
             made: effect.removed.clone(),
             removed: effect.made.clone(),
         };
-        conflicts = settle_folders(root, &folders)?;
+        conflicts = update_empty_folders(root, &folders)?;
     }
     Ok(conflicts)
 }
 
 /// Removes the patch that was written; another file in its place is not ours.
-fn take_back_patch(record: &Record, effect: &PatchEffect) -> TargetResult<Vec<Conflict>> {
-    let path = path_of(effect.file.as_bytes());
+fn abort_patch(record: &LocalApplyRecord, effect: &PatchEffect) -> TargetResult<Vec<Conflict>> {
+    let path = path_from_bytes(effect.file.as_bytes());
     if let Some(folder) = path.parent() {
         remove(&folder.join(format!(".agents-{}-patch", record.id)))?;
     }
     let is_file = match fs::symlink_metadata(path) {
         Ok(found) => found.is_file(),
-        Err(error) if is_absent(&error) => false,
-        Err(error) => return Err(failed(path)(error).into()),
+        Err(error) if is_not_found(&error) => false,
+        Err(error) => return Err(io_error(path)(error).into()),
     };
     if is_file && effect.direction == PatchDirection::Write {
-        let found = File::open(path).and_then(hash).map_err(failed(path))?;
+        let found = File::open(path).and_then(hash).map_err(io_error(path))?;
         if found == effect.content {
             remove(path)?;
         }
@@ -283,22 +292,25 @@ fn take_back_patch(record: &Record, effect: &PatchEffect) -> TargetResult<Vec<Co
 
 /// Whether the repository or folder that the intent changes was removed.
 fn is_removed(intent: &ApplyIntent) -> bool {
-    let place = match &intent.effect {
-        Effect::Commit(_) => &intent.resource,
-        Effect::Files(effect) => &effect.root,
-        Effect::Patch(_) => return false,
+    let root = match &intent.effect {
+        ApplyEffect::Commit(_) => &intent.resource,
+        ApplyEffect::Files(effect) => &effect.root,
+        ApplyEffect::Patch(_) => return false,
     };
-    fs::symlink_metadata(path_of(place.as_bytes())).is_err_and(|error| is_absent(&error))
+    fs::symlink_metadata(path_from_bytes(root.as_bytes())).is_err_and(|error| is_not_found(&error))
 }
 
 /// Returns a conflict for a target that cannot be read; any other error is passed on.
-fn missing(error: SandboxError, place: &AbsolutePath) -> TargetResult<Vec<Conflict>> {
+fn missing_target_conflict(
+    error: SandboxError,
+    root: &AbsolutePath,
+) -> TargetResult<Vec<Conflict>> {
     match error {
         SandboxError::NotARepository { .. }
         | SandboxError::NotAFolder { .. }
         | SandboxError::Io { .. } => Ok(vec![Conflict {
             path: None,
-            place: Some(place.clone()),
+            place: Some(root.clone()),
             reason: ConflictReason::Missing,
         }]),
         error => Err(error.into()),

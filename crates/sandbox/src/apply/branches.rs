@@ -4,13 +4,13 @@ use cleveragents_engine::ports::sandbox::SandboxResult;
 use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
 
 use crate::references;
-use crate::repository::Repository;
-use crate::users_command::UsersCommand;
+use crate::repository::UserRepository;
+use crate::user_git_command::UserGitCommand;
 
 const HEADS: &str = "refs/heads/";
 
 /// The full name of a branch, if it can be one here.
-pub(crate) fn full_name(repository: &Repository, name: &str) -> TargetResult<String> {
+pub(crate) fn full_name(repository: &UserRepository, name: &str) -> TargetResult<String> {
     let refused = |reason: String| TargetError::BranchName {
         name: name.to_owned(),
         reason,
@@ -19,13 +19,15 @@ pub(crate) fn full_name(repository: &Repository, name: &str) -> TargetResult<Str
         return Err(refused("git does not allow it".to_owned()));
     }
     let full = format!("{HEADS}{name}");
-    let checked = repository.ask(UsersCommand::CheckRefName(&full)).end()?;
+    let checked = repository
+        .call(UserGitCommand::CheckRefName(&full))
+        .output()?;
     if !checked.status.success() {
         return Err(refused("git does not allow it".to_owned()));
     }
     // A branch cannot be the folder of another.
     let inside = format!("{full}/");
-    let first = repository.ask(UsersCommand::FirstRef(&inside));
+    let first = repository.call(UserGitCommand::FirstRef(&inside));
     let mut taken = Some(first.line()?).filter(|other| !other.is_empty());
     let slashes = name.match_indices('/').map(|(at, _)| &name[..at]);
     for around in slashes {
@@ -44,7 +46,7 @@ pub(crate) fn full_name(repository: &Repository, name: &str) -> TargetResult<Str
 }
 
 /// What people call it.
-pub(crate) fn shown(reference: Option<&str>) -> String {
+pub(crate) fn display_name(reference: Option<&str>) -> String {
     let reference = reference.unwrap_or("HEAD");
     reference
         .strip_prefix(HEADS)
@@ -53,8 +55,8 @@ pub(crate) fn shown(reference: Option<&str>) -> String {
 }
 
 /// The commit a branch, or a detached `HEAD`, stands at.
-pub(crate) fn stands_at(
-    repository: &Repository,
+pub(crate) fn branch_commit(
+    repository: &UserRepository,
     reference: Option<&str>,
 ) -> SandboxResult<Option<String>> {
     references::read(repository, reference.unwrap_or("HEAD"))
@@ -62,37 +64,39 @@ pub(crate) fn stands_at(
 
 /// How a branch stands against what is to be done to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum BranchStanding {
+pub(crate) enum BranchState {
     Old,
     /// At the new commit or one that is built on it.
     New,
-    Elsewhere(Option<String>),
+    Moved(Option<String>),
 }
 
-pub(crate) fn standing(
-    repository: &Repository,
+pub(crate) fn branch_state(
+    repository: &UserRepository,
     effect: &CommitEffect,
-) -> SandboxResult<BranchStanding> {
-    let found = stands_at(repository, effect.reference.as_deref())?;
+) -> SandboxResult<BranchState> {
+    let found = branch_commit(repository, effect.reference.as_deref())?;
     if found.as_ref() == Some(&effect.new) {
-        return Ok(BranchStanding::New);
+        return Ok(BranchState::New);
     }
     if found == effect.old {
-        return Ok(BranchStanding::Old);
+        return Ok(BranchState::Old);
     }
     if let Some(found) = &found {
-        let command = UsersCommand::IsAncestor {
+        let command = UserGitCommand::IsAncestor {
             ancestor: &effect.new,
             descendant: found,
         };
-        if repository.ask(command).end()?.status.success() {
-            return Ok(BranchStanding::New);
+        if repository.call(command).output()?.status.success() {
+            return Ok(BranchState::New);
         }
     }
-    Ok(BranchStanding::Elsewhere(found))
+    Ok(BranchState::Moved(found))
 }
 
 /// The full name of the branch `HEAD` is on; nothing if it is detached.
-pub(crate) fn checked_out(repository: &Repository) -> SandboxResult<Option<String>> {
-    repository.ask(UsersCommand::CurrentBranch).answer()
+pub(crate) fn checked_out_branch(repository: &UserRepository) -> SandboxResult<Option<String>> {
+    repository
+        .call(UserGitCommand::CurrentBranch)
+        .optional_line()
 }

@@ -8,21 +8,21 @@ use cleveragents_domain::AbsolutePath;
 use cleveragents_engine::ports::sandbox::{Checkout, SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{Conflict, ConflictReason};
 
-use crate::apply::branches::checked_out;
-use crate::files::{path_of, read_if_there};
+use crate::apply::branches::checked_out_branch;
+use crate::files::{path_from_bytes, read_if_exists};
 use crate::git::Git;
-use crate::repository::{Repository, records, text};
-use crate::users_command::UsersCommand;
+use crate::repository::{UserRepository, nul_records, trimmed_text};
+use crate::user_git_command::UserGitCommand;
 
 /// One working tree of the user's.
 #[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) repository: Repository,
+pub(crate) struct UserWorktree {
+    pub(crate) repository: UserRepository,
     pub(crate) root: PathBuf,
 }
 
-impl Place {
-    pub(crate) fn of(repository: Repository) -> SandboxResult<Self> {
+impl UserWorktree {
+    pub(crate) fn new(repository: UserRepository) -> SandboxResult<Self> {
         match repository.checkout.clone() {
             Checkout::At(root) => Ok(Self { repository, root }),
             Checkout::Bare => Err(SandboxError::Bare {
@@ -32,20 +32,20 @@ impl Place {
     }
 
     /// The working tree at a folder that was one.
-    pub(crate) fn at(git: &Git, root: &AbsolutePath) -> SandboxResult<Self> {
-        Self::of(Repository::find(git, path_of(root.as_bytes()))?)
+    pub(crate) fn find(git: &Git, root: &AbsolutePath) -> SandboxResult<Self> {
+        Self::new(UserRepository::find(git, path_from_bytes(root.as_bytes()))?)
     }
 
     pub(crate) fn conflict(&self, reason: ConflictReason) -> SandboxResult<Conflict> {
         Ok(Conflict {
             path: None,
-            place: Some(absolute(&self.root)?),
+            place: Some(to_absolute_path(&self.root)?),
             reason,
         })
     }
 }
 
-pub(crate) fn absolute(path: &Path) -> SandboxResult<AbsolutePath> {
+pub(crate) fn to_absolute_path(path: &Path) -> SandboxResult<AbsolutePath> {
     let bytes = path.as_os_str().as_bytes();
     AbsolutePath::from_bytes(bytes).map_err(|error| SandboxError::Malformed {
         what: format!("{}: {error}", path.display()),
@@ -53,60 +53,60 @@ pub(crate) fn absolute(path: &Path) -> SandboxResult<AbsolutePath> {
 }
 
 /// Every working tree that has `reference` checked out. A detached `HEAD` is only its own.
-pub(crate) fn having(
+pub(crate) fn find_checkouts(
     git: &Git,
-    own: &Repository,
+    own: &UserRepository,
     reference: Option<&str>,
     conflicts: &mut Vec<Conflict>,
-) -> SandboxResult<Vec<Place>> {
-    let mut places = Vec::new();
-    if checked_out(own)?.as_deref() == reference {
-        places.push(Place::of(own.clone())?);
+) -> SandboxResult<Vec<UserWorktree>> {
+    let mut worktrees = Vec::new();
+    if checked_out_branch(own)?.as_deref() == reference {
+        worktrees.push(UserWorktree::new(own.clone())?);
     }
     let Some(reference) = reference else {
-        return Ok(places);
+        return Ok(worktrees);
     };
-    let answer = own.ask(UsersCommand::ListWorktrees).run()?;
-    for listed in parse_list(&answer) {
+    let answer = own.call(UserGitCommand::ListWorktrees).run()?;
+    for listed in parse_worktree_list(&answer) {
         let is_listed = |key: &str| listed.contains_key(key);
-        let branch = listed.get("branch").map(|name| text(name));
-        let Some(path) = listed.get("worktree").map(|path| path_of(path)) else {
+        let branch = listed.get("branch").map(|name| trimmed_text(name));
+        let Some(path) = listed.get("worktree").map(|path| path_from_bytes(path)) else {
             continue;
         };
-        let is_known = places.iter().any(|place| place.root == path);
+        let is_known = worktrees.iter().any(|worktree| worktree.root == path);
         if branch.as_deref() != Some(reference) || is_listed("prunable") || is_known {
             continue;
         }
-        let place = match path.symlink_metadata().is_ok() {
-            true => Repository::find(git, path).and_then(Place::of),
+        let worktree = match path.symlink_metadata().is_ok() {
+            true => UserRepository::find(git, path).and_then(UserWorktree::new),
             false => Err(SandboxError::NotAFolder { path: path.into() }),
         };
-        match place {
-            Ok(place)
-                if places
+        match worktree {
+            Ok(worktree)
+                if worktrees
                     .iter()
-                    .any(|it| it.repository.git_dir == place.repository.git_dir) => {}
+                    .any(|it| it.repository.git_dir == worktree.repository.git_dir) => {}
             // A repository whose files are elsewhere is listed with the folder of its objects.
-            Ok(place) if place.repository.common_dir != own.common_dir => {}
-            Ok(place) => places.push(place),
+            Ok(worktree) if worktree.repository.common_dir != own.common_dir => {}
+            Ok(worktree) => worktrees.push(worktree),
             Err(SandboxError::Bare { .. }) if own.git_dir == own.common_dir => {}
             Err(SandboxError::Bare { .. } | SandboxError::NotAFolder { .. }) => {
                 conflicts.push(Conflict {
                     path: None,
-                    place: Some(absolute(path)?),
+                    place: Some(to_absolute_path(path)?),
                     reason: ConflictReason::Missing,
                 });
             }
             Err(error) => return Err(error),
         }
     }
-    Ok(places)
+    Ok(worktrees)
 }
 
 /// Each working tree as its fields; a field without a value is there all the same.
-fn parse_list(answer: &[u8]) -> Vec<BTreeMap<String, Vec<u8>>> {
+fn parse_worktree_list(answer: &[u8]) -> Vec<BTreeMap<String, Vec<u8>>> {
     let mut listed: Vec<BTreeMap<String, Vec<u8>>> = Vec::new();
-    for record in records(answer) {
+    for record in nul_records(answer) {
         let at = record.iter().position(|byte| *byte == b' ');
         let (key, value) = match at {
             Some(at) => (&record[..at], &record[at + 1..]),
@@ -116,14 +116,14 @@ fn parse_list(answer: &[u8]) -> Vec<BTreeMap<String, Vec<u8>>> {
             listed.push(BTreeMap::new());
         }
         if let Some(fields) = listed.last_mut() {
-            fields.insert(text(key), value.to_vec());
+            fields.insert(trimmed_text(key), value.to_vec());
         }
     }
     listed
 }
 
 /// What git has begun in a working tree and not finished.
-pub(crate) fn in_progress(place: &Place) -> SandboxResult<Vec<Conflict>> {
+pub(crate) fn operations_in_progress(worktree: &UserWorktree) -> SandboxResult<Vec<Conflict>> {
     let mut conflicts = Vec::new();
     for (name, operation) in [
         ("rebase-merge", "rebase"),
@@ -133,16 +133,16 @@ pub(crate) fn in_progress(place: &Place) -> SandboxResult<Vec<Conflict>> {
         ("REVERT_HEAD", "revert"),
         ("BISECT_LOG", "bisect"),
     ] {
-        if place.repository.git_dir.join(name).exists() {
+        if worktree.repository.git_dir.join(name).exists() {
             let operation = operation.to_owned();
-            conflicts.push(place.conflict(ConflictReason::InProgress { operation })?);
+            conflicts.push(worktree.conflict(ConflictReason::InProgress { operation })?);
         }
     }
     Ok(conflicts)
 }
 
 /// Rebases of the branch itself: while they last it is checked out nowhere.
-pub(crate) fn rebases_of(own: &Repository, reference: &str) -> SandboxResult<Vec<Conflict>> {
+pub(crate) fn find_rebases(own: &UserRepository, reference: &str) -> SandboxResult<Vec<Conflict>> {
     let mut git_dirs = vec![own.common_dir.clone()];
     if let Ok(entries) = std::fs::read_dir(own.common_dir.join("worktrees")) {
         git_dirs.extend(entries.flatten().map(|entry| entry.path()));
@@ -150,11 +150,11 @@ pub(crate) fn rebases_of(own: &Repository, reference: &str) -> SandboxResult<Vec
     let mut conflicts = Vec::new();
     for git_dir in git_dirs {
         for state in ["rebase-merge", "rebase-apply"] {
-            let name = read_if_there(&git_dir.join(state).join("head-name"))?;
-            if name.is_some_and(|name| text(&name) == reference) {
+            let name = read_if_exists(&git_dir.join(state).join("head-name"))?;
+            if name.is_some_and(|name| trimmed_text(&name) == reference) {
                 conflicts.push(Conflict {
                     path: None,
-                    place: Some(absolute(&git_dir)?),
+                    place: Some(to_absolute_path(&git_dir)?),
                     reason: ConflictReason::InProgress {
                         operation: "rebase".to_owned(),
                     },

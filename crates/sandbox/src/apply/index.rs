@@ -11,16 +11,18 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::{Coverage, ObjectFormat, SandboxError, SandboxResult};
+use cleveragents_engine::ports::sandbox::{
+    CheckoutCoverage, ObjectFormat, SandboxError, SandboxResult,
+};
 use cleveragents_engine::ports::targets::{
     ApplyIntent, ConflictReason, PathChange, PathState, TargetError, TargetResult,
 };
 
-use crate::apply::record::Record;
-use crate::files::{failed, read_if_there, remove};
-use crate::repository::{Repository, records};
+use crate::apply::record::LocalApplyRecord;
+use crate::files::{io_error, read_if_exists, remove};
+use crate::repository::{UserRepository, nul_records};
 use crate::user_settings::IndexForm;
-use crate::view::View;
+use crate::view::RepositoryView;
 
 /// One entry of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,12 +45,12 @@ pub(crate) enum EntryCoverage {
 pub(crate) struct Index(BTreeMap<Vec<u8>, Vec<IndexEntry>>);
 
 impl Index {
-    pub(crate) fn read(repository: &Repository) -> SandboxResult<Self> {
-        let view = View::of(repository)?;
+    pub(crate) fn read(repository: &UserRepository) -> SandboxResult<Self> {
+        let view = RepositoryView::new(repository)?;
         let answer = view.call(["ls-files", "-t", "--stage", "-z"]).run()?;
         let mut index = Self::default();
-        for record in records(&answer) {
-            let (path, entry) = parse(record).ok_or_else(|| SandboxError::Malformed {
+        for record in nul_records(&answer) {
+            let (path, entry) = parse_entry(record).ok_or_else(|| SandboxError::Malformed {
                 what: "git ls-files gave an answer of another form".to_owned(),
             })?;
             index.0.entry(path).or_default().push(entry);
@@ -70,7 +72,7 @@ impl Index {
     }
 
     /// Whether the entry of a path is this; nothing is no entry.
-    pub(crate) fn is(&self, path: &[u8], state: Option<&PathState>) -> bool {
+    pub(crate) fn matches(&self, path: &[u8], state: Option<&PathState>) -> bool {
         match (self.0.get(path).map(Vec::as_slice), state) {
             (None, None) => true,
             (Some([entry]), Some(state)) => {
@@ -81,13 +83,14 @@ impl Index {
     }
 
     /// Why the entries stand in the way of a change; nothing if they are as before or as after it.
-    pub(crate) fn obstacle(
+    pub(crate) fn conflict_reason(
         &self,
         change: &PathChange,
-        leaving: &impl Fn(&[u8]) -> bool,
+        is_removed: &impl Fn(&[u8]) -> bool,
     ) -> Option<ConflictReason> {
         let path = change.path.as_bytes();
-        let is_known = self.is(path, change.old.as_ref()) || self.is(path, change.new.as_ref());
+        let is_known =
+            self.matches(path, change.old.as_ref()) || self.matches(path, change.new.as_ref());
         if !is_known {
             let entries = self.0.get(path).map_or(&[][..], Vec::as_slice);
             let is_unmerged = entries.iter().any(|entry| entry.stage != 0);
@@ -105,7 +108,7 @@ impl Index {
         let below = self.0.range(prefix.clone()..);
         let below = below.take_while(|(path, _)| path.starts_with(&prefix));
         let below = below.map(|(path, _)| path.as_slice());
-        let stays = above.chain(below).any(|path| !leaving(path));
+        let stays = above.chain(below).any(|path| !is_removed(path));
         stays.then_some(ConflictReason::Staged)
     }
 }
@@ -113,17 +116,17 @@ impl Index {
 /// Returns the paths of `git add -N` in an index that git keeps in sparse form. Git expands such an
 /// index to change it, and then crashes when it reads it: it does not know how many files the
 /// folders of these paths have.
-pub(crate) fn not_expandable(repository: &Repository) -> SandboxResult<Vec<Vec<u8>>> {
+pub(crate) fn unexpandable_paths(repository: &UserRepository) -> SandboxResult<Vec<Vec<u8>>> {
     let settings = &repository.settings;
-    if settings.coverage == Coverage::Complete || settings.index == IndexForm::Full {
+    if settings.coverage == CheckoutCoverage::Complete || settings.index == IndexForm::Full {
         return Ok(Vec::new());
     }
     let call = ["diff-files", "--name-only", "--diff-filter=A", "-z"];
-    let answer = View::of(repository)?.call(call).run()?;
-    Ok(records(&answer).map(<[u8]>::to_vec).collect())
+    let answer = RepositoryView::new(repository)?.call(call).run()?;
+    Ok(nul_records(&answer).map(<[u8]>::to_vec).collect())
 }
 
-fn parse(record: &[u8]) -> Option<(Vec<u8>, IndexEntry)> {
+fn parse_entry(record: &[u8]) -> Option<(Vec<u8>, IndexEntry)> {
     let tab = record.iter().position(|byte| *byte == b'\t')?;
     let head = std::str::from_utf8(&record[..tab]).ok()?;
     let fields: Vec<&str> = head.split(' ').collect();
@@ -151,7 +154,7 @@ pub(crate) struct IndexLock {
 
 impl IndexLock {
     /// Takes the lock of an index; one that a killed call of this apply left is ours.
-    pub(crate) fn take(git_dir: &Path, intent: &ApplyIntent) -> TargetResult<Self> {
+    pub(crate) fn acquire(git_dir: &Path, intent: &ApplyIntent) -> TargetResult<Self> {
         let path = git_dir.join("index.lock");
         let text = format!(
             "agents is bringing home plan {} (apply {}).\n\
@@ -177,7 +180,7 @@ impl IndexLock {
             Ok(()) => {
                 // After a power cut a missing lock must mean that somebody removed it.
                 let folder = File::open(git_dir).and_then(|folder| folder.sync_all());
-                folder.map_err(failed(git_dir))?;
+                folder.map_err(io_error(git_dir))?;
                 Ok(lock)
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match lock.is_ours()? {
@@ -186,20 +189,20 @@ impl IndexLock {
                     lock: lock.path.clone(),
                 }),
             },
-            Err(error) => Err(failed(&lock.path)(error).into()),
+            Err(error) => Err(io_error(&lock.path)(error).into()),
         }
     }
 
     fn is_ours(&self) -> SandboxResult<bool> {
-        Ok(read_if_there(&self.path)?.as_deref() == Some(&self.text))
+        Ok(read_if_exists(&self.path)?.as_deref() == Some(&self.text))
     }
 
     /// Removes the lock a killed call of this apply may have left.
-    pub(crate) fn release_left(git_dir: &Path, intent: &ApplyIntent) -> TargetResult<()> {
+    pub(crate) fn release_leftover(git_dir: &Path, intent: &ApplyIntent) -> TargetResult<()> {
         if !git_dir.join("index.lock").exists() {
             return Ok(());
         }
-        match Self::take(git_dir, intent) {
+        match Self::acquire(git_dir, intent) {
             Ok(_) | Err(TargetError::Busy { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -217,7 +220,7 @@ impl Drop for IndexLock {
 
 fn write_new(path: &Path, content: &[u8]) -> SandboxResult<()> {
     remove(path)?;
-    create_new(path, content).map_err(failed(path))
+    create_new(path, content).map_err(io_error(path))
 }
 
 fn create_new(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -232,8 +235,8 @@ fn create_new(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// What an index is to say of some paths.
 #[derive(Debug)]
-pub(crate) struct Edit<'a> {
-    pub(crate) repository: &'a Repository,
+pub(crate) struct IndexEdit<'a> {
+    pub(crate) repository: &'a UserRepository,
     pub(crate) format: ObjectFormat,
     /// Paths and their new states, nothing for no entry.
     pub(crate) entries: Vec<(&'a ResourcePath, Option<&'a PathState>)>,
@@ -241,12 +244,12 @@ pub(crate) struct Edit<'a> {
     pub(crate) skipped: BTreeSet<&'a ResourcePath>,
 }
 
-impl Edit<'_> {
+impl IndexEdit<'_> {
     /// Replaces the user's index, whose lock is held. All other entries stay as they are.
-    pub(crate) fn install(&self, record: &Record) -> SandboxResult<()> {
-        let view = View::of(self.repository)?;
+    pub(crate) fn install(&self, record: &LocalApplyRecord) -> SandboxResult<()> {
+        let view = RepositoryView::new(self.repository)?;
         let call = view.call(["update-index", "-z", "--index-info"]);
-        call.run_with(&self.lines())?;
+        call.run_with(&self.index_info_lines())?;
         let mut skipped = Vec::new();
         for (path, state) in &self.entries {
             if state.is_some() && self.skipped.contains(path) {
@@ -259,13 +262,13 @@ impl Edit<'_> {
             view.call(call).run_with(&skipped)?;
         }
         // Files of the user's own that differ are no failure.
-        match view.call(["update-index", "-q", "--refresh"]).end() {
+        match view.call(["update-index", "-q", "--refresh"]).output() {
             // However git ended: refreshing is a courtesy.
             Ok(_) | Err(SandboxError::Git { .. }) => {}
             Err(error) => return Err(error),
         }
         let git_dir = &self.repository.git_dir;
-        put_in_place(
+        replace_index_file(
             &view.index(),
             &git_dir.join("index"),
             &git_dir.join(format!(".agents-{}-index", record.id)),
@@ -273,7 +276,7 @@ impl Edit<'_> {
     }
 
     /// What goes comes first: a file may become a folder, or a folder a file.
-    fn lines(&self) -> Vec<u8> {
+    fn index_info_lines(&self) -> Vec<u8> {
         let nothing = "0".repeat(self.format.id_length());
         let mut lines = Vec::new();
         let mut line = |head: String, path: &ResourcePath| {
@@ -297,7 +300,7 @@ impl Edit<'_> {
 
 /// The copy takes the place of the user's index, with its permissions and, because git tells by it
 /// which files it must look at again, the time at which git wrote it.
-fn put_in_place(copy: &Path, users: &Path, beside: &Path) -> SandboxResult<()> {
+fn replace_index_file(copy: &Path, users: &Path, beside: &Path) -> SandboxResult<()> {
     let install = || -> io::Result<()> {
         match fs::remove_file(beside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -320,5 +323,5 @@ fn put_in_place(copy: &Path, users: &Path, beside: &Path) -> SandboxResult<()> {
             None => Ok(()),
         }
     };
-    install().map_err(failed(users))
+    install().map_err(io_error(users))
 }

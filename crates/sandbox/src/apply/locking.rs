@@ -11,46 +11,46 @@ use std::path::PathBuf;
 use cleveragents_domain::ResourceType;
 use cleveragents_domain::id::ApplyId;
 use cleveragents_engine::ports::targets::{
-    ApplyIntent, Carried, CommitEffect, Conflict, ConflictReason, Effect, Locked, TargetError,
-    TargetLocks, TargetResult,
+    ApplyEffect, ApplyIntent, CommitEffect, CommitOutcome, Conflict, ConflictReason, LockOutcome,
+    TargetError, TargetLocks, TargetResult,
 };
 
 use crate::apply::LocalTargets;
-use crate::apply::branches::{self, BranchStanding};
-use crate::apply::carry_commit::{CommitLocks, NotLocked, Run};
-use crate::apply::record::Record;
-use crate::apply::{carry_files, patch};
-use crate::files::path_of;
-use crate::references::turn_file;
-use crate::repository::Repository;
+use crate::apply::branches::{self, BranchState};
+use crate::apply::commit_branch::{CommitLocks, CommitRun, LockFailure};
+use crate::apply::record::LocalApplyRecord;
+use crate::apply::{commit_files, patch};
+use crate::files::path_from_bytes;
+use crate::references::lock_file_path;
+use crate::repository::UserRepository;
 
 /// Where an intent is carried out, and the lock by which our processes take turns there.
 #[derive(Debug, Clone)]
-pub(crate) struct Target {
-    pub(crate) repository: Option<Repository>,
-    pub(crate) turn_file: Option<PathBuf>,
+pub(crate) struct IntentTarget {
+    pub(crate) repository: Option<UserRepository>,
+    pub(crate) lock_file: Option<PathBuf>,
 }
 
-impl Target {
+impl IntentTarget {
     pub(crate) fn find(targets: &LocalTargets, intent: &ApplyIntent) -> TargetResult<Self> {
         let root = match &intent.effect {
-            Effect::Patch(_) => {
+            ApplyEffect::Patch(_) => {
                 return Ok(Self {
                     repository: None,
-                    turn_file: None,
+                    lock_file: None,
                 });
             }
-            Effect::Files(effect) => path_of(effect.root.as_bytes()),
-            Effect::Commit(_) => path_of(intent.resource.as_bytes()),
+            ApplyEffect::Files(effect) => path_from_bytes(effect.root.as_bytes()),
+            ApplyEffect::Commit(_) => path_from_bytes(intent.resource.as_bytes()),
         };
         // Files of a working tree change in turn with commits of the same files.
         let repository = match intent.resource_type {
-            ResourceType::GitCheckout => Some(Repository::find(&targets.git, root)?),
+            ResourceType::GitCheckout => Some(UserRepository::find(&targets.git, root)?),
             ResourceType::FsDirectory => None,
         };
         let folder = repository.as_ref().map_or(root, |it| &it.common_dir);
         Ok(Self {
-            turn_file: Some(turn_file(&targets.locks, folder)),
+            lock_file: Some(lock_file_path(&targets.locks, folder)),
             repository,
         })
     }
@@ -62,58 +62,58 @@ struct LocalLocks {
     targets: LocalTargets,
     parts: BTreeMap<ApplyId, LockedPart>,
     /// Kept to the end: a later part may be in the same repository.
-    turns: BTreeMap<PathBuf, File>,
+    repository_locks: BTreeMap<PathBuf, File>,
 }
 
 #[derive(Debug)]
 struct LockedPart {
-    target: Target,
+    target: IntentTarget,
     /// Absent where another part has the same branch or index, and of files and patches.
     commit: Option<CommitLocks>,
     /// Nobody else works on this part.
     _record: File,
 }
 
-pub(crate) fn lock(targets: &LocalTargets, intents: &[ApplyIntent]) -> TargetResult<Locked> {
-    let mut held = BTreeMap::new();
+pub(crate) fn lock(targets: &LocalTargets, intents: &[ApplyIntent]) -> TargetResult<LockOutcome> {
+    let mut apply_locks = BTreeMap::new();
     for intent in intents {
-        held.insert(
+        apply_locks.insert(
             intent.id,
-            targets.hold(&Record::of(&targets.applies, intent.id))?,
+            targets.lock_apply(&LocalApplyRecord::new(&targets.applies, intent.id))?,
         );
     }
     let mut locks = LocalLocks {
         targets: targets.clone(),
         parts: BTreeMap::new(),
-        turns: BTreeMap::new(),
+        repository_locks: BTreeMap::new(),
     };
     let mut found = Vec::new();
     for intent in intents {
-        found.push(Target::find(targets, intent)?);
+        found.push(IntentTarget::find(targets, intent)?);
     }
-    let files: BTreeSet<PathBuf> = found.iter().filter_map(|it| it.turn_file.clone()).collect();
+    let files: BTreeSet<PathBuf> = found.iter().filter_map(|it| it.lock_file.clone()).collect();
     for file in files {
-        let turn = targets.lock_wait.take(&file)?;
-        locks.turns.insert(file, turn);
+        let lock = targets.lock_wait.acquire(&file)?;
+        locks.repository_locks.insert(file, lock);
     }
-    let attempt = locks.lock_parts(intents, found, held);
+    let attempt = locks.lock_parts(intents, found, apply_locks);
     if !matches!(&attempt.conflicts, Ok(conflicts) if conflicts.is_empty()) {
         // Their locks are released by us now, not by the user after a kill.
         for record in &attempt.records {
-            record.note_paused()?;
+            record.mark_paused()?;
         }
     }
     let conflicts = attempt.conflicts?;
     Ok(match conflicts.is_empty() {
-        true => Locked::Held(Box::new(locks)),
-        false => Locked::Blocked(conflicts),
+        true => LockOutcome::Held(Box::new(locks)),
+        false => LockOutcome::Blocked(conflicts),
     })
 }
 
 /// What came of locking all parts, or those before an error.
-struct Attempt {
+struct LockAttempt {
     /// Those that were locked, or could not be for now.
-    records: Vec<Record>,
+    records: Vec<LocalApplyRecord>,
     conflicts: TargetResult<Vec<Conflict>>,
 }
 
@@ -123,14 +123,14 @@ impl LocalLocks {
     fn lock_parts(
         &mut self,
         intents: &[ApplyIntent],
-        found: Vec<Target>,
-        mut held: BTreeMap<ApplyId, File>,
-    ) -> Attempt {
+        found: Vec<IntentTarget>,
+        mut apply_locks: BTreeMap<ApplyId, File>,
+    ) -> LockAttempt {
         let mut taken = BTreeSet::new();
         let mut records = Vec::new();
         let mut conflicts = Vec::new();
         for (intent, target) in intents.iter().zip(found) {
-            let record = Record::of(&self.targets.applies, intent.id);
+            let record = LocalApplyRecord::new(&self.targets.applies, intent.id);
             let locked = self.lock_part(&record, intent, &target, &mut taken);
             let is_undone = |more: &[Conflict]| more.iter().any(|it| it.reason.is_final());
             // That the user undid it stays on record.
@@ -140,11 +140,11 @@ impl LocalLocks {
             match locked {
                 Err(error) => {
                     let conflicts = Err(error);
-                    return Attempt { records, conflicts };
+                    return LockAttempt { records, conflicts };
                 }
                 Ok(Err(more)) => conflicts.extend(more),
                 Ok(Ok(commit)) => {
-                    if let Some(hold) = held.remove(&intent.id) {
+                    if let Some(hold) = apply_locks.remove(&intent.id) {
                         let part = LockedPart {
                             target,
                             commit,
@@ -156,28 +156,30 @@ impl LocalLocks {
             }
         }
         let conflicts = Ok(conflicts);
-        Attempt { records, conflicts }
+        LockAttempt { records, conflicts }
     }
 
     fn lock_part(
         &self,
-        record: &Record,
+        record: &LocalApplyRecord,
         intent: &ApplyIntent,
-        target: &Target,
+        target: &IntentTarget,
         taken: &mut BTreeSet<PathBuf>,
     ) -> TargetResult<PartLock> {
         if record.intent()? != *intent {
             return Err(TargetError::Superseded { id: intent.id });
         }
-        if record.done()?.is_some() {
+        if record.read_done()?.is_some() {
             return Ok(Ok(None));
         }
         let conflicts = match &intent.effect {
-            Effect::Commit(effect) => {
+            ApplyEffect::Commit(effect) => {
                 return self.lock_commit(record, intent, (effect, target), taken);
             }
-            Effect::Files(effect) => carry_files::look(&self.targets, record, intent, effect)?,
-            Effect::Patch(effect) => patch::look(effect)?,
+            ApplyEffect::Files(effect) => {
+                commit_files::find_conflicts(&self.targets, record, intent, effect)?
+            }
+            ApplyEffect::Patch(effect) => patch::find_conflicts(effect)?,
         };
         Ok(match conflicts.is_empty() {
             true => Ok(None),
@@ -187,94 +189,97 @@ impl LocalLocks {
 
     fn lock_commit(
         &self,
-        record: &Record,
+        record: &LocalApplyRecord,
         intent: &ApplyIntent,
-        (effect, target): (&CommitEffect, &Target),
+        (effect, target): (&CommitEffect, &IntentTarget),
         taken: &mut BTreeSet<PathBuf>,
     ) -> TargetResult<PartLock> {
-        let turn = target.turn_file.as_ref().and_then(|it| self.turns.get(it));
-        let (Some(repository), Some(turn)) = (target.repository.clone(), turn) else {
+        let lock = target
+            .lock_file
+            .as_ref()
+            .and_then(|it| self.repository_locks.get(it));
+        let (Some(repository), Some(lock)) = (target.repository.clone(), lock) else {
             return Err(TargetError::NoBranches);
         };
-        let mut wanted = vec![match &effect.reference {
+        let mut needed = vec![match &effect.reference {
             Some(reference) => repository.common_dir.join(reference),
             // Each working tree has one of its own.
             None => repository.git_dir.join("HEAD"),
         }];
-        wanted.extend(
+        needed.extend(
             effect
                 .checkouts
                 .iter()
-                .map(|it| path_of(it.git_dir.as_bytes()).to_owned()),
+                .map(|it| path_from_bytes(it.git_dir.as_bytes()).to_owned()),
         );
-        if wanted.iter().any(|it| taken.contains(it)) {
+        if needed.iter().any(|it| taken.contains(it)) {
             // It is locked when the other part is done.
             return Ok(Ok(None));
         }
-        taken.extend(wanted);
-        let run = Run {
+        taken.extend(needed);
+        let run = CommitRun {
             targets: &self.targets,
             record,
             intent,
             effect,
             repository,
         };
-        let standing = match branches::standing(&run.repository, effect)? {
-            BranchStanding::Old => match run.lock_all(turn)? {
+        let state = match branches::branch_state(&run.repository, effect)? {
+            BranchState::Old => match run.lock_all(lock)? {
                 Ok(locks) => return Ok(Ok(Some(locks))),
-                Err(NotLocked::Conflicts(conflicts, _)) => return Ok(Err(conflicts)),
-                Err(NotLocked::Branch(standing)) => standing,
+                Err(LockFailure::Conflicts(conflicts, _)) => return Ok(Err(conflicts)),
+                Err(LockFailure::Branch(state)) => state,
             },
-            standing => standing,
+            state => state,
         };
-        Ok(match standing {
+        Ok(match state {
             // The commit is there: carrying out will find it.
-            BranchStanding::New => Ok(None),
-            standing => Err(vec![moved(effect, standing)]),
+            BranchState::New => Ok(None),
+            state => Err(vec![moved_conflict(effect, state)]),
         })
     }
 }
 
 impl TargetLocks for LocalLocks {
-    fn carry_out(&mut self, intent: &ApplyIntent) -> TargetResult<Carried> {
+    fn commit(&mut self, intent: &ApplyIntent) -> TargetResult<CommitOutcome> {
         let superseded = TargetError::Superseded { id: intent.id };
         let part = self.parts.remove(&intent.id).ok_or(superseded)?;
-        let record = Record::of(&self.targets.applies, intent.id);
-        if let Some(applied) = record.done()? {
-            return Ok(Carried::Done(applied));
+        let record = LocalApplyRecord::new(&self.targets.applies, intent.id);
+        if let Some(applied) = record.read_done()? {
+            return Ok(CommitOutcome::Done(applied));
         }
-        let turn = part.target.turn_file.as_ref();
-        let turn = turn.and_then(|it| self.turns.get(it));
-        let carried = match (part.commit, &intent.effect, &part.target.repository) {
-            (Some(locks), Effect::Commit(effect), Some(repository)) => {
-                let run = Run {
+        let lock = part.target.lock_file.as_ref();
+        let lock = lock.and_then(|it| self.repository_locks.get(it));
+        let outcome = match (part.commit, &intent.effect, &part.target.repository) {
+            (Some(locks), ApplyEffect::Commit(effect), Some(repository)) => {
+                let run = CommitRun {
                     targets: &self.targets,
                     record: &record,
                     intent,
                     effect,
                     repository: repository.clone(),
                 };
-                run.forward(locks)
+                run.commit_locked(locks)
             }
             _ => self
                 .targets
-                .carry_out_at(&record, intent, part.target, turn),
+                .commit_target(&record, intent, part.target, lock),
         };
-        self.targets.conclude(&record, intent, carried)
+        self.targets.record_outcome(&record, intent, outcome)
     }
 }
 
-fn moved(effect: &CommitEffect, standing: BranchStanding) -> Conflict {
+fn moved_conflict(effect: &CommitEffect, state: BranchState) -> Conflict {
     let nothing = || "no commit".to_owned();
-    let found = match standing {
-        BranchStanding::Elsewhere(found) => found,
-        BranchStanding::Old | BranchStanding::New => effect.old.clone(),
+    let found = match state {
+        BranchState::Moved(found) => found,
+        BranchState::Old | BranchState::New => effect.old.clone(),
     };
     Conflict {
         path: None,
         place: None,
         reason: ConflictReason::Moved {
-            reference: branches::shown(effect.reference.as_deref()),
+            reference: branches::display_name(effect.reference.as_deref()),
             expected: effect.old.clone().unwrap_or_else(nothing),
             found: found.unwrap_or_else(nothing),
         },

@@ -6,15 +6,15 @@ use cleveragents_engine::ports::targets::{
     ApplyRequest, Conflict, ConflictReason, PathChange, PathState, RequestedChange, TargetResult,
 };
 
-use crate::apply::prepare_commit::conflict;
-use crate::apply::{LocalTargets, workbench};
+use crate::apply::prepare_commit::path_conflict;
+use crate::apply::{LocalTargets, apply_store};
 use crate::entries::GITLINK;
 use crate::object_id::ObjectId;
 use crate::store::PrivateStore;
 
 /// Returns a conflict for each changed file that has a mask which none of the changed files had
 /// before, so that a file may be moved. Only changed files are read, piece by piece.
-pub(crate) fn written(
+pub(crate) fn find_written_masks(
     targets: &LocalTargets,
     request: &ApplyRequest,
 ) -> TargetResult<Vec<Conflict>> {
@@ -25,8 +25,8 @@ pub(crate) fn written(
         // A reversal brings back what was the user's.
         return Ok(Vec::new());
     };
-    let store = targets.sandbox(*sandbox)?.store;
-    let all = workbench::changes(&store, from.files(), to.files())?;
+    let store = targets.open_sandbox(*sandbox)?.store;
+    let all = apply_store::changes(&store, from.files(), to.files())?;
     let is_file = |change: &&PathChange| change.new.as_ref().is_some_and(|it| it.mode != GITLINK);
     let changes: Vec<&PathChange> = all.iter().filter(is_file).collect();
     let new: Vec<ObjectId> = changes
@@ -43,7 +43,7 @@ pub(crate) fn written(
     for (change, found) in changes.iter().zip(all_found) {
         if let Some(mask) = found.into_iter().find(|mask| !before.contains(mask)) {
             let reason = ConflictReason::Mask { mask };
-            conflicts.push(conflict(change.path.as_bytes(), reason)?);
+            conflicts.push(path_conflict(change.path.as_bytes(), reason)?);
         }
     }
     Ok(conflicts)

@@ -1,24 +1,27 @@
 //! Apply: a plan's result goes home to the user's repository or folder.
 //!
-//! Everything is worked out in a store of ours ([`workbench`]) and laid out as files ([`staging`])
+//! Everything is worked out in a store of ours ([`apply_store`]) and laid out as files ([`staging`])
 //! before anything of the user's changes. Carrying out goes path by path, each by compare-and-swap
-//! ([`place`]), so that a first run and the one that finishes a killed one are the same code. Git
+//! ([`path_writer`]), so that a first run and the one that finishes a killed one are the same code. Git
 //! writes neither the user's files nor their index, because a git that is killed, or that lives on
 //! when we are killed, would leave both in a state nobody wrote down.
 //!
-//! Start reading at [`LocalTargets`], then `prepare_commit` and `carry_commit`.
+//! Start reading at [`LocalTargets`], then `prepare_commit` and `commit_branch`.
 
 mod abort;
+mod apply_store;
 mod branches;
-mod carry_commit;
-mod carry_files;
 mod checkouts;
-mod forbidden;
+mod commit_branch;
+mod commit_files;
+mod forbidden_changes;
 mod index;
+mod lock_wait;
 mod locking;
 mod masks;
 mod patch;
-mod place;
+mod path_inspector;
+mod path_writer;
 mod prepare_commit;
 mod prepare_files;
 mod rebase;
@@ -26,11 +29,8 @@ mod record;
 mod ref_transaction;
 mod sparse;
 mod staging;
-mod standing;
 mod steps;
-mod turns;
-mod user_moves;
-mod workbench;
+mod user_changes;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -43,24 +43,24 @@ use cleveragents_domain::id::{ApplyId, SandboxId};
 use cleveragents_domain::{AbsolutePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
-    Aborted, ApplyIntent, ApplyRequest, Author, Carried, Conflict, ConflictReason, Destination,
-    Effect, IfGone, Locked, Prepared, Rebase, RebaseRequest, RequestedChange, Stopped, TargetError,
-    TargetResult, Targets,
+    ApplyEffect, ApplyIntent, ApplyRequest, ApplyTargets, Author, CommitOutcome, Conflict,
+    ConflictReason, Destination, LockOutcome, MissingTargetPolicy, PrepareOutcome, RebaseRequest,
+    RequestedChange, StoppedCommit, TargetAbortOutcome, TargetError, TargetRebase, TargetResult,
 };
 
-use crate::files::{create_private_folder, failed, path_of, remove};
+use crate::files::{create_private_folder, io_error, path_from_bytes, remove};
 use crate::filters::AllowedFilters;
 use crate::git::{Git, GitSettings};
 use crate::layout::{Layout, Marker};
 use crate::references;
-use crate::repository::Repository;
+use crate::repository::UserRepository;
 use crate::sandbox::LocalSandbox;
 use index::IndexLock;
-use locking::Target;
-use record::Record;
-use turns::LockWait;
+use lock_wait::LockWait;
+use locking::IntentTarget;
+use record::LocalApplyRecord;
 
-pub use steps::{ApplyStep, Unwatched, Watcher};
+pub use steps::{ApplyStep, NoWatcher, Watcher};
 
 /// The user's repositories and folders on this machine.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ impl LocalTargets {
         let resolved = |name: &str| -> SandboxResult<PathBuf> {
             let path = data_directory.join(name);
             create_private_folder(&path)?;
-            path.canonicalize().map_err(failed(&path))
+            path.canonicalize().map_err(io_error(&path))
         };
         Ok(Self {
             git,
@@ -100,7 +100,7 @@ impl LocalTargets {
 
     /// The same, where plans may change files that have these filters, in the form git stores.
     #[must_use]
-    pub fn allowing(mut self, filters: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_allowed_filters(mut self, filters: impl IntoIterator<Item = String>) -> Self {
         self.git.allowed = AllowedFilters::new(filters);
         self
     }
@@ -117,19 +117,23 @@ impl LocalTargets {
     }
 
     /// The sandbox a result is in.
-    fn sandbox(&self, id: SandboxId) -> SandboxResult<LocalSandbox> {
+    fn open_sandbox(&self, id: SandboxId) -> SandboxResult<LocalSandbox> {
         let marker = Marker::read(&self.sandboxes, id)?;
         let marker = marker.ok_or(SandboxError::NotFound { id })?;
-        let layout = Layout::of(&self.sandboxes, id);
+        let layout = Layout::new(&self.sandboxes, id);
         let sandbox = LocalSandbox::new(&self.git, layout, marker, &self.locks)?;
         sandbox.store.seal()?;
         Ok(sandbox)
     }
 
-    fn prepare_anew(&self, record: &Record, request: &ApplyRequest) -> TargetResult<Prepared> {
-        let masks = masks::written(self, request)?;
+    fn prepare_new(
+        &self,
+        record: &LocalApplyRecord,
+        request: &ApplyRequest,
+    ) -> TargetResult<PrepareOutcome> {
+        let masks = masks::find_written_masks(self, request)?;
         if !masks.is_empty() {
-            return Ok(Prepared::Blocked(masks));
+            return Ok(PrepareOutcome::Blocked(masks));
         }
         let prepared = match (&request.destination, request.resource_type) {
             (Destination::Patch(file), _) => patch::prepare(self, record, request, file),
@@ -150,126 +154,132 @@ impl LocalTargets {
                 }
             },
         }?;
-        if let Prepared::Ready(intent) = &prepared {
-            record.keep_intent(intent)?;
-            self.reached(ApplyStep::IntentKept);
+        if let PrepareOutcome::Ready(intent) = &prepared {
+            record.write_intent(intent)?;
+            self.reached(ApplyStep::IntentWritten);
         }
         Ok(prepared)
     }
 
     /// Carries out, once it is our turn.
-    fn carry_out_in_turn(&self, record: &Record, intent: &ApplyIntent) -> TargetResult<Carried> {
-        let target = Target::find(self, intent)?;
-        let turn = match &target.turn_file {
-            Some(path) => Some(self.lock_wait.take(path)?),
+    fn lock_and_commit(
+        &self,
+        record: &LocalApplyRecord,
+        intent: &ApplyIntent,
+    ) -> TargetResult<CommitOutcome> {
+        let target = IntentTarget::find(self, intent)?;
+        let lock = match &target.lock_file {
+            Some(path) => Some(self.lock_wait.acquire(path)?),
             None => None,
         };
-        self.carry_out_at(record, intent, target, turn.as_ref())
+        self.commit_target(record, intent, target, lock.as_ref())
     }
 
-    fn carry_out_at(
+    fn commit_target(
         &self,
-        record: &Record,
+        record: &LocalApplyRecord,
         intent: &ApplyIntent,
-        target: Target,
-        turn: Option<&File>,
-    ) -> TargetResult<Carried> {
-        match (&intent.effect, target.repository, turn) {
-            (Effect::Commit(effect), Some(repository), Some(turn)) => {
-                let run = carry_commit::Run {
+        target: IntentTarget,
+        lock: Option<&File>,
+    ) -> TargetResult<CommitOutcome> {
+        match (&intent.effect, target.repository, lock) {
+            (ApplyEffect::Commit(effect), Some(repository), Some(lock)) => {
+                let run = commit_branch::CommitRun {
                     targets: self,
                     record,
                     intent,
                     effect,
                     repository,
                 };
-                carry_commit::carry_out(&run, turn)
+                commit_branch::commit(&run, lock)
             }
-            (Effect::Commit(_), ..) => Err(TargetError::NoBranches),
-            (Effect::Files(effect), ..) => carry_files::carry_out(self, record, intent, effect),
-            (Effect::Patch(effect), ..) => patch::carry_out(self, record, effect),
+            (ApplyEffect::Commit(_), ..) => Err(TargetError::NoBranches),
+            (ApplyEffect::Files(effect), ..) => commit_files::commit(self, record, intent, effect),
+            (ApplyEffect::Patch(effect), ..) => patch::commit(self, record, effect),
         }
     }
 
     /// Writes down what became of an intent.
-    fn conclude(
+    fn record_outcome(
         &self,
-        record: &Record,
+        record: &LocalApplyRecord,
         intent: &ApplyIntent,
-        carried: TargetResult<Carried>,
-    ) -> TargetResult<Carried> {
-        let carried = match carried {
-            Err(_) if self.is_gone(intent) => gone(intent),
+        outcome: TargetResult<CommitOutcome>,
+    ) -> TargetResult<CommitOutcome> {
+        let outcome = match outcome {
+            Err(_) if self.is_gone(intent) => target_gone_outcome(intent),
             Err(error) => {
-                record.note_paused()?;
+                record.mark_paused()?;
                 return Err(error);
             }
-            Ok(carried) => carried,
+            Ok(outcome) => outcome,
         };
-        match &carried {
-            Carried::Done(applied) => {
-                record.note_done(applied)?;
-                self.reached(ApplyStep::DoneNoted);
+        match &outcome {
+            CommitOutcome::Done(applied) => {
+                record.mark_done(applied)?;
+                self.reached(ApplyStep::DoneRecorded);
                 clean_up(record, intent);
             }
-            Carried::Stopped(stopped) if left_nothing(stopped) => record.note_put_back()?,
-            Carried::Stopped(_) => record.note_paused()?,
+            CommitOutcome::Stopped(stopped) if has_written_nothing(stopped) => {
+                record.mark_restored()?
+            }
+            CommitOutcome::Stopped(_) => record.mark_paused()?,
         }
-        Ok(carried)
+        Ok(outcome)
     }
 
     /// Releases the locks in a repository that a killed call may have left.
-    fn release_locks(&self, record: &Record, intent: &ApplyIntent) -> TargetResult<()> {
+    fn release_locks(&self, record: &LocalApplyRecord, intent: &ApplyIntent) -> TargetResult<()> {
         clean_up(record, intent);
-        let Effect::Commit(effect) = &intent.effect else {
+        let ApplyEffect::Commit(effect) = &intent.effect else {
             return Ok(());
         };
         for checkout in &effect.checkouts {
-            IndexLock::release_left(path_of(checkout.git_dir.as_bytes()), intent)?;
+            IndexLock::release_leftover(path_from_bytes(checkout.git_dir.as_bytes()), intent)?;
         }
-        if record.ref_locks()?.is_none() || self.is_gone(intent) {
+        if record.read_ref_locks()?.is_none() || self.is_gone(intent) {
             return Ok(());
         }
-        let resource = path_of(intent.resource.as_bytes());
-        let repository = Repository::find(&self.git, resource)?;
-        ref_transaction::release_left(record, &repository, effect)
+        let resource = path_from_bytes(intent.resource.as_bytes());
+        let repository = UserRepository::find(&self.git, resource)?;
+        ref_transaction::release_leftover(record, &repository, effect)
     }
 
     /// Whether the repository or folder that an intent changes is not there any more.
     fn is_gone(&self, intent: &ApplyIntent) -> bool {
-        let resource = path_of(intent.resource.as_bytes());
+        let resource = path_from_bytes(intent.resource.as_bytes());
         let is_repository = intent.resource_type == ResourceType::GitCheckout;
         match &intent.effect {
-            Effect::Patch(_) => false,
+            ApplyEffect::Patch(_) => false,
             _ if !resource.is_dir() => true,
             _ if !is_repository => false,
             _ => matches!(
-                Repository::find(&self.git, resource),
+                UserRepository::find(&self.git, resource),
                 Err(SandboxError::NotARepository { .. })
             ),
         }
     }
 
     /// Removes all that is kept of an apply. A repository that is gone needs nothing.
-    fn remove(&self, record: &Record, resource: &AbsolutePath) -> TargetResult<()> {
+    fn remove(&self, record: &LocalApplyRecord, resource: &AbsolutePath) -> TargetResult<()> {
         self.unpin(record, resource)?;
         Ok(record.remove()?)
     }
 
     /// Removes what an apply has in the user's repository: locks, its ref and its objects.
-    fn unpin(&self, record: &Record, resource: &AbsolutePath) -> TargetResult<()> {
-        let resource = path_of(resource.as_bytes());
+    fn unpin(&self, record: &LocalApplyRecord, resource: &AbsolutePath) -> TargetResult<()> {
+        let resource = path_from_bytes(resource.as_bytes());
         if resource.symlink_metadata().is_ok() {
-            match Repository::find(&self.git, resource) {
+            match UserRepository::find(&self.git, resource) {
                 Ok(repository) => {
-                    let _turn = self.turn(&repository)?;
+                    let _lock = self.lock_repository(&repository)?;
                     if let Ok(intent) = record.intent() {
                         self.release_locks(record, &intent)?;
                     }
-                    references::delete_in_turn(
+                    references::delete_locked(
                         &self.locks,
                         &repository,
-                        &references::apply(record.id),
+                        &references::apply_ref(record.id),
                     )?;
                 }
                 Err(SandboxError::NotARepository { .. } | SandboxError::NotAFolder { .. }) => {}
@@ -281,29 +291,29 @@ impl LocalTargets {
 }
 
 /// How many targets are prepared at the same time.
-const AT_ONCE: usize = 4;
+const MAX_PARALLEL: usize = 4;
 
 /// Prepares targets beside each other: most of it is waiting for git.
-fn prepare_at_once(
+fn prepare_parallel(
     targets: &LocalTargets,
     requests: &[ApplyRequest],
-) -> Vec<TargetResult<Prepared>> {
+) -> Vec<TargetResult<PrepareOutcome>> {
     if let [request] = requests {
         return vec![targets.prepare(request)];
     }
     thread::scope(|scope| {
         let prepare = |request| scope.spawn(move || targets.prepare(request));
-        let begun: Vec<_> = requests.iter().map(prepare).collect();
-        let ended = begun.into_iter().map(thread::ScopedJoinHandle::join);
-        ended
+        let threads: Vec<_> = requests.iter().map(prepare).collect();
+        let results = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        results
             .map(|one| one.unwrap_or_else(|panic| resume_unwind(panic)))
             .collect()
     })
 }
 
-impl Targets for LocalTargets {
+impl ApplyTargets for LocalTargets {
     fn author(&self, resource: &AbsolutePath) -> TargetResult<Option<Author>> {
-        let settings = match Repository::find(&self.git, path_of(resource.as_bytes())) {
+        let settings = match UserRepository::find(&self.git, path_from_bytes(resource.as_bytes())) {
             Ok(repository) => repository.settings.clone(),
             Err(SandboxError::NotARepository { .. } | SandboxError::NotAFolder { .. }) => {
                 return Ok(None);
@@ -314,27 +324,27 @@ impl Targets for LocalTargets {
         Ok(author.map(|(name, email)| Author { name, email }))
     }
 
-    fn prepare_all(&self, requests: &[ApplyRequest]) -> Vec<TargetResult<Prepared>> {
+    fn prepare_all(&self, requests: &[ApplyRequest]) -> Vec<TargetResult<PrepareOutcome>> {
         let at_once = match self.watcher.allows_parallel() {
-            true => AT_ONCE,
+            true => MAX_PARALLEL,
             false => 1,
         };
         let some = requests.chunks(at_once);
-        some.flat_map(|some| prepare_at_once(self, some)).collect()
+        some.flat_map(|some| prepare_parallel(self, some)).collect()
     }
 
-    fn prepare(&self, request: &ApplyRequest) -> TargetResult<Prepared> {
-        let record = Record::of(&self.applies, request.id);
-        let _held = self.hold(&record)?;
+    fn prepare(&self, request: &ApplyRequest) -> TargetResult<PrepareOutcome> {
+        let record = LocalApplyRecord::new(&self.applies, request.id);
+        let _lock = self.lock_apply(&record)?;
         if record.has_begun() {
-            return Ok(Prepared::Ready(Box::new(record.intent()?)));
+            return Ok(PrepareOutcome::Ready(Box::new(record.intent()?)));
         }
         if record.has_pack() {
             self.unpin(&record, &request.resource)?;
         }
-        record.make_anew()?;
-        let prepared = self.prepare_anew(&record, request);
-        if !matches!(prepared, Ok(Prepared::Ready(_))) {
+        record.recreate()?;
+        let prepared = self.prepare_new(&record, request);
+        if !matches!(prepared, Ok(PrepareOutcome::Ready(_))) {
             if record.has_pack() {
                 self.unpin(&record, &request.resource)?;
             }
@@ -343,56 +353,60 @@ impl Targets for LocalTargets {
         prepared
     }
 
-    fn carry_out(&self, intent: &ApplyIntent) -> TargetResult<Carried> {
-        known_version(intent)?;
-        let record = Record::of(&self.applies, intent.id);
-        let _held = self.hold(&record)?;
-        if !record.is_there() {
+    fn commit(&self, intent: &ApplyIntent) -> TargetResult<CommitOutcome> {
+        check_version(intent)?;
+        let record = LocalApplyRecord::new(&self.applies, intent.id);
+        let _lock = self.lock_apply(&record)?;
+        if !record.exists() {
             return Err(TargetError::Forgotten { id: intent.id });
         }
         if record.intent()? != *intent {
             return Err(TargetError::Superseded { id: intent.id });
         }
-        if let Some(applied) = record.done()? {
+        if let Some(applied) = record.read_done()? {
             clean_up(&record, intent);
-            return Ok(Carried::Done(applied));
+            return Ok(CommitOutcome::Done(applied));
         }
-        let carried = self.carry_out_in_turn(&record, intent);
-        self.conclude(&record, intent, carried)
+        let outcome = self.lock_and_commit(&record, intent);
+        self.record_outcome(&record, intent, outcome)
     }
 
-    fn lock(&self, intents: &[ApplyIntent]) -> TargetResult<Locked> {
+    fn lock(&self, intents: &[ApplyIntent]) -> TargetResult<LockOutcome> {
         locking::lock(self, intents)
     }
 
-    fn take_back(&self, intent: &ApplyIntent) -> TargetResult<()> {
-        self.give_up(intent.id, &intent.resource)
+    fn discard_prepared(&self, intent: &ApplyIntent) -> TargetResult<()> {
+        self.discard_orphaned(intent.id, &intent.resource)
     }
 
-    fn give_up(&self, id: ApplyId, resource: &AbsolutePath) -> TargetResult<()> {
-        let record = Record::of(&self.applies, id);
-        let _held = self.hold(&record)?;
+    fn discard_orphaned(&self, id: ApplyId, resource: &AbsolutePath) -> TargetResult<()> {
+        let record = LocalApplyRecord::new(&self.applies, id);
+        let _lock = self.lock_apply(&record)?;
         match record.has_begun() {
-            true => Err(TargetError::Begun { id }),
+            true => Err(TargetError::AlreadyStarted { id }),
             false => self.remove(&record, resource),
         }
     }
 
-    fn abort(&self, intent: &ApplyIntent, if_gone: IfGone) -> TargetResult<Aborted> {
-        known_version(intent)?;
-        let record = Record::of(&self.applies, intent.id);
-        let _held = self.hold(&record)?;
+    fn abort(
+        &self,
+        intent: &ApplyIntent,
+        if_gone: MissingTargetPolicy,
+    ) -> TargetResult<TargetAbortOutcome> {
+        check_version(intent)?;
+        let record = LocalApplyRecord::new(&self.applies, intent.id);
+        let _lock = self.lock_apply(&record)?;
         abort::abort(self, &record, intent, if_gone)
     }
 
-    fn rebase(&self, request: &RebaseRequest) -> TargetResult<Rebase> {
+    fn rebase(&self, request: &RebaseRequest) -> TargetResult<TargetRebase> {
         rebase::rebase(self, request)
     }
 
     fn list(&self) -> TargetResult<Vec<ApplyId>> {
         let mut ids = BTreeSet::new();
-        for entry in std::fs::read_dir(&self.applies).map_err(failed(&self.applies))? {
-            let entry = entry.map_err(failed(&self.applies))?;
+        for entry in std::fs::read_dir(&self.applies).map_err(io_error(&self.applies))? {
+            let entry = entry.map_err(io_error(&self.applies))?;
             let name = entry.file_name();
             let name = name.to_str().unwrap_or_default();
             let name = name.strip_suffix(".lock").unwrap_or(name);
@@ -402,8 +416,8 @@ impl Targets for LocalTargets {
     }
 
     fn forget(&self, id: ApplyId) -> TargetResult<()> {
-        let record = Record::of(&self.applies, id);
-        let _held = self.hold(&record)?;
+        let record = LocalApplyRecord::new(&self.applies, id);
+        let _lock = self.lock_apply(&record)?;
         match record.intent() {
             Ok(intent) => self.remove(&record, &intent.resource),
             // Its intent is the first thing that goes, and what it pinned went before.
@@ -417,7 +431,7 @@ impl Targets for LocalTargets {
 }
 
 /// Whether all places could be looked at, and nothing of ours was in them.
-fn left_nothing(stopped: &Stopped) -> bool {
+fn has_written_nothing(stopped: &StoppedCommit) -> bool {
     let is_out_of_sight = |conflict: &Conflict| {
         matches!(
             conflict.reason,
@@ -432,29 +446,29 @@ fn left_nothing(stopped: &Stopped) -> bool {
 
 /// Removes what an apply that is done needs no more. It comes after the note that it is done, so a
 /// kill in between costs nothing; what cannot be removed goes when the apply is forgotten.
-fn clean_up(record: &Record, intent: &ApplyIntent) {
+fn clean_up(record: &LocalApplyRecord, intent: &ApplyIntent) {
     let ours = |name: &str| format!(".agents-{}-{name}", record.id);
     match &intent.effect {
-        Effect::Files(_) => {
+        ApplyEffect::Files(_) => {
             let _ = remove(&record.store());
         }
-        Effect::Commit(effect) => {
+        ApplyEffect::Commit(effect) => {
             for checkout in &effect.checkouts {
-                let git_dir = path_of(checkout.git_dir.as_bytes());
+                let git_dir = path_from_bytes(checkout.git_dir.as_bytes());
                 let _ = remove(&git_dir.join(ours("lock")));
                 let _ = remove(&git_dir.join(ours("index")));
             }
         }
-        Effect::Patch(effect) => {
-            if let Some(folder) = path_of(effect.file.as_bytes()).parent() {
+        ApplyEffect::Patch(effect) => {
+            if let Some(folder) = path_from_bytes(effect.file.as_bytes()).parent() {
                 let _ = remove(&folder.join(ours("patch")));
             }
         }
     }
 }
 
-fn gone(intent: &ApplyIntent) -> Carried {
-    Carried::Stopped(Stopped {
+fn target_gone_outcome(intent: &ApplyIntent) -> CommitOutcome {
+    CommitOutcome::Stopped(StoppedCommit {
         conflicts: vec![Conflict {
             path: None,
             place: Some(intent.resource.clone()),
@@ -464,7 +478,7 @@ fn gone(intent: &ApplyIntent) -> Carried {
     })
 }
 
-fn known_version(intent: &ApplyIntent) -> TargetResult<()> {
+fn check_version(intent: &ApplyIntent) -> TargetResult<()> {
     match intent.version {
         ApplyIntent::VERSION => Ok(()),
         found => Err(TargetError::Version {

@@ -7,24 +7,25 @@ use std::path::{Path, PathBuf};
 use cleveragents_domain::AbsolutePath;
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_engine::ports::targets::{
-    Applied, ApplyRequest, Carried, Conflict, ConflictReason, ContentHash, Effect, PatchDirection,
-    PatchEffect, Prepared, RequestedChange, Stopped, TargetError, TargetResult,
+    AppliedResult, ApplyEffect, ApplyRequest, CommitOutcome, Conflict, ConflictReason, ContentHash,
+    PatchDirection, PatchEffect, PrepareOutcome, RequestedChange, StoppedCommit, TargetError,
+    TargetResult,
 };
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use crate::apply::LocalTargets;
-use crate::apply::checkouts::absolute;
-use crate::apply::prepare_commit::ready;
-use crate::apply::record::Record;
+use crate::apply::checkouts::to_absolute_path;
+use crate::apply::prepare_commit::ready_outcome;
+use crate::apply::record::LocalApplyRecord;
 use crate::apply::staging::hash;
 use crate::apply::steps::ApplyStep;
-use crate::apply::user_moves::Marks;
+use crate::apply::user_changes::RepositoryMarks;
 use crate::diff;
-use crate::files::{failed, is_absent, path_of, remove, replace};
+use crate::files::{io_error, is_not_found, path_from_bytes, remove, replace};
 
 /// How the file stands.
-enum Stands {
+enum PatchFileState {
     Absent,
     Same,
     Other,
@@ -32,28 +33,28 @@ enum Stands {
 
 pub(crate) fn prepare(
     targets: &LocalTargets,
-    record: &Record,
+    record: &LocalApplyRecord,
     request: &ApplyRequest,
     file: &AbsolutePath,
-) -> TargetResult<Prepared> {
+) -> TargetResult<PrepareOutcome> {
     let effect = match &request.change {
         RequestedChange::Result {
             sandbox, from, to, ..
         } => {
-            let sandbox = targets.sandbox(*sandbox)?;
+            let sandbox = targets.open_sandbox(*sandbox)?;
             let patch = diff::diff(&sandbox.store, from, to, &[])?.patch;
             if patch.is_empty() {
-                return Ok(Prepared::Nothing);
+                return Ok(PrepareOutcome::Nothing);
             }
             replace(&record.patch(), &patch)?;
             PatchEffect {
-                file: absolute(&resolved(path_of(file.as_bytes()))?)?,
-                content: hash(patch.as_slice()).map_err(failed(&record.patch()))?,
+                file: to_absolute_path(&resolve_file(path_from_bytes(file.as_bytes()))?)?,
+                content: hash(patch.as_slice()).map_err(io_error(&record.patch()))?,
                 direction: PatchDirection::Write,
             }
         }
         RequestedChange::Reverse(applied) => {
-            let Effect::Patch(effect) = &applied.effect else {
+            let ApplyEffect::Patch(effect) = &applied.effect else {
                 return Err(TargetError::Forgotten { id: applied.id });
             };
             PatchEffect {
@@ -63,16 +64,16 @@ pub(crate) fn prepare(
         }
     };
     targets.reached(ApplyStep::Staged);
-    let stands = stands(&effect.file, &effect.content)?;
-    Ok(match (effect.direction, stands) {
-        (PatchDirection::Remove, Stands::Absent) => Prepared::Nothing,
-        (_, Stands::Other) => Prepared::Blocked(vec![in_the_way(&effect)]),
-        _ => ready(request, Vec::new(), Effect::Patch(effect)),
+    let state = patch_file_state(&effect.file, &effect.content)?;
+    Ok(match (effect.direction, state) {
+        (PatchDirection::Remove, PatchFileState::Absent) => PrepareOutcome::Nothing,
+        (_, PatchFileState::Other) => PrepareOutcome::Blocked(vec![patch_conflict(&effect)]),
+        _ => ready_outcome(request, Vec::new(), ApplyEffect::Patch(effect)),
     })
 }
 
 /// The file in its folder, which must be there.
-fn resolved(path: &Path) -> TargetResult<PathBuf> {
+fn resolve_file(path: &Path) -> TargetResult<PathBuf> {
     let refused = |reason: String| TargetError::PatchFile {
         path: path.to_owned(),
         reason,
@@ -88,22 +89,22 @@ fn resolved(path: &Path) -> TargetResult<PathBuf> {
     }
 }
 
-fn stands(file: &AbsolutePath, content: &ContentHash) -> SandboxResult<Stands> {
-    let path = path_of(file.as_bytes());
+fn patch_file_state(file: &AbsolutePath, content: &ContentHash) -> SandboxResult<PatchFileState> {
+    let path = path_from_bytes(file.as_bytes());
     match fs::symlink_metadata(path) {
-        Err(error) if is_absent(&error) => return Ok(Stands::Absent),
-        Err(error) => return Err(failed(path)(error)),
-        Ok(found) if !found.is_file() => return Ok(Stands::Other),
+        Err(error) if is_not_found(&error) => return Ok(PatchFileState::Absent),
+        Err(error) => return Err(io_error(path)(error)),
+        Ok(found) if !found.is_file() => return Ok(PatchFileState::Other),
         Ok(_) => {}
     }
-    let found = File::open(path).and_then(hash).map_err(failed(path))?;
+    let found = File::open(path).and_then(hash).map_err(io_error(path))?;
     Ok(match found == *content {
-        true => Stands::Same,
-        false => Stands::Other,
+        true => PatchFileState::Same,
+        false => PatchFileState::Other,
     })
 }
 
-fn in_the_way(effect: &PatchEffect) -> Conflict {
+fn patch_conflict(effect: &PatchEffect) -> Conflict {
     Conflict {
         path: None,
         place: Some(effect.file.clone()),
@@ -115,51 +116,52 @@ fn in_the_way(effect: &PatchEffect) -> Conflict {
 }
 
 /// What stands in the way now; nothing is changed.
-pub(crate) fn look(effect: &PatchEffect) -> SandboxResult<Vec<Conflict>> {
-    Ok(match stands(&effect.file, &effect.content)? {
-        Stands::Other => vec![in_the_way(effect)],
-        Stands::Absent | Stands::Same => Vec::new(),
+pub(crate) fn find_conflicts(effect: &PatchEffect) -> SandboxResult<Vec<Conflict>> {
+    Ok(match patch_file_state(&effect.file, &effect.content)? {
+        PatchFileState::Other => vec![patch_conflict(effect)],
+        PatchFileState::Absent | PatchFileState::Same => Vec::new(),
     })
 }
 
-pub(crate) fn carry_out(
+pub(crate) fn commit(
     targets: &LocalTargets,
-    record: &Record,
+    record: &LocalApplyRecord,
     effect: &PatchEffect,
-) -> TargetResult<Carried> {
-    record.note_begun(&Marks::default())?;
-    targets.reached(ApplyStep::Begun);
-    let path = path_of(effect.file.as_bytes());
-    let stands = stands(&effect.file, &effect.content)?;
-    match (effect.direction, stands) {
-        (_, Stands::Other) => return Ok(stopped(effect)),
-        (PatchDirection::Write, Stands::Same) | (PatchDirection::Remove, Stands::Absent) => {}
-        (PatchDirection::Remove, Stands::Same) => {
+) -> TargetResult<CommitOutcome> {
+    record.mark_begun(&RepositoryMarks::default())?;
+    targets.reached(ApplyStep::Started);
+    let path = path_from_bytes(effect.file.as_bytes());
+    let state = patch_file_state(&effect.file, &effect.content)?;
+    match (effect.direction, state) {
+        (_, PatchFileState::Other) => return Ok(stopped_outcome(effect)),
+        (PatchDirection::Write, PatchFileState::Same)
+        | (PatchDirection::Remove, PatchFileState::Absent) => {}
+        (PatchDirection::Remove, PatchFileState::Same) => {
             remove(path)?;
             targets.reached(ApplyStep::PathSettled);
         }
-        (PatchDirection::Write, Stands::Absent) => {
+        (PatchDirection::Write, PatchFileState::Absent) => {
             if !write(targets, record, path)? {
-                return Ok(stopped(effect));
+                return Ok(stopped_outcome(effect));
             }
         }
     }
-    Ok(Carried::Done(Applied {
+    Ok(CommitOutcome::Done(AppliedResult {
         commit: None,
         reference: None,
         file: Some(effect.file.clone()),
     }))
 }
 
-fn stopped(effect: &PatchEffect) -> Carried {
-    Carried::Stopped(Stopped {
-        conflicts: vec![in_the_way(effect)],
+fn stopped_outcome(effect: &PatchEffect) -> CommitOutcome {
+    CommitOutcome::Stopped(StoppedCommit {
+        conflicts: vec![patch_conflict(effect)],
         written: Vec::new(),
     })
 }
 
 /// Writes beside and moves into place, unless something is there by then; whether it was moved.
-fn write(targets: &LocalTargets, record: &Record, path: &Path) -> SandboxResult<bool> {
+fn write(targets: &LocalTargets, record: &LocalApplyRecord, path: &Path) -> SandboxResult<bool> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let beside = folder.join(format!(".agents-{}-patch", record.id));
     remove(&beside)?;
@@ -169,7 +171,7 @@ fn write(targets: &LocalTargets, record: &Record, path: &Path) -> SandboxResult<
         file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
         file.sync_all()
     };
-    copy().map_err(failed(&beside))?;
+    copy().map_err(io_error(&beside))?;
     targets.reached(ApplyStep::PathWritten);
     match renameat_with(CWD, &beside, CWD, path, RenameFlags::NOREPLACE) {
         Ok(()) => {}
@@ -184,8 +186,8 @@ fn write(targets: &LocalTargets, record: &Record, path: &Path) -> SandboxResult<
             });
         }
     }
-    let folder_file = File::open(folder).map_err(failed(folder))?;
-    folder_file.sync_all().map_err(failed(folder))?;
+    let folder_file = File::open(folder).map_err(io_error(folder))?;
+    folder_file.sync_all().map_err(io_error(folder))?;
     targets.reached(ApplyStep::PathSettled);
     Ok(true)
 }

@@ -4,31 +4,34 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use cleveragents_domain::{AbsolutePath, ResourcePath};
-use cleveragents_engine::ports::sandbox::{Head, SandboxResult};
+use cleveragents_engine::ports::sandbox::{RepositoryHead, SandboxResult};
 use cleveragents_engine::ports::targets::{
-    ApplyIntent, ApplyRequest, CheckoutEffect, CommitEffect, Conflict, ConflictReason, Destination,
-    Effect, FilesEffect, PathChange, Prepared, RequestedChange, TargetError, TargetResult,
+    ApplyEffect, ApplyIntent, ApplyRequest, CheckoutEffect, CommitEffect, Conflict, ConflictReason,
+    Destination, FilesEffect, PathChange, PrepareOutcome, RequestedChange, TargetError,
+    TargetResult,
 };
 
+use crate::apply::apply_store::{self, TreeMerge, with_attributes};
 use crate::apply::branches;
-use crate::apply::checkouts::{self, Place, absolute};
-use crate::apply::forbidden::{Filtered, SubmoduleChanges, filtered, forbidden, of_filter};
-use crate::apply::index::{Index, not_expandable};
-use crate::apply::record::Record;
+use crate::apply::checkouts::{self, UserWorktree, to_absolute_path};
+use crate::apply::forbidden_changes::{
+    FilteredPaths, SubmoduleChanges, filter_reason, find_filtered, find_forbidden,
+};
+use crate::apply::index::{Index, unexpandable_paths};
+use crate::apply::path_inspector::{Modes, PathChangeState, PathContent, PathInspector};
+use crate::apply::record::LocalApplyRecord;
 use crate::apply::sparse;
-use crate::apply::standing::{Eye, Found, Modes, Standing};
 use crate::apply::steps::ApplyStep;
-use crate::apply::workbench::{self, Merge, with_attributes};
 use crate::apply::{LocalTargets, staging};
-use crate::files::{path_of, remove, resource_path};
+use crate::files::{path_from_bytes, remove, resource_path};
 use crate::make_git::top_level;
-use crate::repository::Repository;
+use crate::repository::UserRepository;
 use crate::store::PrivateStore;
 use crate::{pack, references};
 
 /// What the change is made of, and the store that has it all.
-struct Material {
-    repository: Repository,
+struct ChangeInput {
+    repository: UserRepository,
     store: PrivateStore,
     /// The trees between which the change lies.
     base: String,
@@ -38,7 +41,7 @@ struct Material {
 }
 
 /// What the change goes to.
-struct Target {
+struct CommitTarget {
     reference: Option<String>,
     old: Option<String>,
     /// What the new commit stands on: the old one, or where a new branch begins.
@@ -47,74 +50,66 @@ struct Target {
 }
 
 /// A change that fits its target.
-struct Fitted {
+struct FittedChange {
     new_tree: String,
     changes: Vec<PathChange>,
-    filtered: Filtered,
+    filtered: FilteredPaths,
 }
 
-enum Fit {
-    Fits(Fitted),
+enum FitOutcome {
+    Fits(FittedChange),
     Nothing,
     Blocked(Vec<Conflict>),
 }
 
 pub(crate) fn prepare(
     targets: &LocalTargets,
-    record: &Record,
+    record: &LocalApplyRecord,
     request: &ApplyRequest,
-) -> TargetResult<Prepared> {
-    let material = material(targets, record, request)?;
-    let (repository, store) = (&material.repository, &material.store);
-    let target = find_target(&material, request)?;
-    if let Some(gone) = gone(&target, request) {
-        return Ok(Prepared::Blocked(vec![gone]));
+) -> TargetResult<PrepareOutcome> {
+    let input = load_change_input(targets, record, request)?;
+    let (repository, store) = (&input.repository, &input.store);
+    let target = find_target(&input, request)?;
+    if let Some(conflict) = gone_conflict(&target, request) {
+        return Ok(PrepareOutcome::Blocked(vec![conflict]));
     }
-    let mut fitted = match fit(&material, &target)? {
-        Fit::Fits(fitted) => fitted,
-        Fit::Nothing => return Ok(Prepared::Nothing),
-        Fit::Blocked(conflicts) => return Ok(Prepared::Blocked(conflicts)),
+    let mut fitted = match fit_change(&input, &target)? {
+        FitOutcome::Fits(fitted) => fitted,
+        FitOutcome::Nothing => return Ok(PrepareOutcome::Nothing),
+        FitOutcome::Blocked(conflicts) => return Ok(PrepareOutcome::Blocked(conflicts)),
     };
     let reference = target.reference.as_deref();
-    let mut conflicts = Vec::new();
-    let places = checkouts::having(&targets.git, repository, reference, &mut conflicts)?;
-    for place in &places {
-        conflicts.extend(checkouts::in_progress(place)?);
-    }
-    if let Some(reference) = reference {
-        conflicts.extend(checkouts::rebases_of(repository, reference)?);
-    }
-    conflicts.dedup();
+    let (worktrees, mut conflicts) = find_worktrees(targets, repository, reference)?;
     let trees = (target.tree.as_str(), fitted.new_tree.as_str());
-    if !places.is_empty() {
+    if !worktrees.is_empty() {
         staging::stage(store, record, &mut fitted.changes, trees)?;
         targets.reached(ApplyStep::Staged);
     }
     let old_store = with_attributes(store, &target.tree);
     let mut effects = Vec::new();
-    for place in &places {
-        effects.push(inspect(
-            place,
+    for worktree in &worktrees {
+        effects.push(inspect_worktree(
+            worktree,
             &fitted,
             &old_store,
-            UseOfIndex::Committed,
+            IndexUse::Committed,
             &mut conflicts,
         )?);
     }
     if !conflicts.is_empty() {
         conflicts.sort_unstable();
         conflicts.dedup();
-        return Ok(Prepared::Blocked(conflicts));
+        return Ok(PrepareOutcome::Blocked(conflicts));
     }
     let new = make_commit(
         targets,
         record,
-        &material,
+        &input,
         (&target, &fitted.new_tree),
         request,
     )?;
     // The sandbox may go now.
-    workbench::borrow(store, &[&repository.objects_dir()])?;
+    apply_store::set_alternates(store, &[&repository.objects_dir()])?;
     let effect = CommitEffect {
         reference: target.reference,
         old: target.old,
@@ -124,53 +119,80 @@ pub(crate) fn prepare(
         object_format: repository.object_format,
         checkouts: effects,
     };
-    Ok(ready(request, fitted.changes, Effect::Commit(effect)))
+    Ok(ready_outcome(
+        request,
+        fitted.changes,
+        ApplyEffect::Commit(effect),
+    ))
+}
+
+/// Returns the working trees that have the branch checked out, and the operations in progress that
+/// block a commit on it.
+fn find_worktrees(
+    targets: &LocalTargets,
+    repository: &UserRepository,
+    reference: Option<&str>,
+) -> TargetResult<(Vec<UserWorktree>, Vec<Conflict>)> {
+    let mut conflicts = Vec::new();
+    let worktrees = checkouts::find_checkouts(&targets.git, repository, reference, &mut conflicts)?;
+    for worktree in &worktrees {
+        conflicts.extend(checkouts::operations_in_progress(worktree)?);
+    }
+    if let Some(reference) = reference {
+        conflicts.extend(checkouts::find_rebases(repository, reference)?);
+    }
+    conflicts.dedup();
+    Ok((worktrees, conflicts))
 }
 
 /// The files alone: as if it were committed, but neither commit nor index is touched.
 pub(crate) fn prepare_worktree(
     targets: &LocalTargets,
-    record: &Record,
+    record: &LocalApplyRecord,
     request: &ApplyRequest,
-) -> TargetResult<Prepared> {
-    let material = material(targets, record, request)?;
-    let target = find_target(&material, request)?;
-    let mut fitted = match fit(&material, &target)? {
-        Fit::Fits(fitted) => fitted,
-        Fit::Nothing => return Ok(Prepared::Nothing),
-        Fit::Blocked(conflicts) => return Ok(Prepared::Blocked(conflicts)),
+) -> TargetResult<PrepareOutcome> {
+    let input = load_change_input(targets, record, request)?;
+    let target = find_target(&input, request)?;
+    let mut fitted = match fit_change(&input, &target)? {
+        FitOutcome::Fits(fitted) => fitted,
+        FitOutcome::Nothing => return Ok(PrepareOutcome::Nothing),
+        FitOutcome::Blocked(conflicts) => return Ok(PrepareOutcome::Blocked(conflicts)),
     };
     let trees = (target.tree.as_str(), fitted.new_tree.as_str());
-    staging::stage(&material.store, record, &mut fitted.changes, trees)?;
+    staging::stage(&input.store, record, &mut fitted.changes, trees)?;
     targets.reached(ApplyStep::Staged);
-    workbench::borrow(&material.store, &[&material.repository.objects_dir()])?;
-    let place = Place::of(material.repository)?;
-    let old_store = with_attributes(&material.store, &target.tree);
+    apply_store::set_alternates(&input.store, &[&input.repository.objects_dir()])?;
+    let worktree = UserWorktree::new(input.repository)?;
+    let old_store = with_attributes(&input.store, &target.tree);
     let mut conflicts = Vec::new();
-    let checkout = inspect(
-        &place,
+    let checkout = inspect_worktree(
+        &worktree,
         &fitted,
         &old_store,
-        UseOfIndex::Untouched,
+        IndexUse::Untouched,
         &mut conflicts,
     )?;
     if !conflicts.is_empty() {
-        return Ok(Prepared::Blocked(conflicts));
+        return Ok(PrepareOutcome::Blocked(conflicts));
     }
     let sparse: BTreeSet<&ResourcePath> = checkout.sparse.iter().collect();
     fitted
         .changes
         .retain(|change| !sparse.contains(&change.path));
-    let effect = Effect::Files(FilesEffect {
-        root: absolute(&place.root)?,
+    let effect = ApplyEffect::Files(FilesEffect {
+        root: to_absolute_path(&worktree.root)?,
         made: Vec::new(),
         removed: Vec::new(),
     });
-    Ok(ready(request, fitted.changes, effect))
+    Ok(ready_outcome(request, fitted.changes, effect))
 }
 
-pub(crate) fn ready(request: &ApplyRequest, changes: Vec<PathChange>, effect: Effect) -> Prepared {
-    Prepared::Ready(Box::new(ApplyIntent {
+pub(crate) fn ready_outcome(
+    request: &ApplyRequest,
+    changes: Vec<PathChange>,
+    effect: ApplyEffect,
+) -> PrepareOutcome {
+    PrepareOutcome::Ready(Box::new(ApplyIntent {
         version: ApplyIntent::VERSION,
         id: request.id,
         plan: request.plan,
@@ -183,19 +205,19 @@ pub(crate) fn ready(request: &ApplyRequest, changes: Vec<PathChange>, effect: Ef
     }))
 }
 
-fn material(
+fn load_change_input(
     targets: &LocalTargets,
-    record: &Record,
+    record: &LocalApplyRecord,
     request: &ApplyRequest,
-) -> TargetResult<Material> {
-    let resource = path_of(request.resource.as_bytes());
-    let repository = Repository::find(&targets.git, resource)?;
+) -> TargetResult<ChangeInput> {
+    let resource = path_from_bytes(request.resource.as_bytes());
+    let repository = UserRepository::find(&targets.git, resource)?;
     top_level(&repository, resource)?;
     let users = repository.objects_dir();
     let make = |objects: &[&Path]| -> SandboxResult<PrivateStore> {
         let format = repository.object_format;
-        workbench::like(
-            workbench::make(&targets.git, record, format, objects)?,
+        apply_store::with_user_settings(
+            apply_store::create(&targets.git, record, format, objects)?,
             &repository,
         )
     };
@@ -206,20 +228,22 @@ fn material(
             to,
             base_commit,
         } => {
-            let sandbox = targets.sandbox(*sandbox)?;
+            let sandbox = targets.open_sandbox(*sandbox)?;
             let objects = sandbox.store.dir.join("objects");
             let store = make(&[&users, &objects])?;
             (store, from.files(), to.files(), base_commit.clone())
         }
         RequestedChange::Reverse(applied) => {
             let forgotten = TargetError::Forgotten { id: applied.id };
-            let Effect::Commit(effect) = &applied.effect else {
+            let ApplyEffect::Commit(effect) = &applied.effect else {
                 return Err(forgotten);
             };
             let store = make(&[&users])?;
             let (base, result) = (effect.new_tree.as_str(), effect.old_tree.as_str());
             let is_empty = result == store.attributes;
-            if !workbench::has(&store, base)? || !(is_empty || workbench::has(&store, result)?) {
+            if !apply_store::has_object(&store, base)?
+                || !(is_empty || apply_store::has_object(&store, result)?)
+            {
                 return Err(forgotten);
             }
             (store, base, result, None)
@@ -230,7 +254,7 @@ fn material(
         RequestedChange::Result { .. } => SubmoduleChanges::Removal,
         RequestedChange::Reverse(_) => SubmoduleChanges::RemovalOrReturn,
     };
-    Ok(Material {
+    Ok(ChangeInput {
         repository,
         store,
         base,
@@ -240,12 +264,12 @@ fn material(
     })
 }
 
-fn find_target(material: &Material, request: &ApplyRequest) -> TargetResult<Target> {
-    let repository = &material.repository;
+fn find_target(input: &ChangeInput, request: &ApplyRequest) -> TargetResult<CommitTarget> {
+    let repository = &input.repository;
     // What was applied to a branch is reversed there, wherever the user is by now.
     let applied_to = match &request.change {
         RequestedChange::Reverse(applied) => match &applied.effect {
-            Effect::Commit(effect) => effect.reference.clone(),
+            ApplyEffect::Commit(effect) => effect.reference.clone(),
             _ => None,
         },
         RequestedChange::Result { .. } => None,
@@ -261,23 +285,23 @@ fn find_target(material: &Material, request: &ApplyRequest) -> TargetResult<Targ
             (Some(reference), old)
         }
         (None, _) => match repository.head()? {
-            Head::Branch { reference, commit } => (Some(reference), Some(commit)),
-            Head::Detached { commit } => (None, Some(commit)),
-            Head::Unborn { reference } => (Some(reference), None),
+            RepositoryHead::Branch { reference, commit } => (Some(reference), Some(commit)),
+            RepositoryHead::Detached { commit } => (None, Some(commit)),
+            RepositoryHead::Unborn { reference } => (Some(reference), None),
         },
     };
-    let is_unborn = branches::checked_out(repository)? == reference;
+    let is_unborn = branches::checked_out_branch(repository)? == reference;
     let parent = match &old {
         Some(old) => Some(old.clone()),
         None if is_unborn => None,
-        None => material.base_commit.clone(),
+        None => input.base_commit.clone(),
     };
     let tree = match &parent {
-        Some(parent) => workbench::tree_of(&material.store, parent)?,
+        Some(parent) => apply_store::commit_tree(&input.store, parent)?,
         // The store takes its attributes from the empty tree.
-        None => material.store.attributes.clone(),
+        None => input.store.attributes.clone(),
     };
-    Ok(Target {
+    Ok(CommitTarget {
         reference,
         old,
         parent,
@@ -286,18 +310,18 @@ fn find_target(material: &Material, request: &ApplyRequest) -> TargetResult<Targ
 }
 
 /// A branch that is not there any more has nothing to take back.
-fn gone(target: &Target, request: &ApplyRequest) -> Option<Conflict> {
+fn gone_conflict(target: &CommitTarget, request: &ApplyRequest) -> Option<Conflict> {
     let (RequestedChange::Reverse(applied), None) = (&request.change, &target.old) else {
         return None;
     };
-    let Effect::Commit(effect) = &applied.effect else {
+    let ApplyEffect::Commit(effect) = &applied.effect else {
         return None;
     };
     Some(Conflict {
         path: None,
         place: None,
         reason: ConflictReason::Moved {
-            reference: branches::shown(target.reference.as_deref()),
+            reference: branches::display_name(target.reference.as_deref()),
             expected: effect.new.clone(),
             found: "no commit".to_owned(),
         },
@@ -305,36 +329,38 @@ fn gone(target: &Target, request: &ApplyRequest) -> Option<Conflict> {
 }
 
 /// Merges, and refuses what may not be changed at all.
-fn fit(material: &Material, target: &Target) -> TargetResult<Fit> {
-    let store = &material.store;
-    let merged = workbench::merge(store, &material.base, &target.tree, &material.result)?;
+fn fit_change(input: &ChangeInput, target: &CommitTarget) -> TargetResult<FitOutcome> {
+    let store = &input.store;
+    let merged = apply_store::merge(store, &input.base, &target.tree, &input.result)?;
     let new_tree = match merged {
-        Merge::Clean(tree) => tree,
-        Merge::Conflicts(paths) => {
+        TreeMerge::Clean(tree) => tree,
+        TreeMerge::Conflicts(paths) => {
             let conflicts = paths.iter().map(|(path, kind)| {
                 let kind = kind.clone();
-                conflict(path, ConflictReason::Merge { kind })
+                path_conflict(path, ConflictReason::Merge { kind })
             });
-            return Ok(Fit::Blocked(conflicts.collect::<SandboxResult<_>>()?));
+            return Ok(FitOutcome::Blocked(
+                conflicts.collect::<SandboxResult<_>>()?,
+            ));
         }
     };
     if new_tree == target.tree {
-        return Ok(Fit::Nothing);
+        return Ok(FitOutcome::Nothing);
     }
-    let changes = workbench::changes(store, &target.tree, &new_tree)?;
-    let filtered = filtered(store, &changes, [&target.tree, &new_tree])?;
-    let conflicts = forbidden(store, &changes, &filtered, material.submodules)?;
+    let changes = apply_store::changes(store, &target.tree, &new_tree)?;
+    let filtered = find_filtered(store, &changes, [&target.tree, &new_tree])?;
+    let conflicts = find_forbidden(store, &changes, &filtered, input.submodules)?;
     Ok(match conflicts.is_empty() {
-        true => Fit::Fits(Fitted {
+        true => FitOutcome::Fits(FittedChange {
             new_tree,
             changes,
             filtered,
         }),
-        false => Fit::Blocked(conflicts),
+        false => FitOutcome::Blocked(conflicts),
     })
 }
 
-pub(crate) fn conflict(path: &[u8], reason: ConflictReason) -> SandboxResult<Conflict> {
+pub(crate) fn path_conflict(path: &[u8], reason: ConflictReason) -> SandboxResult<Conflict> {
     Ok(Conflict {
         path: Some(resource_path(path)?),
         place: None,
@@ -344,17 +370,21 @@ pub(crate) fn conflict(path: &[u8], reason: ConflictReason) -> SandboxResult<Con
 
 /// Whether the index of a working tree is to follow the commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum UseOfIndex {
+enum IndexUse {
     Committed,
     Untouched,
 }
 
 /// Entries, on whatever path, with which an index cannot follow a commit. As in git, merges have to
 /// be resolved first.
-fn unusable(place: &Place, index: &Index, root: &AbsolutePath) -> SandboxResult<Vec<Conflict>> {
+fn find_unusable_entries(
+    worktree: &UserWorktree,
+    index: &Index,
+    root: &AbsolutePath,
+) -> SandboxResult<Vec<Conflict>> {
     let unmerged = index.unmerged().map(<[u8]>::to_vec);
     let unmerged = unmerged.map(|path| (path, ConflictReason::Unmerged));
-    let announced = not_expandable(&place.repository)?.into_iter();
+    let announced = unexpandable_paths(&worktree.repository)?.into_iter();
     let announced = announced.map(|path| (path, ConflictReason::Staged));
     let conflict = |(path, reason): (Vec<u8>, ConflictReason)| {
         Ok(Conflict {
@@ -367,44 +397,44 @@ fn unusable(place: &Place, index: &Index, root: &AbsolutePath) -> SandboxResult<
 }
 
 /// Looks for work of the user's on the changed paths of one working tree.
-fn inspect(
-    place: &Place,
-    Fitted {
+fn inspect_worktree(
+    worktree: &UserWorktree,
+    FittedChange {
         changes, filtered, ..
-    }: &Fitted,
+    }: &FittedChange,
     store: &PrivateStore,
-    use_of_index: UseOfIndex,
+    use_of_index: IndexUse,
     conflicts: &mut Vec<Conflict>,
 ) -> SandboxResult<CheckoutEffect> {
-    let root = absolute(&place.root)?;
-    let index = Index::read(&place.repository)?;
-    let modes = Modes::of(&place.repository.settings.shaping);
-    let eye = Eye::on(&place.root, modes, changes, Some(store))?;
-    let eye = match use_of_index {
-        UseOfIndex::Committed => eye,
-        UseOfIndex::Untouched => eye.without_index(),
+    let root = to_absolute_path(&worktree.root)?;
+    let index = Index::read(&worktree.repository)?;
+    let modes = Modes::from_settings(&worktree.repository.settings.shaping);
+    let inspector = PathInspector::new(&worktree.root, modes, changes, Some(store))?;
+    let inspector = match use_of_index {
+        IndexUse::Committed => inspector,
+        IndexUse::Untouched => inspector.without_index(),
     };
-    let leaving = leaving(changes);
-    let left_out = sparse::left_out(place, changes)?;
+    let removed = removed_paths(changes);
+    let left_out = sparse::excluded_paths(worktree, changes)?;
     let mut sparse = Vec::new();
-    if use_of_index == UseOfIndex::Committed {
-        conflicts.extend(unusable(place, &index, &root)?);
+    if use_of_index == IndexUse::Committed {
+        conflicts.extend(find_unusable_entries(worktree, &index, &root)?);
     }
     for change in changes {
         let path = change.path.as_bytes();
-        let obstacle = index.obstacle(change, &|path| leaving.contains(path));
-        let is_staged = !index.is(path, change.old.as_ref());
+        let obstacle = index.conflict_reason(change, &|path| removed.contains(path));
+        let is_staged = !index.matches(path, change.old.as_ref());
         let is_skipped = index.is_skipped(path) || left_out.contains(&change.path);
         let reason = match obstacle {
             Some(reason) => Some(reason),
             None if is_staged => Some(ConflictReason::Staged),
-            None if is_skipped && eye.look(path)? == Found::Nothing => {
+            None if is_skipped && inspector.inspect(path)? == PathContent::Nothing => {
                 sparse.push(change.path.clone());
                 None
             }
-            None => dirt(&eye, change)?,
+            None => uncommitted_reason(&inspector, change)?,
         };
-        let reason = reason.map(|reason| of_filter(reason, filtered.get(path)));
+        let reason = reason.map(|reason| filter_reason(reason, filtered.get(path)));
         conflicts.extend(reason.map(|reason| Conflict {
             path: Some(change.path.clone()),
             place: Some(root.clone()),
@@ -413,53 +443,56 @@ fn inspect(
     }
     Ok(CheckoutEffect {
         root,
-        git_dir: absolute(&place.repository.git_dir)?,
+        git_dir: to_absolute_path(&worktree.repository.git_dir)?,
         sparse,
     })
 }
 
-pub(crate) fn leaving(changes: &[PathChange]) -> BTreeSet<&[u8]> {
-    let leaving = changes.iter().filter(|change| change.new.is_none());
-    leaving.map(|change| change.path.as_bytes()).collect()
+pub(crate) fn removed_paths(changes: &[PathChange]) -> BTreeSet<&[u8]> {
+    let removed = changes.iter().filter(|change| change.new.is_none());
+    removed.map(|change| change.path.as_bytes()).collect()
 }
 
 /// Why a file is not as committed. That somebody wrote the very same change is no reason to take it
 /// for ours.
-fn dirt(eye: &Eye<'_>, change: &PathChange) -> SandboxResult<Option<ConflictReason>> {
-    Ok(match (eye.standing(change)?, &change.old) {
-        (Standing::Old, _) => None,
-        (Standing::Foreign(reason), _) => Some(reason),
-        (Standing::New, _) if eye.is_both(change)? => None,
-        (Standing::New, None) => Some(ConflictReason::Untracked),
-        (Standing::New, Some(_)) => Some(ConflictReason::Changed),
+fn uncommitted_reason(
+    inspector: &PathInspector<'_>,
+    change: &PathChange,
+) -> SandboxResult<Option<ConflictReason>> {
+    Ok(match (inspector.change_state(change)?, &change.old) {
+        (PathChangeState::Old, _) => None,
+        (PathChangeState::Foreign(reason), _) => Some(reason),
+        (PathChangeState::New, _) if inspector.matches_both(change)? => None,
+        (PathChangeState::New, None) => Some(ConflictReason::Untracked),
+        (PathChangeState::New, Some(_)) => Some(ConflictReason::Changed),
     })
 }
 
 /// Makes the commit and puts it into the user's repository, kept by a ref of ours.
 fn make_commit(
     targets: &LocalTargets,
-    record: &Record,
-    material: &Material,
-    (target, new_tree): (&Target, &str),
+    record: &LocalApplyRecord,
+    input: &ChangeInput,
+    (target, new_tree): (&CommitTarget, &str),
     request: &ApplyRequest,
 ) -> TargetResult<String> {
-    let (repository, store) = (&material.repository, &material.store);
+    let (repository, store) = (&input.repository, &input.store);
     let parent = target.parent.as_deref();
     let signing = &repository.settings.signing;
-    let commit = workbench::commit(store, new_tree, parent, &request.commit, signing)?;
+    let commit = apply_store::commit(store, new_tree, parent, &request.commit, signing)?;
     targets.reached(ApplyStep::Committed);
-    let mut wanted = format!("{commit}\n");
+    let mut revisions = format!("{commit}\n");
     if let Some(parent) = parent {
-        wanted.push_str(&format!("^{parent}\n"));
+        revisions.push_str(&format!("^{parent}\n"));
     }
-    let whose = request.id.to_string();
-    let pack = pack::write(store, &record.packing(), &wanted, &whose)?;
-    let _turn = targets.turn(repository)?;
-    record.note_keep(&pack.keep_in(repository))?;
-    targets.reached(ApplyStep::PackNoted);
-    pack.give_to(repository, &whose, record.given_at())?;
-    targets.reached(ApplyStep::PackGiven);
-    references::set(repository, &references::apply(request.id), &commit)?;
+    let owner = request.id.to_string();
+    let pack = pack::write(store, &record.packing(), &revisions, &owner)?;
+    let _lock = targets.lock_repository(repository)?;
+    record.write_keep_path(&pack.keep_file_in(repository))?;
+    targets.reached(ApplyStep::PackRecorded);
+    pack.install_in(repository, &owner, record.pack_time())?;
+    targets.reached(ApplyStep::PackInstalled);
+    references::set(repository, &references::apply_ref(request.id), &commit)?;
     targets.reached(ApplyStep::Pinned);
     record.release_keep()?;
     remove(&record.packing())?;

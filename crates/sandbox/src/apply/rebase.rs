@@ -6,69 +6,75 @@
 use cleveragents_domain::ResourceType;
 use cleveragents_engine::ports::sandbox::{SandboxBase, SandboxError, SandboxResult, TreeId};
 use cleveragents_engine::ports::targets::{
-    Conflict, ConflictReason, Rebase, RebaseRequest, TargetResult,
+    Conflict, ConflictReason, RebaseRequest, TargetRebase, TargetResult,
 };
 
 use crate::apply::LocalTargets;
+use crate::apply::apply_store::{self, TreeMerge};
 use crate::apply::branches;
-use crate::apply::checkouts::{self, Place};
-use crate::apply::prepare_commit::conflict;
-use crate::apply::workbench::{self, Merge};
-use crate::files::path_of;
+use crate::apply::checkouts::{self, UserWorktree};
+use crate::apply::prepare_commit::path_conflict;
+use crate::files::path_from_bytes;
 use crate::make_git::{require_objects, top_level};
 use crate::references;
-use crate::repository::{Commit, Repository};
+use crate::repository::{Commit, UserRepository};
 
-pub(crate) fn rebase(targets: &LocalTargets, request: &RebaseRequest) -> TargetResult<Rebase> {
+pub(crate) fn rebase(
+    targets: &LocalTargets,
+    request: &RebaseRequest,
+) -> TargetResult<TargetRebase> {
     if request.resource_type == ResourceType::FsDirectory {
-        return Ok(Rebase::Unmoved);
+        return Ok(TargetRebase::Unchanged);
     }
-    let resource = path_of(request.resource.as_bytes());
+    let resource = path_from_bytes(request.resource.as_bytes());
     if !resource.is_dir() {
-        return Ok(Rebase::Blocked(vec![gone(request)]));
+        return Ok(TargetRebase::Blocked(vec![gone_conflict(request)]));
     }
-    let repository = match Repository::find(&targets.git, resource) {
+    let repository = match UserRepository::find(&targets.git, resource) {
         Err(SandboxError::NotARepository { .. } | SandboxError::NotAFolder { .. }) => {
-            return Ok(Rebase::Blocked(vec![gone(request)]));
+            return Ok(TargetRebase::Blocked(vec![gone_conflict(request)]));
         }
         found => found?,
     };
     top_level(&repository, resource)?;
     let head = repository.head()?.commit().map(str::to_owned);
     if head == request.base.commit {
-        return Ok(Rebase::Unmoved);
+        return Ok(TargetRebase::Unchanged);
     }
     let Some(head) = head else {
-        return Ok(Rebase::Blocked(vec![no_commit(&repository, request)?]));
+        return Ok(TargetRebase::Blocked(vec![no_commit_conflict(
+            &repository,
+            request,
+        )?]));
     };
-    let in_progress = checkouts::in_progress(&Place::of(repository.clone())?)?;
+    let in_progress = checkouts::operations_in_progress(&UserWorktree::new(repository.clone())?)?;
     if !in_progress.is_empty() {
-        return Ok(Rebase::Blocked(in_progress));
+        return Ok(TargetRebase::Blocked(in_progress));
     }
     let commit = repository.commits(&[&head])?.pop().flatten();
     let commit = commit.ok_or_else(|| SandboxError::Malformed {
         what: format!("the commit {head} at HEAD cannot be read"),
     })?;
-    keep(targets, &repository, request, &commit)?;
+    pin_commit(targets, &repository, request, &commit)?;
     merge(targets, &repository, request, commit)
 }
 
 fn merge(
     targets: &LocalTargets,
-    repository: &Repository,
+    repository: &UserRepository,
     request: &RebaseRequest,
     commit: Commit,
-) -> TargetResult<Rebase> {
-    let sandbox = targets.sandbox(request.sandbox)?;
-    let _held = sandbox.hold()?;
+) -> TargetResult<TargetRebase> {
+    let sandbox = targets.open_sandbox(request.sandbox)?;
+    let _held = sandbox.lock()?;
     require_objects(&sandbox, repository, Some(&commit))?;
     let (old, ours, theirs) = (
         request.base.tree.files(),
         commit.tree.as_str(),
         request.tree.files(),
     );
-    let merged = workbench::merge(&sandbox.store, old, ours, theirs)?;
-    if let Merge::Clean(tree) = &merged {
+    let merged = apply_store::merge(&sandbox.store, old, ours, theirs)?;
+    if let TreeMerge::Clean(tree) = &merged {
         sandbox.store.copy_borrowed(tree, Some(&commit.id))?;
     }
     let base = SandboxBase {
@@ -77,34 +83,34 @@ fn merge(
     };
     Ok(match merged {
         // Empty folders are no part of a commit, so a merge with one has none.
-        Merge::Clean(tree) => Rebase::Merged {
+        TreeMerge::Clean(tree) => TargetRebase::Merged {
             base,
             tree: TreeId::new(&tree, None).map_err(SandboxError::from)?,
         },
-        Merge::Conflicts(paths) => {
+        TreeMerge::Conflicts(paths) => {
             let conflicts = paths.into_iter().map(|(path, kind)| {
                 let reason = ConflictReason::Merge { kind };
-                conflict(&path, reason)
+                path_conflict(&path, reason)
             });
             let conflicts = conflicts.collect::<SandboxResult<_>>()?;
-            Rebase::Conflicting { base, conflicts }
+            TargetRebase::Conflicting { base, conflicts }
         }
     })
 }
 
 /// Keeps the commit from being collected, whatever becomes of the branch.
-fn keep(
+fn pin_commit(
     targets: &LocalTargets,
-    repository: &Repository,
+    repository: &UserRepository,
     request: &RebaseRequest,
     commit: &Commit,
 ) -> TargetResult<()> {
-    let name = references::next_base(request.plan, request.sandbox);
-    let _turn = targets.turn(repository)?;
+    let name = references::next_base_ref(request.plan, request.sandbox);
+    let _lock = targets.lock_repository(repository)?;
     Ok(references::set(repository, &name, &commit.id)?)
 }
 
-fn gone(request: &RebaseRequest) -> Conflict {
+fn gone_conflict(request: &RebaseRequest) -> Conflict {
     Conflict {
         path: None,
         place: Some(request.resource.clone()),
@@ -113,13 +119,16 @@ fn gone(request: &RebaseRequest) -> Conflict {
 }
 
 /// The branch that is checked out has no commit any more.
-fn no_commit(repository: &Repository, request: &RebaseRequest) -> TargetResult<Conflict> {
-    let checked_out = branches::checked_out(repository)?;
+fn no_commit_conflict(
+    repository: &UserRepository,
+    request: &RebaseRequest,
+) -> TargetResult<Conflict> {
+    let checked_out = branches::checked_out_branch(repository)?;
     Ok(Conflict {
         path: None,
         place: Some(request.resource.clone()),
         reason: ConflictReason::Moved {
-            reference: branches::shown(checked_out.as_deref()),
+            reference: branches::display_name(checked_out.as_deref()),
             expected: request.base.commit.clone().unwrap_or_default(),
             found: "no commit".to_owned(),
         },

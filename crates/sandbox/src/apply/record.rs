@@ -12,28 +12,28 @@ use std::time::SystemTime;
 
 use cleveragents_domain::id::ApplyId;
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-use cleveragents_engine::ports::targets::{Applied, ApplyIntent, TargetError, TargetResult};
+use cleveragents_engine::ports::targets::{AppliedResult, ApplyIntent, TargetError, TargetResult};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::apply::lock_wait::LockWait;
 use crate::apply::ref_transaction::LockFile;
-use crate::apply::turns::LockWait;
-use crate::apply::user_moves::Marks;
+use crate::apply::user_changes::RepositoryMarks;
 use crate::files::{
-    Sync, create_private_folder, failed, is_absent, path_of, read_if_there, remove, replace,
-    replace_quickly, system_time,
+    Sync, create_private_folder, io_error, is_not_found, path_from_bytes, read_if_exists, remove,
+    replace, replace_with_sync, system_time,
 };
 use crate::pack;
 
 /// The folder of one apply.
 #[derive(Debug, Clone)]
-pub(crate) struct Record {
+pub(crate) struct LocalApplyRecord {
     pub(crate) id: ApplyId,
     folder: PathBuf,
 }
 
-impl Record {
-    pub(crate) fn of(root: &Path, id: ApplyId) -> Self {
+impl LocalApplyRecord {
+    pub(crate) fn new(root: &Path, id: ApplyId) -> Self {
         Self {
             id,
             folder: root.join(id.to_string()),
@@ -41,23 +41,23 @@ impl Record {
     }
 
     /// Holds this apply against everybody else who would work on it.
-    pub(crate) fn hold(&self, wait: LockWait) -> TargetResult<File> {
+    pub(crate) fn lock(&self, wait: LockWait) -> TargetResult<File> {
         let root = self.folder.parent().unwrap_or(&self.folder);
         create_private_folder(root)?;
         let path = self.folder.with_extension("lock");
         loop {
-            let held = wait.take(&path)?;
-            let ours = held.metadata().map_err(failed(&path))?;
+            let lock = wait.acquire(&path)?;
+            let ours = lock.metadata().map_err(io_error(&path))?;
             // Who forgets an apply removes its lock: one that is no longer there locks nobody out.
             match std::fs::metadata(&path) {
-                Ok(found) if found.ino() == ours.ino() => return Ok(held),
-                _ => drop(held),
+                Ok(found) if found.ino() == ours.ino() => return Ok(lock),
+                _ => drop(lock),
             }
         }
     }
 
     /// Begins with nothing.
-    pub(crate) fn make_anew(&self) -> SandboxResult<()> {
+    pub(crate) fn recreate(&self) -> SandboxResult<()> {
         remove(&self.folder)?;
         create_private_folder(&self.folder)
     }
@@ -100,7 +100,7 @@ impl Record {
         Ok(path)
     }
 
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn exists(&self) -> bool {
         self.intent_file().is_file()
     }
 
@@ -110,29 +110,29 @@ impl Record {
 
     /// Says that the user's files change from here on. What marks tell of is how the user's side
     /// is left by a kill. The new objects are theirs from now on.
-    pub(crate) fn note_begun(&self, marks: &Marks) -> SandboxResult<()> {
+    pub(crate) fn mark_begun(&self, marks: &RepositoryMarks) -> SandboxResult<()> {
         self.release_keep()?;
         remove(&self.pack_note())?;
         self.write(&self.folder.join("begun"), marks)
     }
 
     /// The marks of a call that was killed; nothing if it came to an end by itself.
-    pub(crate) fn marks(&self) -> Option<Marks> {
-        let bytes = read_if_there(&self.folder.join("begun")).ok()??;
+    pub(crate) fn marks(&self) -> Option<RepositoryMarks> {
+        let bytes = read_if_exists(&self.folder.join("begun")).ok()??;
         serde_json::from_slice(&bytes).ok()
     }
 
     /// A call that has begun ends by itself, not done. Needs no space.
-    pub(crate) fn note_paused(&self) -> SandboxResult<()> {
+    pub(crate) fn mark_paused(&self) -> SandboxResult<()> {
         let path = self.folder.join("begun");
         match OpenOptions::new().write(true).truncate(true).open(&path) {
-            Err(error) if !is_absent(&error) => Err(failed(&path)(error)),
+            Err(error) if !is_not_found(&error) => Err(io_error(&path)(error)),
             _ => Ok(()),
         }
     }
 
     /// Nothing that was written stands any more: it is as if it had only been prepared.
-    pub(crate) fn note_put_back(&self) -> SandboxResult<()> {
+    pub(crate) fn mark_restored(&self) -> SandboxResult<()> {
         remove(&self.folder.join("begun"))
     }
 
@@ -141,35 +141,35 @@ impl Record {
         self.read(&self.intent_file())?.ok_or(forgotten)
     }
 
-    pub(crate) fn keep_intent(&self, intent: &ApplyIntent) -> SandboxResult<()> {
+    pub(crate) fn write_intent(&self, intent: &ApplyIntent) -> SandboxResult<()> {
         self.write(&self.intent_file(), intent)
     }
 
-    pub(crate) fn done(&self) -> TargetResult<Option<Applied>> {
+    pub(crate) fn read_done(&self) -> TargetResult<Option<AppliedResult>> {
         self.read(&self.folder.join("done.json"))
     }
 
-    pub(crate) fn note_done(&self, applied: &Applied) -> SandboxResult<()> {
+    pub(crate) fn mark_done(&self, applied: &AppliedResult) -> SandboxResult<()> {
         self.write(&self.folder.join("done.json"), applied)
     }
 
     /// Notes the locks that a transaction of git has; none before they are known.
-    pub(crate) fn note_ref_locks(&self, locks: &[LockFile]) -> SandboxResult<()> {
+    pub(crate) fn write_ref_locks(&self, locks: &[LockFile]) -> SandboxResult<()> {
         let bytes = serde_json::to_vec(locks).map_err(|error| SandboxError::Malformed {
             what: error.to_string(),
         })?;
-        replace_quickly(&self.ref_locks_file(), &bytes, Sync::No)
+        replace_with_sync(&self.ref_locks_file(), &bytes, Sync::No)
     }
 
     /// The noted locks, if a transaction was begun and not forgotten.
-    pub(crate) fn ref_locks(&self) -> TargetResult<Option<Vec<LockFile>>> {
+    pub(crate) fn read_ref_locks(&self) -> TargetResult<Option<Vec<LockFile>>> {
         self.read(&self.ref_locks_file())
     }
 
     /// When the locks were noted, in seconds of the clock.
-    pub(crate) fn ref_locks_noted_at(&self) -> SandboxResult<i64> {
+    pub(crate) fn ref_locks_written_at(&self) -> SandboxResult<i64> {
         let path = self.ref_locks_file();
-        let found = fs::metadata(&path).map_err(failed(&path))?;
+        let found = fs::metadata(&path).map_err(io_error(&path))?;
         Ok(found.mtime())
     }
 
@@ -182,19 +182,19 @@ impl Record {
     }
 
     /// Notes which file will keep new objects in the user's repository.
-    pub(crate) fn note_keep(&self, keep: &Path) -> SandboxResult<()> {
+    pub(crate) fn write_keep_path(&self, keep: &Path) -> SandboxResult<()> {
         replace(&self.folder.join("keep"), keep.as_os_str().as_bytes())
     }
 
     /// The time that the pack of this apply has, which nobody else gives it.
-    pub(crate) fn given_at(&self) -> SystemTime {
-        system_time(self.id.made_at())
+    pub(crate) fn pack_time(&self) -> SystemTime {
+        system_time(self.id.created_at())
     }
 
     /// From here on a ref keeps the new objects.
     pub(crate) fn release_keep(&self) -> SandboxResult<()> {
-        match read_if_there(&self.pack_note())? {
-            Some(path) => remove(path_of(&path)),
+        match read_if_exists(&self.pack_note())? {
+            Some(path) => remove(path_from_bytes(&path)),
             None => Ok(()),
         }
     }
@@ -206,8 +206,12 @@ impl Record {
 
     /// Removes the objects that were given, and what a kill or a full disk left of giving them.
     pub(crate) fn withdraw_pack(&self) -> SandboxResult<()> {
-        if let Some(path) = read_if_there(&self.pack_note())? {
-            pack::withdraw(path_of(&path), &self.id.to_string(), self.given_at())?;
+        if let Some(path) = read_if_exists(&self.pack_note())? {
+            pack::withdraw(
+                path_from_bytes(&path),
+                &self.id.to_string(),
+                self.pack_time(),
+            )?;
             remove(&self.pack_note())?;
         }
         Ok(())
@@ -230,7 +234,7 @@ impl Record {
     }
 
     fn read<T: DeserializeOwned>(&self, path: &Path) -> TargetResult<Option<T>> {
-        let Some(bytes) = read_if_there(path)? else {
+        let Some(bytes) = read_if_exists(path)? else {
             return Ok(None);
         };
         let value = serde_json::from_slice(&bytes).map_err(|error| SandboxError::Io {

@@ -12,17 +12,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
 
-use cleveragents_engine::ports::sandbox::{CommitText, SandboxError};
+use cleveragents_engine::ports::sandbox::{CommitMetadata, SandboxError};
 use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
 use serde::{Deserialize, Serialize};
 
-use crate::abandoned_lock::{LockOwner, owner_of};
-use crate::apply::branches::{self, BranchStanding};
-use crate::apply::record::Record;
-use crate::files::{is_absent, path_of, remove};
+use crate::abandoned_lock::{LockOwner, find_lock_owner};
+use crate::apply::branches::{self, BranchState};
+use crate::apply::record::LocalApplyRecord;
+use crate::files::{is_not_found, path_from_bytes, remove};
 use crate::git_dir_links;
-use crate::repository::Repository;
-use crate::users_command::UsersCommand;
+use crate::repository::UserRepository;
+use crate::user_git_command::UserGitCommand;
 
 const COMMAND: &str = "git update-ref --stdin";
 
@@ -38,7 +38,7 @@ pub(crate) struct RefTransaction {
 
 /// How the git of a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum GitEnd {
+enum GitExit {
     Exited,
     /// It has left its locks.
     Killed,
@@ -57,21 +57,23 @@ impl RefTransaction {
     /// Locks the branch, if it stands where it is expected to; else how it stands. The caller has
     /// the turn of this repository.
     pub(crate) fn prepare(
-        repository: &Repository,
-        record: &Record,
-        (effect, words): (&CommitEffect, &CommitText),
-        turn: &File,
-    ) -> TargetResult<Result<Self, BranchStanding>> {
+        repository: &UserRepository,
+        record: &LocalApplyRecord,
+        (effect, commit_metadata): (&CommitEffect, &CommitMetadata),
+        lock: &File,
+    ) -> TargetResult<Result<Self, BranchState>> {
         if let Some(reference) = &effect.reference {
             git_dir_links::check_ref(&repository.common_dir, reference)?;
         }
-        release_left(record, repository, effect)?;
-        record.note_ref_locks(&[])?;
-        let call = repository.ask(UsersCommand::UpdateRefs { by: words });
-        let mut child = call.start_holding(turn)?;
+        release_leftover(record, repository, effect)?;
+        record.write_ref_locks(&[])?;
+        let call = repository.call(UserGitCommand::UpdateRefs {
+            author: commit_metadata,
+        });
+        let mut child = call.start_with_lock(lock)?;
         let pipes = (child.stdin.take(), child.stdout.take());
         let (Some(stdin), Some(stdout)) = pipes else {
-            return Err(broken("its pipes are missing".to_owned()).into());
+            return Err(transaction_error("its pipes are missing".to_owned()).into());
         };
         let mut transaction = Self {
             child,
@@ -88,19 +90,19 @@ impl RefTransaction {
             "start\n{option}update {name} {} {old}\nprepare\n",
             effect.new
         );
-        match transaction.ask(&lines, "prepare: ok") {
+        match transaction.send(&lines, "prepare: ok") {
             Ok(()) => {
-                record.note_ref_locks(&lock_files(repository, effect))?;
+                record.write_ref_locks(&lock_files(repository, effect))?;
                 Ok(Ok(transaction))
             }
             Err(complaint) => {
-                match transaction.end() {
-                    GitEnd::Killed => release_left(record, repository, effect)?,
+                match transaction.finish() {
+                    GitExit::Killed => release_leftover(record, repository, effect)?,
                     // It has removed its own locks: what is there now is another git's.
-                    GitEnd::Exited => record.forget_ref_locks()?,
+                    GitExit::Exited => record.forget_ref_locks()?,
                 }
-                match branches::standing(repository, effect)? {
-                    BranchStanding::Old => Err(refused(complaint)),
+                match branches::branch_state(repository, effect)? {
+                    BranchState::Old => Err(refusal_error(complaint)),
                     standing => Ok(Err(standing)),
                 }
             }
@@ -111,30 +113,30 @@ impl RefTransaction {
     /// moved; its locks are released all the same.
     pub(crate) fn commit(
         mut self,
-        record: &Record,
-        repository: &Repository,
+        record: &LocalApplyRecord,
+        repository: &UserRepository,
         effect: &CommitEffect,
     ) -> TargetResult<()> {
-        let committed = self.ask("commit\n", "commit: ok");
-        match self.end() {
-            GitEnd::Killed => release_left(record, repository, effect)?,
-            GitEnd::Exited => record.forget_ref_locks()?,
+        let committed = self.send("commit\n", "commit: ok");
+        match self.finish() {
+            GitExit::Killed => release_leftover(record, repository, effect)?,
+            GitExit::Exited => record.forget_ref_locks()?,
         }
-        Ok(committed.map_err(broken)?)
+        Ok(committed.map_err(transaction_error)?)
     }
 
     /// Ends git and waits for it. At the end of its input it removes its locks.
-    fn end(mut self) -> GitEnd {
+    fn finish(mut self) -> GitExit {
         drop(self.stdin.take());
         match self.child.wait() {
-            Ok(status) if status.code().is_some() => GitEnd::Exited,
-            _ => GitEnd::Killed,
+            Ok(status) if status.code().is_some() => GitExit::Exited,
+            _ => GitExit::Killed,
         }
     }
 
     /// Sends some lines and reads until the last of their answers; what git complains of, if it
     /// gives another.
-    fn ask(&mut self, lines: &str, last: &str) -> Result<(), String> {
+    fn send(&mut self, lines: &str, last: &str) -> Result<(), String> {
         let stdin = self.stdin.as_mut().ok_or("its input is closed")?;
         // What a git that ended early had to say is in its complaint.
         let _ = stdin.write_all(lines.as_bytes());
@@ -167,20 +169,20 @@ impl Drop for RefTransaction {
 
 /// Removes the locks that a git left which was killed in the middle of a transaction of this apply.
 /// The caller has the turn of the repository, so that git is gone.
-pub(crate) fn release_left(
-    record: &Record,
-    repository: &Repository,
+pub(crate) fn release_leftover(
+    record: &LocalApplyRecord,
+    repository: &UserRepository,
     effect: &CommitEffect,
 ) -> TargetResult<()> {
-    let Some(noted) = record.ref_locks()? else {
+    let Some(noted) = record.read_ref_locks()? else {
         return Ok(());
     };
     if noted.is_empty() {
-        release_unnoted(record, repository, effect)?;
+        release_unrecorded(record, repository, effect)?;
     }
     for noted in noted {
-        if LockFile::of(path_of(&noted.path)).as_ref() == Some(&noted) {
-            remove(path_of(&noted.path))?;
+        if LockFile::read(path_from_bytes(&noted.path)).as_ref() == Some(&noted) {
+            remove(path_from_bytes(&noted.path))?;
         }
     }
     Ok(record.forget_ref_locks()?)
@@ -190,41 +192,41 @@ pub(crate) fn release_left(
 /// branch's lock is ours if it holds our commit: no other git moves a branch to it. Killed even
 /// earlier, git leaves it empty. Fails if the git of an empty lock may be at work: the note then
 /// stays for the next try.
-fn release_unnoted(
-    record: &Record,
-    repository: &Repository,
+fn release_unrecorded(
+    record: &LocalApplyRecord,
+    repository: &UserRepository,
     effect: &CommitEffect,
 ) -> TargetResult<()> {
     let locks = lock_files(repository, effect);
     let Some(branch) = locks.first() else {
         return Ok(());
     };
-    let path = path_of(&branch.path);
+    let path = path_from_bytes(&branch.path);
     let content = std::fs::read(path).unwrap_or_default();
     let owner = match content.as_slice() {
-        [] => owner_of(path, record.ref_locks_noted_at()?, repository),
+        [] => find_lock_owner(path, record.ref_locks_written_at()?, repository),
         content if content.trim_ascii_end() == effect.new.as_bytes() => LockOwner::Gone,
         _ => LockOwner::Foreign,
     };
     match owner {
         LockOwner::Foreign => return Ok(()),
-        LockOwner::AtWork => return Err(TargetError::Busy { lock: path.into() }),
+        LockOwner::Active => return Err(TargetError::Busy { lock: path.into() }),
         LockOwner::Gone => {}
     }
     // The lock of `HEAD` is empty; git makes it right after the branch's.
     let is_of_the_same_git = |lock: &&LockFile| {
         let (made, first) = (lock.changed.0, branch.changed.0);
-        std::fs::read(path_of(&lock.path)).is_ok_and(|content| content.is_empty())
+        std::fs::read(path_from_bytes(&lock.path)).is_ok_and(|content| content.is_empty())
             && (first..=first + 1).contains(&made)
     };
     for lock in locks.iter().skip(1).filter(is_of_the_same_git) {
-        remove(path_of(&lock.path))?;
+        remove(path_from_bytes(&lock.path))?;
     }
     Ok(remove(path)?)
 }
 
 impl LockFile {
-    fn of(path: &Path) -> Option<Self> {
+    fn read(path: &Path) -> Option<Self> {
         let found = std::fs::symlink_metadata(path).ok()?;
         Some(Self {
             path: path.as_os_str().as_bytes().to_vec(),
@@ -235,31 +237,31 @@ impl LockFile {
 }
 
 /// The locks that a prepared transaction has: of the branch, and of the `HEAD` that is on it.
-fn lock_files(repository: &Repository, effect: &CommitEffect) -> Vec<LockFile> {
+fn lock_files(repository: &UserRepository, effect: &CommitEffect) -> Vec<LockFile> {
     // Each working tree has a `HEAD` of its own; branches are common to all.
     let head = repository.git_dir.join("HEAD.lock");
     let branch = effect.reference.as_deref();
     let branch = branch.map(|it| repository.common_dir.join(format!("{it}.lock")));
     let paths = branch.into_iter().chain([head]);
-    paths.filter_map(|it| LockFile::of(&it)).collect()
+    paths.filter_map(|it| LockFile::read(&it)).collect()
 }
 
 /// A lock of somebody else's is temporary; for all else git's own words say why.
-fn refused(complaint: String) -> TargetError {
+fn refusal_error(complaint: String) -> TargetError {
     let quoted = complaint.split('\'').find(|part| part.ends_with(".lock"));
     match quoted {
         Some(lock) if !is_missing(Path::new(lock)) || complaint.contains("File exists") => {
             TargetError::Busy { lock: lock.into() }
         }
-        _ => broken(complaint).into(),
+        _ => transaction_error(complaint).into(),
     }
 }
 
 fn is_missing(path: &Path) -> bool {
-    std::fs::symlink_metadata(path).is_err_and(|error| is_absent(&error))
+    std::fs::symlink_metadata(path).is_err_and(|error| is_not_found(&error))
 }
 
-fn broken(complaint: String) -> SandboxError {
+fn transaction_error(complaint: String) -> SandboxError {
     let complaint = match complaint.is_empty() {
         true => "it ended without an answer".to_owned(),
         false => complaint,
@@ -284,15 +286,15 @@ mod tests {
     use crate::store::PrivateStore;
     use crate::trees::tests::store;
 
-    fn locked(path: PathBuf) -> File {
+    fn lock_file(path: PathBuf) -> File {
         let file = File::create(path).unwrap();
         file.lock().unwrap();
         file
     }
 
-    fn holding(store: &PrivateStore, lock: &File) -> Child {
+    fn start_git_with_lock(store: &PrivateStore, lock: &File) -> Child {
         let call = store.call(["cat-file", "--batch"]);
-        let mut child = call.start_holding(lock).unwrap();
+        let mut child = call.start_with_lock(lock).unwrap();
         // What answers is git, with its files where they stay.
         child.stdin.as_mut().unwrap().write_all(b"x\n").unwrap();
         let mut answer = [0; 10];
@@ -316,8 +318,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = store(&folder.path().join("git"), ObjectFormat::Sha1);
         let path = folder.path().join("lock");
-        let lock = locked(path.clone());
-        let child = holding(&store, &lock);
+        let lock = lock_file(path.clone());
+        let child = start_git_with_lock(&store, &lock);
         drop(lock);
         let again = File::open(&path).unwrap();
         let refused = again.try_lock();
@@ -340,7 +342,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn no_child_that_is_started_at_the_same_moment_has_the_lock() {
+    fn a_concurrent_child_does_not_inherit_the_lock() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(&folder.path().join("git"), ObjectFormat::Sha1);
         let paths = ["one", "two"].map(|name| folder.path().join(name));
@@ -348,9 +350,9 @@ mod tests {
             for own in 0..2 {
                 let (store, paths) = (&store, &paths);
                 scope.spawn(move || {
-                    let lock = locked(paths[own].clone());
+                    let lock = lock_file(paths[own].clone());
                     for _ in 0..100 {
-                        let child = holding(store, &lock);
+                        let child = start_git_with_lock(store, &lock);
                         let open = open_files(&child);
                         assert!(open.contains(&paths[own]), "{open:?}");
                         assert!(!open.contains(&paths[1 - own]), "{open:?}");

@@ -10,18 +10,18 @@ use cleveragents_engine::ports::targets::{ContentHash, PathChange, PathState};
 use rustix::fs::readlinkat;
 use rustix::io::Errno;
 
-use crate::apply::record::Record;
-use crate::apply::workbench::with_attributes;
-use crate::beneath::{failed as failed_at, in_folder, open_file, open_root};
+use crate::apply::apply_store::with_attributes;
+use crate::apply::record::LocalApplyRecord;
 use crate::entries::GITLINK;
-use crate::files::{create_private_folder, failed, path_of, remove};
+use crate::files::{create_private_folder, io_error, path_from_bytes, remove};
+use crate::safe_fs::{errno_error as failed_at, open_file, open_root, with_parent};
 use crate::store::PrivateStore;
 
 /// Lays out both sides of the changes and fills in their hashes. The attributes of each side are
 /// those of its own tree.
 pub(crate) fn stage(
     store: &PrivateStore,
-    record: &Record,
+    record: &LocalApplyRecord,
     changes: &mut [PathChange],
     (old_tree, new_tree): (&str, &str),
 ) -> SandboxResult<()> {
@@ -30,23 +30,23 @@ pub(crate) fn stage(
         .map(|it| (&it.path, &mut it.old))
         .collect();
     let folder = record.old_files();
-    lay_out(&with_attributes(store, old_tree), record, &folder, &mut old)?;
+    write_side(&with_attributes(store, old_tree), record, &folder, &mut old)?;
     let mut new: Vec<_> = changes
         .iter_mut()
         .map(|it| (&it.path, &mut it.new))
         .collect();
     let folder = record.new_files();
-    lay_out(&with_attributes(store, new_tree), record, &folder, &mut new)?;
-    sync(&folder)
+    write_side(&with_attributes(store, new_tree), record, &folder, &mut new)?;
+    sync_folder(&folder)
 }
 
-type Side<'a> = (&'a ResourcePath, &'a mut Option<PathState>);
+type StagedSide<'a> = (&'a ResourcePath, &'a mut Option<PathState>);
 
-fn lay_out(
+fn write_side(
     store: &PrivateStore,
-    record: &Record,
+    record: &LocalApplyRecord,
     folder: &Path,
-    side: &mut [Side<'_>],
+    side: &mut [StagedSide<'_>],
 ) -> SandboxResult<()> {
     remove(folder)?;
     create_private_folder(folder)?;
@@ -74,8 +74,8 @@ fn lay_out(
     for (path, state) in side {
         // A submodule has no bytes of its own.
         if let Some(state) = state.as_mut().filter(|it| it.mode != GITLINK) {
-            let content = content_of(root.as_fd(), path.as_bytes());
-            let content = content.map_err(failed(path_of(path.as_bytes())))?;
+            let content = hash_path(root.as_fd(), path.as_bytes());
+            let content = content.map_err(io_error(path_from_bytes(path.as_bytes())))?;
             state.content = Some(content.ok_or_else(|| SandboxError::Malformed {
                 what: format!("git wrote no file for {path}"),
             })?);
@@ -85,13 +85,13 @@ fn lay_out(
 }
 
 /// Hash and size of a file, or of where a link points; nothing if there is neither.
-pub(crate) fn content_of(root: BorrowedFd<'_>, path: &[u8]) -> io::Result<Option<ContentHash>> {
+pub(crate) fn hash_path(root: BorrowedFd<'_>, path: &[u8]) -> io::Result<Option<ContentHash>> {
     match open_file(root, path) {
         Ok(file) if file.metadata()?.is_file() => hash(file).map(Some),
         Ok(_) => Ok(None),
         Err(Errno::LOOP) => {
-            let target = in_folder(root, path, |folder, name| {
-                readlinkat(folder, path_of(name), Vec::new())
+            let target = with_parent(root, path, |folder, name| {
+                readlinkat(folder, path_from_bytes(name), Vec::new())
             })?;
             hash(target.as_bytes()).map(Some)
         }
@@ -110,7 +110,7 @@ pub(crate) fn hash(mut from: impl io::Read) -> io::Result<ContentHash> {
 }
 
 /// Takes what lies ready for another apply, each side as the other.
-pub(crate) fn stage_reversed(from: &Record, to: &Record) -> SandboxResult<()> {
+pub(crate) fn stage_reversed(from: &LocalApplyRecord, to: &LocalApplyRecord) -> SandboxResult<()> {
     let sides = [
         (from.old_files(), to.new_files()),
         (from.new_files(), to.old_files()),
@@ -119,30 +119,30 @@ pub(crate) fn stage_reversed(from: &Record, to: &Record) -> SandboxResult<()> {
         remove(&to)?;
         copy_folder(&from, &to)?;
     }
-    sync(&to.new_files())
+    sync_folder(&to.new_files())
 }
 
 /// Everything in a folder of ours.
 fn copy_folder(from: &Path, to: &Path) -> SandboxResult<()> {
     create_private_folder(to)?;
-    for entry in std::fs::read_dir(from).map_err(failed(from))? {
-        let entry = entry.map_err(failed(from))?;
+    for entry in std::fs::read_dir(from).map_err(io_error(from))? {
+        let entry = entry.map_err(io_error(from))?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type().map_err(failed(&path))?;
+        let kind = entry.file_type().map_err(io_error(&path))?;
         if kind.is_dir() {
             copy_folder(&path, &target)?;
         } else if kind.is_symlink() {
-            let link = std::fs::read_link(&path).map_err(failed(&path))?;
-            std::os::unix::fs::symlink(link, &target).map_err(failed(&target))?;
+            let link = std::fs::read_link(&path).map_err(io_error(&path))?;
+            std::os::unix::fs::symlink(link, &target).map_err(io_error(&target))?;
         } else {
-            std::fs::copy(&path, &target).map_err(failed(&target))?;
+            std::fs::copy(&path, &target).map_err(io_error(&target))?;
         }
     }
     Ok(())
 }
 
 /// Makes all that was laid out outlive a power cut.
-fn sync(folder: &Path) -> SandboxResult<()> {
+fn sync_folder(folder: &Path) -> SandboxResult<()> {
     sync_all(open_root(folder)?.as_fd())
 }
 

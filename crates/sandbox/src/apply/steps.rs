@@ -10,19 +10,19 @@ pub enum ApplyStep {
     /// The new commit is in a store of ours.
     Committed,
     /// The pack is about to be given, and it is written down which.
-    PackNoted,
+    PackRecorded,
     /// The new objects are in the user's repository, kept by a file.
-    PackGiven,
+    PackInstalled,
     /// The new objects are kept by a ref of ours.
     Pinned,
     /// The intent is written down; preparing ends here.
-    IntentKept,
+    IntentWritten,
     /// One index is locked against the user's git.
     IndexLocked,
     /// The branch is locked against the user's git.
     BranchLocked,
     /// Carrying out has begun.
-    Begun,
+    Started,
     /// The new content of one path lies beside it, perhaps not yet whole.
     PathDrafted,
     /// The new content of one path lies beside it, whole.
@@ -38,20 +38,20 @@ pub enum ApplyStep {
     /// One index may be used by the user's git again.
     IndexUnlocked,
     /// It is written down that all is done.
-    DoneNoted,
+    DoneRecorded,
 }
 
 impl ApplyStep {
     pub const ALL: [Self; 17] = [
         Self::Staged,
         Self::Committed,
-        Self::PackNoted,
-        Self::PackGiven,
+        Self::PackRecorded,
+        Self::PackInstalled,
         Self::Pinned,
-        Self::IntentKept,
+        Self::IntentWritten,
         Self::IndexLocked,
         Self::BranchLocked,
-        Self::Begun,
+        Self::Started,
         Self::PathDrafted,
         Self::PathWritten,
         Self::PathSwapped,
@@ -59,7 +59,7 @@ impl ApplyStep {
         Self::IndexReplaced,
         Self::BranchMoved,
         Self::IndexUnlocked,
-        Self::DoneNoted,
+        Self::DoneRecorded,
     ];
 
     /// Its name for people and logs.
@@ -67,11 +67,11 @@ impl ApplyStep {
         match self {
             Self::Staged => "staged",
             Self::Committed => "committed",
-            Self::PackNoted => "pack noted",
-            Self::PackGiven => "pack given",
+            Self::PackRecorded => "pack noted",
+            Self::PackInstalled => "pack given",
             Self::Pinned => "pinned",
-            Self::IntentKept => "intent kept",
-            Self::Begun => "begun",
+            Self::IntentWritten => "intent kept",
+            Self::Started => "begun",
             Self::IndexLocked => "index locked",
             Self::BranchLocked => "branch locked",
             Self::PathDrafted => "path drafted",
@@ -81,7 +81,7 @@ impl ApplyStep {
             Self::IndexReplaced => "index replaced",
             Self::BranchMoved => "branch moved",
             Self::IndexUnlocked => "index unlocked",
-            Self::DoneNoted => "done noted",
+            Self::DoneRecorded => "done noted",
         }
     }
 }
@@ -100,9 +100,9 @@ pub trait Watcher: Send + Sync + Debug {
 
 /// Looks away.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unwatched;
+pub struct NoWatcher;
 
-impl Watcher for Unwatched {
+impl Watcher for NoWatcher {
     fn allows_parallel(&self) -> bool {
         true
     }

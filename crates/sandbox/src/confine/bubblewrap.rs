@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cleveragents_domain::process::Network;
 
 use super::grants::{Grant, grants};
-use super::policy::{Access, Bubblewrap, OwnFolders, Policy, Rules, UserNamespaces};
+use super::policy::{AccessRules, Bubblewrap, OwnFolders, PathAccess, Policy, UserNamespaces};
 
 /// Where our own program is in the sandbox: the last to run before the command.
 pub(super) const PROGRAM: &str = "/run/agents";
@@ -21,7 +21,7 @@ const CAPABILITIES: [&str; 3] = ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"];
 const SMALLEST_FOLDER: u64 = 1 << 20;
 
 /// What a command line depends on beside the policy.
-pub(super) struct Sandbox<'a> {
+pub(super) struct BubblewrapContext<'a> {
     /// Our own program.
     pub(super) program: &'a Path,
     /// Files nobody may open.
@@ -36,143 +36,143 @@ pub(super) struct Sandbox<'a> {
 pub(super) fn arguments(
     policy: &Policy,
     bubblewrap: &Bubblewrap,
-    sandbox: &Sandbox<'_>,
+    sandbox: &BubblewrapContext<'_>,
 ) -> Vec<OsString> {
-    let mut line = Line::default();
-    line.namespaces(bubblewrap.user_namespaces, policy.network);
-    line.file_system(&policy.rules, bubblewrap, sandbox.memory);
+    let mut line = BubblewrapArguments::default();
+    line.add_namespaces(bubblewrap.user_namespaces, policy.network);
+    line.add_file_system(&policy.rules, bubblewrap, sandbox.memory);
     for path in sandbox.covered {
-        line.words(["--ro-bind", "/dev/null"]).path(path);
+        line.add(["--ro-bind", "/dev/null"]).add_path(path);
     }
-    line.words(["--ro-bind"])
-        .path(sandbox.program)
-        .path(PROGRAM);
+    line.add(["--ro-bind"])
+        .add_path(sandbox.program)
+        .add_path(PROGRAM);
     line.seal();
     // The tree may belong to another user, whom only our program becomes.
-    line.words(["--chdir", "/"]);
-    line.words(["--json-status-fd", &sandbox.status.to_string(), "--"]);
+    line.add(["--chdir", "/"]);
+    line.add(["--json-status-fd", &sandbox.status.to_string(), "--"]);
     line.0
 }
 
 /// A command line that only tries whether all of it works here.
-pub(super) fn trial(bubblewrap: &Bubblewrap) -> Vec<OsString> {
-    let mut line = Line::default();
-    line.namespaces(bubblewrap.user_namespaces, Network::Deny);
-    let mut rules = Rules::default();
-    rules.add(Path::new("/"), Access::Readable);
-    line.file_system(&rules, bubblewrap, SMALLEST_FOLDER);
-    line.words(["--", "true"]);
+pub(super) fn trial_arguments(bubblewrap: &Bubblewrap) -> Vec<OsString> {
+    let mut line = BubblewrapArguments::default();
+    line.add_namespaces(bubblewrap.user_namespaces, Network::Deny);
+    let mut rules = AccessRules::default();
+    rules.add(Path::new("/"), PathAccess::Readable);
+    line.add_file_system(&rules, bubblewrap, SMALLEST_FOLDER);
+    line.add(["--", "true"]);
     line.0
 }
 
 #[derive(Debug, Default)]
-struct Line(Vec<OsString>);
+struct BubblewrapArguments(Vec<OsString>);
 
-impl Line {
-    fn words<'a>(&mut self, words: impl IntoIterator<Item = &'a str>) -> &mut Self {
+impl BubblewrapArguments {
+    fn add<'a>(&mut self, words: impl IntoIterator<Item = &'a str>) -> &mut Self {
         self.0.extend(words.into_iter().map(OsString::from));
         self
     }
 
-    fn path(&mut self, path: impl AsRef<OsStr>) -> &mut Self {
+    fn add_path(&mut self, path: impl AsRef<OsStr>) -> &mut Self {
         self.0.push(path.as_ref().to_owned());
         self
     }
 
     /// No terminal to type into, no processes, shared memory or privileges of others.
-    fn namespaces(&mut self, user_namespaces: UserNamespaces, network: Network) {
-        self.words(["--die-with-parent", "--new-session"]);
-        self.words(["--unshare-pid", "--unshare-ipc", "--unshare-uts"]);
-        self.words(["--unshare-cgroup-try", "--cap-drop", "ALL"]);
+    fn add_namespaces(&mut self, user_namespaces: UserNamespaces, network: Network) {
+        self.add(["--die-with-parent", "--new-session"]);
+        self.add(["--unshare-pid", "--unshare-ipc", "--unshare-uts"]);
+        self.add(["--unshare-cgroup-try", "--cap-drop", "ALL"]);
         match user_namespaces {
             UserNamespaces::Shared => {
                 for capability in CAPABILITIES {
-                    self.words(["--cap-add", capability]);
+                    self.add(["--cap-add", capability]);
                 }
             }
             UserNamespaces::Forbidden => {
-                self.words(["--unshare-user", "--disable-userns"]);
+                self.add(["--unshare-user", "--disable-userns"]);
             }
             UserNamespaces::Possible => {
-                self.words(["--unshare-user-try"]);
+                self.add(["--unshare-user-try"]);
             }
         }
         if network == Network::Deny {
-            self.words(["--unshare-net"]);
+            self.add(["--unshare-net"]);
         }
     }
 
     /// An empty machine with devices and processes of its own, and what is given.
-    fn file_system(&mut self, rules: &Rules, bubblewrap: &Bubblewrap, memory: u64) {
+    fn add_file_system(&mut self, rules: &AccessRules, bubblewrap: &Bubblewrap, memory: u64) {
         let mut grants = grants(rules);
         // At each mount bubblewrap goes through all there are, and these are many.
         grants.sort_by_key(|(path, _)| path.starts_with(MANY_MOUNTS));
-        let own = OwnFolder::of(bubblewrap, memory, &grants);
+        let own = OwnFolder::new(bubblewrap, memory, &grants);
         let is_root = |(path, _): &&(PathBuf, Grant)| path == Path::new("/");
         for (path, _) in grants.iter().filter(is_root) {
-            self.words(["--ro-bind"]).path(path).path(path);
+            self.add(["--ro-bind"]).add_path(path).add_path(path);
         }
-        self.words(["--dev", "/dev", "--proc", "/proc"]);
-        self.own_folder(Path::new("/dev/shm"), &own);
+        self.add(["--dev", "/dev", "--proc", "/proc"]);
+        self.add_own_folder(Path::new("/dev/shm"), &own);
         let mut made: Vec<&Path> = vec![Path::new("/"), Path::new("/dev"), Path::new("/proc")];
         for (path, grant) in grants.iter().filter(|it| !is_root(it)) {
-            self.folders_around(path, &mut made);
+            self.add_parents(path, &mut made);
             made.push(path);
             match grant {
                 // What was there a moment ago may be gone.
-                Grant::Read => self.words(["--ro-bind-try"]).path(path).path(path),
-                Grant::Write => self.words(["--bind"]).path(path).path(path),
-                Grant::Private => self.own_folder(path, &own),
-                Grant::Link(target) => self.words(["--symlink"]).path(target).path(path),
+                Grant::Read => self.add(["--ro-bind-try"]).add_path(path).add_path(path),
+                Grant::Write => self.add(["--bind"]).add_path(path).add_path(path),
+                Grant::Private => self.add_own_folder(path, &own),
+                Grant::Link(target) => self.add(["--symlink"]).add_path(target).add_path(path),
             };
         }
     }
 
     /// Makes the folders that lead to a path, open to every user; bubblewrap would close them.
-    fn folders_around<'a>(&mut self, path: &'a Path, made: &mut Vec<&'a Path>) {
+    fn add_parents<'a>(&mut self, path: &'a Path, made: &mut Vec<&'a Path>) {
         let around: Vec<&Path> = path.ancestors().skip(1).collect();
         for folder in around.into_iter().rev() {
             if !made.contains(&folder) {
-                self.words(["--dir"]).path(folder);
+                self.add(["--dir"]).add_path(folder);
                 made.push(folder);
             }
         }
     }
 
     /// An empty folder in memory that the command may write.
-    fn own_folder(&mut self, path: &Path, own: &OwnFolder) -> &mut Self {
-        if own.is_of_root {
-            self.words(["--perms", "1777"]);
+    fn add_own_folder(&mut self, path: &Path, own: &OwnFolder) -> &mut Self {
+        if own.is_owned_by_root {
+            self.add(["--perms", "1777"]);
         }
         if let Some(size) = own.size {
-            self.words(["--size", &size.to_string()]);
+            self.add(["--size", &size.to_string()]);
         }
-        self.words(["--tmpfs"]).path(path)
+        self.add(["--tmpfs"]).add_path(path)
     }
 
     /// Closes what holds the machine together: kernel settings below `/proc`, and folders that
     /// exist only because something in them is given.
     fn seal(&mut self) {
-        self.words(["--remount-ro", "/proc", "--remount-ro", "/"]);
+        self.add(["--remount-ro", "/proc", "--remount-ro", "/"]);
     }
 }
 
 /// What each folder of the command in memory is like.
 struct OwnFolder {
     /// Where bubblewrap runs as root, it is root's.
-    is_of_root: bool,
+    is_owned_by_root: bool,
     /// The bytes it holds, if that can be bounded.
     size: Option<u64>,
 }
 
 impl OwnFolder {
     /// No process has the memory of these folders, so nobody counts it: each gets an equal part.
-    fn of(bubblewrap: &Bubblewrap, memory: u64, grants: &[(PathBuf, Grant)]) -> Self {
+    fn new(bubblewrap: &Bubblewrap, memory: u64, grants: &[(PathBuf, Grant)]) -> Self {
         let private = grants.iter().filter(|(_, grant)| *grant == Grant::Private);
         let number = 1 + private.count() as u64;
         let size = (memory / number).max(SMALLEST_FOLDER);
         Self {
-            is_of_root: bubblewrap.user_namespaces == UserNamespaces::Shared,
+            is_owned_by_root: bubblewrap.user_namespaces == UserNamespaces::Shared,
             size: (bubblewrap.own_folders == OwnFolders::Bounded).then_some(size),
         }
     }
@@ -189,23 +189,23 @@ pub(super) fn exit_code(report: &[u8]) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::policy::absolute;
+    use super::super::policy::to_absolute_path;
     use super::*;
 
     #[test]
     fn folders_in_memory_share_the_limit() {
-        let mut rules = Rules::default();
+        let mut rules = AccessRules::default();
         for path in ["/tmp", "/run"] {
-            rules.add(Path::new(path), Access::Private);
+            rules.add(Path::new(path), PathAccess::Private);
         }
         let sizes = |own_folders, memory| -> Vec<u64> {
             let bubblewrap = Bubblewrap {
-                program: absolute(Path::new("/bwrap")).unwrap(),
+                program: to_absolute_path(Path::new("/bwrap")).unwrap(),
                 user_namespaces: UserNamespaces::Shared,
                 own_folders,
             };
-            let mut line = Line::default();
-            line.file_system(&rules, &bubblewrap, memory);
+            let mut line = BubblewrapArguments::default();
+            line.add_file_system(&rules, &bubblewrap, memory);
             let words = line.0.windows(2).filter(|words| words[0] == "--size");
             let sizes = words.map(|words| words[1].to_str()?.parse().ok());
             sizes.map(Option::unwrap).collect()

@@ -12,7 +12,7 @@ const BLOCK: u64 = 512;
 #[derive(Debug, Default)]
 pub(super) struct DiskUsage {
     pub(super) bytes: u64,
-    seen: BTreeSet<(u64, u64)>,
+    counted: BTreeSet<(u64, u64)>,
 }
 
 impl DiskUsage {
@@ -26,7 +26,7 @@ impl DiskUsage {
                 let Ok(found) = entry.metadata() else {
                     continue;
                 };
-                let is_new = found.nlink() < 2 || self.seen.insert((found.dev(), found.ino()));
+                let is_new = found.nlink() < 2 || self.counted.insert((found.dev(), found.ino()));
                 if found.is_dir() {
                     folders.push(entry.path());
                 } else if is_new {

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::policy::{Access, Rules};
+use super::policy::{AccessRules, PathAccess};
 
 /// What a command gets at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Grant {
 }
 
 /// All that is given. Folders come before what is in them.
-pub(super) fn grants(rules: &Rules) -> Vec<(PathBuf, Grant)> {
+pub(super) fn grants(rules: &AccessRules) -> Vec<(PathBuf, Grant)> {
     let mut grants = Vec::new();
     for (path, access) in rules.iter() {
         let around = path.parent().map(|around| rules.access_to(around));
@@ -29,9 +29,11 @@ pub(super) fn grants(rules: &Rules) -> Vec<(PathBuf, Grant)> {
             continue;
         }
         match access {
-            Access::Hidden => {}
-            Access::Private => grants.push((path.to_owned(), Grant::Private)),
-            Access::Readable | Access::Writable => give(rules, path, access, &mut grants),
+            PathAccess::Hidden => {}
+            PathAccess::Private => grants.push((path.to_owned(), Grant::Private)),
+            PathAccess::Readable | PathAccess::Writable => {
+                add_grants(rules, path, access, &mut grants)
+            }
         }
     }
     for (link, target) in rules.links() {
@@ -50,12 +52,12 @@ pub(super) fn grants(rules: &Rules) -> Vec<(PathBuf, Grant)> {
 /// Whether some folder around `path` is given piece by piece, without it: what has a rule of its
 /// own is given by that rule. What lies around the next rule above does not matter, for that one is
 /// given by itself.
-fn has_hidden_neighbours(rules: &Rules, path: &Path, access: Access) -> bool {
+fn has_hidden_neighbours(rules: &AccessRules, path: &Path, access: PathAccess) -> bool {
     for around in path.ancestors().skip(1) {
-        if rules.lowered_beneath(around, access) {
+        if rules.is_lowered_below(around, access) {
             return true;
         }
-        if rules.exactly(around).is_some() {
+        if rules.exact_rule(around).is_some() {
             return false;
         }
     }
@@ -63,10 +65,15 @@ fn has_hidden_neighbours(rules: &Rules, path: &Path, access: Access) -> bool {
 }
 
 /// Gives a path whole, or piece by piece if something beneath it may be touched less.
-fn give(rules: &Rules, path: &Path, access: Access, grants: &mut Vec<(PathBuf, Grant)>) {
-    if !rules.lowered_beneath(path, access) {
+fn add_grants(
+    rules: &AccessRules,
+    path: &Path,
+    access: PathAccess,
+    grants: &mut Vec<(PathBuf, Grant)>,
+) {
+    if !rules.is_lowered_below(path, access) {
         let grant = match access {
-            Access::Writable => Grant::Write,
+            PathAccess::Writable => Grant::Write,
             _ => Grant::Read,
         };
         grants.push((path.to_owned(), grant));
@@ -74,12 +81,12 @@ fn give(rules: &Rules, path: &Path, access: Access, grants: &mut Vec<(PathBuf, G
     }
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     for entry in entries.map(|entry| entry.path()) {
-        if rules.exactly(&entry).is_some() {
+        if rules.exact_rule(&entry).is_some() {
             continue;
         }
         match fs::read_link(&entry) {
             Ok(target) => grants.push((entry, Grant::Link(target))),
-            Err(_) => give(rules, &entry, access, grants),
+            Err(_) => add_grants(rules, &entry, access, grants),
         }
     }
 }
@@ -89,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn around_a_hidden_folder_its_neighbours_are_given_one_by_one() {
+    fn neighbours_of_a_hidden_folder_are_granted_individually() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for name in [
@@ -101,11 +108,11 @@ mod tests {
             fs::create_dir_all(root.join(name)).unwrap();
         }
         std::os::unix::fs::symlink(".ssh", root.join("home/link")).unwrap();
-        let mut rules = Rules::default();
-        rules.add(&root, Access::Readable);
-        rules.add(&root.join("home/.ssh"), Access::Hidden);
-        rules.add(&root.join("home/data"), Access::Hidden);
-        rules.add(&root.join("home/data/tree"), Access::Writable);
+        let mut rules = AccessRules::default();
+        rules.add(&root, PathAccess::Readable);
+        rules.add(&root.join("home/.ssh"), PathAccess::Hidden);
+        rules.add(&root.join("home/data"), PathAccess::Hidden);
+        rules.add(&root.join("home/data/tree"), PathAccess::Writable);
         let expected = [
             (root.join("home/code"), Grant::Read),
             (root.join("home/data/tree"), Grant::Write),
@@ -115,15 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_given_without_a_rule_and_links_lead_there() {
-        assert_eq!(grants(&Rules::default()), []);
+    fn nothing_is_granted_without_a_rule() {
+        assert_eq!(grants(&AccessRules::default()), []);
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("usr/bin")).unwrap();
         std::os::unix::fs::symlink("usr/bin", root.join("bin")).unwrap();
-        let mut rules = Rules::default();
-        rules.add(&root.join("usr"), Access::Readable);
-        rules.add(&root.join("bin"), Access::Readable);
+        let mut rules = AccessRules::default();
+        rules.add(&root.join("usr"), PathAccess::Readable);
+        rules.add(&root.join("bin"), PathAccess::Readable);
         let expected = [
             (root.join("bin"), Grant::Link(root.join("usr/bin"))),
             (root.join("usr"), Grant::Read),
@@ -132,16 +139,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_with_its_folder_is_not_given_once_more() {
+    fn no_path_is_granted_twice() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for name in ["data", "usr/bin", "opt/a/bin", "opt/b/bin", "opt/b/secret"] {
             fs::create_dir_all(root.join(name)).unwrap();
         }
-        let mut rules = Rules::default();
+        let mut rules = AccessRules::default();
         rules.hide(&root.join("data"));
         for name in ["usr", "usr/bin", "opt", "opt/a/bin", "opt/b/bin"] {
-            rules.add(&root.join(name), Access::Readable);
+            rules.add(&root.join(name), PathAccess::Readable);
         }
         rules.hide(&root.join("opt/b/secret"));
         let given: Vec<PathBuf> = grants(&rules).into_iter().map(|it| it.0).collect();

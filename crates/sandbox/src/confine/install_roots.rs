@@ -69,12 +69,12 @@ const SHALLOW: usize = 2;
 
 /// Folders that are never given whole: homes, what is around them, and our own data.
 #[derive(Debug, Clone, Default)]
-pub(super) struct TooWide {
+pub(super) struct WideFolders {
     pub(super) homes: Vec<PathBuf>,
     pub(super) data_directory: PathBuf,
 }
 
-impl TooWide {
+impl WideFolders {
     fn covers(&self, path: &Path) -> bool {
         let mut closed = self.homes.iter().chain([&self.data_directory]);
         closed.any(|it| it.starts_with(path)) || path.starts_with(&self.data_directory)
@@ -86,25 +86,28 @@ impl TooWide {
 }
 
 /// What is readable for the sake of these folders on `PATH`.
-pub(super) fn of_program_folders(folders: &[PathBuf], too_wide: &TooWide) -> Vec<PathBuf> {
+pub(super) fn readable_for_program_folders(
+    folders: &[PathBuf],
+    wide_folders: &WideFolders,
+) -> Vec<PathBuf> {
     let mut known = BTreeSet::new();
     let found = folders
         .iter()
-        .flat_map(|folder| of_program_folder(folder, too_wide, &mut known));
+        .flat_map(|folder| readable_for_program_folder(folder, wide_folders, &mut known));
     found.collect()
 }
 
 /// What is readable for the sake of one folder on `PATH`. Several may lead to one installation, which
 /// is looked at once: those in `known` were.
-fn of_program_folder(
+fn readable_for_program_folder(
     folder: &Path,
-    too_wide: &TooWide,
+    wide_folders: &WideFolders,
     known: &mut BTreeSet<PathBuf>,
 ) -> Vec<PathBuf> {
     let Ok(real) = folder.canonicalize() else {
         return Vec::new();
     };
-    if let Some(local) = real.parent().filter(|it| is_local(it, too_wide)) {
+    if let Some(local) = real.parent().filter(|it| is_local(it, wide_folders)) {
         let parts = LOCAL_PARTS.iter().map(|part| local.join(part));
         return parts
             .filter(|part| part.exists())
@@ -116,26 +119,26 @@ fn of_program_folder(
         .any(|name| real.file_name().is_some_and(|found| found == *name));
     let is_deep = |root: &&Path| root.components().count() > SHALLOW;
     let root = real.parent().filter(|_| is_programs).filter(is_deep);
-    match root.filter(|root| !too_wide.covers(root) && !is_project(root, too_wide)) {
+    match root.filter(|root| !wide_folders.covers(root) && !is_project(root, wide_folders)) {
         Some(root) => {
             let mut found = match known.insert(root.to_owned()) {
-                true => of_installation(root, too_wide),
+                true => readable_for_installation(root, wide_folders),
                 false => Vec::new(),
             };
             found.push(folder.to_owned());
             found
         }
-        None if too_wide.covers(&real) => Vec::new(),
+        None if wide_folders.covers(&real) => Vec::new(),
         None => vec![folder.to_owned()],
     }
 }
 
 /// What is readable of an installation that only a folder on `PATH` leads to.
-fn of_installation(root: &Path, too_wide: &TooWide) -> Vec<PathBuf> {
+fn readable_for_installation(root: &Path, wide_folders: &WideFolders) -> Vec<PathBuf> {
     let is_go = root.join("VERSION").is_file() && root.join("pkg").is_dir();
     let go = GO_PARTS.iter().filter(|_| is_go);
     let names: Vec<&str> = PARTS.iter().chain(go).copied().collect();
-    let found = of_toolchain(root, too_wide).into_iter();
+    let found = readable_for_toolchain(root, wide_folders).into_iter();
     let found = found.flat_map(|path| match path == root {
         true => names.iter().map(|name| root.join(name)).collect(),
         false => vec![path],
@@ -149,11 +152,11 @@ fn of_installation(root: &Path, too_wide: &TooWide) -> Vec<PathBuf> {
 }
 
 /// What is readable of the folder of a toolchain: all of it, or what lies beside its credentials.
-pub(super) fn of_toolchain(folder: &Path, too_wide: &TooWide) -> Vec<PathBuf> {
+pub(super) fn readable_for_toolchain(folder: &Path, wide_folders: &WideFolders) -> Vec<PathBuf> {
     let Ok(real) = folder.canonicalize() else {
         return Vec::new();
     };
-    if too_wide.covers(&real) {
+    if wide_folders.covers(&real) {
         return Vec::new();
     }
     if !keeps_credentials(&real) {
@@ -166,7 +169,7 @@ pub(super) fn of_toolchain(folder: &Path, too_wide: &TooWide) -> Vec<PathBuf> {
         let is_folder = path.is_dir();
         // Hidden files are notes of the toolchain to itself.
         if is_folder && keeps_credentials(&path) {
-            found.extend(of_toolchain(&path, too_wide));
+            found.extend(readable_for_toolchain(&path, wide_folders));
         } else if !is_secret_in_toolchain(name)
             && (is_folder || !name.starts_with(b".") && !has_token(&path))
         {
@@ -178,7 +181,7 @@ pub(super) fn of_toolchain(folder: &Path, too_wide: &TooWide) -> Vec<PathBuf> {
 
 /// The credentials that the installations around these program folders and these toolchains have
 /// now, and those of all versions that they keep, wherever they lie in another one.
-pub(super) fn secrets_of(programs: &[PathBuf], toolchains: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn find_secrets(programs: &[PathBuf], toolchains: &[PathBuf]) -> Vec<PathBuf> {
     let programs = programs.iter().filter_map(|folder| {
         let real = folder.canonicalize().ok()?;
         Some(real.parent()?.to_owned())
@@ -187,12 +190,12 @@ pub(super) fn secrets_of(programs: &[PathBuf], toolchains: &[PathBuf]) -> Vec<Pa
     let roots: BTreeSet<PathBuf> = programs.chain(toolchains).collect();
     roots
         .iter()
-        .flat_map(|it| secrets_of_toolchain(it))
+        .flat_map(|it| find_toolchain_secrets(it))
         .collect()
 }
 
 /// The credentials of an installation and, where it is a version manager, of all versions it keeps.
-fn secrets_of_toolchain(root: &Path) -> Vec<PathBuf> {
+fn find_toolchain_secrets(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     add_secrets(root, 0, &mut found);
     for name in VERSIONS {
@@ -231,19 +234,22 @@ fn keeps_credentials(folder: &Path) -> bool {
     is_cargo() || has_secret() || folder.join("etc/npmrc").exists()
 }
 
-fn is_local(folder: &Path, too_wide: &TooWide) -> bool {
-    folder.ends_with(LOCAL) && folder.parent().is_some_and(|home| too_wide.is_home(home))
+fn is_local(folder: &Path, wide_folders: &WideFolders) -> bool {
+    folder.ends_with(LOCAL)
+        && folder
+            .parent()
+            .is_some_and(|home| wide_folders.is_home(home))
 }
 
 /// Programs in a project that somebody works on are no installation; version managers, which are
 /// repositories too, have hidden names.
-fn is_project(folder: &Path, too_wide: &TooWide) -> bool {
+fn is_project(folder: &Path, wide_folders: &WideFolders) -> bool {
     let is_hidden = |folder: &Path| {
         let name = folder.file_name().unwrap_or_default();
         name.as_bytes().starts_with(b".")
     };
     // A home may be a repository too, of its settings.
-    let is_inside = |folder: &&Path| !is_hidden(folder) && !too_wide.is_home(folder);
+    let is_inside = |folder: &&Path| !is_hidden(folder) && !wide_folders.is_home(folder);
     let mut around = folder.ancestors().take_while(is_inside);
     around.any(|it| it.join(".git").exists())
 }
@@ -293,13 +299,13 @@ mod tests {
     ];
 
     #[test]
-    fn an_installation_is_given_without_its_credentials_and_a_home_never() {
+    fn installations_are_readable_without_credentials() {
         let world = tempfile::tempdir().unwrap();
         let home = world.path().canonicalize().unwrap().join("home");
         make(&home, &FILES);
         let token = "[registries.ours]\ntoken = \"SECRET\"\n";
         crate::files::replace(&home.join("other/.cargo/config.toml"), token.as_bytes()).unwrap();
-        let too_wide = TooWide {
+        let wide_folders = WideFolders {
             homes: vec![home.clone()],
             data_directory: home.join(".cleveragents"),
         };
@@ -324,14 +330,14 @@ mod tests {
             ("", &[]),
             ("..", &[]),
         ] {
-            let mut found = of_program_folders(&[home.join(folder)], &too_wide);
+            let mut found = readable_for_program_folders(&[home.join(folder)], &wide_folders);
             found.sort();
             found.dedup();
             let expected: Vec<PathBuf> = expected.iter().map(|name| home.join(name)).collect();
             assert_eq!(found, expected, "{folder}");
         }
-        assert!(of_toolchain(&home, &too_wide).is_empty());
+        assert!(readable_for_toolchain(&home, &wide_folders).is_empty());
         let other_version = home.join(".nvm/versions/node/v2/etc/npmrc");
-        assert_eq!(secrets_of_toolchain(&home.join(".nvm")), [other_version]);
+        assert_eq!(find_toolchain_secrets(&home.join(".nvm")), [other_version]);
     }
 }

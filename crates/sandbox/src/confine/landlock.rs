@@ -14,14 +14,14 @@ use landlock::{
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
 use super::grants::{Grant, grants};
-use super::policy::{Access, Enforcement, Policy, Rules};
+use super::policy::{AccessRules, Enforcement, PathAccess, Policy};
 
 /// Without these rights there is no level to speak of: before them, files could be emptied
 /// anywhere.
-const NEEDED: ABI = ABI::V3;
+const MIN_ABI: ABI = ABI::V3;
 
 /// All that we know how to ask for; a kernel that knows less gives less.
-const WANTED: ABI = ABI::V9;
+const MAX_ABI: ABI = ABI::V9;
 
 /// Devices anybody may use.
 const DEVICES: [&str; 6] = [
@@ -39,13 +39,13 @@ const READABLE_DEVICES: [&str; 2] = ["/dev/random", "/dev/urandom"];
 const OWN_TERMINALS: &str = "/dev/pts";
 
 /// Whether the kernel can do what is needed at all.
-pub(super) fn works() -> bool {
-    ruleset(Sockets::Denied).and_then(Ruleset::create).is_ok()
+pub(super) fn is_supported() -> bool {
+    ruleset(TcpAccess::Denied).and_then(Ruleset::create).is_ok()
 }
 
 /// Whether TCP is denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sockets {
+enum TcpAccess {
     Denied,
     Allowed,
 }
@@ -54,65 +54,65 @@ enum Sockets {
 pub(super) fn prepare(policy: &Policy) -> Result<RulesetCreated, RulesetError> {
     let (given, sockets) = match (&policy.enforced_by, policy.network) {
         // It has a network of its own, in which it may talk to itself.
-        (Enforcement::Bubblewrap(_), _) => (inside_bubblewrap(&policy.rules), Sockets::Allowed),
-        (_, Network::Allow) => (on_the_machine(&policy.rules), Sockets::Allowed),
-        (_, Network::Deny) => (on_the_machine(&policy.rules), Sockets::Denied),
+        (Enforcement::Bubblewrap(_), _) => (bubblewrap_rights(&policy.rules), TcpAccess::Allowed),
+        (_, Network::Allow) => (machine_rights(&policy.rules), TcpAccess::Allowed),
+        (_, Network::Deny) => (machine_rights(&policy.rules), TcpAccess::Denied),
     };
     let mut created = ruleset(sockets)?.create()?;
     for (path, access) in given {
-        let Some((handle, kind)) = handle(&path) else {
+        let Some((handle, kind)) = open_path(&path) else {
             continue;
         };
         let rights = match kind {
             FileType::Symlink => continue,
             FileType::Directory => access,
-            _ => access & AccessFs::from_file(WANTED),
+            _ => access & AccessFs::from_file(MAX_ABI),
         };
         created = created.add_rule(PathBeneath::new(handle, rights))?;
     }
     Ok(created)
 }
 
-fn ruleset(sockets: Sockets) -> Result<Ruleset, RulesetError> {
+fn ruleset(sockets: TcpAccess) -> Result<Ruleset, RulesetError> {
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(NEEDED))?
+        .handle_access(AccessFs::from_all(MIN_ABI))?
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(WANTED))?
-        .scope(Scope::from_all(WANTED))?;
+        .handle_access(AccessFs::from_all(MAX_ABI))?
+        .scope(Scope::from_all(MAX_ABI))?;
     match sockets {
-        Sockets::Denied => ruleset.handle_access(AccessNet::from_all(WANTED)),
-        Sockets::Allowed => Ok(ruleset),
+        TcpAccess::Denied => ruleset.handle_access(AccessNet::from_all(MAX_ABI)),
+        TcpAccess::Allowed => Ok(ruleset),
     }
 }
 
 /// The path itself, never what a link leads to: that has a name of its own.
-fn handle(path: &Path) -> Option<(OwnedFd, FileType)> {
+fn open_path(path: &Path) -> Option<(OwnedFd, FileType)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = open(path, flags, Mode::empty()).ok()?;
     let kind = FileType::from_raw_mode(fstat(&handle).ok()?.st_mode);
     Some((handle, kind))
 }
 
-type Rights = BitFlags<AccessFs>;
+type FileRights = BitFlags<AccessFs>;
 
-fn readable() -> Rights {
-    AccessFs::from_read(WANTED)
+fn read_rights() -> FileRights {
+    AccessFs::from_read(MAX_ABI)
 }
 
 /// Devices are nobody's to make.
-fn writable() -> Rights {
-    AccessFs::from_all(WANTED) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
+fn write_rights() -> FileRights {
+    AccessFs::from_all(MAX_ABI) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
 }
 
 /// Where the machine itself is seen, everything is given by name.
-fn on_the_machine(rules: &Rules) -> Vec<(PathBuf, Rights)> {
-    let mut given = devices();
-    given.push(("/proc".into(), readable()));
+fn machine_rights(rules: &AccessRules) -> Vec<(PathBuf, FileRights)> {
+    let mut given = device_rights();
+    given.push(("/proc".into(), read_rights()));
     for (path, grant) in grants(rules) {
         match grant {
-            Grant::Read => given.push((path, readable())),
-            Grant::Write => given.push((path, writable())),
+            Grant::Read => given.push((path, read_rights())),
+            Grant::Write => given.push((path, write_rights())),
             Grant::Private | Grant::Link(_) => {}
         }
     }
@@ -120,20 +120,20 @@ fn on_the_machine(rules: &Rules) -> Vec<(PathBuf, Rights)> {
 }
 
 /// Where only what is given is there, what matters is what may be written.
-fn inside_bubblewrap(rules: &Rules) -> Vec<(PathBuf, Rights)> {
-    let mut given = devices();
-    given.push(("/".into(), readable()));
-    given.push((OWN_TERMINALS.into(), writable()));
+fn bubblewrap_rights(rules: &AccessRules) -> Vec<(PathBuf, FileRights)> {
+    let mut given = device_rights();
+    given.push(("/".into(), read_rights()));
+    given.push((OWN_TERMINALS.into(), write_rights()));
     let may_write = rules
         .iter()
-        .filter(|(_, access)| matches!(access, Access::Private | Access::Writable));
-    given.extend(may_write.map(|(path, _)| (path.to_owned(), writable())));
+        .filter(|(_, access)| matches!(access, PathAccess::Private | PathAccess::Writable));
+    given.extend(may_write.map(|(path, _)| (path.to_owned(), write_rights())));
     given
 }
 
-fn devices() -> Vec<(PathBuf, Rights)> {
-    let writable = DEVICES.map(|path| (PathBuf::from(path), writable()));
-    let readable = READABLE_DEVICES.map(|path| (PathBuf::from(path), readable()));
+fn device_rights() -> Vec<(PathBuf, FileRights)> {
+    let writable = DEVICES.map(|path| (PathBuf::from(path), write_rights()));
+    let readable = READABLE_DEVICES.map(|path| (PathBuf::from(path), read_rights()));
     writable.into_iter().chain(readable).collect()
 }
 
@@ -142,17 +142,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neither_the_root_nor_the_devices_are_given_whole() {
-        let mut rules = Rules::default();
-        rules.add(Path::new("/usr"), Access::Readable);
-        let given = on_the_machine(&rules);
+    fn root_and_devices_are_not_fully_granted() {
+        let mut rules = AccessRules::default();
+        rules.add(Path::new("/usr"), PathAccess::Readable);
+        let given = machine_rights(&rules);
         assert!(
             given
                 .iter()
                 .all(|(path, _)| path != Path::new("/") && path != Path::new("/dev"))
         );
         assert!(given.iter().any(|(path, _)| path == Path::new("/usr")));
-        let inside = inside_bubblewrap(&rules);
+        let inside = bubblewrap_rights(&rules);
         let root = inside.iter().find(|(path, _)| path == Path::new("/"));
         assert!(!root.unwrap().1.contains(AccessFs::WriteFile));
     }

@@ -7,14 +7,14 @@ use std::process::{Command, Stdio};
 use cleveragents_domain::process::Confinement;
 use cleveragents_engine::ports::processes::{ProcessError, ProcessResult};
 
-use super::places::ProcessSettings;
-use super::policy::{Bubblewrap, Enforcement, OwnFolders, UserNamespaces, absolute};
+use super::machine_rules::ProcessSettings;
+use super::policy::{Bubblewrap, Enforcement, OwnFolders, UserNamespaces, to_absolute_path};
 use super::{bubblewrap, landlock, own_mounts};
-use crate::account::Account;
+use crate::account::SandboxAccount;
 
 /// The level that somebody asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RequestedConfinement {
     /// The best that works here, which may be none.
     #[default]
     Best,
@@ -23,29 +23,29 @@ pub enum Wanted {
 }
 
 /// Tries what works, the best first.
-pub(super) fn find(settings: &ProcessSettings) -> ProcessResult<Enforcement> {
-    let found = match settings.wanted {
-        Wanted::Best => by_namespaces(settings)
-            .or_else(by_landlock)
+pub(super) fn find_enforcement(settings: &ProcessSettings) -> ProcessResult<Enforcement> {
+    let found = match settings.confinement {
+        RequestedConfinement::Best => try_bubblewrap(settings)
+            .or_else(try_landlock)
             .or(Some(Enforcement::Nothing)),
-        Wanted::Exactly(Confinement::Namespaces) => by_namespaces(settings),
-        Wanted::Exactly(Confinement::Landlock) => by_landlock(),
-        Wanted::Exactly(Confinement::None) => Some(Enforcement::Nothing),
+        RequestedConfinement::Exactly(Confinement::Namespaces) => try_bubblewrap(settings),
+        RequestedConfinement::Exactly(Confinement::Landlock) => try_landlock(),
+        RequestedConfinement::Exactly(Confinement::None) => Some(Enforcement::Nothing),
     };
     found.ok_or_else(|| ProcessError::Unconfined {
-        reason: missing(settings).to_owned(),
+        reason: missing_reason(settings).to_owned(),
     })
 }
 
-fn by_namespaces(settings: &ProcessSettings) -> Option<Enforcement> {
+fn try_bubblewrap(settings: &ProcessSettings) -> Option<Enforcement> {
     let program = settings.bubblewrap.as_deref()?;
     // Root in a user namespace is still root's number outside.
-    let ways: &[UserNamespaces] = if Account::exists() {
+    let ways: &[UserNamespaces] = if SandboxAccount::is_supported() {
         &[UserNamespaces::Shared]
     } else {
         &[UserNamespaces::Forbidden, UserNamespaces::Possible]
     };
-    let named = absolute(program)?;
+    let named = to_absolute_path(program)?;
     let bubblewraps = [OwnFolders::Bounded, OwnFolders::Unbounded]
         .into_iter()
         .flat_map(|own_folders| {
@@ -56,34 +56,37 @@ fn by_namespaces(settings: &ProcessSettings) -> Option<Enforcement> {
                 own_folders,
             })
         });
-    let mut working = bubblewraps.filter(|it| tries(program, &bubblewrap::trial(it), settings));
+    let mut working = bubblewraps
+        .filter(|it| runs_successfully(program, &bubblewrap::trial_arguments(it), settings));
     working.next().map(Enforcement::Bubblewrap)
 }
 
 /// Whether commands at this level keep the number of root, who started them, because this process
 /// may not mount: then they can change modes and times of the machine's files.
 pub fn commands_keep_root(level: Confinement) -> bool {
-    level == Confinement::Landlock && Account::exists() && !own_mounts::are_possible()
+    level == Confinement::Landlock && SandboxAccount::is_supported() && !own_mounts::can_mount()
 }
 
 /// The user that commands of a sandbox run as; none if it is ours.
-pub(super) fn account(enforced_by: &Enforcement, sandbox: &Path) -> Option<Account> {
+pub(super) fn command_account(enforced_by: &Enforcement, sandbox: &Path) -> Option<SandboxAccount> {
     let possible = match enforced_by {
         Enforcement::Bubblewrap(how) => how.user_namespaces == UserNamespaces::Shared,
         // Another user can enter our data directory only by mounts of its own.
-        Enforcement::Landlock => own_mounts::are_possible(),
+        Enforcement::Landlock => own_mounts::can_mount(),
         Enforcement::Nothing => false,
     };
-    possible.then(|| Account::of_sandbox(sandbox)).flatten()
+    possible
+        .then(|| SandboxAccount::for_sandbox(sandbox))
+        .flatten()
 }
 
-fn by_landlock() -> Option<Enforcement> {
-    landlock::works().then_some(Enforcement::Landlock)
+fn try_landlock() -> Option<Enforcement> {
+    landlock::is_supported().then_some(Enforcement::Landlock)
 }
 
-fn missing(settings: &ProcessSettings) -> &'static str {
-    match (settings.wanted, &settings.bubblewrap) {
-        (Wanted::Exactly(Confinement::Landlock), _) => {
+fn missing_reason(settings: &ProcessSettings) -> &'static str {
+    match (settings.confinement, &settings.bubblewrap) {
+        (RequestedConfinement::Exactly(Confinement::Landlock), _) => {
             "the kernel has no Landlock, or one older than Linux 6.2"
         }
         (_, None) => "bubblewrap is not installed",
@@ -95,7 +98,7 @@ fn missing(settings: &ProcessSettings) -> &'static str {
     clippy::disallowed_methods,
     reason = "bubblewrap is tried here, on `true`, with the environment of a command"
 )]
-fn tries(program: &Path, arguments: &[OsString], settings: &ProcessSettings) -> bool {
+fn runs_successfully(program: &Path, arguments: &[OsString], settings: &ProcessSettings) -> bool {
     let variables = settings.variables.iter();
     Command::new(program)
         .args(arguments)

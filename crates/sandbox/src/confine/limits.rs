@@ -16,15 +16,15 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use super::disk_usage::DiskUsage;
-use super::family::{self, Process};
-use crate::files::path_of;
+use super::process_tree::{self, Process};
+use crate::files::path_from_bytes;
 
 /// The time to the first look at the processes, and the shortest between two.
 const PROCESS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Every so many looks all processes of the machine are gone through, so that none is missed for
 /// long; the others ask for the children of those that are known, which takes less time.
-const LOOKS_TO_ALL: u32 = 20;
+const FULL_SCAN_EVERY: u32 = 20;
 
 /// The time to the first look at disk space, and the shortest between two. A command that is over
 /// sooner cannot write much.
@@ -68,14 +68,14 @@ pub(super) struct CommandLimits {
 /// Sets what the kernel enforces on this process and all it starts from now on.
 pub(super) fn set_kernel_limits(limits: &ProcessLimits) -> io::Result<()> {
     // The memory of a command that crashes does not belong into its tree.
-    lower(Resource::Core, 0)?;
-    lower(Resource::Fsize, limits.file_size)
+    lower_limit(Resource::Core, 0)?;
+    lower_limit(Resource::Fsize, limits.file_size)
 }
 
 /// Lowers a limit for good; one that is lower already stays.
-pub(super) fn lower(resource: Resource, wanted: u64) -> io::Result<()> {
+pub(super) fn lower_limit(resource: Resource, requested: u64) -> io::Result<()> {
     let most = getrlimit(resource).maximum;
-    let limit = Some(most.map_or(wanted, |most| most.min(wanted)));
+    let limit = Some(most.map_or(requested, |most| most.min(requested)));
     setrlimit(
         resource,
         Rlimit {
@@ -94,18 +94,18 @@ pub(super) fn watch_processes(
     done: &Receiver<()>,
 ) -> Option<OverLimit> {
     let mut looks = 0;
-    repeat(PROCESS_INTERVAL, done, || {
+    poll_until(PROCESS_INTERVAL, done, || {
         looks += 1;
-        let processes = match looks % LOOKS_TO_ALL {
-            0 => family::descendants(supervisor),
-            _ => family::listed_descendants(supervisor),
+        let processes = match looks % FULL_SCAN_EVERY {
+            0 => process_tree::descendants(supervisor),
+            _ => process_tree::listed_descendants(supervisor),
         };
         let count = processes.iter().map(|it| it.threads).sum();
         if count > limits.processes {
-            return Some(over(Limit::Processes, limits.processes, count));
+            return Some(over_limit(Limit::Processes, limits.processes, count));
         }
-        let memory = memory_of(&processes, limits.memory);
-        (memory > limits.memory).then(|| over(Limit::Memory, limits.memory, memory))
+        let memory = measure_memory(&processes, limits.memory);
+        (memory > limits.memory).then(|| over_limit(Limit::Memory, limits.memory, memory))
     })
 }
 
@@ -113,20 +113,20 @@ pub(super) fn watch_processes(
 /// it went over, if it did.
 pub(super) fn watch_disk(command: &CommandLimits, done: &Receiver<()>) -> Option<OverLimit> {
     let allowed = command.limits.disk;
-    repeat(DISK_INTERVAL, done, || {
+    poll_until(DISK_INTERVAL, done, || {
         let mut usage = DiskUsage::default();
         for folder in &command.folders {
-            usage.add(path_of(folder.as_bytes()), allowed);
+            usage.add(path_from_bytes(folder.as_bytes()), allowed);
         }
-        (usage.bytes > allowed).then(|| over(Limit::Disk, allowed, usage.bytes))
+        (usage.bytes > allowed).then(|| over_limit(Limit::Disk, allowed, usage.bytes))
     })
 }
 
 /// Looks again and again until `look` finds something or the sender of `done` is gone.
-fn repeat(
+fn poll_until(
     shortest: Duration,
     done: &Receiver<()>,
-    mut look: impl FnMut() -> Option<OverLimit>,
+    mut check: impl FnMut() -> Option<OverLimit>,
 ) -> Option<OverLimit> {
     let mut pause = shortest;
     loop {
@@ -134,7 +134,7 @@ fn repeat(
             return None;
         }
         let begun = Instant::now();
-        let found = look();
+        let found = check();
         if found.is_some() {
             return found;
         }
@@ -144,28 +144,28 @@ fn repeat(
 
 /// The memory of processes. Pages that several share count once for each at first; only if that is
 /// over the limit is the kernel asked for the fair shares, which takes it longer.
-fn memory_of(processes: &[Process], limit: u64) -> u64 {
-    let resident = |process: &Process| amount(process, "status", "VmRSS:").unwrap_or(0);
+fn measure_memory(processes: &[Process], limit: u64) -> u64 {
+    let resident = |process: &Process| read_amount(process, "status", "VmRSS:").unwrap_or(0);
     let total = processes.iter().map(resident).sum();
     if total <= limit {
         return total;
     }
     let share = |process: &Process| {
-        let share = amount(process, "smaps_rollup", "Pss:");
+        let share = read_amount(process, "smaps_rollup", "Pss:");
         share.unwrap_or_else(|| resident(process))
     };
     processes.iter().map(share).sum()
 }
 
 /// The bytes that a file of the kernel about a process gives in this line; nothing if it is gone.
-fn amount(process: &Process, file: &str, name: &str) -> Option<u64> {
+fn read_amount(process: &Process, file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{}/{file}", process.pid)).ok()?;
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
 }
 
-fn over(limit: Limit, allowed: u64, found: u64) -> OverLimit {
+fn over_limit(limit: Limit, allowed: u64, found: u64) -> OverLimit {
     OverLimit {
         limit,
         allowed,
@@ -179,11 +179,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_memory_is_measured_both_ways() {
-        let me = Process::with_number(i32::try_from(std::process::id()).unwrap()).unwrap();
-        let resident = memory_of(&[me], u64::MAX);
-        let share = memory_of(&[me], 0);
+    fn own_memory_is_measured_both_ways() {
+        let me = Process::from_pid(i32::try_from(std::process::id()).unwrap()).unwrap();
+        let resident = measure_memory(&[me], u64::MAX);
+        let share = measure_memory(&[me], 0);
         assert!(share > 0 && resident > 0);
-        assert!(memory_of(&[me, me], u64::MAX) > resident);
+        assert!(measure_memory(&[me, me], u64::MAX) > resident);
     }
 }

@@ -11,21 +11,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cleveragents_domain::process::{Confinement, ProcessMark};
+use cleveragents_domain::process::{Confinement, ProcessIdentity};
 use cleveragents_engine::ports::limits::{Limit, OverLimit};
 use cleveragents_engine::ports::processes::{
-    ConfinedCommand, Ended, Finished, Kept, ProcessError, ProcessResult, Processes, Waiting,
+    CommandExit, ConfinedCommand, FinishedCommand, PreparedCommand, ProcessError, ProcessResult,
+    Processes, TruncatedOutput,
 };
-use cleveragents_engine::ports::stop::{Stop, Stopped};
+use cleveragents_engine::ports::stop::{StopReason, StopSignal};
 use rustix::process::Signal;
 
-use super::family::{self, Process, State};
 use super::limits::{CommandLimits, ProcessLimits};
+use super::machine_rules::{self, ProcessSettings};
 use super::orphans::end_orphans;
-use super::places::{self, ProcessSettings};
-use super::policy::{Enforcement, Policy, absolute};
-use super::supervisor::{GO, Report};
-use super::{kept, level, scratch, system_calls};
+use super::policy::{Enforcement, Policy, to_absolute_path};
+use super::process_tree::{self, Process, ProcessState};
+use super::supervisor::{START, SupervisorReport};
+use super::{captured_output, level, scratch, system_calls};
 
 /// Commands on this machine.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl LocalProcesses {
 
     /// The same, where one command uses no more than this.
     #[must_use]
-    pub fn limited(mut self, limits: ProcessLimits) -> Self {
+    pub fn with_limits(mut self, limits: ProcessLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -56,30 +57,33 @@ impl LocalProcesses {
         let folders = [&command.tree, &command.scratch];
         CommandLimits {
             limits: self.limits,
-            folders: folders.into_iter().filter_map(|it| absolute(it)).collect(),
+            folders: folders
+                .into_iter()
+                .filter_map(|it| to_absolute_path(it))
+                .collect(),
         }
     }
 
     fn enforcement(&self) -> ProcessResult<Enforcement> {
         self.enforcement
-            .get_or_init(|| level::find(&self.settings))
+            .get_or_init(|| level::find_enforcement(&self.settings))
             .clone()
     }
 
     fn policy(&self, command: &ConfinedCommand) -> ProcessResult<Policy> {
         let tree = command.tree.canonicalize().map_err(|error| {
             let tree = command.tree.display();
-            cannot_start(format!("{tree}: {error}"))
+            start_error(format!("{tree}: {error}"))
         })?;
         let enforced_by = self.enforcement()?;
         let sandbox = tree.parent().unwrap_or(&tree);
-        let account = level::account(&enforced_by, sandbox);
+        let account = level::command_account(&enforced_by, sandbox);
         Ok(Policy {
             enforced_by,
             account,
             network: command.network,
-            tree: absolute(&tree).ok_or_else(|| cannot_start("the tree has no path"))?,
-            rules: places::rules(&self.settings, command),
+            tree: to_absolute_path(&tree).ok_or_else(|| start_error("the tree has no path"))?,
+            rules: machine_rules::command_rules(&self.settings, command),
         })
     }
 
@@ -93,9 +97,9 @@ impl LocalProcesses {
         policy: &Policy,
         control: OwnedFd,
     ) -> ProcessResult<Child> {
-        let temporary = scratch::prepare(command, policy.account).map_err(cannot_start)?;
-        let policy = serde_json::to_string(policy).map_err(cannot_start)?;
-        let limits = serde_json::to_string(&self.command_limits(command)).map_err(cannot_start)?;
+        let temporary = scratch::prepare(command, policy.account).map_err(start_error)?;
+        let policy = serde_json::to_string(policy).map_err(start_error)?;
+        let limits = serde_json::to_string(&self.command_limits(command)).map_err(start_error)?;
         let mut supervisor = Command::new(&self.settings.program);
         supervisor.args(["__run", "--policy", &policy, "--limits", &limits, "--"]);
         supervisor.args(&command.argv);
@@ -107,7 +111,7 @@ impl LocalProcesses {
         supervisor.current_dir("/").process_group(0);
         supervisor.stdin(Stdio::from(control));
         supervisor.stdout(Stdio::piped()).stderr(Stdio::piped());
-        supervisor.spawn().map_err(cannot_start)
+        supervisor.spawn().map_err(start_error)
     }
 }
 
@@ -116,20 +120,20 @@ impl Processes for LocalProcesses {
         Ok(self.enforcement()?.level())
     }
 
-    fn prepare(&self, command: &ConfinedCommand) -> ProcessResult<Box<dyn Waiting>> {
+    fn prepare(&self, command: &ConfinedCommand) -> ProcessResult<Box<dyn PreparedCommand>> {
         if command.argv.is_empty() {
-            return Err(cannot_start("it is empty"));
+            return Err(start_error("it is empty"));
         }
         let policy = self.policy(command)?;
-        let (control, theirs) = UnixStream::pair().map_err(cannot_start)?;
+        let (control, theirs) = UnixStream::pair().map_err(start_error)?;
         let mut supervisor = self.start(command, &policy, theirs.into())?;
         let output = supervisor.stdout.take().zip(supervisor.stderr.take());
-        let Some(mark) = mark_of(&supervisor, policy.enforced_by.level()) else {
+        let Some(mark) = read_mark(&supervisor, policy.enforced_by.level()) else {
             drop(control);
             let _ = supervisor.wait();
-            return Err(cannot_start("the kernel does not say when it was started"));
+            return Err(start_error("the kernel does not say when it was started"));
         };
-        let mut waiting = LocalWaiting {
+        let mut waiting = LocalPreparedCommand {
             mark,
             supervisor,
             control,
@@ -138,24 +142,24 @@ impl Processes for LocalProcesses {
             output_limit: command.output_limit,
             file_size: self.limits.file_size,
         };
-        waiting.send_input(&command.stdin).map_err(cannot_start)?;
+        waiting.send_input(&command.stdin).map_err(start_error)?;
         Ok(Box::new(waiting))
     }
 
-    fn end(&self, mark: &ProcessMark) -> ProcessResult<()> {
+    fn kill_leftovers(&self, mark: &ProcessIdentity) -> ProcessResult<()> {
         let cannot_end = |error: io::Error| ProcessError::End {
             reason: error.to_string(),
         };
-        if family::boot_id().map_err(cannot_end)? != mark.boot_id {
+        if process_tree::boot_id().map_err(cannot_end)? != mark.boot_id {
             return Ok(());
         }
-        let supervisor = Process::with_number(mark.process_group);
+        let supervisor = Process::from_pid(mark.process_group);
         if let Some(supervisor) = supervisor.filter(|it| it.started == mark.started) {
-            end_with_family(supervisor).map_err(cannot_end)?;
+            kill_process_tree(supervisor).map_err(cannot_end)?;
         }
         // Somebody may have killed the supervisor alone; what it left bears its mark.
-        let token = family::token(mark.process_group, mark.started);
-        family::sweep(&token).map_err(cannot_end)?;
+        let token = process_tree::token(mark.process_group, mark.started);
+        process_tree::kill_marked(&token).map_err(cannot_end)?;
         // What cleared its environment is found by what it cannot clear.
         end_orphans().map_err(cannot_end)
     }
@@ -171,34 +175,36 @@ impl Processes for LocalProcesses {
 
 /// Ends a supervisor and all that descends from it. While it is stopped it starts nothing and lets
 /// nobody go, so all of them can be found.
-fn end_with_family(supervisor: Process) -> io::Result<()> {
+fn kill_process_tree(supervisor: Process) -> io::Result<()> {
     supervisor.signal(Signal::STOP);
-    while Process::with_number(supervisor.pid)
-        .is_some_and(|now| now.started == supervisor.started && now.state == State::Alive)
+    while Process::from_pid(supervisor.pid)
+        .is_some_and(|now| now.started == supervisor.started && now.state == ProcessState::Alive)
     {
         thread::yield_now();
     }
     loop {
-        let family = family::descendants(supervisor.pid);
+        let family = process_tree::descendants(supervisor.pid);
         if supervisor.is_gone() || family.is_empty() {
             break;
         }
-        family.iter().try_for_each(|process| process.end())?;
+        family
+            .iter()
+            .try_for_each(|process| process.kill_and_wait())?;
     }
-    supervisor.end()
+    supervisor.kill_and_wait()
 }
 
-fn mark_of(supervisor: &Child, confinement: Confinement) -> Option<ProcessMark> {
+fn read_mark(supervisor: &Child, confinement: Confinement) -> Option<ProcessIdentity> {
     let pid = i32::try_from(supervisor.id()).ok()?;
-    Some(ProcessMark {
+    Some(ProcessIdentity {
         process_group: pid,
-        started: Process::with_number(pid)?.started,
-        boot_id: family::boot_id().ok()?,
+        started: Process::from_pid(pid)?.started,
+        boot_id: process_tree::boot_id().ok()?,
         confinement,
     })
 }
 
-fn cannot_start(reason: impl ToString) -> ProcessError {
+fn start_error(reason: impl ToString) -> ProcessError {
     ProcessError::Start {
         reason: reason.to_string(),
     }
@@ -206,19 +212,19 @@ fn cannot_start(reason: impl ToString) -> ProcessError {
 
 /// A supervisor that waits for its word.
 #[derive(Debug)]
-struct LocalWaiting {
+struct LocalPreparedCommand {
     supervisor: Child,
     /// Its end is what tells the supervisor that we are gone.
     control: UnixStream,
     output: Option<(ChildStdout, ChildStderr)>,
-    mark: ProcessMark,
+    mark: ProcessIdentity,
     timeout: Duration,
     output_limit: usize,
     /// The largest file the command may write.
     file_size: u64,
 }
 
-impl LocalWaiting {
+impl LocalPreparedCommand {
     fn send_input(&mut self, input: &[u8]) -> io::Result<()> {
         let length = (input.len() as u64).to_le_bytes();
         self.control.write_all(&length)?;
@@ -227,15 +233,15 @@ impl LocalWaiting {
 
     /// Reads what the supervisor reports and waits for its end. If somebody killed it, what it left
     /// is ended here; else that would hold our pipes.
-    fn attend(&mut self) -> io::Result<(Option<Report>, ExitStatus)> {
+    fn wait_for_report(&mut self) -> io::Result<(Option<SupervisorReport>, ExitStatus)> {
         let mut report = Vec::new();
         // A supervisor that was killed reports nothing.
         let _ = self.control.read_to_end(&mut report);
         let status = self.supervisor.wait()?;
         let report = serde_json::from_slice(&report).ok();
         if report.is_none() {
-            let token = family::token(self.mark.process_group, self.mark.started);
-            family::sweep(&token)?;
+            let token = process_tree::token(self.mark.process_group, self.mark.started);
+            process_tree::kill_marked(&token)?;
             end_orphans()?;
         }
         Ok((report, status))
@@ -243,34 +249,36 @@ impl LocalWaiting {
 }
 
 /// What became of the command.
-fn outcome(
-    attended: io::Result<(Option<Report>, ExitStatus)>,
-    stopped: Option<Stopped>,
-    stderr: &Kept,
-) -> ProcessResult<Ended> {
-    let (report, status) = attended.map_err(cannot_start)?;
-    let failed = |reason| Err(cannot_start(with_complaint(reason, stderr)));
+fn command_outcome(
+    supervisor_end: io::Result<(Option<SupervisorReport>, ExitStatus)>,
+    stopped: Option<StopReason>,
+    stderr: &TruncatedOutput,
+) -> ProcessResult<CommandExit> {
+    let (report, status) = supervisor_end.map_err(start_error)?;
+    let failed = |reason| Err(start_error(append_stderr(reason, stderr)));
     match (report, stopped, status.signal()) {
-        (Some(Report::Exited(code)), _, _) => Ok(Ended::Exited(code)),
-        (Some(Report::Signalled(signal)), _, _) => Ok(Ended::Signalled(signal)),
-        (Some(Report::OverLimit(over)), _, _) => Ok(Ended::OverLimit(over)),
-        (Some(Report::NotStarted { reason }), _, _) => failed(reason),
-        (Some(Report::Told) | None, Some(why), _) => Ok(Ended::Stopped(why)),
-        (None, None, Some(signal)) => Ok(Ended::Signalled(signal)),
-        (Some(Report::Told) | None, None, _) => failed("its supervisor failed".to_owned()),
+        (Some(SupervisorReport::Exited(code)), _, _) => Ok(CommandExit::Exited(code)),
+        (Some(SupervisorReport::Signalled(signal)), _, _) => Ok(CommandExit::Signalled(signal)),
+        (Some(SupervisorReport::OverLimit(over)), _, _) => Ok(CommandExit::OverLimit(over)),
+        (Some(SupervisorReport::NotStarted { reason }), _, _) => failed(reason),
+        (Some(SupervisorReport::Told) | None, Some(why), _) => Ok(CommandExit::Stopped(why)),
+        (None, None, Some(signal)) => Ok(CommandExit::Signalled(signal)),
+        (Some(SupervisorReport::Told) | None, None, _) => {
+            failed("its supervisor failed".to_owned())
+        }
     }
 }
 
 /// A command that the kernel ended for a file that is too large went over a limit of ours. A shell
 /// reports that signal of its last command by its own code.
-fn within_file_size(ended: Ended, allowed: u64) -> Ended {
+fn check_file_size_limit(ended: CommandExit, allowed: u64) -> CommandExit {
     let signal = Signal::XFSZ.as_raw();
     match ended {
-        Ended::Signalled(number) if number == signal => {}
-        Ended::Exited(code) if code == 128 + signal => {}
+        CommandExit::Signalled(number) if number == signal => {}
+        CommandExit::Exited(code) if code == 128 + signal => {}
         other => return other,
     }
-    Ended::OverLimit(OverLimit {
+    CommandExit::OverLimit(OverLimit {
         limit: Limit::FileSize,
         allowed,
         found: None,
@@ -279,46 +287,46 @@ fn within_file_size(ended: Ended, allowed: u64) -> Ended {
 }
 
 /// The last line that was said, if any, says more than we know.
-fn with_complaint(reason: String, stderr: &Kept) -> String {
-    let said = [&stderr.start[..], &stderr.end[..]].concat();
-    let said = String::from_utf8_lossy(&said).trim_end().to_owned();
-    match said.lines().last() {
+fn append_stderr(reason: String, stderr: &TruncatedOutput) -> String {
+    let stderr_text = [&stderr.start[..], &stderr.end[..]].concat();
+    let stderr_text = String::from_utf8_lossy(&stderr_text).trim_end().to_owned();
+    match stderr_text.lines().last() {
         Some(line) => format!("{reason}: {line}"),
         None => reason,
     }
 }
 
-impl Waiting for LocalWaiting {
-    fn mark(&self) -> &ProcessMark {
+impl PreparedCommand for LocalPreparedCommand {
+    fn identity(&self) -> &ProcessIdentity {
         &self.mark
     }
 
-    fn go(mut self: Box<Self>, stop: &Stop) -> ProcessResult<Finished> {
+    fn run(mut self: Box<Self>, stop: &StopSignal) -> ProcessResult<FinishedCommand> {
         let began = Instant::now();
         let Some((stdout, stderr)) = self.output.take() else {
-            return Err(cannot_start("its pipes are missing"));
+            return Err(start_error("its pipes are missing"));
         };
-        let control = self.control.try_clone().map_err(cannot_start)?;
+        let control = self.control.try_clone().map_err(start_error)?;
         let (timeout, limit) = (self.timeout, self.output_limit);
         let file_size = self.file_size;
         if stop.check().is_ok() {
             // A supervisor that is gone is told of below.
-            let _ = self.control.write_all(&[GO]);
+            let _ = self.control.write_all(&[START]);
         }
         let ended = AtomicBool::new(false);
         let this = &mut *self;
-        let (attended, stopped, stdout, stderr) = thread::scope(|scope| {
-            let stdout = scope.spawn(move || kept::read(stdout, limit));
-            let stderr = scope.spawn(move || kept::read(stderr, limit));
-            let attended = scope.spawn(|| {
-                let attended = this.attend();
+        let (supervisor_end, stopped, stdout, stderr) = thread::scope(|scope| {
+            let stdout = scope.spawn(move || captured_output::read_limited(stdout, limit));
+            let stderr = scope.spawn(move || captured_output::read_limited(stderr, limit));
+            let supervisor_end = scope.spawn(|| {
+                let supervisor_end = this.wait_for_report();
                 ended.store(true, Ordering::SeqCst);
-                stop.nudge();
-                attended
+                stop.wake_waiters();
+                supervisor_end
             });
             let has_ended = || ended.load(Ordering::SeqCst);
             let stopped = match stop.wait_unless(timeout, has_ended) {
-                None if !has_ended() => Some(Stopped::TimedOut),
+                None if !has_ended() => Some(StopReason::TimedOut),
                 given => given,
             };
             if stopped.is_some() {
@@ -326,14 +334,17 @@ impl Waiting for LocalWaiting {
             }
             let gone = || Err(io::Error::other("a thread of ours failed"));
             (
-                attended.join().unwrap_or_else(|_| gone()),
+                supervisor_end.join().unwrap_or_else(|_| gone()),
                 stopped,
-                stdout.join().unwrap_or_else(|_| nothing()),
-                stderr.join().unwrap_or_else(|_| nothing()),
+                stdout.join().unwrap_or_else(|_| empty_output()),
+                stderr.join().unwrap_or_else(|_| empty_output()),
             )
         });
-        Ok(Finished {
-            ended: within_file_size(outcome(attended, stopped, &stderr)?, file_size),
+        Ok(FinishedCommand {
+            exit: check_file_size_limit(
+                command_outcome(supervisor_end, stopped, &stderr)?,
+                file_size,
+            ),
             stdout,
             stderr,
             elapsed: began.elapsed(),
@@ -341,16 +352,16 @@ impl Waiting for LocalWaiting {
     }
 }
 
-fn nothing() -> Kept {
-    Kept {
+fn empty_output() -> TruncatedOutput {
+    TruncatedOutput {
         start: Vec::new(),
-        left_out: 0,
+        omitted_bytes: 0,
         end: Vec::new(),
     }
 }
 
 /// Whoever gives up a command that waits or runs ends it.
-impl Drop for LocalWaiting {
+impl Drop for LocalPreparedCommand {
     fn drop(&mut self) {
         let _ = self.control.shutdown(Shutdown::Both);
         let _ = self.supervisor.wait();

@@ -12,38 +12,38 @@
 //! is the reaper of its descendants, so a command that forks twice and leaves its session is still
 //! found, and the supervisor's own end says that nothing of the tree is alive.
 //!
-//! Start reading at `local` (the owner's side), then `supervisor`, `places` (what a command may
+//! Start reading at `local` (the owner's side), then `supervisor`, `machine_rules` (what a command may
 //! touch), `grants` (the form in which that is enforced), the two ways to enforce it, `bubblewrap`
-//! and `landlock`, and `inner` (the last steps before the command). Nothing here knows the
+//! and `landlock`, and `entry_point` (the last steps before the command). Nothing here knows the
 //! environment or a terminal: both are given as values.
 
+mod alternates;
 mod bubblewrap;
+mod captured_output;
 mod credentials;
 mod disk_usage;
-mod family;
+mod entry_point;
 mod grants;
-mod inner;
 mod install_roots;
-mod kept;
 mod landlock;
-mod lenders;
 mod level;
 mod limits;
 mod local;
+mod machine_rules;
 mod orphans;
 mod own_mounts;
-mod places;
 mod policy;
 mod privileges;
+mod process_tree;
 mod scratch;
 mod sockets;
 mod streams;
 mod supervisor;
 mod system_calls;
-mod system_places;
+mod system_paths;
 
-pub use inner::run;
-pub use level::{Wanted, commands_keep_root};
+pub use entry_point::run;
+pub use level::{RequestedConfinement, commands_keep_root};
 pub use limits::ProcessLimits;
 pub use local::LocalProcesses;
-pub use places::{ProcessSettings, visible_paths};
+pub use machine_rules::{ProcessSettings, visible_paths};

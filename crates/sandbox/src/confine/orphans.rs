@@ -14,14 +14,14 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Resource, Uid, getrlimit, getuid};
 
-use super::family::{self, Process};
-use super::limits::lower;
-use crate::account::Account;
+use super::limits::lower_limit;
+use super::process_tree::{self, Process};
+use crate::account::SandboxAccount;
 
 /// Gives this process and all it starts what it cannot shed, together with the limits of its
 /// supervisor.
 pub(super) fn mark() -> io::Result<()> {
-    lower(Resource::Msgqueue, 0)
+    lower_limit(Resource::Msgqueue, 0)
 }
 
 /// Ends the processes of commands whose supervisors are dead, and waits until they are gone.
@@ -31,12 +31,12 @@ pub(super) fn end_orphans() -> io::Result<()> {
         return Ok(());
     }
     loop {
-        let found = orphans();
+        let found = find_orphans();
         if found.is_empty() {
             return Ok(());
         }
         for process in found {
-            match process.end() {
+            match process.kill_and_wait() {
                 // It cannot be one of ours.
                 Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {}
                 ended => ended?,
@@ -45,8 +45,11 @@ pub(super) fn end_orphans() -> io::Result<()> {
     }
 }
 
-fn orphans() -> Vec<Process> {
-    let all: BTreeMap<i32, Process> = family::all().into_iter().map(|it| (it.pid, it)).collect();
+fn find_orphans() -> Vec<Process> {
+    let all: BTreeMap<i32, Process> = process_tree::all_processes()
+        .into_iter()
+        .map(|it| (it.pid, it))
+        .collect();
     let confined: Vec<&Process> = all
         .values()
         .filter(|it| !it.is_dead() && is_confined(it.pid) && is_within_reach(it.pid))
@@ -106,7 +109,7 @@ fn is_within_reach(pid: i32) -> bool {
 /// sandbox. Root could end any process, and one of another user may have the same limits for
 /// reasons of its own.
 fn is_ours(me: Uid, owner: u32) -> bool {
-    owner == me.as_raw() || (me.is_root() && Account::is_of_a_sandbox(owner))
+    owner == me.as_raw() || (me.is_root() && SandboxAccount::is_sandbox_uid(owner))
 }
 
 /// Whether a process supervises commands. A command may call itself anything, but has our limits.

@@ -19,15 +19,15 @@ use rustix::mount::{
 use rustix::thread::{CapabilitySet, UnshareFlags, capabilities};
 
 use super::grants::{Grant, grants};
-use super::policy::Rules;
+use super::policy::AccessRules;
 
 /// Whether this process may mount at all: root in a container often may not.
-pub(super) fn are_possible() -> bool {
+pub(super) fn can_mount() -> bool {
     capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
 /// Opens what `rules` give to a user who could not enter the folders around it.
-pub(super) fn make(rules: &Rules) -> io::Result<()> {
+pub(super) fn mount_grants(rules: &AccessRules) -> io::Result<()> {
     let closed = closed_folders(grants(rules));
     if closed.is_empty() {
         return Ok(());
@@ -41,7 +41,7 @@ pub(super) fn make(rules: &Rules) -> io::Result<()> {
     mount_change("/", private)?;
     closed
         .iter()
-        .try_for_each(|(folder, inside)| replace(folder, inside))
+        .try_for_each(|(folder, inside)| replace_folder(folder, inside))
 }
 
 /// What is given below each outermost folder that others cannot enter.
@@ -51,14 +51,14 @@ fn closed_folders(grants: Vec<(PathBuf, Grant)>) -> BTreeMap<PathBuf, Vec<(PathB
         if grant == Grant::Private {
             continue;
         }
-        if let Some(folder) = outermost_closed(&path) {
+        if let Some(folder) = outermost_closed_folder(&path) {
             closed.entry(folder).or_default().push((path, grant));
         }
     }
     closed
 }
 
-fn outermost_closed(path: &Path) -> Option<PathBuf> {
+fn outermost_closed_folder(path: &Path) -> Option<PathBuf> {
     let mut around: Vec<&Path> = path.ancestors().skip(1).collect();
     around.reverse();
     let is_closed = |folder: &&&Path| {
@@ -72,14 +72,14 @@ fn outermost_closed(path: &Path) -> Option<PathBuf> {
 }
 
 /// Puts an empty folder in the place of `folder`, and what is given into it.
-fn replace(folder: &Path, inside: &[(PathBuf, Grant)]) -> io::Result<()> {
-    let mut held: Vec<(&Path, Held)> = Vec::new();
+fn replace_folder(folder: &Path, inside: &[(PathBuf, Grant)]) -> io::Result<()> {
+    let mut held: Vec<(&Path, DetachedEntry)> = Vec::new();
     for (path, grant) in inside {
         let is_held = held.iter().any(|(around, _)| path.starts_with(around));
         match grant {
             _ if is_held => {}
-            Grant::Link(target) => held.push((path, Held::Link(target))),
-            _ => held.push((path, Held::Mount(take(path)?))),
+            Grant::Link(target) => held.push((path, DetachedEntry::Link(target))),
+            _ => held.push((path, DetachedEntry::Mount(detach(path)?))),
         }
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
@@ -88,8 +88,8 @@ fn replace(folder: &Path, inside: &[(PathBuf, Grant)]) -> io::Result<()> {
         let around = path.parent().unwrap_or(folder);
         fs::create_dir_all(around)?;
         match what {
-            Held::Link(target) => symlink(target, path)?,
-            Held::Mount((mounted, is_folder)) => {
+            DetachedEntry::Link(target) => symlink(target, path)?,
+            DetachedEntry::Mount((mounted, is_folder)) => {
                 if *is_folder {
                     fs::create_dir_all(path)?;
                 } else {
@@ -104,13 +104,13 @@ fn replace(folder: &Path, inside: &[(PathBuf, Grant)]) -> io::Result<()> {
 }
 
 /// What was taken out of a closed folder before it was covered.
-enum Held<'a> {
+enum DetachedEntry<'a> {
     Link(&'a Path),
     /// The detached mount, and whether it is of a folder.
     Mount((OwnedFd, bool)),
 }
 
-fn take(path: &Path) -> io::Result<(OwnedFd, bool)> {
+fn detach(path: &Path) -> io::Result<(OwnedFd, bool)> {
     let is_folder = path.is_dir();
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC

@@ -9,8 +9,8 @@ use cleveragents_domain::AbsolutePath;
 use cleveragents_domain::process::{Confinement, Network};
 use serde::{Deserialize, Serialize};
 
-use crate::account::Account;
-use crate::files::path_of;
+use crate::account::SandboxAccount;
+use crate::files::path_from_bytes;
 
 /// How a command is confined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,9 +19,9 @@ pub(super) struct Policy {
     pub(super) network: Network,
     /// The working directory.
     pub(super) tree: AbsolutePath,
-    pub(super) rules: Rules,
+    pub(super) rules: AccessRules,
     /// The user to run as; none if it is the one who started us.
-    pub(super) account: Option<Account>,
+    pub(super) account: Option<SandboxAccount>,
 }
 
 /// What keeps a command to its policy.
@@ -75,7 +75,7 @@ impl Enforcement {
 /// What may be done with a path and all beneath it, from least to most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Access {
+pub(super) enum PathAccess {
     Hidden,
     /// An empty folder of the command's own where the level can give one, else hidden.
     Private,
@@ -86,19 +86,19 @@ pub(super) enum Access {
 /// Paths and what may be done with them; the longest path that fits decides. What no rule is about
 /// is hidden.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Rules {
-    paths: BTreeMap<AbsolutePath, Access>,
+pub(super) struct AccessRules {
+    paths: BTreeMap<AbsolutePath, PathAccess>,
     /// Links on the way to these paths, and what they lead to.
     links: BTreeMap<AbsolutePath, AbsolutePath>,
 }
 
-impl Rules {
+impl AccessRules {
     /// Adds a rule about `path` by its real name. A path that is not there needs none.
-    pub(super) fn add(&mut self, path: &Path, access: Access) {
+    pub(super) fn add(&mut self, path: &Path, access: PathAccess) {
         let Ok(real) = path.canonicalize() else {
             return;
         };
-        if let Some(absolute) = absolute(&real) {
+        if let Some(absolute) = to_absolute_path(&real) {
             self.paths.insert(absolute, access);
             // A real name has no links in it.
             if real != path {
@@ -109,14 +109,14 @@ impl Rules {
 
     /// Hides a path, even if nothing is there yet.
     pub(super) fn hide(&mut self, path: &Path) {
-        self.add(path, Access::Hidden);
+        self.add(path, PathAccess::Hidden);
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return;
         };
         // A link is hidden as well as what it leads to.
         let real = folder.canonicalize().map(|folder| folder.join(name));
-        if let Some(real) = real.ok().and_then(|real| absolute(&real)) {
-            self.paths.insert(real, Access::Hidden);
+        if let Some(real) = real.ok().and_then(|real| to_absolute_path(&real)) {
+            self.paths.insert(real, PathAccess::Hidden);
         }
     }
 
@@ -130,7 +130,7 @@ impl Rules {
             let Ok(target) = real.canonicalize() else {
                 return;
             };
-            if let Some((link, target)) = absolute(&real).zip(absolute(&target)) {
+            if let Some((link, target)) = to_absolute_path(&real).zip(to_absolute_path(&target)) {
                 self.links.insert(link, target);
             }
             real = target;
@@ -138,52 +138,57 @@ impl Rules {
     }
 
     /// Parents come before what is in them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Path, Access)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Path, PathAccess)> {
         self.paths
             .iter()
-            .map(|(path, access)| (path_of(path.as_bytes()), *access))
+            .map(|(path, access)| (path_from_bytes(path.as_bytes()), *access))
     }
 
     /// Links on the way to the paths, with what they lead to.
     pub(super) fn links(&self) -> impl Iterator<Item = (&Path, &Path)> {
-        self.links
-            .iter()
-            .map(|(link, target)| (path_of(link.as_bytes()), path_of(target.as_bytes())))
+        self.links.iter().map(|(link, target)| {
+            (
+                path_from_bytes(link.as_bytes()),
+                path_from_bytes(target.as_bytes()),
+            )
+        })
     }
 
     /// What may be done with `path`.
-    pub(super) fn access_to(&self, path: &Path) -> Access {
+    pub(super) fn access_to(&self, path: &Path) -> PathAccess {
         let fitting = self.iter().filter(|(rule, _)| path.starts_with(rule));
-        fitting.last().map_or(Access::Hidden, |(_, access)| access)
+        fitting
+            .last()
+            .map_or(PathAccess::Hidden, |(_, access)| access)
     }
 
     /// The rule about this very path.
-    pub(super) fn exactly(&self, path: &Path) -> Option<Access> {
-        let found = absolute(path)?;
+    pub(super) fn exact_rule(&self, path: &Path) -> Option<PathAccess> {
+        let found = to_absolute_path(path)?;
         self.paths.get(&found).copied()
     }
 
     /// Whether something beneath `path` may be touched less than `access`.
-    pub(super) fn lowered_beneath(&self, path: &Path, access: Access) -> bool {
+    pub(super) fn is_lowered_below(&self, path: &Path, access: PathAccess) -> bool {
         self.iter()
             .any(|(rule, its)| its < access && rule != path && rule.starts_with(path))
     }
 }
 
 /// A path in its one spelling.
-pub(super) fn absolute(path: &Path) -> Option<AbsolutePath> {
+pub(super) fn to_absolute_path(path: &Path) -> Option<AbsolutePath> {
     AbsolutePath::from_bytes(path.as_os_str().as_bytes()).ok()
 }
 
 impl Policy {
     pub(super) fn tree(&self) -> &Path {
-        path_of(self.tree.as_bytes())
+        path_from_bytes(self.tree.as_bytes())
     }
 }
 
 impl Bubblewrap {
     pub(super) fn program(&self) -> PathBuf {
-        path_of(self.program.as_bytes()).to_owned()
+        path_from_bytes(self.program.as_bytes()).to_owned()
     }
 }
 
@@ -217,41 +222,41 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("data/tree")).unwrap();
         std::fs::create_dir_all(root.join("data-2")).unwrap();
-        let mut rules = Rules::default();
-        rules.add(&root, Access::Readable);
-        rules.add(&root.join("data"), Access::Hidden);
-        rules.add(&root.join("data/tree"), Access::Writable);
-        rules.add(&root.join("absent"), Access::Writable);
+        let mut rules = AccessRules::default();
+        rules.add(&root, PathAccess::Readable);
+        rules.add(&root.join("data"), PathAccess::Hidden);
+        rules.add(&root.join("data/tree"), PathAccess::Writable);
+        rules.add(&root.join("absent"), PathAccess::Writable);
         rules.hide(&root.join("later"));
         for (path, access) in [
-            ("data/tree/a", Access::Writable),
-            ("data/other", Access::Hidden),
-            ("data-2", Access::Readable),
-            ("absent", Access::Readable),
-            ("later", Access::Hidden),
+            ("data/tree/a", PathAccess::Writable),
+            ("data/other", PathAccess::Hidden),
+            ("data-2", PathAccess::Readable),
+            ("absent", PathAccess::Readable),
+            ("later", PathAccess::Hidden),
         ] {
             assert_eq!(rules.access_to(&root.join(path)), access, "{path}");
         }
-        assert_eq!(rules.access_to(Path::new("/elsewhere")), Access::Hidden);
-        assert!(rules.lowered_beneath(&root, Access::Readable));
-        assert!(!rules.lowered_beneath(&root.join("data"), Access::Readable));
+        assert_eq!(rules.access_to(Path::new("/elsewhere")), PathAccess::Hidden);
+        assert!(rules.is_lowered_below(&root, PathAccess::Readable));
+        assert!(!rules.is_lowered_below(&root.join("data"), PathAccess::Readable));
         let text = serde_json::to_string(&rules).unwrap();
-        assert_eq!(serde_json::from_str::<Rules>(&text).unwrap(), rules);
+        assert_eq!(serde_json::from_str::<AccessRules>(&text).unwrap(), rules);
     }
 
     #[test]
-    fn links_on_the_way_are_known() {
+    fn links_on_the_way_are_recorded() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("real/inner")).unwrap();
         std::os::unix::fs::symlink("real", root.join("one")).unwrap();
         std::os::unix::fs::symlink("inner", root.join("real/two")).unwrap();
-        let mut rules = Rules::default();
-        rules.add(&root.join("one/two"), Access::Readable);
+        let mut rules = AccessRules::default();
+        rules.add(&root.join("one/two"), PathAccess::Readable);
         let links: Vec<_> = rules.links().collect();
         let (one, two) = (root.join("one"), root.join("real/two"));
         let (real, inner) = (root.join("real"), root.join("real/inner"));
         assert_eq!(links, [(&*one, &*real), (&*two, &*inner)]);
-        assert_eq!(rules.exactly(&inner), Some(Access::Readable));
+        assert_eq!(rules.exact_rule(&inner), Some(PathAccess::Readable));
     }
 }

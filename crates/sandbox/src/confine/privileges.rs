@@ -9,15 +9,15 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
-use crate::account::Account;
+use crate::account::SandboxAccount;
 
 /// Leaves the calling thread without capabilities and without a way to get any, as `account` if
 /// there is one.
-pub(super) fn give_up(account: Option<Account>) -> io::Result<()> {
+pub(super) fn drop_privileges(account: Option<SandboxAccount>) -> io::Result<()> {
     set_no_new_privs(true)?;
     clear_ambient_capability_set()?;
     if let Some(account) = account {
-        forget_capabilities();
+        drop_capability_bounds();
         let (user, group) = (account.uid(), account.gid());
         set_thread_groups(&[])?;
         set_thread_res_gid(group, group, group)?;
@@ -37,7 +37,7 @@ pub(super) fn give_up(account: Option<Account>) -> io::Result<()> {
 
 /// Takes from programs that are run later what they could ever be given. It is a second line: with
 /// `no_new_privs` none is given anything.
-fn forget_capabilities() {
+fn drop_capability_bounds() {
     let held = capabilities(None).map_or(CapabilitySet::empty(), |held| held.permitted);
     if held.contains(CapabilitySet::SETPCAP) {
         for capability in CapabilitySet::all().iter() {

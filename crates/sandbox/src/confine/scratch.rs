@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_engine::ports::processes::ConfinedCommand;
 
-use crate::account::Account;
+use crate::account::SandboxAccount;
 use crate::files::create_private_folder;
 use crate::ownership;
 
@@ -19,16 +19,19 @@ const GIT_SETTINGS: &[u8] =
 
 /// Gives tree and scratch folder to the user that the command runs as, and makes what a home needs.
 /// Answers with the folder for temporary files.
-pub(super) fn prepare(command: &ConfinedCommand, account: Option<Account>) -> io::Result<PathBuf> {
+pub(super) fn prepare(
+    command: &ConfinedCommand,
+    account: Option<SandboxAccount>,
+) -> io::Result<PathBuf> {
     let temporary = command.scratch.join("tmp");
     create_private_folder(&temporary).map_err(io::Error::other)?;
-    ownership::ensure(&command.tree, account)?;
-    ownership::ensure(&command.scratch, account)?;
-    ownership::give_one(&temporary, account)?;
+    ownership::ensure_owner(&command.tree, account)?;
+    ownership::ensure_owner(&command.scratch, account)?;
+    ownership::chown_one(&temporary, account)?;
     if account.is_some() {
         let settings = command.scratch.join(".gitconfig");
         if write_new(&settings, GIT_SETTINGS)? {
-            ownership::give_one(&settings, account)?;
+            ownership::chown_one(&settings, account)?;
         }
     }
     Ok(temporary)

@@ -11,14 +11,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 
-use super::policy::{Access, Rules};
+use super::policy::{AccessRules, PathAccess};
 
 /// Sockets that exist now where a command could see them.
-pub(super) fn visible(rules: &Rules) -> Vec<PathBuf> {
+pub(super) fn visible_sockets(rules: &AccessRules) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
-    for namespace in namespaces() {
+    for namespace in list_namespaces() {
         let list = fs::read(namespace.list).unwrap_or_default();
-        let (absolute, relative): (Vec<PathBuf>, Vec<PathBuf>) = paths(&list)
+        let (absolute, relative): (Vec<PathBuf>, Vec<PathBuf>) = parse_paths(&list)
             .into_iter()
             .partition(|path| path.is_absolute());
         found.extend(absolute);
@@ -35,13 +35,13 @@ pub(super) fn visible(rules: &Rules) -> Vec<PathBuf> {
         found.is_ok_and(|found| found.file_type().is_socket())
     };
     let real = found.iter().filter_map(|path| path.canonicalize().ok());
-    let seen = real.filter(|path| rules.access_to(path) >= Access::Readable);
+    let seen = real.filter(|path| rules.access_to(path) >= PathAccess::Readable);
     let seen: BTreeSet<PathBuf> = seen.filter(is_socket).collect();
     seen.into_iter().collect()
 }
 
 /// A network namespace that we can look into.
-struct Namespace {
+struct NetworkNamespace {
     /// The kernel's list of its sockets.
     list: PathBuf,
     /// The folders in `/proc` of the processes in it.
@@ -49,9 +49,9 @@ struct Namespace {
 }
 
 /// The namespaces of all processes that we may look at, ours first.
-fn namespaces() -> Vec<Namespace> {
+fn list_namespaces() -> Vec<NetworkNamespace> {
     let mut names: Vec<PathBuf> = Vec::new();
-    let mut found: Vec<Namespace> = Vec::new();
+    let mut found: Vec<NetworkNamespace> = Vec::new();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbered = entries
         .map(|entry| entry.path())
@@ -64,7 +64,7 @@ fn namespaces() -> Vec<Namespace> {
             Some(at) => found[at].processes.push(process),
             None => {
                 names.push(name);
-                found.push(Namespace {
+                found.push(NetworkNamespace {
                     list: process.join("net/unix"),
                     processes: vec![process],
                 });
@@ -79,7 +79,7 @@ fn is_number(name: &OsStr) -> bool {
 }
 
 /// The paths in the kernel's list: what stands behind the seventh field.
-fn paths(list: &[u8]) -> Vec<PathBuf> {
+fn parse_paths(list: &[u8]) -> Vec<PathBuf> {
     let lines = list.split(|byte| *byte == b'\n').skip(1);
     let paths = lines.filter_map(|line| {
         // Fields are padded on the left: empty ones are none.
@@ -110,20 +110,23 @@ mod tests {
             0000000000000000: 00000003 00000000 00000000 0001 03 18\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 19 @abstract\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 20 beside\n";
-        assert_eq!(paths(list), [Path::new("/run/a b"), Path::new("beside")]);
+        assert_eq!(
+            parse_paths(list),
+            [Path::new("/run/a b"), Path::new("beside")]
+        );
     }
 
     #[test]
-    fn a_socket_in_a_readable_place_is_seen() {
+    fn a_socket_in_a_readable_folder_is_listed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap().join("socket");
         let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        let mut rules = Rules::default();
-        rules.add(folder.path(), Access::Readable);
-        assert!(visible(&rules).contains(&path));
-        rules.add(folder.path(), Access::Writable);
-        assert!(visible(&rules).contains(&path));
-        rules.add(folder.path(), Access::Private);
-        assert!(!visible(&rules).contains(&path));
+        let mut rules = AccessRules::default();
+        rules.add(folder.path(), PathAccess::Readable);
+        assert!(visible_sockets(&rules).contains(&path));
+        rules.add(folder.path(), PathAccess::Writable);
+        assert!(visible_sockets(&rules).contains(&path));
+        rules.add(folder.path(), PathAccess::Private);
+        assert!(!visible_sockets(&rules).contains(&path));
     }
 }

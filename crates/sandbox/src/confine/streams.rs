@@ -9,22 +9,22 @@ use std::process::{ChildStdin, Stdio};
 
 use rustix::fs::fchown;
 
-use crate::account::Account;
+use crate::account::SandboxAccount;
 
 /// Gives the output of this process, which is the command's as well, to the command's user.
-pub(super) fn give_output(account: Option<Account>) -> io::Result<()> {
-    give(&io::stdout(), account)?;
-    give(&io::stderr(), account)
+pub(super) fn chown_output(account: Option<SandboxAccount>) -> io::Result<()> {
+    chown_stream(&io::stdout(), account)?;
+    chown_stream(&io::stderr(), account)
 }
 
 /// A pipe for the command's input: its end, and ours.
-pub(super) fn input(account: Option<Account>) -> io::Result<(Stdio, ChildStdin)> {
+pub(super) fn input_pipe(account: Option<SandboxAccount>) -> io::Result<(Stdio, ChildStdin)> {
     let (reader, writer) = io::pipe()?;
-    give(&reader, account)?;
+    chown_stream(&reader, account)?;
     Ok((reader.into(), ChildStdin::from(OwnedFd::from(writer))))
 }
 
-fn give(stream: &impl AsFd, account: Option<Account>) -> io::Result<()> {
+fn chown_stream(stream: &impl AsFd, account: Option<SandboxAccount>) -> io::Result<()> {
     if let Some(account) = account {
         fchown(stream, Some(account.uid()), Some(account.gid()))?;
     }

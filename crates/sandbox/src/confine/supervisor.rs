@@ -2,7 +2,7 @@
 //!
 //! Its stdin is a socket to the owner. First come the command's input (its length, then its bytes)
 //! and, when the owner is ready, one byte: go. The socket's end, at any time, means that nobody
-//! wants the command any more. At last the supervisor writes its [`Report`].
+//! wants the command any more. At last the supervisor writes its [`SupervisorReport`].
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read, Write};
@@ -21,23 +21,23 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::bubblewrap::Sandbox;
-use super::family::{self, Process};
-use super::inner::Request;
+use super::bubblewrap::BubblewrapContext;
+use super::entry_point::ConfineRequest;
 use super::limits::CommandLimits;
 use super::policy::{Enforcement, find_program};
+use super::process_tree::{self, Process};
 use super::{bubblewrap, limits, sockets, streams};
 
 /// The word to go.
-pub(super) const GO: u8 = b'g';
+pub(super) const START: u8 = b'g';
 
 /// A socket of a service may vanish just when it is to be covered; then it is tried again.
-const MOST_ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// What became of a command, told when nothing of it is alive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Report {
+pub(super) enum SupervisorReport {
     Exited(i32),
     Signalled(i32),
     /// It was ended because the owner closed the socket.
@@ -50,18 +50,21 @@ pub(super) enum Report {
 }
 
 /// Waits for the word, runs the command to its end, ends all it left behind, and reports.
-pub(super) fn supervise(request: &Request, search_path: Option<&OsString>) -> io::Result<()> {
+pub(super) fn supervise(
+    request: &ConfineRequest,
+    search_path: Option<&OsString>,
+) -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
     let limits = request.limits.as_ref().map(|it| it.limits);
     limits::set_kernel_limits(&limits.unwrap_or_default())?;
     let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let Some(input) = wait_for_word(&mut control)? else {
+    let Some(input) = wait_for_start(&mut control)? else {
         return Ok(());
     };
     let program = request.argv.first().cloned().unwrap_or_default();
     let report = match find_program(&program, request.policy.tree(), search_path) {
         Some(_) => run(request, &control, input)?,
-        None => Report::NotStarted {
+        None => SupervisorReport::NotStarted {
             reason: format!("there is no program `{}`", program.display()),
         },
     };
@@ -72,35 +75,39 @@ pub(super) fn supervise(request: &Request, search_path: Option<&OsString>) -> io
 }
 
 /// The command's input, when the word came; nothing if the owner went away instead.
-fn wait_for_word(control: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
+fn wait_for_start(control: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 8];
     let mut input = Vec::new();
-    let mut word = [0; 1];
-    let come = control.read_exact(&mut length).and_then(|()| {
+    let mut signal = [0; 1];
+    let received = control.read_exact(&mut length).and_then(|()| {
         let length = u64::from_le_bytes(length);
         let read = Read::by_ref(control).take(length).read_to_end(&mut input)?;
         if (read as u64) < length {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        control.read_exact(&mut word)
+        control.read_exact(&mut signal)
     });
-    match come {
-        Ok(()) => Ok((word == [GO]).then_some(input)),
+    match received {
+        Ok(()) => Ok((signal == [START]).then_some(input)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn run(request: &Request, control: &UnixStream, input: Vec<u8>) -> io::Result<Report> {
-    let told = Arc::new(AtomicBool::new(false));
+fn run(
+    request: &ConfineRequest,
+    control: &UnixStream,
+    input: Vec<u8>,
+) -> io::Result<SupervisorReport> {
+    let is_cancelled = Arc::new(AtomicBool::new(false));
     let mut attempt = 1;
     loop {
-        let ended = attempt_to_run(request, control, input.clone(), &told)?;
+        let ended = run_once(request, control, input.clone(), &is_cancelled)?;
         match ended {
             Some(report) => return Ok(report),
-            None if told.load(Ordering::SeqCst) => return Ok(Report::Told),
-            None if attempt == MOST_ATTEMPTS => {
-                return Ok(Report::NotStarted {
+            None if is_cancelled.load(Ordering::SeqCst) => return Ok(SupervisorReport::Told),
+            None if attempt == MAX_ATTEMPTS => {
+                return Ok(SupervisorReport::NotStarted {
                     reason: "bubblewrap could not set up its sandbox".to_owned(),
                 });
             }
@@ -110,17 +117,17 @@ fn run(request: &Request, control: &UnixStream, input: Vec<u8>) -> io::Result<Re
 }
 
 /// Runs the command once; nothing if it did not begin.
-fn attempt_to_run(
-    request: &Request,
+fn run_once(
+    request: &ConfineRequest,
     control: &UnixStream,
     input: Vec<u8>,
-    told: &Arc<AtomicBool>,
-) -> io::Result<Option<Report>> {
+    is_cancelled: &Arc<AtomicBool>,
+) -> io::Result<Option<SupervisorReport>> {
     let (mut child, status) = match start(request) {
         Ok(started) => started,
         Err(error) => {
             let reason = error.to_string();
-            return Ok(Some(Report::NotStarted { reason }));
+            return Ok(Some(SupervisorReport::NotStarted { reason }));
         }
     };
     let child_pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -130,7 +137,7 @@ fn attempt_to_run(
     let over = Arc::new(OnceLock::new());
     let _watching = watch(request.limits.as_ref(), &handle, &over);
     let mut guarded = control.try_clone()?;
-    let saw_end = Arc::clone(told);
+    let saw_end = Arc::clone(is_cancelled);
     thread::spawn(move || {
         // Whatever comes now is the end of the socket.
         let _ = guarded.read(&mut [0; 1]);
@@ -138,19 +145,19 @@ fn attempt_to_run(
         let _ = pidfd_send_signal(&*handle, Signal::KILL);
     });
     if let Some(stdin) = child.stdin.take() {
-        thread::spawn(move || feed(stdin, &input));
+        thread::spawn(move || write_input(stdin, &input));
     }
     let ended = reap_until(child_pid)?;
     end_descendants()?;
-    if told.load(Ordering::SeqCst) {
-        return Ok(Some(Report::Told));
+    if is_cancelled.load(Ordering::SeqCst) {
+        return Ok(Some(SupervisorReport::Told));
     }
     if let Some(over) = over.get() {
-        return Ok(Some(Report::OverLimit(over.clone())));
+        return Ok(Some(SupervisorReport::OverLimit(over.clone())));
     }
     Ok(match status {
-        None => report_of(ended),
-        Some(status) => report_of_bubblewrap(ended, status)?,
+        None => exit_report(ended),
+        Some(status) => bubblewrap_report(ended, status)?,
     })
 }
 
@@ -184,7 +191,7 @@ fn watch(
 }
 
 /// A command that does not want its input is none of our business.
-fn feed(mut stdin: ChildStdin, input: &[u8]) {
+fn write_input(mut stdin: ChildStdin, input: &[u8]) {
     let _ = stdin.write_all(input);
 }
 
@@ -193,17 +200,17 @@ fn feed(mut stdin: ChildStdin, input: &[u8]) {
     clippy::disallowed_methods,
     reason = "this is the one place that starts commands, and they are confined and reaped here"
 )]
-fn start(request: &Request) -> io::Result<(Child, Option<PipeReader>)> {
-    let me = Process::with_number(getpid().as_raw_nonzero().get());
+fn start(request: &ConfineRequest) -> io::Result<(Child, Option<PipeReader>)> {
+    let me = Process::from_pid(getpid().as_raw_nonzero().get());
     let me = me.ok_or(io::ErrorKind::NotFound)?;
     let (mut command, pipe) = match &request.policy.enforced_by {
         Enforcement::Bubblewrap(how) => {
             let (status, writer) = io::pipe()?;
             // Nothing else is started while it is open for all, so nobody else inherits it.
             fcntl_setfd(&writer, FdFlags::empty())?;
-            let covered = sockets::visible(&request.policy.rules);
+            let covered = sockets::visible_sockets(&request.policy.rules);
             let limits = request.limits.as_ref().map(|it| it.limits);
-            let sandbox = Sandbox {
+            let sandbox = BubblewrapContext {
                 program: &std::fs::read_link("/proc/self/exe")?,
                 covered: &covered,
                 memory: limits.unwrap_or_default().memory,
@@ -226,9 +233,9 @@ fn start(request: &Request) -> io::Result<(Child, Option<PipeReader>)> {
         }
     };
     command.args(&request.argv);
-    command.env(family::VARIABLE, me.token());
-    streams::give_output(request.policy.account)?;
-    let (theirs, ours) = streams::input(request.policy.account)?;
+    command.env(process_tree::VARIABLE, me.token());
+    streams::chown_output(request.policy.account)?;
+    let (theirs, ours) = streams::input_pipe(request.policy.account)?;
     let mut child = command.stdin(theirs).spawn()?;
     child.stdin = Some(ours);
     Ok((child, pipe.map(|(status, _writer)| status)))
@@ -252,7 +259,7 @@ fn end_descendants() -> io::Result<()> {
     // Only when somebody was killed as our own child is it sure that there is one to wait for.
     let mut options = WaitOptions::NOHANG;
     // The first look is the cheap one: mostly bubblewrap's last process is just going.
-    let mut find: fn(i32) -> Vec<Process> = family::listed_descendants;
+    let mut find: fn(i32) -> Vec<Process> = process_tree::listed_descendants;
     loop {
         match wait(options) {
             Ok(Some(_)) | Err(Errno::INTR) => options = WaitOptions::NOHANG,
@@ -260,7 +267,7 @@ fn end_descendants() -> io::Result<()> {
             Err(error) => return Err(error.into()),
             Ok(None) => {
                 let alive = find(me);
-                find = family::descendants;
+                find = process_tree::descendants;
                 alive
                     .iter()
                     .for_each(|process| process.signal(Signal::KILL));
@@ -273,21 +280,26 @@ fn end_descendants() -> io::Result<()> {
     }
 }
 
-fn report_of(status: WaitStatus) -> Option<Report> {
+fn exit_report(status: WaitStatus) -> Option<SupervisorReport> {
     match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Some(Report::Exited(code)),
-        (None, Some(signal)) => Some(Report::Signalled(signal)),
+        (Some(code), _) => Some(SupervisorReport::Exited(code)),
+        (None, Some(signal)) => Some(SupervisorReport::Signalled(signal)),
         (None, None) => None,
     }
 }
 
 /// Bubblewrap tells a signal as shells do, by a code above 128.
-fn report_of_bubblewrap(ended: WaitStatus, mut status: PipeReader) -> io::Result<Option<Report>> {
-    let mut told = Vec::new();
-    status.read_to_end(&mut told)?;
-    Ok(match bubblewrap::exit_code(&told) {
-        Some(code @ 129..=192) => Some(Report::Signalled(code - 128)),
-        Some(code) => Some(Report::Exited(code)),
-        None => report_of(ended).filter(|report| matches!(report, Report::Signalled(_))),
+fn bubblewrap_report(
+    ended: WaitStatus,
+    mut status: PipeReader,
+) -> io::Result<Option<SupervisorReport>> {
+    let mut status_bytes = Vec::new();
+    status.read_to_end(&mut status_bytes)?;
+    Ok(match bubblewrap::exit_code(&status_bytes) {
+        Some(code @ 129..=192) => Some(SupervisorReport::Signalled(code - 128)),
+        Some(code) => Some(SupervisorReport::Exited(code)),
+        None => {
+            exit_report(ended).filter(|report| matches!(report, SupervisorReport::Signalled(_)))
+        }
     })
 }

@@ -88,14 +88,14 @@ const SHORT_POINTERS: i64 = 0x4000_0000;
 
 /// Which sockets a command can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sockets {
+pub(super) enum SocketAccess {
     None,
     Common,
 }
 
-impl Sockets {
+impl SocketAccess {
     /// With a network of its own a command needs sockets, to talk to itself.
-    pub(super) fn of(enforced_by: &Enforcement, network: Network) -> Self {
+    pub(super) fn for_policy(enforced_by: &Enforcement, network: Network) -> Self {
         match (enforced_by, network) {
             (Enforcement::Landlock, Network::Deny) => Self::None,
             _ => Self::Common,
@@ -118,7 +118,7 @@ pub(super) enum Scheduling {
 }
 
 impl Scheduling {
-    pub(super) fn of(enforced_by: &Enforcement) -> Self {
+    pub(super) fn for_enforcement(enforced_by: &Enforcement) -> Self {
         match enforced_by {
             Enforcement::Landlock => Self::OwnOnly,
             Enforcement::Bubblewrap(_) | Enforcement::Nothing => Self::InSight,
@@ -128,7 +128,7 @@ impl Scheduling {
 
 /// Takes these system calls from the calling thread and from whatever it starts. A processor that
 /// this filter does not know is left without it.
-pub(super) fn forbid(sockets: Sockets, scheduling: Scheduling) -> io::Result<()> {
+pub(super) fn forbid(sockets: SocketAccess, scheduling: Scheduling) -> io::Result<()> {
     let Ok(processor) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(());
     };
@@ -136,7 +136,7 @@ pub(super) fn forbid(sockets: Sockets, scheduling: Scheduling) -> io::Result<()>
         (socket_calls(sockets)?, libc::EACCES),
         (forbidden_calls(scheduling)?, libc::EPERM),
         // The arguments of this one cannot be seen; the C library then takes the older one.
-        (whole([libc::SYS_clone3]), libc::ENOSYS),
+        (match_numbers([libc::SYS_clone3]), libc::ENOSYS),
     ] {
         let error = SeccompAction::Errno(error.unsigned_abs());
         let filter = SeccompFilter::new(calls, SeccompAction::Allow, error, processor);
@@ -147,28 +147,28 @@ pub(super) fn forbid(sockets: Sockets, scheduling: Scheduling) -> io::Result<()>
     Ok(())
 }
 
-type Calls = BTreeMap<i64, Vec<SeccompRule>>;
+type SyscallRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Calls that match by their number alone.
-fn whole(numbers: impl IntoIterator<Item = i64>) -> Calls {
+fn match_numbers(numbers: impl IntoIterator<Item = i64>) -> SyscallRules {
     let numbered = |number| [number, number | SHORT_POINTERS].map(|it| (it, Vec::new()));
     numbers.into_iter().flat_map(numbered).collect()
 }
 
 /// A call that matches if all `conditions` hold.
-fn call_if(number: i64, conditions: Vec<SeccompCondition>) -> io::Result<Calls> {
+fn call_if(number: i64, conditions: Vec<SeccompCondition>) -> io::Result<SyscallRules> {
     let rule = SeccompRule::new(conditions).map_err(io::Error::other)?;
     Ok(call_with(number, &[rule]))
 }
 
 /// A call that matches if one of `conditions` holds.
-fn call_if_any(number: i64, conditions: Vec<SeccompCondition>) -> io::Result<Calls> {
+fn call_if_any(number: i64, conditions: Vec<SeccompCondition>) -> io::Result<SyscallRules> {
     let rules = conditions.into_iter().map(|it| SeccompRule::new(vec![it]));
     let rules: Result<Vec<SeccompRule>, _> = rules.collect();
     Ok(call_with(number, &rules.map_err(io::Error::other)?))
 }
 
-fn call_with(number: i64, rules: &[SeccompRule]) -> Calls {
+fn call_with(number: i64, rules: &[SeccompRule]) -> SyscallRules {
     let numbers = [number, number | SHORT_POINTERS];
     numbers.map(|it| (it, rules.to_vec())).into()
 }
@@ -183,36 +183,36 @@ fn argument(index: u8, operator: SeccompCmpOp, value: i32) -> io::Result<Seccomp
     condition.map_err(io::Error::other)
 }
 
-fn socket_calls(sockets: Sockets) -> io::Result<Calls> {
+fn socket_calls(sockets: SocketAccess) -> io::Result<SyscallRules> {
     let is_other = |family| first_argument(SeccompCmpOp::Ne, family);
     match sockets {
-        Sockets::None => {
-            let mut calls = whole([libc::SYS_socket]);
+        SocketAccess::None => {
+            let mut calls = match_numbers([libc::SYS_socket]);
             let unbound = UNBOUND_PAIRS.into_iter();
             let unbound = unbound.map(|it| argument(1, SeccompCmpOp::MaskedEq(TYPE_BITS), it));
             let unbound = unbound.collect::<io::Result<_>>()?;
             calls.extend(call_if_any(libc::SYS_socketpair, unbound)?);
             Ok(calls)
         }
-        Sockets::Common => {
+        SocketAccess::Common => {
             let others = FAMILIES.into_iter().map(is_other);
             call_if(libc::SYS_socket, others.collect::<io::Result<_>>()?)
         }
     }
 }
 
-fn forbidden_calls(scheduling: Scheduling) -> io::Result<Calls> {
+fn forbidden_calls(scheduling: Scheduling) -> io::Result<SyscallRules> {
     let user = libc::CLONE_NEWUSER;
     let makes_users = || {
         let has_flag = SeccompCmpOp::MaskedEq(u64::from(user.unsigned_abs()));
         first_argument(has_flag, user)
     };
-    let mut calls = whole(FORBIDDEN);
+    let mut calls = match_numbers(FORBIDDEN);
     for number in [libc::SYS_unshare, libc::SYS_clone] {
         calls.extend(call_if(number, vec![makes_users()?])?);
     }
     if scheduling == Scheduling::OwnOnly {
-        calls.extend(whole(FORBIDDEN_IN_SIGHT));
+        calls.extend(match_numbers(FORBIDDEN_IN_SIGHT));
         for (number, process) in ON_A_PROCESS {
             let mut refused = vec![argument(process, SeccompCmpOp::Ne, 0)?];
             for (_, user) in ON_A_USER.iter().filter(|(call, _)| *call == number) {
@@ -234,13 +234,13 @@ mod tests {
 
     use super::*;
 
-    fn refused_families(sockets: Sockets) -> Vec<(u16, Option<Errno>)> {
+    fn refused_families(sockets: SocketAccess) -> Vec<(u16, Option<Errno>)> {
         // Only the thread that calls it is bound.
         let bound = std::thread::spawn(move || {
             forbid(sockets, Scheduling::OwnOnly).unwrap();
             assert!(UnixStream::pair().is_ok());
             let datagrams = UnixDatagram::pair().err();
-            let refused = (sockets == Sockets::None).then_some(Errno::ACCESS.raw_os_error());
+            let refused = (sockets == SocketAccess::None).then_some(Errno::ACCESS.raw_os_error());
             assert_eq!(datagrams.and_then(|error| error.raw_os_error()), refused);
             let families = [
                 AddressFamily::UNIX,
@@ -258,25 +258,25 @@ mod tests {
     }
 
     #[test]
-    fn only_common_sockets_can_be_made_or_none() {
+    fn only_common_sockets_or_none_can_be_created() {
         let denied = Some(Errno::ACCESS);
         assert_eq!(
-            refused_families(Sockets::Common),
+            refused_families(SocketAccess::Common),
             [(1, None), (2, None), (40, denied), (38, denied)]
         );
         assert_eq!(
-            refused_families(Sockets::None),
+            refused_families(SocketAccess::None),
             [(1, denied), (2, denied), (40, denied), (38, denied)]
         );
         assert!(UdpSocket::bind("127.0.0.1:0").is_ok());
     }
 
     #[test]
-    fn a_process_that_is_named_keeps_its_priority() {
+    fn priority_of_a_named_process_cannot_be_changed() {
         use rustix::process::{getpid, getpriority_process, setpriority_process};
         let set_own = |scheduling| {
             let bound = std::thread::spawn(move || {
-                forbid(Sockets::None, scheduling).unwrap();
+                forbid(SocketAccess::None, scheduling).unwrap();
                 let same = getpriority_process(None).unwrap();
                 setpriority_process(None, same).unwrap();
                 setpriority_process(Some(getpid()), same).err()
@@ -286,7 +286,7 @@ mod tests {
         let set_user = |scheduling| {
             let bound = std::thread::spawn(move || {
                 use rustix::process::{getpriority_user, setpriority_user};
-                forbid(Sockets::None, scheduling).unwrap();
+                forbid(SocketAccess::None, scheduling).unwrap();
                 let same = getpriority_user(rustix::process::Uid::ROOT).unwrap();
                 setpriority_user(rustix::process::Uid::ROOT, same).err()
             });
@@ -298,11 +298,11 @@ mod tests {
     }
 
     #[test]
-    fn folders_can_be_watched_only_where_no_other_is_in_sight() {
+    fn folder_watches_need_a_private_file_system() {
         let watch = |scheduling| {
             let bound = std::thread::spawn(move || {
                 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
-                forbid(Sockets::None, scheduling).unwrap();
+                forbid(SocketAccess::None, scheduling).unwrap();
                 let watcher = init(CreateFlags::empty()).unwrap();
                 add_watch(&watcher, "/", WatchFlags::CREATE).err()
             });
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn threads_can_still_be_started() {
         let bound = std::thread::spawn(|| {
-            forbid(Sockets::None, Scheduling::OwnOnly).unwrap();
+            forbid(SocketAccess::None, Scheduling::OwnOnly).unwrap();
             std::thread::spawn(|| 7).join().unwrap()
         });
         assert_eq!(bound.join().unwrap(), 7);

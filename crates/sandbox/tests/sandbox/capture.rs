@@ -4,15 +4,17 @@ use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use cleveragents_domain::{ChangeEntry, Operation};
+use cleveragents_domain::{ChangeEntry, FileOperation};
 use cleveragents_engine::ports::sandbox::{
-    Capture, CommitText, Omitted, OmittedWhy, Sandbox, Sandboxes, Touched, TreeId,
+    Capture, CommitMetadata, OmissionReason, OmittedPath, Sandbox, Sandboxes, TouchedPaths, TreeId,
 };
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
 
-use crate::environment::{World, append, capture, link, os, path, paths, set_mode, write};
+use crate::environment::{
+    SandboxTestWorld, append, capture, link, os, path, paths, set_mode, write,
+};
 
-fn operations(capture: &Capture) -> Vec<(String, Operation)> {
+fn operations(capture: &Capture) -> Vec<(String, FileOperation)> {
     let changes = capture.changes.iter();
     changes
         .map(|it| (it.path.to_string(), it.operation.clone()))
@@ -86,8 +88,8 @@ fn assert_states(captured: &Capture) {
 }
 
 #[test]
-fn every_kind_of_change_is_told_with_its_states() {
-    let world = World::new();
+fn every_kind_of_change_is_reported_with_its_states() {
+    let world = SandboxTestWorld::new();
     let files = [
         ("a", "1\n"),
         ("gone", "gone\n"),
@@ -104,14 +106,14 @@ fn every_kind_of_change_is_told_with_its_states() {
     assert_valid(&captured);
     let from = path("old");
     let expected = [
-        ("a", Operation::Modify),
-        ("dir", Operation::Create),
-        ("dir/x", Operation::Delete),
-        ("gone", Operation::Delete),
-        ("mode", Operation::Mode),
-        ("odd %FF%0A\"name", Operation::Create),
-        ("sub/new", Operation::Rename { from }),
-        ("to-link", Operation::Modify),
+        ("a", FileOperation::Modify),
+        ("dir", FileOperation::Create),
+        ("dir/x", FileOperation::Delete),
+        ("gone", FileOperation::Delete),
+        ("mode", FileOperation::Mode),
+        ("odd %FF%0A\"name", FileOperation::Create),
+        ("sub/new", FileOperation::Rename { from }),
+        ("to-link", FileOperation::Modify),
     ];
     assert_eq!(
         operations(&captured),
@@ -121,11 +123,11 @@ fn every_kind_of_change_is_told_with_its_states() {
     assert_eq!(captured.omitted, []);
     // Against itself nothing has changed, whatever is looked at.
     for touched in [
-        Touched::Unknown,
-        Touched::Paths(paths(&["a", "dir", "absent/x"])),
+        TouchedPaths::Unknown,
+        TouchedPaths::Paths(paths(&["a", "dir", "absent/x"])),
     ] {
         let again = sandbox
-            .capture(&captured.tree, &touched, &Stop::new())
+            .capture(&captured.tree, &touched, &StopSignal::new())
             .unwrap();
         assert_eq!(
             (again.tree, again.changes),
@@ -135,8 +137,8 @@ fn every_kind_of_change_is_told_with_its_states() {
 }
 
 #[test]
-fn what_cannot_be_captured_is_named() {
-    let world = World::new();
+fn paths_that_cannot_be_captured_are_named() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n"), ("tracked", "1\n")]);
     let (created, mut sandbox) = world.create(&repository);
     let tree = &created.tree;
@@ -151,22 +153,22 @@ fn what_cannot_be_captured_is_named() {
     link(&tree.join(".gitmodules"), "a");
     let captured = capture(&mut *sandbox);
     let expected = [
-        (".gitmodules", OmittedWhy::Name),
-        ("fifo", OmittedWhy::Fifo),
-        ("git~1", OmittedWhy::Name),
-        ("nested/.git", OmittedWhy::NestedRepository),
-        ("other/.GIT", OmittedWhy::Name),
-        ("socket", OmittedWhy::Socket),
-        ("tracked", OmittedWhy::Fifo),
+        (".gitmodules", OmissionReason::Name),
+        ("fifo", OmissionReason::Fifo),
+        ("git~1", OmissionReason::Name),
+        ("nested/.git", OmissionReason::NestedRepository),
+        ("other/.GIT", OmissionReason::Name),
+        ("socket", OmissionReason::Socket),
+        ("tracked", OmissionReason::Fifo),
     ];
-    let expected = expected.map(|(text, why)| Omitted {
+    let expected = expected.map(|(text, why)| OmittedPath {
         path: path(text),
         why,
     });
     assert_eq!(captured.omitted, expected);
     let expected = [
-        ("nested/n", Operation::Create),
-        ("tracked", Operation::Delete),
+        ("nested/n", FileOperation::Create),
+        ("tracked", FileOperation::Delete),
     ];
     assert_eq!(
         operations(&captured),
@@ -176,8 +178,8 @@ fn what_cannot_be_captured_is_named() {
 
 /// Git checks objects when they are committed and refuses these; a plan learns it at once.
 #[test]
-fn what_git_refuses_to_commit_is_named_when_it_is_captured() {
-    let world = World::new();
+fn files_that_git_refuses_are_named_at_capture() {
+    let world = SandboxTestWorld::new();
     let modules = |url: &str| format!("[submodule \"x\"]\n\tpath = x\n\turl = {url}\n");
     let good = modules("https://example.org/x.git");
     let repository = world.repository("user", &[("a", "1\n"), (".gitmodules", &good)]);
@@ -195,25 +197,25 @@ fn what_git_refuses_to_commit_is_named_when_it_is_captured() {
     write(&tree.join("fine/.gitmodules"), good.as_bytes());
     let captured = capture(&mut *sandbox);
     let expected = [
-        (".gitmodules", OmittedWhy::Modules),
-        (".g\u{200c}it", OmittedWhy::Name),
-        ("dir/x\\.git", OmittedWhy::Name),
-        ("sub/.gitmodules", OmittedWhy::Modules),
+        (".gitmodules", OmissionReason::Modules),
+        (".g\u{200c}it", OmissionReason::Name),
+        ("dir/x\\.git", OmissionReason::Name),
+        ("sub/.gitmodules", OmissionReason::Modules),
     ];
-    let expected = expected.map(|(text, why)| Omitted {
+    let expected = expected.map(|(text, why)| OmittedPath {
         path: path(text),
         why,
     });
     assert_eq!(captured.omitted, expected);
     // All else is committed without a complaint of git's.
-    let words = CommitText {
+    let words = CommitMetadata {
         name: "A".into(),
         email: "a@localhost".into(),
         seconds: 0,
         message: "m".into(),
     };
     sandbox
-        .publish(&captured.tree, &words, &Stop::new())
+        .publish(&captured.tree, &words, &StopSignal::new())
         .unwrap();
     write(&tree.join(".gitmodules"), (good + "# more\n").as_bytes());
     let omitted = capture(&mut *sandbox).omitted;
@@ -222,42 +224,42 @@ fn what_git_refuses_to_commit_is_named_when_it_is_captured() {
 
 /// Of a repository that has such a file already, the reason is told in git's words.
 #[test]
-fn a_repository_whose_modules_git_refuses_is_told_why() {
-    let world = World::new();
+fn refused_gitmodules_are_reported_with_a_reason() {
+    let world = SandboxTestWorld::new();
     let modules = "[submodule \"x\"]\n\tpath = x\n\turl = --upload-pack=x\n";
     let repository = world.repository("user", &[("a", "1\n"), (".gitmodules", modules)]);
     let (created, mut sandbox) = world.create(&repository);
     append(&created.tree.join("a"), b"2\n");
     let captured = capture(&mut *sandbox);
     assert_eq!(captured.omitted, []);
-    let words = CommitText {
+    let words = CommitMetadata {
         name: "A".into(),
         email: "a@localhost".into(),
         seconds: 0,
         message: "m".into(),
     };
     let error = sandbox
-        .publish(&captured.tree, &words, &Stop::new())
+        .publish(&captured.tree, &words, &StopSignal::new())
         .unwrap_err();
     assert!(error.to_string().contains("gitmodulesUrl"), "{error}");
     assert!(!error.to_string().contains("index-pack"), "{error}");
 }
 
 #[test]
-fn folders_nested_without_end_are_named() {
-    let world = World::new();
+fn folders_nested_too_deep_are_named() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
     let (created, mut sandbox) = world.create(&repository);
     let deep = created.tree.join(vec!["d"; 250].join("/"));
     write(&deep.join("x"), b"1\n");
     let captured = capture(&mut *sandbox);
     assert_eq!(captured.omitted.len(), 1);
-    assert_eq!(captured.omitted[0].why, OmittedWhy::TooDeep);
+    assert_eq!(captured.omitted[0].why, OmissionReason::TooDeep);
 }
 
 #[test]
-fn ignored_files_are_outside_but_nothing_tracked_can_be_hidden() {
-    let world = World::new();
+fn ignored_files_are_skipped_and_tracked_files_are_not() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository(
         "user",
         &[("a", "1\n"), ("dir/b", "1\n"), (".gitignore", "*.log\n")],
@@ -274,9 +276,9 @@ fn ignored_files_are_outside_but_nothing_tracked_can_be_hidden() {
     append(&tree.join("dir/b"), b"2\n");
     let captured = capture(&mut *sandbox);
     let expected = [
-        (".gitignore", Operation::Modify),
-        ("a", Operation::Modify),
-        ("dir/b", Operation::Modify),
+        (".gitignore", FileOperation::Modify),
+        ("a", FileOperation::Modify),
+        ("dir/b", FileOperation::Modify),
     ];
     assert_eq!(
         operations(&captured),
@@ -284,14 +286,14 @@ fn ignored_files_are_outside_but_nothing_tracked_can_be_hidden() {
     );
     // Rules that go bring to light what they hid, even if only they are said to have changed.
     fs::remove_file(tree.join(".gitignore")).unwrap();
-    let touched = Touched::Paths(paths(&[".gitignore"]));
+    let touched = TouchedPaths::Paths(paths(&[".gitignore"]));
     let captured = sandbox
-        .capture(&captured.tree, &touched, &Stop::new())
+        .capture(&captured.tree, &touched, &StopSignal::new())
         .unwrap();
     let expected = [
-        (".gitignore", Operation::Delete),
-        ("dir/new", Operation::Create),
-        ("x.log", Operation::Create),
+        (".gitignore", FileOperation::Delete),
+        ("dir/new", FileOperation::Create),
+        ("x.log", FileOperation::Create),
     ];
     assert_eq!(
         operations(&captured),
@@ -300,14 +302,16 @@ fn ignored_files_are_outside_but_nothing_tracked_can_be_hidden() {
 }
 
 #[test]
-fn only_touched_paths_are_looked_at_and_empty_directories_follow() {
-    let world = World::new();
+fn only_touched_paths_and_empty_directories_are_captured() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n"), ("b", "1\n"), ("dir/only", "1\n")]);
     let (created, mut sandbox) = world.create(&repository);
     let tree = &created.tree;
     let step = |sandbox: &mut dyn Sandbox, previous: &TreeId, touched: &[&str]| {
-        let touched = Touched::Paths(paths(touched));
-        let captured = sandbox.capture(previous, &touched, &Stop::new()).unwrap();
+        let touched = TouchedPaths::Paths(paths(touched));
+        let captured = sandbox
+            .capture(previous, &touched, &StopSignal::new())
+            .unwrap();
         let told = operations(&captured)
             .into_iter()
             .map(|(path, _)| path)
@@ -333,21 +337,21 @@ fn only_touched_paths_are_looked_at_and_empty_directories_follow() {
     assert_eq!(told, ["dir"]);
     assert_eq!(fourth.empty_directories(), None);
     let all = sandbox
-        .capture(&fourth, &Touched::Unknown, &Stop::new())
+        .capture(&fourth, &TouchedPaths::Unknown, &StopSignal::new())
         .unwrap();
-    assert_eq!(operations(&all), [("a".to_owned(), Operation::Modify)]);
+    assert_eq!(operations(&all), [("a".to_owned(), FileOperation::Modify)]);
 }
 
 #[test]
-fn a_file_written_again_in_the_same_tick_with_the_same_size_is_seen() {
-    let world = World::new();
+fn a_same_size_rewrite_in_one_tick_is_detected() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "0000\n")]);
     let (created, mut sandbox) = world.create(&repository);
     let mut previous = created.base.clone();
     for round in 1..200 {
         write(&created.tree.join("a"), format!("{round:04}\n").as_bytes());
         let captured = sandbox
-            .capture(&previous, &Touched::Unknown, &Stop::new())
+            .capture(&previous, &TouchedPaths::Unknown, &StopSignal::new())
             .unwrap();
         assert_eq!(captured.changes.len(), 1, "round {round}");
         previous = captured.tree;
@@ -355,8 +359,8 @@ fn a_file_written_again_in_the_same_tick_with_the_same_size_is_seen() {
 }
 
 #[test]
-fn a_lost_or_damaged_note_of_the_files_costs_time_and_nothing_else() {
-    let world = World::new();
+fn a_damaged_entries_log_only_costs_time() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n"), ("b", "1\n")]);
     let (created, mut sandbox) = world.create(&repository);
     append(&created.tree.join("a"), b"2\n");
@@ -367,9 +371,16 @@ fn a_lost_or_damaged_note_of_the_files_costs_time_and_nothing_else() {
     // A handle that has seen nothing yet has only the note to go by.
     let mut sandbox = world.sandboxes.open(sandbox.id()).unwrap();
     let second = sandbox
-        .capture(&first.tree, &Touched::Paths(paths(&["a"])), &Stop::new())
+        .capture(
+            &first.tree,
+            &TouchedPaths::Paths(paths(&["a"])),
+            &StopSignal::new(),
+        )
         .unwrap();
-    assert_eq!(operations(&second), [("b".to_owned(), Operation::Modify)]);
+    assert_eq!(
+        operations(&second),
+        [("b".to_owned(), FileOperation::Modify)]
+    );
     // Asked against another tree than the last, the answer is about that one.
     let all = capture(&mut *sandbox);
     assert_eq!(all.tree, second.tree);
@@ -377,8 +388,8 @@ fn a_lost_or_damaged_note_of_the_files_costs_time_and_nothing_else() {
 }
 
 #[test]
-fn many_captures_stay_readable_with_one_index_for_all() {
-    let world = World::new();
+fn many_captures_stay_readable_with_one_pack_index() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "0\n"), ("dir/b", "0\n")]);
     let (created, mut sandbox) = world.create(&repository);
     let mut trees = vec![created.base.clone()];
@@ -386,9 +397,9 @@ fn many_captures_stay_readable_with_one_index_for_all() {
         let content = format!("{round}\n");
         write(&created.tree.join("a"), content.as_bytes());
         write(&created.tree.join("dir/b"), content.as_bytes());
-        let touched = Touched::Paths(paths(&["a", "dir/b"]));
+        let touched = TouchedPaths::Paths(paths(&["a", "dir/b"]));
         let captured = sandbox
-            .capture(trees.last().unwrap(), &touched, &Stop::new())
+            .capture(trees.last().unwrap(), &touched, &StopSignal::new())
             .unwrap();
         assert_eq!(captured.changes.len(), 2, "round {round}");
         trees.push(captured.tree);
@@ -397,7 +408,7 @@ fn many_captures_stay_readable_with_one_index_for_all() {
     let index = index.join("objects/pack/multi-pack-index");
     assert!(index.is_file());
     for (round, tree) in trees.iter().enumerate().step_by(23) {
-        sandbox.restore(tree, &Stop::new()).unwrap();
+        sandbox.restore(tree, &StopSignal::new()).unwrap();
         let content = format!("{round}\n").into_bytes();
         assert_eq!(fs::read(created.tree.join("dir/b")).unwrap(), content);
     }

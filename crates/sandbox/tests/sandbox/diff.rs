@@ -3,13 +3,15 @@
 use std::fs;
 
 use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat};
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
 
-use crate::environment::{World, append, capture, link, listing, os, path, paths, set_mode, write};
+use crate::environment::{
+    SandboxTestWorld, append, capture, link, listing, os, path, paths, set_mode, write,
+};
 
 #[test]
-fn a_patch_of_everything_makes_the_captured_tree_of_the_base() {
-    let world = World::new();
+fn a_full_patch_turns_the_base_into_the_captured_tree() {
+    let world = SandboxTestWorld::new();
     let files = [
         ("a", "1\n"),
         ("gone", "gone\n"),
@@ -36,7 +38,7 @@ fn a_patch_of_everything_makes_the_captured_tree_of_the_base() {
     write(&tree.join(".gitattributes"), b"* binary diff=evil\n");
     let captured = capture(&mut *sandbox);
     let diff = sandbox
-        .diff(&created.base, &captured.tree, &[], &Stop::new())
+        .diff(&created.base, &captured.tree, &[], &StopSignal::new())
         .unwrap();
     let patch = world.path("patch");
     write(&patch, &diff.patch);
@@ -84,8 +86,8 @@ fn assert_changes(files: &[DiffStat]) {
 }
 
 #[test]
-fn a_patch_of_some_paths_is_of_those_only() {
-    let world = World::new();
+fn a_patch_of_some_paths_has_only_those() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n"), ("*", "1\n"), ("dir/b", "1\n")]);
     let (created, mut sandbox) = world.create(&repository);
     for name in ["a", "*", "dir/b"] {
@@ -98,21 +100,26 @@ fn a_patch_of_some_paths_is_of_those_only() {
         (&["a", "absent"], &["a"]),
     ] {
         let diff = sandbox
-            .diff(&created.base, &captured.tree, &paths(wanted), &Stop::new())
+            .diff(
+                &created.base,
+                &captured.tree,
+                &paths(wanted),
+                &StopSignal::new(),
+            )
             .unwrap();
         let told: Vec<String> = diff.files.iter().map(|it| it.path.to_string()).collect();
         assert_eq!(told, expected);
     }
     let nothing = sandbox
-        .diff(&captured.tree, &captured.tree, &[], &Stop::new())
+        .diff(&captured.tree, &captured.tree, &[], &StopSignal::new())
         .unwrap();
     assert_eq!((nothing.patch, nothing.files), (Vec::new(), Vec::new()));
 }
 
 /// Git takes it for a rename, and would not apply it as one.
 #[test]
-fn a_link_that_moves_below_its_own_place_makes_a_patch_too() {
-    let world = World::new();
+fn a_link_moved_below_its_own_path_makes_a_patch() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
     link(&repository.join("dir"), "/etc");
     world.git(&repository, &["add", "dir"]);
@@ -126,7 +133,7 @@ fn a_link_that_moves_below_its_own_place_makes_a_patch_too() {
         (&created.base, &captured.tree),
         (&captured.tree, &created.base),
     ] {
-        let diff = sandbox.diff(from, to, &[], &Stop::new()).unwrap();
+        let diff = sandbox.diff(from, to, &[], &StopSignal::new()).unwrap();
         let patch = world.path("patch");
         write(&patch, &diff.patch);
         world.git(&repository, &["apply", "--index", patch.to_str().unwrap()]);

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use cleveragents_domain::ResourcePath;
 use proptest::prelude::*;
 
-use crate::environment::{Listing, World, listing, os, set_mode, write};
+use crate::environment::{SandboxTestWorld, TreeListing, listing, os, set_mode, write};
 
 /// One thing an agent does. What cannot be done where it is tried is not done.
 #[derive(Debug, Clone)]
-pub(crate) enum Edit {
+pub(crate) enum AgentEdit {
     Write(usize, Vec<u8>),
     Remove(usize),
     Rename(usize, usize),
@@ -39,7 +39,7 @@ pub(crate) const NAMES: [&[u8]; 14] = [
     " spaces \u{e9}\t".as_bytes(),
 ];
 
-pub(crate) fn edits() -> impl Strategy<Value = Vec<Edit>> {
+pub(crate) fn edits() -> impl Strategy<Value = Vec<AgentEdit>> {
     let name = 0..NAMES.len();
     let content = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..8),
@@ -51,20 +51,20 @@ pub(crate) fn edits() -> impl Strategy<Value = Vec<Edit>> {
         Just(b"\xff".to_vec())
     ];
     let edit = prop_oneof![
-        6 => (name.clone(), content).prop_map(|(at, content)| Edit::Write(at, content)),
-        3 => name.clone().prop_map(Edit::Remove),
-        3 => (name.clone(), name.clone()).prop_map(|(from, to)| Edit::Rename(from, to)),
-        2 => (name.clone(), prop_oneof![Just(0o755), Just(0o644)]).prop_map(|(at, mode)| Edit::Mode(at, mode)),
-        2 => (name.clone(), target).prop_map(|(at, target)| Edit::Link(at, target)),
-        2 => name.clone().prop_map(Edit::Folder),
-        1 => name.clone().prop_map(Edit::Repository),
-        1 => name.prop_map(Edit::Fifo),
+        6 => (name.clone(), content).prop_map(|(at, content)| AgentEdit::Write(at, content)),
+        3 => name.clone().prop_map(AgentEdit::Remove),
+        3 => (name.clone(), name.clone()).prop_map(|(from, to)| AgentEdit::Rename(from, to)),
+        2 => (name.clone(), prop_oneof![Just(0o755), Just(0o644)]).prop_map(|(at, mode)| AgentEdit::Mode(at, mode)),
+        2 => (name.clone(), target).prop_map(|(at, target)| AgentEdit::Link(at, target)),
+        2 => name.clone().prop_map(AgentEdit::Folder),
+        1 => name.clone().prop_map(AgentEdit::Repository),
+        1 => name.prop_map(AgentEdit::Fifo),
     ];
     prop::collection::vec(edit, 1..12)
 }
 
 /// Does it, by the shell's rules, and says which paths it touched.
-pub(crate) fn apply(world: &World, tree: &Path, edit: &Edit) -> Vec<ResourcePath> {
+pub(crate) fn apply(world: &SandboxTestWorld, tree: &Path, edit: &AgentEdit) -> Vec<ResourcePath> {
     let at = |name: usize| tree.join(os(NAMES[name]));
     let touched = |name: usize| ResourcePath::from_bytes(NAMES[name]).unwrap();
     let is_real_folder = |path: &Path| path.symlink_metadata().is_ok_and(|it| it.is_dir());
@@ -77,40 +77,40 @@ pub(crate) fn apply(world: &World, tree: &Path, edit: &Edit) -> Vec<ResourcePath
             .all(|it| is_real_folder(it) || it.symlink_metadata().is_err())
     };
     match edit {
-        Edit::Write(name, content) if reachable(*name) && !is_real_folder(&at(*name)) => {
+        AgentEdit::Write(name, content) if reachable(*name) && !is_real_folder(&at(*name)) => {
             let _ = fs::remove_file(at(*name));
             write(&at(*name), content);
             vec![touched(*name)]
         }
-        Edit::Remove(name) if reachable(*name) => {
+        AgentEdit::Remove(name) if reachable(*name) => {
             let _ = fs::remove_file(at(*name)).or_else(|_| fs::remove_dir_all(at(*name)));
             vec![touched(*name)]
         }
-        Edit::Rename(from, to) if reachable(*from) && reachable(*to) => {
+        AgentEdit::Rename(from, to) if reachable(*from) && reachable(*to) => {
             let _ = fs::rename(at(*from), at(*to));
             vec![touched(*from), touched(*to)]
         }
-        Edit::Mode(name, mode)
+        AgentEdit::Mode(name, mode)
             if reachable(*name) && at(*name).symlink_metadata().is_ok_and(|it| it.is_file()) =>
         {
             set_mode(&at(*name), *mode);
             vec![touched(*name)]
         }
-        Edit::Link(name, target) if reachable(*name) => {
+        AgentEdit::Link(name, target) if reachable(*name) => {
             let parent = at(*name);
             fs::create_dir_all(parent.parent().unwrap()).unwrap();
             let _ = std::os::unix::fs::symlink(os(target), at(*name));
             vec![touched(*name)]
         }
-        Edit::Folder(name) if reachable(*name) => {
+        AgentEdit::Folder(name) if reachable(*name) => {
             let _ = fs::create_dir_all(at(*name));
             vec![touched(*name)]
         }
-        Edit::Repository(name) if reachable(*name) && is_real_folder(&at(*name)) => {
+        AgentEdit::Repository(name) if reachable(*name) && is_real_folder(&at(*name)) => {
             write(&at(*name).join(".git/config"), b"[core]\n");
             vec![touched(*name)]
         }
-        Edit::Fifo(name) if reachable(*name) && at(*name).parent().unwrap().is_dir() => {
+        AgentEdit::Fifo(name) if reachable(*name) && at(*name).parent().unwrap().is_dir() => {
             world.command(tree, "mkfifo", &[at(*name).to_str().unwrap_or("fifo")]);
             vec![touched(*name), ResourcePath::from_bytes("fifo").unwrap()]
         }
@@ -119,7 +119,7 @@ pub(crate) fn apply(world: &World, tree: &Path, edit: &Edit) -> Vec<ResourcePath
 }
 
 /// What a capture promises to keep: no nested repositories, no special files.
-pub(crate) fn promised(tree: &Path) -> Listing {
+pub(crate) fn captured_listing(tree: &Path) -> TreeListing {
     let mut found = listing(tree);
     let nested = |path: &[u8]| path.split(|byte| *byte == b'/').any(|part| part == b".git");
     found.retain(|path, (kind, _)| *kind != 's' && !nested(path));
@@ -127,7 +127,7 @@ pub(crate) fn promised(tree: &Path) -> Listing {
 }
 
 /// Repositories and special files in a folder.
-pub(crate) fn promised_away(tree: &Path) -> Vec<PathBuf> {
+pub(crate) fn find_uncaptured(tree: &Path) -> Vec<PathBuf> {
     let all = listing(tree);
     let away = all
         .iter()

@@ -12,26 +12,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cleveragents_domain::id::{PlanId, SandboxId};
-use cleveragents_domain::{AbsolutePath, Base, ResourcePath, ResourceType};
+use cleveragents_domain::{AbsolutePath, BaseSource, ResourcePath, ResourceType};
 use cleveragents_engine::ports::sandbox::{
-    Capture, Created, NewSandbox, Sandbox, SandboxResult, Sandboxes, Touched,
+    Capture, CreatedSandbox, NewSandbox, Sandbox, SandboxResult, Sandboxes, TouchedPaths,
 };
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 use tempfile::TempDir;
 
 pub(crate) const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-pub(crate) struct World {
+pub(crate) struct SandboxTestWorld {
     folder: TempDir,
     numbers: AtomicU64,
     pub(crate) sandboxes: LocalSandboxes,
 }
 
 /// A path and what is there: kind, executable or not, content or target.
-pub(crate) type Listing = BTreeMap<Vec<u8>, (char, Vec<u8>)>;
+pub(crate) type TreeListing = BTreeMap<Vec<u8>, (char, Vec<u8>)>;
 
-impl World {
+impl SandboxTestWorld {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("home");
@@ -49,7 +49,7 @@ impl World {
         self.folder.path().canonicalize().unwrap().join(name)
     }
 
-    pub(crate) fn id(&self) -> String {
+    pub(crate) fn next_id(&self) -> String {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         format!("01JZZZZZZZ{number:016}")
     }
@@ -118,11 +118,11 @@ impl World {
         &self,
         resource: &Path,
         resource_type: ResourceType,
-        base: Base,
+        base: BaseSource,
     ) -> NewSandbox {
         NewSandbox {
-            id: self.id().parse::<SandboxId>().unwrap(),
-            plan: self.id().parse::<PlanId>().unwrap(),
+            id: self.next_id().parse::<SandboxId>().unwrap(),
+            plan: self.next_id().parse::<PlanId>().unwrap(),
             resource: AbsolutePath::from_bytes(resource.as_os_str().as_bytes()).unwrap(),
             resource_type,
             base,
@@ -130,21 +130,25 @@ impl World {
         }
     }
 
-    pub(crate) fn try_create(&self, repository: &Path, base: Base) -> SandboxResult<Created> {
+    pub(crate) fn try_create(
+        &self,
+        repository: &Path,
+        base: BaseSource,
+    ) -> SandboxResult<CreatedSandbox> {
         let new = self.new_sandbox(repository, ResourceType::GitCheckout, base);
         self.sandboxes.create(&new)
     }
 
-    pub(crate) fn create(&self, repository: &Path) -> (Created, Box<dyn Sandbox>) {
-        self.create_from(repository, ResourceType::GitCheckout, Base::Head)
+    pub(crate) fn create(&self, repository: &Path) -> (CreatedSandbox, Box<dyn Sandbox>) {
+        self.create_from(repository, ResourceType::GitCheckout, BaseSource::Head)
     }
 
     pub(crate) fn create_from(
         &self,
         resource: &Path,
         resource_type: ResourceType,
-        base: Base,
-    ) -> (Created, Box<dyn Sandbox>) {
+        base: BaseSource,
+    ) -> (CreatedSandbox, Box<dyn Sandbox>) {
         let new = self.new_sandbox(resource, resource_type, base);
         let created = self.sandboxes.create(&new).unwrap();
         let sandbox = self.sandboxes.open(new.id).unwrap();
@@ -184,7 +188,7 @@ pub(crate) fn git_settings(home: PathBuf) -> GitSettings {
 pub(crate) fn capture(sandbox: &mut dyn Sandbox) -> Capture {
     let base = sandbox.base().clone();
     sandbox
-        .capture(&base, &Touched::Unknown, &Stop::new())
+        .capture(&base, &TouchedPaths::Unknown, &StopSignal::new())
         .unwrap()
 }
 
@@ -225,14 +229,14 @@ pub(crate) fn paths(texts: &[&str]) -> Vec<ResourcePath> {
 }
 
 /// All that is in a folder, `.git` at its top apart.
-pub(crate) fn listing(root: &Path) -> Listing {
-    let mut found = Listing::new();
+pub(crate) fn listing(root: &Path) -> TreeListing {
+    let mut found = TreeListing::new();
     list_into(root, root, &mut found);
     found.retain(|path, _| path != b".git" && !path.starts_with(b".git/"));
     found
 }
 
-fn list_into(root: &Path, folder: &Path, found: &mut Listing) {
+fn list_into(root: &Path, folder: &Path, found: &mut TreeListing) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name: OsString = path.strip_prefix(root).unwrap().into();

@@ -3,31 +3,31 @@
 use std::fs;
 use std::path::Path;
 
-use cleveragents_engine::ports::sandbox::{CommitText, Sandbox, Touched};
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::sandbox::{CommitMetadata, Sandbox, TouchedPaths};
+use cleveragents_engine::ports::stop::StopSignal;
 
-use crate::environment::{World, append, capture, link, listing, script, write};
+use crate::environment::{SandboxTestWorld, append, capture, link, listing, script, write};
 
 /// Everything a host may do with a sandbox.
-fn do_everything(sandbox: &mut dyn Sandbox) {
+fn use_sandbox_fully(sandbox: &mut dyn Sandbox) {
     let base = sandbox.base().clone();
     let captured = capture(sandbox);
     sandbox
-        .diff(&base, &captured.tree, &[], &Stop::new())
+        .diff(&base, &captured.tree, &[], &StopSignal::new())
         .unwrap();
-    sandbox.restore(&captured.tree, &Stop::new()).unwrap();
+    sandbox.restore(&captured.tree, &StopSignal::new()).unwrap();
     let again = sandbox
-        .capture(&base, &Touched::Unknown, &Stop::new())
+        .capture(&base, &TouchedPaths::Unknown, &StopSignal::new())
         .unwrap();
     assert_eq!(again.tree, captured.tree);
-    let words = CommitText {
+    let words = CommitMetadata {
         name: "A".into(),
         email: "a@localhost".into(),
         seconds: 0,
         message: "m".into(),
     };
     sandbox
-        .publish(&captured.tree, &words, &Stop::new())
+        .publish(&captured.tree, &words, &StopSignal::new())
         .unwrap();
 }
 
@@ -47,8 +47,8 @@ fn evil_configuration(program: &Path) -> String {
 }
 
 #[test]
-fn nothing_an_agent_writes_is_run() {
-    let world = World::new();
+fn nothing_an_agent_writes_is_executed() {
+    let world = SandboxTestWorld::new();
     let files = [
         ("a", "1\n"),
         ("dir/b", "1\n"),
@@ -64,7 +64,7 @@ fn nothing_an_agent_writes_is_run() {
         &format!("#!/bin/sh\ntouch '{}'\ncat\n", ran.display()),
     );
     let configuration = evil_configuration(&evil);
-    for (what, plant) in plants() {
+    for (what, plant) in config_plants() {
         let (created, mut sandbox) = world.create(&repository);
         let tree = &created.tree;
         write(
@@ -80,7 +80,7 @@ fn nothing_an_agent_writes_is_run() {
         append(&tree.join("c.txt"), b"$Id$\n");
         write(&tree.join("new"), b"1\n");
         plant(tree, &configuration, &evil);
-        do_everything(&mut *sandbox);
+        use_sandbox_fully(&mut *sandbox);
         assert!(!ran.exists(), "{what}: something was run");
         // With a filter put upon all files of the store, none may change.
         let expected: &[u8] = match what == "the store's own configuration" {
@@ -93,11 +93,11 @@ fn nothing_an_agent_writes_is_run() {
     world.git(&repository, &["fsck", "--full"]);
 }
 
-type Plant = fn(&Path, &str, &Path);
+type PlantConfig = fn(&Path, &str, &Path);
 
 /// Ways to have git read a configuration, by what an agent may write and by what it should not be
 /// able to.
-fn plants() -> Vec<(&'static str, Plant)> {
+fn config_plants() -> Vec<(&'static str, PlantConfig)> {
     vec![
         (
             "a repository in place of the link",
@@ -165,7 +165,7 @@ fn plant_repository(path: &Path, configuration: &str, evil: &Path) {
 
 #[test]
 fn a_link_is_captured_as_a_link_and_never_followed() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository(
         "user",
         &[("dir/a", "1\n"), ("file", "1\n"), (".gitignore", "*.o\n")],
@@ -208,30 +208,30 @@ fn a_link_is_captured_as_a_link_and_never_followed() {
     ];
     assert_eq!(told, expected);
     let diff = sandbox
-        .diff(&earlier, &captured.tree, &[], &Stop::new())
+        .diff(&earlier, &captured.tree, &[], &StopSignal::new())
         .unwrap();
     assert!(!String::from_utf8_lossy(&diff.patch).contains("secret"));
     // From a tree where `dir` is a link to one where it is a folder, and back.
     let expected = listing(tree);
-    sandbox.restore(&earlier, &Stop::new()).unwrap();
+    sandbox.restore(&earlier, &StopSignal::new()).unwrap();
     write(&tree.join("dir/y.o"), b"ignored\n");
-    sandbox.restore(&captured.tree, &Stop::new()).unwrap();
+    sandbox.restore(&captured.tree, &StopSignal::new()).unwrap();
     assert_eq!(listing(tree), expected);
     assert_eq!(listing(&outside), before);
     fs::remove_dir_all(tree).unwrap();
     link(tree, text);
     let base = &created.base;
-    let refused = sandbox.capture(base, &Touched::Unknown, &Stop::new());
+    let refused = sandbox.capture(base, &TouchedPaths::Unknown, &StopSignal::new());
     assert!(refused.is_err());
-    sandbox.restore(base, &Stop::new()).unwrap();
+    sandbox.restore(base, &StopSignal::new()).unwrap();
     assert_eq!(listing(tree), listing(&repository));
     assert_eq!(listing(&outside), before);
 }
 
 /// A file and a link to a secret change places as fast as they can while captures run.
 #[test]
-fn a_file_that_becomes_a_link_while_it_is_read_gives_nothing_away() {
-    let world = World::new();
+fn swapping_a_file_for_a_link_leaks_nothing() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
     let secret = world.path("secret");
     write(&secret, b"secret\n");
@@ -253,7 +253,8 @@ fn a_file_that_becomes_a_link_while_it_is_read_gives_nothing_away() {
         for _ in 0..60 {
             let base = sandbox.base().clone();
             // A change meanwhile may be told as an error, but what is recorded is never the secret.
-            if let Ok(captured) = sandbox.capture(&base, &Touched::Unknown, &Stop::new()) {
+            if let Ok(captured) = sandbox.capture(&base, &TouchedPaths::Unknown, &StopSignal::new())
+            {
                 let states = captured.changes.into_iter().filter_map(|it| it.after);
                 seen.extend(states.map(|state| state.hash));
             }

@@ -4,17 +4,20 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 
-use cleveragents_domain::{Base, ResourceType};
+use cleveragents_domain::{BaseSource, ResourceType};
 use cleveragents_engine::ports::sandbox::{
-    CommitText, Discarded, Omitted, OmittedWhy, SandboxError, Sandboxes, Touched, Warning,
+    CommitMetadata, DiscardOutcome, OmissionReason, OmittedPath, SandboxError, Sandboxes,
+    TouchedPaths, Warning,
 };
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
 
-use crate::environment::{World, append, capture, link, listing, os, path, set_mode, write};
+use crate::environment::{
+    SandboxTestWorld, append, capture, link, listing, os, path, set_mode, write,
+};
 
 #[test]
-fn a_folder_is_copied_without_what_is_ignored() {
-    let world = World::new();
+fn a_folder_is_copied_without_ignored_files() {
+    let world = SandboxTestWorld::new();
     let folder = world.path("user");
     let write_in = |name: &str, content: &[u8]| write(&folder.join(name), content);
     write_in("a", b"1\n");
@@ -31,17 +34,17 @@ fn a_folder_is_copied_without_what_is_ignored() {
     fs::create_dir_all(folder.join("empty/inner")).unwrap();
     let _socket = UnixListener::bind(folder.join("socket")).unwrap();
     let (created, mut sandbox) =
-        world.create_from(&folder, ResourceType::FsDirectory, Base::Worktree);
+        world.create_from(&folder, ResourceType::FsDirectory, BaseSource::Worktree);
     let mut expected = listing(&folder);
     for path in ["x.log", "nested/.git", "nested/.git/config", "socket"] {
         expected.remove(path.as_bytes()).unwrap();
     }
     assert_eq!(listing(&created.tree), expected);
     let omitted = [
-        ("nested/.git", OmittedWhy::NestedRepository),
-        ("socket", OmittedWhy::Socket),
+        ("nested/.git", OmissionReason::NestedRepository),
+        ("socket", OmissionReason::Socket),
     ];
-    let omitted = omitted.map(|(text, why)| Omitted {
+    let omitted = omitted.map(|(text, why)| OmittedPath {
         path: path(text),
         why,
     });
@@ -55,43 +58,43 @@ fn a_folder_is_copied_without_what_is_ignored() {
     fs::remove_dir(created.tree.join("empty/inner")).unwrap();
     let captured = capture(&mut *sandbox);
     assert_eq!(captured.changes.len(), 1);
-    sandbox.restore(&created.base, &Stop::new()).unwrap();
+    sandbox.restore(&created.base, &StopSignal::new()).unwrap();
     assert_eq!(listing(&created.tree), expected);
     let base = created.base.clone();
     assert_eq!(
         sandbox
-            .capture(&base, &Touched::Unknown, &Stop::new())
+            .capture(&base, &TouchedPaths::Unknown, &StopSignal::new())
             .unwrap()
             .tree,
         base
     );
-    let words = CommitText {
+    let words = CommitMetadata {
         name: "A".into(),
         email: "a@localhost".into(),
         seconds: 0,
         message: "m".into(),
     };
     assert_eq!(
-        sandbox.publish(&base, &words, &Stop::new()),
+        sandbox.publish(&base, &words, &StopSignal::new()),
         Err(SandboxError::NoRepository)
     );
 }
 
 #[test]
-fn a_file_is_no_folder() {
-    let world = World::new();
+fn a_file_is_refused_as_a_folder() {
+    let world = SandboxTestWorld::new();
     let file = world.path("file");
     write(&file, b"1\n");
-    let new = world.new_sandbox(&file, ResourceType::FsDirectory, Base::Head);
+    let new = world.new_sandbox(&file, ResourceType::FsDirectory, BaseSource::Head);
     let error = world.sandboxes.create(&new);
     assert_eq!(error, Err(SandboxError::NotAFolder { path: file }));
 }
 
 #[test]
-fn making_a_sandbox_twice_is_making_it_once() {
-    let world = World::new();
+fn creating_a_sandbox_is_idempotent() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
-    let new = world.new_sandbox(&repository, ResourceType::GitCheckout, Base::Head);
+    let new = world.new_sandbox(&repository, ResourceType::GitCheckout, BaseSource::Head);
     let first = world.sandboxes.create(&new).unwrap();
     append(&first.tree.join("a"), b"work\n");
     world.commit(&repository, &[("a", "later\n")]);
@@ -102,11 +105,11 @@ fn making_a_sandbox_twice_is_making_it_once() {
 /// What can be on disk when making is killed: an empty folder, a marker, a half-made store, a
 /// half-made tree, and all but the last word of the marker.
 #[test]
-fn a_sandbox_half_made_is_made_again_on_the_same_base() {
-    let world = World::new();
+fn a_half_created_sandbox_is_recreated_on_the_same_base() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n"), ("b", "1\n")]);
     for point in 0..5 {
-        let new = world.new_sandbox(&repository, ResourceType::GitCheckout, Base::Head);
+        let new = world.new_sandbox(&repository, ResourceType::GitCheckout, BaseSource::Head);
         let made = world.sandboxes.create(&new).unwrap();
         let folder = made.tree.parent().unwrap();
         let marker = fs::read_to_string(folder.join("marker.json")).unwrap();
@@ -131,7 +134,7 @@ fn a_sandbox_half_made_is_made_again_on_the_same_base() {
         assert_eq!(world.sandboxes.create(&new).unwrap(), made, "point {point}");
         let scratch = world.sandboxes.open(new.id).unwrap().scratch().unwrap();
         write(&scratch.join("tmp/left"), b"by a command\n");
-        assert_eq!(world.sandboxes.discard(new.id), Ok(Discarded::Removed));
+        assert_eq!(world.sandboxes.discard(new.id), Ok(DiscardOutcome::Removed));
     }
     assert_eq!(world.sandboxes.list(), Ok(Vec::new()));
     assert_eq!(
@@ -142,15 +145,18 @@ fn a_sandbox_half_made_is_made_again_on_the_same_base() {
 
 #[test]
 fn only_our_own_folder_with_the_right_id_is_removed() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
-    let one = world.new_sandbox(&repository, ResourceType::GitCheckout, Base::Head);
-    let other = world.new_sandbox(&repository, ResourceType::GitCheckout, Base::Head);
+    let one = world.new_sandbox(&repository, ResourceType::GitCheckout, BaseSource::Head);
+    let other = world.new_sandbox(&repository, ResourceType::GitCheckout, BaseSource::Head);
     let made = world.sandboxes.create(&one).unwrap();
     let folder = made.tree.parent().unwrap().to_owned();
     let root = folder.parent().unwrap().to_owned();
     let stolen = root.join(other.id.to_string());
-    assert_eq!(world.sandboxes.discard(other.id), Ok(Discarded::Absent));
+    assert_eq!(
+        world.sandboxes.discard(other.id),
+        Ok(DiscardOutcome::Absent)
+    );
     let is_foreign = |what: &str| {
         for error in [
             world.sandboxes.discard(other.id).err(),
@@ -179,8 +185,8 @@ fn only_our_own_folder_with_the_right_id_is_removed() {
     assert_eq!(world.sandboxes.list(), Ok(vec![one.id]));
     // The user's repository may be gone by then.
     fs::remove_dir_all(&repository).unwrap();
-    assert_eq!(world.sandboxes.discard(one.id), Ok(Discarded::Removed));
-    assert_eq!(world.sandboxes.discard(one.id), Ok(Discarded::Absent));
+    assert_eq!(world.sandboxes.discard(one.id), Ok(DiscardOutcome::Removed));
+    assert_eq!(world.sandboxes.discard(one.id), Ok(DiscardOutcome::Absent));
     assert!(matches!(
         world.sandboxes.open(one.id),
         Err(SandboxError::NotFound { .. })
@@ -188,17 +194,17 @@ fn only_our_own_folder_with_the_right_id_is_removed() {
 }
 
 #[test]
-fn what_commands_left_in_scratch_goes_with_the_sandbox() {
-    let world = World::new();
+fn the_scratch_folder_is_removed_with_the_sandbox() {
+    let world = SandboxTestWorld::new();
     let folder = world.path("folder");
     write(&folder.join("a"), b"1\n");
-    let new = world.new_sandbox(&folder, ResourceType::FsDirectory, Base::Head);
+    let new = world.new_sandbox(&folder, ResourceType::FsDirectory, BaseSource::Head);
     let created = world.sandboxes.create(&new).unwrap();
     let sandbox = world.sandboxes.open(new.id).unwrap();
     let scratch = sandbox.scratch().unwrap();
     write(&scratch.join("cache/closed/file"), b"1\n");
     set_mode(&scratch.join("cache/closed"), 0o500);
     drop(sandbox);
-    assert_eq!(world.sandboxes.discard(new.id), Ok(Discarded::Removed));
+    assert_eq!(world.sandboxes.discard(new.id), Ok(DiscardOutcome::Removed));
     assert!(!created.tree.parent().unwrap().exists());
 }

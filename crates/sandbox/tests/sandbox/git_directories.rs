@@ -3,16 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use cleveragents_domain::{Base, ResourceType};
+use cleveragents_domain::{BaseSource, ResourceType};
 use cleveragents_engine::ports::sandbox::{SandboxError, Sandboxes};
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 
-use crate::environment::{World, git_settings, link, script, write};
+use crate::environment::{SandboxTestWorld, git_settings, link, script, write};
 
 /// A folder from somebody else may name any repository of the machine as its own.
 #[test]
-fn a_git_directory_that_does_not_know_its_folder_is_refused() {
-    let world = World::new();
+fn a_git_directory_of_another_folder_is_refused() {
+    let world = SandboxTestWorld::new();
     let other = world.repository("other", &[("a", "1\n")]);
     let git_dir = other.join(".git");
     let line = |start: &str| format!("{start}{}\n", git_dir.display()).into_bytes();
@@ -40,8 +40,8 @@ fn a_git_directory_that_does_not_know_its_folder_is_refused() {
 }
 
 #[test]
-fn git_directories_that_are_kept_elsewhere_work_when_they_know_their_folder() {
-    let world = World::new();
+fn separate_git_directories_that_name_their_folder_work() {
+    let world = SandboxTestWorld::new();
     let inner = world.repository("inner", &[("b", "1\n")]);
     let outer = world.repository("outer", &[("a", "1\n")]);
     let add = [
@@ -74,7 +74,7 @@ fn git_directories_that_are_kept_elsewhere_work_when_they_know_their_folder() {
 /// repository, or to any file.
 #[test]
 fn a_git_directory_with_links_out_of_it_is_refused() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let other = world.repository("other", &[("private", "1\n")]);
     for (place, name) in [
         "objects",
@@ -116,20 +116,20 @@ fn a_git_directory_with_links_out_of_it_is_refused() {
 
 #[test]
 fn links_that_stay_in_their_git_directory_are_followed() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
     // As git itself once wrote it.
     let head = repository.join(".git/HEAD");
     fs::remove_file(&head).unwrap();
     link(&head, "refs/heads/main");
-    world.try_create(&repository, Base::Head).unwrap();
+    world.try_create(&repository, BaseSource::Head).unwrap();
 }
 
 #[test]
 fn a_ref_is_not_written_through_a_link() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
-    let new = world.new_sandbox(&repository, ResourceType::GitCheckout, Base::Head);
+    let new = world.new_sandbox(&repository, ResourceType::GitCheckout, BaseSource::Head);
     let outside = world.path("outside");
     fs::create_dir(&outside).unwrap();
     let base = repository.join(".git/refs/cleveragents/base");
@@ -145,8 +145,8 @@ fn a_ref_is_not_written_through_a_link() {
 
 /// A git that is killed has not said no.
 #[test]
-fn a_killed_git_is_an_error_and_no_answer() {
-    let mut world = World::new();
+fn a_killed_git_is_an_error() {
+    let mut world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
     let (draft, program) = (world.path("draft"), world.path("killed"));
     for command in ["symbolic-ref", "HEAD^{commit}"] {
@@ -174,7 +174,7 @@ fn a_killed_git_is_an_error_and_no_answer() {
 #[test]
 fn links_in_a_git_directory_are_refused_and_not_read() {
     for name in ["info/exclude", "info/attributes", "info"] {
-        let world = World::new();
+        let world = SandboxTestWorld::new();
         let repository = world.repository("user", &[("a", "1\n")]);
         let outside = world.path("outside");
         write(&outside.join("exclude"), b"*.mine\n");
@@ -189,7 +189,7 @@ fn links_in_a_git_directory_are_refused_and_not_read() {
             fs::rename(&place, &before).unwrap();
         }
         link(&place, target.to_str().unwrap());
-        for base in [Base::Head, Base::Worktree] {
+        for base in [BaseSource::Head, BaseSource::Worktree] {
             let refused = world.try_create(&repository, base).unwrap_err();
             let SandboxError::Foreign { path, reason } = refused else {
                 panic!("{refused:?}");
@@ -202,6 +202,6 @@ fn links_in_a_git_directory_are_refused_and_not_read() {
         let arguments = ["-r", target.to_str().unwrap(), place.to_str().unwrap()];
         let copied = world.command(&repository, "cp", &arguments);
         assert!(copied.status.success());
-        world.try_create(&repository, Base::Head).unwrap();
+        world.try_create(&repository, BaseSource::Head).unwrap();
     }
 }

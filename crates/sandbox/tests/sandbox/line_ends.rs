@@ -1,12 +1,12 @@
 //! Line ends: those of the user's checkout in the tree, git's own in the store.
 
-use cleveragents_engine::ports::sandbox::{Created, Sandbox};
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::sandbox::{CreatedSandbox, Sandbox};
+use cleveragents_engine::ports::stop::StopSignal;
 
-use crate::environment::{World, capture, listing, path, paths, write};
+use crate::environment::{SandboxTestWorld, capture, listing, path, paths, write};
 
 /// A changed file is stored with git's line ends, told with its own, and restored.
-fn check_changes(created: &Created, sandbox: &mut dyn Sandbox, setting: &str, name: &str) {
+fn check_changes(created: &CreatedSandbox, sandbox: &mut dyn Sandbox, setting: &str, name: &str) {
     write(&created.tree.join("a.txt"), b"1\r\n2\r\n3\r\n");
     // What an agent says about attributes changes nothing.
     let ends: &[u8] = if setting == "true" { b"\r\n" } else { b"\n" };
@@ -36,7 +36,7 @@ fn check_changes(created: &Created, sandbox: &mut dyn Sandbox, setting: &str, na
             &created.base,
             &captured.tree,
             &paths(&["a.txt"]),
-            &Stop::new(),
+            &StopSignal::new(),
         )
         .unwrap();
     let patch = String::from_utf8(diff.patch).unwrap();
@@ -45,14 +45,14 @@ fn check_changes(created: &Created, sandbox: &mut dyn Sandbox, setting: &str, na
         "{name}: {patch}"
     );
     let expected = listing(&created.tree);
-    sandbox.restore(&created.base, &Stop::new()).unwrap();
-    sandbox.restore(&captured.tree, &Stop::new()).unwrap();
+    sandbox.restore(&created.base, &StopSignal::new()).unwrap();
+    sandbox.restore(&captured.tree, &StopSignal::new()).unwrap();
     assert_eq!(listing(&created.tree), expected, "{name}");
 }
 
 #[test]
-fn line_ends_are_those_of_the_users_checkout_and_are_stored_as_git_does() {
-    let world = World::new();
+fn line_ends_follow_the_checkout_and_are_stored_like_git() {
+    let world = SandboxTestWorld::new();
     for (name, setting, attributes) in [
         ("by setting", "true", ""),
         (

@@ -1,12 +1,12 @@
 //! The history a base stands on.
 
-use cleveragents_domain::{Base, ResourceType};
+use cleveragents_domain::{BaseSource, ResourceType};
 
-use crate::environment::{World, path, write};
+use crate::environment::{SandboxTestWorld, path, write};
 
 #[test]
-fn the_history_of_the_base_is_told_newest_first_of_all_paths_or_one() {
-    let world = World::new();
+fn the_log_is_newest_first_for_all_paths_or_one() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n"), ("d/b", "1\n")]);
     write(&repository.join("a"), b"2\n");
     world.git(&repository, &["commit", "-qam", "second: change a\n\nwhy"]);
@@ -44,7 +44,7 @@ fn the_history_of_the_base_is_told_newest_first_of_all_paths_or_one() {
 
 #[test]
 fn a_shallow_history_ends_early_and_a_folder_has_none() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let origin = world.repository("origin", &[("a", "1\n")]);
     world.commit(&origin, &[("a", "2\n")]);
     let url = format!("file://{}", origin.display());
@@ -57,6 +57,6 @@ fn a_shallow_history_ends_early_and_a_folder_has_none() {
     assert_eq!(sandbox.log(None, 10).unwrap().len(), 1);
     let folder = world.path("folder");
     write(&folder.join("a"), b"1\n");
-    let (_, sandbox) = world.create_from(&folder, ResourceType::FsDirectory, Base::Head);
+    let (_, sandbox) = world.create_from(&folder, ResourceType::FsDirectory, BaseSource::Head);
     assert_eq!(sandbox.log(None, 10).unwrap(), []);
 }

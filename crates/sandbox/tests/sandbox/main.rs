@@ -7,7 +7,7 @@
 
 mod borrowed_objects;
 mod capture;
-mod crowd;
+mod concurrency;
 mod diff;
 mod edits;
 mod environment;
@@ -17,9 +17,9 @@ mod git_directories;
 mod limits;
 mod line_ends;
 mod log;
-mod net;
+mod net_changes;
 mod properties;
 mod publish;
 mod repositories;
 mod restore;
-mod stopping;
+mod stop_signal;

@@ -2,37 +2,42 @@
 
 use std::fs;
 
-use cleveragents_domain::{Base, ResourceType};
-use cleveragents_engine::ports::sandbox::{Sandbox, Sandboxes, Touched, TreeId};
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_domain::{BaseSource, ResourceType};
+use cleveragents_engine::ports::sandbox::{Sandbox, Sandboxes, TouchedPaths, TreeId};
+use cleveragents_engine::ports::stop::StopSignal;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
-use crate::edits::{Edit, apply, edits, promised, promised_away};
-use crate::environment::{World, link, listing, write};
+use crate::edits::{AgentEdit, apply, captured_listing, edits, find_uncaptured};
+use crate::environment::{SandboxTestWorld, link, listing, write};
 
-fn capture_from(sandbox: &mut dyn Sandbox, previous: &TreeId, touched: &Touched) -> TreeId {
+fn capture_from(sandbox: &mut dyn Sandbox, previous: &TreeId, touched: &TouchedPaths) -> TreeId {
     sandbox
-        .capture(previous, touched, &Stop::new())
+        .capture(previous, touched, &StopSignal::new())
         .unwrap()
         .tree
 }
 
-fn check(resource_type: ResourceType, base: Vec<Edit>, first: &[Edit], second: &[Edit]) {
-    let world = World::new();
+fn check(
+    resource_type: ResourceType,
+    base: Vec<AgentEdit>,
+    first: &[AgentEdit],
+    second: &[AgentEdit],
+) {
+    let world = SandboxTestWorld::new();
     let repository = world.init("user", &[]);
     for edit in &base {
         apply(&world, &repository, edit);
     }
     let with_commit = resource_type == ResourceType::GitCheckout;
     if with_commit {
-        for nested in promised_away(&repository) {
+        for nested in find_uncaptured(&repository) {
             let _ = fs::remove_dir_all(&nested).or_else(|_| fs::remove_file(&nested));
         }
         world.commit(&repository, &[]);
     }
-    let (created, mut sandbox) = world.create_from(&repository, resource_type, Base::Head);
-    let new = world.new_sandbox(&repository, resource_type, Base::Head);
+    let (created, mut sandbox) = world.create_from(&repository, resource_type, BaseSource::Head);
+    let new = world.new_sandbox(&repository, resource_type, BaseSource::Head);
     world.sandboxes.create(&new).unwrap();
     let mut other = world.sandboxes.open(new.id).unwrap();
     let tree = &created.tree;
@@ -42,34 +47,37 @@ fn check(resource_type: ResourceType, base: Vec<Edit>, first: &[Edit], second: &
     for edit in first {
         let touched = apply(&world, tree, edit);
         apply(&world, other.tree(), edit);
-        known = capture_from(&mut *sandbox, &known, &Touched::Paths(touched));
+        known = capture_from(&mut *sandbox, &known, &TouchedPaths::Paths(touched));
     }
     let base = other.base().clone();
-    assert_eq!(capture_from(&mut *other, &base, &Touched::Unknown), known);
     assert_eq!(
-        capture_from(&mut *sandbox, &created.base, &Touched::Unknown),
+        capture_from(&mut *other, &base, &TouchedPaths::Unknown),
         known
     );
-    let expected = promised(tree);
+    assert_eq!(
+        capture_from(&mut *sandbox, &created.base, &TouchedPaths::Unknown),
+        known
+    );
+    let expected = captured_listing(tree);
 
     // A checkpoint, more edits, and back.
     for edit in second {
         apply(&world, tree, edit);
     }
-    let later = capture_from(&mut *sandbox, &known, &Touched::Unknown);
-    let after = promised(tree);
-    sandbox.restore(&known, &Stop::new()).unwrap();
-    assert_eq!(promised(tree), expected);
-    sandbox.restore(&later, &Stop::new()).unwrap();
-    assert_eq!(promised(tree), after);
+    let later = capture_from(&mut *sandbox, &known, &TouchedPaths::Unknown);
+    let after = captured_listing(tree);
+    sandbox.restore(&known, &StopSignal::new()).unwrap();
+    assert_eq!(captured_listing(tree), expected);
+    sandbox.restore(&later, &StopSignal::new()).unwrap();
+    assert_eq!(captured_listing(tree), after);
     assert_eq!(
-        capture_from(&mut *sandbox, &known, &Touched::Unknown),
+        capture_from(&mut *sandbox, &known, &TouchedPaths::Unknown),
         later
     );
 
     if with_commit {
         let diff = sandbox
-            .diff(&created.base, &later, &[], &Stop::new())
+            .diff(&created.base, &later, &[], &StopSignal::new())
             .unwrap();
         let patch = world.path("patch");
         write(&patch, &diff.patch);
@@ -104,24 +112,24 @@ proptest! {
 
 /// The helper itself must be able to make what the properties are about.
 #[test]
-fn edits_make_what_they_say() {
-    let world = World::new();
+fn generated_edits_are_applied() {
+    let world = SandboxTestWorld::new();
     let tree = world.path("tree");
     fs::create_dir(&tree).unwrap();
     for edit in [
-        Edit::Write(0, b"1".to_vec()),
-        Edit::Folder(3),
-        Edit::Repository(3),
-        Edit::Fifo(1),
-        Edit::Link(2, b"a".to_vec()),
-        Edit::Mode(0, 0o755),
-        Edit::Rename(0, 4),
+        AgentEdit::Write(0, b"1".to_vec()),
+        AgentEdit::Folder(3),
+        AgentEdit::Repository(3),
+        AgentEdit::Fifo(1),
+        AgentEdit::Link(2, b"a".to_vec()),
+        AgentEdit::Mode(0, 0o755),
+        AgentEdit::Rename(0, 4),
     ] {
         assert!(!apply(&world, &tree, &edit).is_empty(), "{edit:?}");
     }
     let found = listing(&tree);
     let kinds: String = found.values().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, "lsddfx");
-    assert_eq!(promised(&tree).len(), 3);
+    assert_eq!(captured_listing(&tree).len(), 3);
     link(&tree.join("x"), "y");
 }

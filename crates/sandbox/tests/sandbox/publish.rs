@@ -3,14 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleveragents_domain::{Base, ResourceType};
-use cleveragents_engine::ports::sandbox::{CommitText, Created, Sandboxes};
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_domain::{BaseSource, ResourceType};
+use cleveragents_engine::ports::sandbox::{
+    CommitMetadata, CreatedSandbox, PublishedCommit, Sandbox, SandboxResult, Sandboxes, TreeId,
+};
+use cleveragents_engine::ports::stop::StopSignal;
 
-use crate::environment::{Listing, World, append, capture, listing, write};
+use crate::environment::{SandboxTestWorld, TreeListing, append, capture, listing, write};
 
-fn words(message: &str) -> CommitText {
-    CommitText {
+fn commit_metadata(message: &str) -> CommitMetadata {
+    CommitMetadata {
         name: "CleverAgents".into(),
         email: "agents@localhost".into(),
         seconds: 1_700_000_000,
@@ -18,12 +20,16 @@ fn words(message: &str) -> CommitText {
     }
 }
 
+fn publish(sandbox: &dyn Sandbox, tree: &TreeId, message: &str) -> SandboxResult<PublishedCommit> {
+    sandbox.publish(tree, &commit_metadata(message), &StopSignal::new())
+}
+
 /// The commit has the right parent, words and files.
 fn check_commit(
-    world: &World,
+    world: &SandboxTestWorld,
     repository: &Path,
     commit: &str,
-    (created, expected): (&Created, &Listing),
+    (created, expected): (&CreatedSandbox, &TreeListing),
 ) {
     let parents = world.git(repository, &["log", "-1", "--format=%P", commit]);
     assert_eq!(
@@ -46,9 +52,9 @@ fn check_commit(
 /// A git that is killed while it writes one of our refs leaves its lock.
 #[test]
 fn locks_of_our_refs_that_a_killed_git_left_are_removed() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
-    let new = world.new_sandbox(&repository, ResourceType::GitCheckout, Base::Head);
+    let new = world.new_sandbox(&repository, ResourceType::GitCheckout, BaseSource::Head);
     let created = world.sandboxes.create(&new).unwrap();
     let mut sandbox = world.sandboxes.open(new.id).unwrap();
     append(&created.tree.join("a"), b"2\n");
@@ -56,8 +62,7 @@ fn locks_of_our_refs_that_a_killed_git_left_are_removed() {
     let lock = repository.join(format!(".git/refs/cleveragents/plan-{}.lock", new.plan));
     for content in ["", "1234"] {
         write(&lock, content.as_bytes());
-        let publish = sandbox.publish(&captured.tree, &words("first"), &Stop::new());
-        let published = publish.unwrap();
+        let published = publish(&*sandbox, &captured.tree, "first").unwrap();
         assert!(!lock.exists());
         let found = world.git(&repository, &["rev-parse", &published.reference]);
         assert_eq!(found, published.commit);
@@ -65,23 +70,22 @@ fn locks_of_our_refs_that_a_killed_git_left_are_removed() {
     // Removing a ref locks the file of packed refs as well.
     let packed = ["packed-refs.lock", "packed-refs.new"].map(|it| repository.join(".git").join(it));
     world.git(&repository, &["pack-refs", "--all"]);
-    let deleting = deleting_note(&world);
+    let deleting = deletion_note_path(&world);
     write(&deleting, b"");
     packed.iter().for_each(|it| write(it, b""));
     let resource = &new.resource;
     world.sandboxes.withdraw(resource, new.plan).unwrap();
     assert!(!packed.iter().any(|it| it.exists()) && !deleting.exists());
-    assert_eq!(world.sandboxes.published(resource, new.plan), Ok(None));
+    assert_eq!(world.sandboxes.find_published(resource, new.plan), Ok(None));
     // Without a note that we were at it, the lock is another git's.
-    let publish = sandbox.publish(&captured.tree, &words("second"), &Stop::new());
-    publish.unwrap();
+    publish(&*sandbox, &captured.tree, "second").unwrap();
     write(&packed[0], b"");
     world.sandboxes.withdraw(resource, new.plan).unwrap_err();
     assert!(packed[0].exists());
 }
 
 /// The note of a process that deletes refs of the only repository there is.
-fn deleting_note(world: &World) -> PathBuf {
+fn deletion_note_path(world: &SandboxTestWorld) -> PathBuf {
     let turns = fs::read_dir(world.path("data/repositories")).unwrap();
     let turns: Vec<PathBuf> = turns.map(|it| it.unwrap().path()).collect();
     let [turn] = turns.as_slice() else {
@@ -92,11 +96,11 @@ fn deleting_note(world: &World) -> PathBuf {
 
 #[test]
 fn a_published_tree_outlives_sandbox_and_collection() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     for (name, base, unborn) in [
-        ("head", Base::Head, false),
-        ("worktree", Base::Worktree, false),
-        ("unborn", Base::Worktree, true),
+        ("head", BaseSource::Head, false),
+        ("worktree", BaseSource::Worktree, false),
+        ("unborn", BaseSource::Worktree, true),
     ] {
         let repository = match unborn {
             true => world.init(name, &[]),
@@ -112,22 +116,18 @@ fn a_published_tree_outlives_sandbox_and_collection() {
             b"2\n",
         );
         let captured = capture(&mut *sandbox);
-        let first = sandbox
-            .publish(&captured.tree, &words("first"), &Stop::new())
-            .unwrap();
+        let first = publish(&*sandbox, &captured.tree, "first").unwrap();
         assert_eq!(
             first.reference,
             format!("refs/cleveragents/plan-{}", new.plan)
         );
         assert_eq!(
-            sandbox.publish(&captured.tree, &words("first"), &Stop::new()),
+            publish(&*sandbox, &captured.tree, "first"),
             Ok(first.clone())
         );
         write(&created.tree.join("more"), b"more\n");
         let captured = capture(&mut *sandbox);
-        let second = sandbox
-            .publish(&captured.tree, &words("second\n\nbody"), &Stop::new())
-            .unwrap();
+        let second = publish(&*sandbox, &captured.tree, "second\n\nbody").unwrap();
         assert_ne!(second.commit, first.commit);
         let expected = listing(&created.tree);
         drop(sandbox);
@@ -153,17 +153,15 @@ fn a_published_tree_outlives_sandbox_and_collection() {
 }
 
 #[test]
-fn what_would_harm_the_users_next_clone_is_not_published() {
-    let world = World::new();
+fn content_that_breaks_a_clone_is_not_published() {
+    let world = SandboxTestWorld::new();
     let modules = "[submodule \"x\"]\n\tpath = x\n\turl = /x\n\tupdate = !evil\n";
     // A plan that writes such a file is stopped when it is captured.
     let repository = world.repository("user", &[("a", "1\n"), (".gitmodules", modules)]);
     let (created, mut sandbox) = world.create(&repository);
     append(&created.tree.join("a"), b"2\n");
     let captured = capture(&mut *sandbox);
-    let error = sandbox
-        .publish(&captured.tree, &words("m"), &Stop::new())
-        .unwrap_err();
+    let error = publish(&*sandbox, &captured.tree, "m").unwrap_err();
     assert!(error.to_string().contains("gitmodulesUpdate"), "{error}");
     assert_eq!(
         world.git(&repository, &["for-each-ref", "refs/cleveragents/plan-*"]),

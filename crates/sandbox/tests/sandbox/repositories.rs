@@ -3,39 +3,40 @@
 use std::fs;
 use std::path::Path;
 
-use cleveragents_domain::{Base, Operation, ResourceType};
+use cleveragents_domain::{BaseSource, FileOperation, ResourceType};
 use cleveragents_engine::ports::sandbox::{
-    Checkout, Coverage, Head, History, Inspection, NewSandbox, ObjectFormat, Objects, Omitted,
-    OmittedWhy, Sandbox, SandboxError, Sandboxes, Touched, UncommittedKind, Warning,
+    Checkout, CheckoutCoverage, HistoryCompleteness, Inspection, NewSandbox, ObjectCompleteness,
+    ObjectFormat, OmissionReason, OmittedPath, RepositoryHead, Sandbox, SandboxError, Sandboxes,
+    TouchedPaths, UncommittedKind, Warning,
 };
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
 
-use crate::environment::{World, capture, link, listing, path, paths, write};
+use crate::environment::{SandboxTestWorld, capture, link, listing, path, paths, write};
 
-fn inspect(world: &World, path: &Path) -> Inspection {
+fn inspect(world: &SandboxTestWorld, path: &Path) -> Inspection {
     world.sandboxes.inspect(path).unwrap()
 }
 
 /// Works in the sandbox once: a change is captured, and taken back by a restore.
-fn works(sandbox: &mut dyn Sandbox) {
+fn check_capture_and_restore(sandbox: &mut dyn Sandbox) {
     let before = listing(sandbox.tree());
     write(&sandbox.tree().join("new/file"), b"new\n");
     let base = sandbox.base().clone();
     let captured = capture(sandbox);
     assert_eq!(captured.changes.len(), 1);
-    sandbox.restore(&base, &Stop::new()).unwrap();
+    sandbox.restore(&base, &StopSignal::new()).unwrap();
     assert_eq!(listing(sandbox.tree()), before);
     let again = sandbox
-        .capture(&base, &Touched::Unknown, &Stop::new())
+        .capture(&base, &TouchedPaths::Unknown, &StopSignal::new())
         .unwrap();
     assert_eq!((again.tree, again.changes), (base, Vec::new()));
-    sandbox.restore(&captured.tree, &Stop::new()).unwrap();
+    sandbox.restore(&captured.tree, &StopSignal::new()).unwrap();
     assert!(sandbox.tree().join("new/file").exists());
 }
 
 #[test]
 fn an_ordinary_repository() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n"), ("dir/b", "2\n")]);
     let state = world.state_of(&repository);
     let inspection = inspect(&world, &repository);
@@ -46,14 +47,14 @@ fn an_ordinary_repository() {
     let reference = "refs/heads/main".to_owned();
     assert_eq!(
         inspection.head,
-        Head::Branch {
+        RepositoryHead::Branch {
             reference,
             commit: commit.clone()
         }
     );
-    assert_eq!(inspection.history, History::Complete);
-    assert_eq!(inspection.objects, Objects::Complete);
-    assert_eq!(inspection.coverage, Coverage::Complete);
+    assert_eq!(inspection.history, HistoryCompleteness::Complete);
+    assert_eq!(inspection.objects, ObjectCompleteness::Complete);
+    assert_eq!(inspection.coverage, CheckoutCoverage::Complete);
     assert_eq!(inspection.uncommitted, []);
     let (created, mut sandbox) = world.create(&repository);
     assert_eq!(created.base_commit, Some(commit));
@@ -63,13 +64,13 @@ fn an_ordinary_repository() {
         created.base.files(),
         world.git(&repository, &["rev-parse", "HEAD^{tree}"])
     );
-    works(&mut *sandbox);
+    check_capture_and_restore(&mut *sandbox);
     assert_eq!(world.state_of(&repository), state);
 }
 
 #[test]
-fn an_agent_can_look_at_history_with_its_own_git() {
-    let world = World::new();
+fn an_agent_can_read_history_with_its_own_git() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
     let (created, _) = world.create(&repository);
     // Where root runs the tests the tree belongs to another user, whose home says the same.
@@ -85,10 +86,10 @@ fn an_agent_can_look_at_history_with_its_own_git() {
 
 #[test]
 fn a_folder_that_is_no_repository_or_not_its_top_is_refused_by_name() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let plain = world.path("plain");
     fs::create_dir(&plain).unwrap();
-    let error = world.try_create(&plain, Base::Head);
+    let error = world.try_create(&plain, BaseSource::Head);
     assert_eq!(
         error,
         Err(SandboxError::NotARepository {
@@ -98,7 +99,7 @@ fn a_folder_that_is_no_repository_or_not_its_top_is_refused_by_name() {
     assert!(world.sandboxes.inspect(&plain.join("absent")).is_err());
     let repository = world.repository("user", &[("dir/a", "1\n")]);
     let error = world
-        .try_create(&repository.join("dir"), Base::Head)
+        .try_create(&repository.join("dir"), BaseSource::Head)
         .unwrap_err();
     assert!(
         matches!(&error, SandboxError::NotTopLevel { top_level, .. } if *top_level == repository)
@@ -112,21 +113,21 @@ fn a_folder_that_is_no_repository_or_not_its_top_is_refused_by_name() {
 
 #[test]
 fn a_bare_repository_is_refused_by_name() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.init("user", &["--bare"]);
     let inspection = inspect(&world, &repository);
     assert_eq!(inspection.checkout, Checkout::Bare);
-    let error = world.try_create(&repository, Base::Head);
+    let error = world.try_create(&repository, BaseSource::Head);
     assert_eq!(error, Err(SandboxError::Bare { path: repository }));
 }
 
 #[test]
 fn before_the_first_commit_the_base_is_empty() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.init("user", &[]);
     write(&repository.join("untracked"), b"1\n");
     let inspection = inspect(&world, &repository);
-    assert!(matches!(inspection.head, Head::Unborn { .. }));
+    assert!(matches!(inspection.head, RepositoryHead::Unborn { .. }));
     let (created, mut sandbox) = world.create(&repository);
     assert_eq!(created.base_commit, None);
     assert_eq!(
@@ -134,15 +135,15 @@ fn before_the_first_commit_the_base_is_empty() {
         [Warning::Uncommitted(paths(&["untracked"]))]
     );
     assert_eq!(listing(&created.tree).len(), 0);
-    works(&mut *sandbox);
-    let base = Base::Worktree;
+    check_capture_and_restore(&mut *sandbox);
+    let base = BaseSource::Worktree;
     let created = world.try_create(&repository, base).unwrap();
     assert_eq!(listing(&created.tree), listing(&repository));
 }
 
 #[test]
 fn detached_shallow_and_linked_repositories_work() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let origin = world.repository("origin", &[("a", "1\n")]);
     world.commit(&origin, &[("a", "2\n")]);
     let url = format!("file://{}", origin.display());
@@ -151,10 +152,13 @@ fn detached_shallow_and_linked_repositories_work() {
         &["clone", "-q", "--depth=1", &url, "shallow"],
     );
     let shallow = world.path("shallow");
-    assert_eq!(inspect(&world, &shallow).history, History::Shallow);
+    assert_eq!(
+        inspect(&world, &shallow).history,
+        HistoryCompleteness::Shallow
+    );
     let (created, mut sandbox) = world.create(&shallow);
     assert_eq!(created.warnings, [Warning::Shallow]);
-    works(&mut *sandbox);
+    check_capture_and_restore(&mut *sandbox);
 
     let linked = world.path("linked");
     let text = linked.to_str().unwrap();
@@ -163,17 +167,17 @@ fn detached_shallow_and_linked_repositories_work() {
         &["worktree", "add", "-q", "--detach", text, "HEAD~1"],
     );
     let inspection = inspect(&world, &linked);
-    assert!(matches!(inspection.head, Head::Detached { .. }));
+    assert!(matches!(inspection.head, RepositoryHead::Detached { .. }));
     assert_eq!(inspection.common_dir, origin.join(".git"));
     assert_ne!(inspection.git_dir, inspection.common_dir);
     let (created, mut sandbox) = world.create(&linked);
     assert_eq!(fs::read(created.tree.join("a")).unwrap(), b"1\n");
-    works(&mut *sandbox);
+    check_capture_and_restore(&mut *sandbox);
 }
 
 #[test]
 fn a_repository_that_borrows_objects_itself_works() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let origin = world.repository("origin", &[("a", "1\n")]);
     let text = origin.to_str().unwrap();
     world.git(
@@ -183,12 +187,12 @@ fn a_repository_that_borrows_objects_itself_works() {
     let borrower = world.path("borrower #\"1\" é");
     let (created, mut sandbox) = world.create(&borrower);
     assert_eq!(listing(&created.tree), listing(&origin));
-    works(&mut *sandbox);
+    check_capture_and_restore(&mut *sandbox);
 }
 
 #[test]
 fn sha256_works() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.init("user", &["--object-format=sha256"]);
     world.commit(&repository, &[("a", "1\n")]);
     assert_eq!(
@@ -197,23 +201,23 @@ fn sha256_works() {
     );
     let (created, mut sandbox) = world.create(&repository);
     assert_eq!(created.base.files().len(), 64);
-    works(&mut *sandbox);
+    check_capture_and_restore(&mut *sandbox);
     fs::remove_file(created.tree.join("a")).unwrap();
     assert_eq!(capture(&mut *sandbox).changes.len(), 2);
 }
 
 #[test]
 fn a_partial_clone_works_with_its_objects_and_is_refused_by_name_without() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let origin = world.repository("origin", &[("a", "1\n"), ("b", "2\n")]);
     world.git(&origin, &["config", "uploadpack.allowFilter", "true"]);
     let url = format!("file://{}", origin.display());
     let arguments = ["clone", "-q", "--filter=blob:none", &url, "whole"];
     world.git(&world.path(""), &arguments);
     let whole = world.path("whole");
-    assert_eq!(inspect(&world, &whole).objects, Objects::Partial);
+    assert_eq!(inspect(&world, &whole).objects, ObjectCompleteness::Partial);
     let (_, mut sandbox) = world.create(&whole);
-    works(&mut *sandbox);
+    check_capture_and_restore(&mut *sandbox);
     let arguments = [
         "clone",
         "-q",
@@ -223,7 +227,7 @@ fn a_partial_clone_works_with_its_objects_and_is_refused_by_name_without() {
         "holes",
     ];
     world.git(&world.path(""), &arguments);
-    let error = world.try_create(&world.path("holes"), Base::Head);
+    let error = world.try_create(&world.path("holes"), BaseSource::Head);
     assert!(
         matches!(error, Err(SandboxError::MissingObjects { count: 2, .. })),
         "{error:?}"
@@ -232,12 +236,15 @@ fn a_partial_clone_works_with_its_objects_and_is_refused_by_name_without() {
 
 #[test]
 fn a_sparse_checkout_becomes_a_whole_one() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("in/a", "1\n"), ("out/b", "2\n")]);
     world.git(&repository, &["sparse-checkout", "set", "in"]);
     assert!(!repository.join("out/b").exists());
-    assert_eq!(inspect(&world, &repository).coverage, Coverage::Sparse);
-    for base in [Base::Head, Base::Worktree] {
+    assert_eq!(
+        inspect(&world, &repository).coverage,
+        CheckoutCoverage::Sparse
+    );
+    for base in [BaseSource::Head, BaseSource::Worktree] {
         let created = world.try_create(&repository, base).unwrap();
         assert_eq!(created.warnings, [Warning::Sparse]);
         assert!(created.tree.join("out/b").exists(), "{base:?}");
@@ -246,7 +253,7 @@ fn a_sparse_checkout_becomes_a_whole_one() {
 
 #[test]
 fn submodules_are_kept_as_they_are_without_their_files() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let inner = world.repository("inner", &[("i", "1\n")]);
     let repository = world.repository("user", &[("a", "1\n")]);
     let allow = "protocol.file.allow=always";
@@ -268,9 +275,9 @@ fn submodules_are_kept_as_they_are_without_their_files() {
     assert!(!created.tree.join("sub/i").exists());
     write(&created.tree.join("sub/new"), b"1\n");
     let captured = capture(&mut *sandbox);
-    let omitted = Omitted {
+    let omitted = OmittedPath {
         path: path("sub"),
-        why: OmittedWhy::Submodule,
+        why: OmissionReason::Submodule,
     };
     assert_eq!(
         (captured.changes, captured.omitted),
@@ -284,24 +291,24 @@ fn submodules_are_kept_as_they_are_without_their_files() {
         .iter()
         .map(|it| it.operation.clone())
         .collect();
-    assert_eq!(told, [Operation::Delete]);
+    assert_eq!(told, [FileOperation::Delete]);
     assert_eq!(removed.changes[0].path, path("sub"));
     let names = ["ls-tree", "-r", "--name-only", removed.tree.files()];
     let git = created.tree.parent().unwrap().join("git");
     assert_eq!(world.git(&git, &names), ".gitmodules\na");
     let gone = sandbox
-        .net_changes(&created.base, &removed.tree, &Stop::new())
+        .net_changes(&created.base, &removed.tree, &StopSignal::new())
         .unwrap();
     assert_eq!(gone.len(), 1);
     assert!(gone[0].before.is_some() && gone[0].after.is_none());
-    let paths_only = Touched::Paths(paths(&["sub"]));
+    let paths_only = TouchedPaths::Paths(paths(&["sub"]));
     let again = sandbox
-        .capture(&created.base, &paths_only, &Stop::new())
+        .capture(&created.base, &paths_only, &StopSignal::new())
         .unwrap();
     assert_eq!(again.tree, removed.tree);
-    sandbox.restore(&created.base, &Stop::new()).unwrap();
+    sandbox.restore(&created.base, &StopSignal::new()).unwrap();
     assert_eq!(capture(&mut *sandbox).tree, created.base);
-    let created = world.try_create(&repository, Base::Worktree).unwrap();
+    let created = world.try_create(&repository, BaseSource::Worktree).unwrap();
     assert_eq!(
         created.base.files(),
         world.git(&repository, &["rev-parse", "HEAD^{tree}"])
@@ -310,7 +317,7 @@ fn submodules_are_kept_as_they_are_without_their_files() {
 
 #[test]
 fn files_with_a_filter_are_named_and_not_changed() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
     let ran = world.path("ran");
     let command = format!("touch {} && cat", ran.display());
@@ -332,14 +339,14 @@ fn files_with_a_filter_are_named_and_not_changed() {
     write(&created.tree.join("x.bin"), b"changed\n");
     write(&created.tree.join("only/y.bin"), b"new\n");
     let captured = capture(&mut *sandbox);
-    let refused = |text| Omitted {
+    let refused = |text| OmittedPath {
         path: path(text),
-        why: OmittedWhy::Filtered,
+        why: OmissionReason::Filtered,
     };
     assert_eq!(captured.omitted, [refused("only/y.bin"), refused("x.bin")]);
     assert_eq!(captured.changes, []);
     write(&repository.join("x.bin"), b"dirty\n");
-    let created = world.try_create(&repository, Base::Worktree).unwrap();
+    let created = world.try_create(&repository, BaseSource::Worktree).unwrap();
     assert_eq!(
         created.warnings[0],
         Warning::Omitted(vec![refused("x.bin")])
@@ -353,7 +360,7 @@ fn files_with_a_filter_are_named_and_not_changed() {
 
 #[test]
 fn uncommitted_files_are_listed_and_the_index_stays_as_it_is() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository(
         "user",
         &[
@@ -398,8 +405,8 @@ fn uncommitted_files_are_listed_and_the_index_stays_as_it_is() {
 }
 
 #[test]
-fn the_working_tree_as_base_brings_changes_along_and_touches_nothing() {
-    let world = World::new();
+fn a_working_tree_base_includes_changes_and_touches_nothing() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository(
         "user",
         &[("a", "1\n"), ("gone", "1\n"), (".gitignore", "*.log\n")],
@@ -414,7 +421,7 @@ fn the_working_tree_as_base_brings_changes_along_and_touches_nothing() {
     let (created, mut sandbox) = world.create_from(
         &repository,
         cleveragents_domain::ResourceType::GitCheckout,
-        Base::Worktree,
+        BaseSource::Worktree,
     );
     let mut expected = listing(&repository);
     expected.remove(&b"x.log"[..]);
@@ -423,14 +430,14 @@ fn the_working_tree_as_base_brings_changes_along_and_touches_nothing() {
         created.base_commit,
         Some(world.git(&repository, &["rev-parse", "HEAD"]))
     );
-    works(&mut *sandbox);
+    check_capture_and_restore(&mut *sandbox);
     assert_eq!(world.state_of(&repository), state);
     assert_eq!(world.git(&repository, &["count-objects", "-v"]), objects);
 }
 
 #[test]
-fn ignored_files_come_along_when_they_are_named() {
-    let world = World::new();
+fn named_ignored_files_are_copied() {
+    let world = SandboxTestWorld::new();
     let files = [
         (".gitignore", "*.log\n/cache/\n"),
         (".worktreeinclude", "*.log\ncache/keep\n!no.log\n"),
@@ -464,8 +471,8 @@ fn ignored_files_come_along_when_they_are_named() {
 
 /// Reading one of these files must neither wait for a writer nor fill the memory.
 #[test]
-fn special_and_huge_files_in_place_of_small_ones_are_not_read() {
-    let world = World::new();
+fn special_and_huge_files_are_not_read() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
     let include = repository.join(".worktreeinclude");
     let mode = rustix::fs::Mode::RWXU;
@@ -476,7 +483,7 @@ fn special_and_huge_files_in_place_of_small_ones_are_not_read() {
         let before = fs::read(&path).unwrap_or_default();
         let file = fs::File::create(&path).unwrap();
         file.set_len(1 << 32).unwrap();
-        let new = world.new_sandbox(&repository, ResourceType::GitCheckout, Base::Head);
+        let new = world.new_sandbox(&repository, ResourceType::GitCheckout, BaseSource::Head);
         let error = world.sandboxes.create(&new).map(drop).unwrap_err();
         assert!(error.to_string().contains("larger than"), "{error}");
         write(&path, &before);
@@ -486,8 +493,8 @@ fn special_and_huge_files_in_place_of_small_ones_are_not_read() {
 /// `.worktreeinclude` comes with the repository: it brings no credentials unless the user consented
 /// to exactly what it says.
 #[test]
-fn credential_files_come_along_only_with_consent() {
-    let world = World::new();
+fn credential_files_are_copied_only_with_consent() {
+    let world = SandboxTestWorld::new();
     let include = "*\n";
     let files = [
         (".gitignore", ".env*\n*.pem\nid_*\n*.log\n"),
@@ -518,7 +525,7 @@ fn credential_files_come_along_only_with_consent() {
         ] {
             let new = NewSandbox {
                 trusted_includes: trusted,
-                ..world.new_sandbox(resource, resource_type, Base::Head)
+                ..world.new_sandbox(resource, resource_type, BaseSource::Head)
             };
             let created = world.sandboxes.create(&new).unwrap();
             let found = listing(&created.tree);

@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use cleveragents_engine::ports::sandbox::Touched;
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::sandbox::TouchedPaths;
+use cleveragents_engine::ports::stop::StopSignal;
 
-use crate::environment::{World, append, capture, link, listing, set_mode, write};
+use crate::environment::{SandboxTestWorld, append, capture, link, listing, set_mode, write};
 
 #[test]
-fn later_files_go_earlier_ones_come_back_and_ignored_ones_stay() {
-    let world = World::new();
+fn restore_removes_later_files_and_keeps_ignored_ones() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository(
         "user",
         &[("a", "1\n"), ("dir/b", "1\n"), (".gitignore", "target/\n")],
@@ -28,23 +28,23 @@ fn later_files_go_earlier_ones_come_back_and_ignored_ones_stay() {
     write(&tree.join("later/x"), b"1\n");
     // Ignored now, captured before: it has to go all the same.
     sandbox
-        .capture(&checkpoint, &Touched::Unknown, &Stop::new())
+        .capture(&checkpoint, &TouchedPaths::Unknown, &StopSignal::new())
         .unwrap();
     write(&tree.join(".gitignore"), b"target/\nlater/\n");
-    sandbox.restore(&checkpoint, &Stop::new()).unwrap();
+    sandbox.restore(&checkpoint, &StopSignal::new()).unwrap();
     assert_eq!(listing(tree), expected);
     let again = sandbox
-        .capture(&checkpoint, &Touched::Unknown, &Stop::new())
+        .capture(&checkpoint, &TouchedPaths::Unknown, &StopSignal::new())
         .unwrap();
     assert_eq!(again.tree, checkpoint);
-    sandbox.restore(&created.base, &Stop::new()).unwrap();
+    sandbox.restore(&created.base, &StopSignal::new()).unwrap();
     assert_eq!(fs::read(tree.join("dir/target/big")).unwrap(), b"built\n");
     assert!(!tree.join("link").exists());
 }
 
 #[test]
-fn what_only_later_rules_ignored_is_no_part_of_an_earlier_tree() {
-    let world = World::new();
+fn files_ignored_only_by_later_rules_are_removed() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n"), ("deep/.gitignore", "*.o\n")]);
     let (created, mut sandbox) = world.create(&repository);
     let tree = &created.tree;
@@ -53,25 +53,25 @@ fn what_only_later_rules_ignored_is_no_part_of_an_earlier_tree() {
     write(&tree.join("deep/x.o"), b"built\n");
     write(&tree.join("deep/new/y.o"), b"built\n");
     capture(&mut *sandbox);
-    sandbox.restore(&created.base, &Stop::new()).unwrap();
+    sandbox.restore(&created.base, &StopSignal::new()).unwrap();
     let mut expected = listing(&repository);
     expected.insert(b"deep/x.o".to_vec(), ('f', b"built\n".to_vec()));
     assert_eq!(listing(tree), expected);
     let base = created.base.clone();
     let again = sandbox
-        .capture(&base, &Touched::Unknown, &Stop::new())
+        .capture(&base, &TouchedPaths::Unknown, &StopSignal::new())
         .unwrap();
     assert_eq!(again.tree, base);
 }
 
 #[test]
-fn closed_folders_are_no_obstacle() {
-    let world = World::new();
+fn unreadable_folders_are_restored() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
     let (created, mut sandbox) = world.create(&repository);
     write(&created.tree.join("closed/x"), b"1\n");
     set_mode(&created.tree.join("closed"), 0o000);
-    sandbox.restore(&created.base, &Stop::new()).unwrap();
+    sandbox.restore(&created.base, &StopSignal::new()).unwrap();
     assert_eq!(listing(&created.tree), listing(&repository));
 }
 
@@ -79,7 +79,7 @@ fn closed_folders_are_no_obstacle() {
 /// it, and with half of the old tree removed.
 #[test]
 fn a_restore_killed_at_any_point_is_finished_by_the_next() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository(
         "user",
         &[("a", "1\n"), ("b", "1\n"), (".gitignore", "*.o\n")],
@@ -113,12 +113,12 @@ fn a_restore_killed_at_any_point_is_finished_by_the_next() {
             }
             _ => write(&tree.with_file_name("git").join("index-next.lock"), b""),
         }
-        sandbox.restore(&created.base, &Stop::new()).unwrap();
+        sandbox.restore(&created.base, &StopSignal::new()).unwrap();
         let mut expected = listing(&repository);
         expected.insert(b"x.o".to_vec(), ('f', b"ignored\n".to_vec()));
         assert_eq!(listing(tree), expected, "point {point}");
         assert!(!next.exists() && !old.exists(), "point {point}");
-        sandbox.restore(&later, &Stop::new()).unwrap();
+        sandbox.restore(&later, &StopSignal::new()).unwrap();
         assert_eq!(
             fs::read(tree.join("a")).unwrap(),
             b"1\n2\n",

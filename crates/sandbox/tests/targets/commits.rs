@@ -7,15 +7,18 @@ use std::sync::{Arc, Mutex};
 
 use cleveragents_engine::ports::sandbox::Sandboxes;
 use cleveragents_engine::ports::targets::{
-    Carried, Prepared, RequestedChange, TargetError, Targets,
+    ApplyTargets, CommitOutcome, PrepareOutcome, RequestedChange, TargetError,
 };
 use cleveragents_sandbox::{ApplyStep, Watcher};
 
-use crate::environment::{World, append, link, listing, set_mode, write};
-use crate::home::{absolute, bring_home, check_health, done, on_head, ready, targets, watched};
+use crate::apply_helpers::{
+    absolute, check_health, commit_done, prepare_and_commit, prepare_ready, request_on_head,
+    targets, targets_with_watcher,
+};
+use crate::environment::{SandboxTestWorld, append, link, listing, set_mode, write};
 
 /// Of files, links and modes, from files to folders and back.
-fn every_kind_of_change(tree: &Path) {
+fn make_every_kind_of_change(tree: &Path) {
     append(&tree.join("change"), b"2\n");
     fs::remove_dir_all(tree.join("go")).unwrap();
     set_mode(&tree.join("run"), 0o755);
@@ -33,7 +36,7 @@ fn every_kind_of_change(tree: &Path) {
 
 #[test]
 fn a_result_becomes_one_commit_with_its_files_and_index() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let files = [
         ("keep", "1\n"),
         ("change", "1\n"),
@@ -53,12 +56,12 @@ fn a_result_becomes_one_commit_with_its_files_and_index() {
     append(&repository.join("keep"), b"mine\n");
     write(&repository.join("untracked"), b"mine\n");
     let own = world.git(&repository, &["status", "--porcelain"]);
-    let request = on_head(&world, &repository, every_kind_of_change);
+    let request = request_on_head(&world, &repository, make_every_kind_of_change);
     let targets = targets(&world);
-    let intent = ready(&targets, &request);
+    let intent = prepare_ready(&targets, &request);
     assert_eq!(world.git(&repository, &["rev-parse", "HEAD"]), before);
     assert_eq!(world.git(&repository, &["status", "--porcelain"]), own);
-    let applied = done(&targets, &intent);
+    let applied = commit_done(&targets, &intent);
     let commit = world.git(&repository, &["rev-parse", "HEAD"]);
     assert_eq!(applied.commit.as_ref(), Some(&commit));
     assert_eq!(applied.reference.as_deref(), Some("refs/heads/main"));
@@ -84,37 +87,37 @@ fn a_result_becomes_one_commit_with_its_files_and_index() {
 }
 
 #[test]
-fn doing_it_twice_is_doing_it_once() {
-    let world = World::new();
+fn committing_is_idempotent() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
-    let request = on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
+    let request = request_on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
     let targets = targets(&world);
-    let again = ready(&targets, &request);
-    let intent = ready(&targets, &request);
+    let again = prepare_ready(&targets, &request);
+    let intent = prepare_ready(&targets, &request);
     assert_eq!(again, intent);
-    let applied = done(&targets, &intent);
-    assert_eq!(done(&targets, &intent), applied);
+    let applied = commit_done(&targets, &intent);
+    assert_eq!(commit_done(&targets, &intent), applied);
     // The user throws it away again: that is theirs to do.
     world.git(&repository, &["reset", "-q", "--hard", "HEAD^"]);
-    assert_eq!(done(&targets, &intent), applied);
+    assert_eq!(commit_done(&targets, &intent), applied);
     assert_eq!(fs::read(repository.join("a")).unwrap(), b"1\n");
-    let Prepared::Ready(known) = targets.prepare(&request).unwrap() else {
+    let PrepareOutcome::Ready(known) = targets.prepare(&request).unwrap() else {
         panic!("it has begun");
     };
     assert_eq!(*known, intent);
-    assert!(matches!(targets.carry_out(&known), Ok(Carried::Done(_))));
+    assert!(matches!(targets.commit(&known), Ok(CommitOutcome::Done(_))));
 }
 
 #[test]
-fn what_the_target_has_already_is_nothing() {
-    let world = World::new();
+fn a_change_the_target_already_has_is_nothing() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
     let targets = targets(&world);
-    let request = on_head(&world, &repository, |_| {});
-    assert_eq!(targets.prepare(&request), Ok(Prepared::Nothing));
-    let request = on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
+    let request = request_on_head(&world, &repository, |_| {});
+    assert_eq!(targets.prepare(&request), Ok(PrepareOutcome::Nothing));
+    let request = request_on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
     world.commit(&repository, &[("a", "1\n2\n")]);
-    assert_eq!(targets.prepare(&request), Ok(Prepared::Nothing));
+    assert_eq!(targets.prepare(&request), Ok(PrepareOutcome::Nothing));
     assert_eq!(
         world.git(&repository, &["for-each-ref", "refs/cleveragents/apply"]),
         ""
@@ -122,11 +125,11 @@ fn what_the_target_has_already_is_nothing() {
 }
 
 #[test]
-fn commits_made_meanwhile_are_merged_with() {
-    let world = World::new();
+fn concurrent_commits_are_merged() {
+    let world = SandboxTestWorld::new();
     let lines = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
     let repository = world.repository("user", &[("a", lines), ("b", "1\n")]);
-    let request = on_head(&world, &repository, |tree| {
+    let request = request_on_head(&world, &repository, |tree| {
         write(&tree.join("a"), lines.replace('9', "nine").as_bytes());
     });
     world.commit(
@@ -134,7 +137,7 @@ fn commits_made_meanwhile_are_merged_with() {
         &[("a", &lines.replace('1', "one")), ("c", "new\n")],
     );
     let targets = targets(&world);
-    bring_home(&targets, &request);
+    prepare_and_commit(&targets, &request);
     let merged = lines.replace('1', "one").replace('9', "nine");
     assert_eq!(fs::read(repository.join("a")).unwrap(), merged.as_bytes());
     assert_eq!(
@@ -145,9 +148,9 @@ fn commits_made_meanwhile_are_merged_with() {
 }
 
 #[derive(Debug, Default)]
-struct Listener(Mutex<BTreeSet<ApplyStep>>);
+struct StepRecorder(Mutex<BTreeSet<ApplyStep>>);
 
-impl Watcher for Listener {
+impl Watcher for StepRecorder {
     fn reached(&self, step: ApplyStep) {
         self.0.lock().unwrap().insert(step);
     }
@@ -156,27 +159,27 @@ impl Watcher for Listener {
 /// The list the crash matrix is made from names what really happens.
 #[test]
 fn every_step_is_reached() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
-    let request = on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
-    let listener = Arc::new(Listener::default());
+    let request = request_on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
+    let listener = Arc::new(StepRecorder::default());
     let watcher = Arc::clone(&listener) as Arc<dyn Watcher>;
-    let targets = watched(&world.path("data"), &world.path("home"), watcher);
-    bring_home(&targets, &request);
+    let targets = targets_with_watcher(&world.path("data"), &world.path("home"), watcher);
+    prepare_and_commit(&targets, &request);
     let reached = listener.0.lock().unwrap();
     assert!(reached.iter().eq(ApplyStep::ALL.iter()), "{reached:?}");
 }
 
 #[test]
-fn an_intent_that_was_replaced_by_another_is_not_carried_out() {
-    let world = World::new();
+fn a_superseded_intent_is_not_committed() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
-    let request = on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
+    let request = request_on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
     let targets = targets(&world);
-    let first = ready(&targets, &request);
+    let first = prepare_ready(&targets, &request);
     world.commit(&repository, &[("b", "1\n")]);
-    let second = ready(&targets, &request);
-    let error = targets.carry_out(&first).unwrap_err();
+    let second = prepare_ready(&targets, &request);
+    let error = targets.commit(&first).unwrap_err();
     assert_eq!(error, TargetError::Superseded { id: request.id });
     // The sandbox is needed no more.
     if let RequestedChange::Result { sandbox, .. } = &request.change {
@@ -184,13 +187,13 @@ fn an_intent_that_was_replaced_by_another_is_not_carried_out() {
     }
     world.git(&repository, &["reflog", "expire", "--expire=now", "--all"]);
     world.git(&repository, &["gc", "-q", "--prune=now"]);
-    done(&targets, &second);
+    commit_done(&targets, &second);
     assert_eq!(check_health(&world, &repository), "");
 }
 
 #[test]
-fn the_author_is_who_the_user_says_to_be() {
-    let world = World::new();
+fn the_author_comes_from_the_users_settings() {
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
     let targets = targets(&world);
     assert_eq!(targets.author(&absolute(&repository)), Ok(None));

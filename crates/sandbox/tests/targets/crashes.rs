@@ -5,15 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cleveragents_engine::ports::targets::{
-    ApplyIntent, Carried, ConflictReason, Destination, Prepared, Stopped, Targets,
+    ApplyIntent, ApplyTargets, CommitOutcome, ConflictReason, Destination, PrepareOutcome,
+    StoppedCommit,
 };
-use cleveragents_sandbox::{ApplyStep, GitSettings, LocalTargets, Unwatched};
+use cleveragents_sandbox::{ApplyStep, GitSettings, LocalTargets, NoWatcher};
 
-use crate::dying::{Deed, End, Snapshot, at_every_step, die, die_with, rounds};
-use crate::environment::{Listing, World, append, git_settings, link, listing, set_mode, write};
-use crate::home::{
-    absolute, check_health, done, left_over, on_folder, on_head, program, ready, renamed, targets,
-    to, told,
+use crate::apply_helpers::{
+    absolute, check_health, commit_done, find_leftovers, path_reasons, prepare_ready,
+    request_on_folder, request_on_head, targets, with_destination, with_new_id, write_program,
+};
+use crate::crash_process::{
+    CrashAction, FolderSnapshot, ProcessEnd, at_every_step, kill_at_step, kill_at_step_with, rounds,
+};
+use crate::environment::{
+    SandboxTestWorld, TreeListing, append, git_settings, link, listing, set_mode, write,
 };
 
 pub(crate) const FILES: [(&str, &str); 6] = [
@@ -36,7 +41,7 @@ pub(crate) fn edit(tree: &Path) {
 }
 
 /// Work of the user's own on paths the plan does not touch.
-fn work_elsewhere(world: &World, repository: &Path) {
+fn edit_other_paths(world: &SandboxTestWorld, repository: &Path) {
     append(&repository.join("keep"), b"mine\n");
     append(&repository.join("other"), b"staged\n");
     world.git(repository, &["add", "other"]);
@@ -44,26 +49,29 @@ fn work_elsewhere(world: &World, repository: &Path) {
 }
 
 /// What the user has and what they are to have.
-struct Matrix<'a> {
-    world: &'a World,
+struct CrashMatrix<'a> {
+    world: &'a SandboxTestWorld,
     repository: PathBuf,
     intent: ApplyIntent,
-    snapshot: Snapshot<'a>,
-    after: Listing,
+    snapshot: FolderSnapshot<'a>,
+    after: TreeListing,
     /// What git says of the user's own work.
-    own: String,
+    user_status: String,
 }
 
-impl<'a> Matrix<'a> {
-    fn of_a_commit(world: &'a World, prepare: impl FnOnce(&World, &Path)) -> Self {
+impl<'a> CrashMatrix<'a> {
+    fn for_commit(
+        world: &'a SandboxTestWorld,
+        prepare: impl FnOnce(&SandboxTestWorld, &Path),
+    ) -> Self {
         let repository = world.repository("user", &FILES);
-        let request = on_head(world, &repository, edit);
+        let request = request_on_head(world, &repository, edit);
         prepare(world, &repository);
-        let intent = ready(&targets(world), &request);
-        let snapshot = Snapshot::of(world, &["user", "data"]);
-        let own = world.git(&repository, &["status", "--porcelain"]);
-        done(&targets(world), &intent);
-        assert_eq!(check_health(world, &repository), own);
+        let intent = prepare_ready(&targets(world), &request);
+        let snapshot = FolderSnapshot::take(world, &["user", "data"]);
+        let user_status = world.git(&repository, &["status", "--porcelain"]);
+        commit_done(&targets(world), &intent);
+        assert_eq!(check_health(world, &repository), user_status);
         let after = listing(&repository);
         Self {
             world,
@@ -71,14 +79,14 @@ impl<'a> Matrix<'a> {
             intent,
             snapshot,
             after,
-            own,
+            user_status,
         }
     }
 
-    fn kill(&self, step: ApplyStep, times: usize) -> End {
-        self.snapshot.put_back();
-        let deed = Deed::CarryOut(Box::new(self.intent.clone()));
-        die(self.world, &deed, step, times)
+    fn kill(&self, step: ApplyStep, times: usize) -> ProcessEnd {
+        self.snapshot.restore();
+        let action = CrashAction::CarryOut(Box::new(self.intent.clone()));
+        kill_at_step(self.world, &action, step, times)
     }
 
     fn head(&self) -> String {
@@ -88,30 +96,38 @@ impl<'a> Matrix<'a> {
     /// All of it is there, and nothing else changed.
     fn check_all(&self, at: &str) {
         assert_eq!(listing(&self.repository), self.after, "{at}");
-        assert_eq!(check_health(self.world, &self.repository), self.own, "{at}");
+        assert_eq!(
+            check_health(self.world, &self.repository),
+            self.user_status,
+            "{at}"
+        );
         let log = self.world.git(&self.repository, &["log", "--format=%s"]);
         assert_eq!(log, "what the plan did\na commit", "{at}");
     }
 }
 
-pub(crate) const CARRYING_OUT: &[ApplyStep] = {
+pub(crate) const COMMIT_STEPS: &[ApplyStep] = {
     let (_, steps) = ApplyStep::ALL.split_at(6);
     steps
 };
 
 /// Killed anywhere, the next call ends it, and the one after that changes nothing.
-fn dies_and_is_finished(prepare: impl FnOnce(&World, &Path)) {
-    let world = World::new();
-    let matrix = Matrix::of_a_commit(&world, prepare);
+fn check_crash_and_resume(prepare: impl FnOnce(&SandboxTestWorld, &Path)) {
+    let world = SandboxTestWorld::new();
+    let matrix = CrashMatrix::for_commit(&world, prepare);
     let mut killed = 0;
     for _ in 0..rounds() {
-        at_every_step(CARRYING_OUT, |step, times| {
+        at_every_step(COMMIT_STEPS, |step, times| {
             let end = matrix.kill(step, times);
             let at = format!("{} {times}", step.as_str());
-            killed += usize::from(end == End::Killed);
-            let applied = done(&targets(&world), &matrix.intent);
+            killed += usize::from(end == ProcessEnd::Killed);
+            let applied = commit_done(&targets(&world), &matrix.intent);
             matrix.check_all(&at);
-            assert_eq!(done(&targets(&world), &matrix.intent), applied, "{at}");
+            assert_eq!(
+                commit_done(&targets(&world), &matrix.intent),
+                applied,
+                "{at}"
+            );
             matrix.check_all(&at);
             end
         });
@@ -121,26 +137,26 @@ fn dies_and_is_finished(prepare: impl FnOnce(&World, &Path)) {
 
 #[test]
 fn killed_at_every_step_with_a_clean_tree() {
-    dies_and_is_finished(|_, _| {});
+    check_crash_and_resume(|_, _| {});
 }
 
 #[test]
-fn killed_at_every_step_with_work_elsewhere() {
-    dies_and_is_finished(work_elsewhere);
+fn killed_at_every_step_with_unrelated_changes() {
+    check_crash_and_resume(edit_other_paths);
 }
 
 #[test]
-fn work_on_a_changed_path_stops_everything_before_it_begins() {
-    let world = World::new();
-    let matrix = Matrix::of_a_commit(&world, |_, _| {});
+fn changes_on_a_changed_path_stop_the_apply_first() {
+    let world = SandboxTestWorld::new();
+    let matrix = CrashMatrix::for_commit(&world, |_, _| {});
     for path in ["change", "go/away", "run", "swap", "link"] {
-        matrix.snapshot.put_back();
+        matrix.snapshot.restore();
         let mine = matrix.repository.join(path);
         write(&mine, b"mine\n");
         let head = matrix.head();
         let dirty = listing(&matrix.repository);
         let status = world.git(&matrix.repository, &["status", "--porcelain"]);
-        let Ok(Carried::Stopped(stopped)) = targets(&world).carry_out(&matrix.intent) else {
+        let Ok(CommitOutcome::Stopped(stopped)) = targets(&world).commit(&matrix.intent) else {
             panic!("{path}");
         };
         assert_eq!(listing(&matrix.repository), dirty, "{path}");
@@ -154,24 +170,24 @@ fn work_on_a_changed_path_stops_everything_before_it_begins() {
 /// and says where, and goes on once the edit is gone.
 #[test]
 fn an_edit_between_the_kill_and_the_next_call_survives() {
-    let world = World::new();
-    let matrix = Matrix::of_a_commit(&world, work_elsewhere);
+    let world = SandboxTestWorld::new();
+    let matrix = CrashMatrix::for_commit(&world, edit_other_paths);
     let targets = targets(&world);
     for _ in 0..rounds() {
-        at_every_step(CARRYING_OUT, |step, times| {
+        at_every_step(COMMIT_STEPS, |step, times| {
             let end = matrix.kill(step, times);
             let at = format!("{} {times}", step.as_str());
             let path = matrix.repository.join("change");
             let was = fs::read(&path).unwrap();
             append(&path, b"mine\n");
             let edited = listing(&matrix.repository);
-            let is_through = matrix.head() != before_head(&matrix);
-            match targets.carry_out(&matrix.intent).unwrap() {
-                Carried::Done(_) => assert!(is_through, "{at}"),
-                Carried::Stopped(Stopped { conflicts, .. }) => {
+            let is_through = matrix.head() != original_head(&matrix);
+            match targets.commit(&matrix.intent).unwrap() {
+                CommitOutcome::Done(_) => assert!(is_through, "{at}"),
+                CommitOutcome::Stopped(StoppedCommit { conflicts, .. }) => {
                     assert!(!is_through, "{at}");
                     let expected = [("change".to_owned(), ConflictReason::Changed)];
-                    assert_eq!(told(&conflicts), expected, "{at}");
+                    assert_eq!(path_reasons(&conflicts), expected, "{at}");
                 }
             }
             let kept = fs::read(&path).unwrap();
@@ -182,23 +198,27 @@ fn an_edit_between_the_kill_and_the_next_call_survives() {
                 now.iter().all(|(path, it)| edited.get(path) == Some(it)),
                 "{at}"
             );
-            assert_eq!(left_over(&matrix.repository), Vec::<PathBuf>::new(), "{at}");
+            assert_eq!(
+                find_leftovers(&matrix.repository),
+                Vec::<PathBuf>::new(),
+                "{at}"
+            );
             write(&path, &was);
-            done(&targets, &matrix.intent);
+            commit_done(&targets, &matrix.intent);
             matrix.check_all(&at);
             end
         });
     }
 }
 
-fn before_head(matrix: &Matrix<'_>) -> String {
+fn original_head(matrix: &CrashMatrix<'_>) -> String {
     let range = format!("{}^", commit_of(&matrix.intent));
     matrix.world.git(&matrix.repository, &["rev-parse", &range])
 }
 
 fn commit_of(intent: &ApplyIntent) -> &str {
     match &intent.effect {
-        cleveragents_engine::ports::targets::Effect::Commit(effect) => &effect.new,
+        cleveragents_engine::ports::targets::ApplyEffect::Commit(effect) => &effect.new,
         other => panic!("{other:?}"),
     }
 }
@@ -206,39 +226,41 @@ fn commit_of(intent: &ApplyIntent) -> &str {
 /// Killed while preparing, it can be prepared again or taken back, and nobody saw anything.
 #[test]
 fn killed_while_preparing_nothing_is_visible() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &FILES);
-    let request = on_head(&world, &repository, edit);
-    let snapshot = Snapshot::of(&world, &["user", "data"]);
-    let deed = Deed::Prepare(Box::new(request.clone()));
+    let request = request_on_head(&world, &repository, edit);
+    let snapshot = FolderSnapshot::take(&world, &["user", "data"]);
+    let action = CrashAction::Prepare(Box::new(request.clone()));
     let mut killed = 0;
     for _ in 0..rounds() {
         at_every_step(&ApplyStep::ALL, |step, times| {
-            snapshot.put_back();
+            snapshot.restore();
             let state = world.state_of(&repository);
-            let end = die(&world, &deed, step, times);
-            killed += usize::from(end == End::Killed);
+            let end = kill_at_step(&world, &action, step, times);
+            killed += usize::from(end == ProcessEnd::Killed);
             let at = format!("{} {times}", step.as_str());
             assert_eq!(world.state_of(&repository), state, "{at}");
             let dirty = ["--no-optional-locks", "status", "--porcelain"];
             assert_eq!(world.git(&repository, &dirty), "", "{at}");
             let targets = targets(&world);
-            if step < ApplyStep::Pinned || step == ApplyStep::IntentKept {
-                targets.give_up(request.id, &request.resource).unwrap();
+            if step < ApplyStep::Pinned || step == ApplyStep::IntentWritten {
+                targets
+                    .discard_orphaned(request.id, &request.resource)
+                    .unwrap();
                 assert_eq!(world.state_of(&repository), state, "{at}");
                 let refs = ["for-each-ref", "refs/cleveragents/apply"];
                 assert_eq!(world.git(&repository, &refs), "", "{at}");
                 assert_eq!(targets.list(), Ok(Vec::new()));
                 assert_eq!(fs::read_dir(world.path("data/applies")).unwrap().count(), 0);
-                assert_eq!(left_over(&repository), Vec::<PathBuf>::new(), "{at}");
+                assert_eq!(find_leftovers(&repository), Vec::<PathBuf>::new(), "{at}");
             }
-            let Ok(Prepared::Ready(intent)) = targets.prepare(&request) else {
+            let Ok(PrepareOutcome::Ready(intent)) = targets.prepare(&request) else {
                 panic!("{at}");
             };
             assert_eq!(targets.list(), Ok(vec![request.id]));
-            done(&targets, &intent);
+            commit_done(&targets, &intent);
             assert_eq!(check_health(&world, &repository), "", "{at}");
-            assert_eq!(left_over(&repository), Vec::<PathBuf>::new(), "{at}");
+            assert_eq!(find_leftovers(&repository), Vec::<PathBuf>::new(), "{at}");
             end
         });
     }
@@ -248,37 +270,40 @@ fn killed_while_preparing_nothing_is_visible() {
 /// A folder is the same without git: killed anywhere, finished by the next call.
 #[test]
 fn a_folder_survives_a_kill_at_every_step() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let folder = world.path("user");
     for (name, content) in FILES {
         write(&folder.join(name), content.as_bytes());
     }
     write(&folder.join("mine"), b"mine\n");
     let before = listing(&folder);
-    let request = on_folder(&world, &folder, edit);
-    let intent = ready(&targets(&world), &request);
-    let snapshot = Snapshot::of(&world, &["user", "data"]);
-    done(&targets(&world), &intent);
+    let request = request_on_folder(&world, &folder, edit);
+    let intent = prepare_ready(&targets(&world), &request);
+    let snapshot = FolderSnapshot::take(&world, &["user", "data"]);
+    commit_done(&targets(&world), &intent);
     let after = listing(&folder);
     assert_ne!(before, after);
-    let deed = Deed::CarryOut(Box::new(intent.clone()));
+    let action = CrashAction::CarryOut(Box::new(intent.clone()));
     let mut killed = 0;
     for _ in 0..rounds() {
-        at_every_step(CARRYING_OUT, |step, times| {
+        at_every_step(COMMIT_STEPS, |step, times| {
             let at = format!("{} {times}", step.as_str());
-            snapshot.put_back();
-            let end = die(&world, &deed, step, times);
-            killed += usize::from(end == End::Killed);
+            snapshot.restore();
+            let end = kill_at_step(&world, &action, step, times);
+            killed += usize::from(end == ProcessEnd::Killed);
             let path = folder.join("change");
             let was = fs::read(&path).unwrap();
             append(&path, b"mine\n");
-            match targets(&world).carry_out(&intent).unwrap() {
-                Carried::Done(_) => {
-                    assert!(end == End::Survived || step == ApplyStep::DoneNoted, "{at}");
+            match targets(&world).commit(&intent).unwrap() {
+                CommitOutcome::Done(_) => {
+                    assert!(
+                        end == ProcessEnd::Survived || step == ApplyStep::DoneRecorded,
+                        "{at}"
+                    );
                 }
-                Carried::Stopped(stopped) => {
+                CommitOutcome::Stopped(stopped) => {
                     let expected = [("change".to_owned(), ConflictReason::Changed)];
-                    assert_eq!(told(&stopped.conflicts), expected, "{at}");
+                    assert_eq!(path_reasons(&stopped.conflicts), expected, "{at}");
                 }
             }
             assert_eq!(
@@ -286,9 +311,9 @@ fn a_folder_survives_a_kill_at_every_step() {
                 [&was[..], b"mine\n"].concat(),
                 "{at}"
             );
-            assert_eq!(left_over(&folder), Vec::<PathBuf>::new(), "{at}");
+            assert_eq!(find_leftovers(&folder), Vec::<PathBuf>::new(), "{at}");
             write(&path, &was);
-            done(&targets(&world), &intent);
+            commit_done(&targets(&world), &intent);
             assert_eq!(listing(&folder), after, "{at}");
             end
         });
@@ -299,32 +324,35 @@ fn a_folder_survives_a_kill_at_every_step() {
 /// Killed once when all was written, then the branch was moved by somebody else, and killed again at
 /// every step of putting it back: in the end nothing of it stands.
 #[test]
-fn killed_again_while_putting_back() {
-    let world = World::new();
-    let matrix = Matrix::of_a_commit(&world, work_elsewhere);
-    matrix.snapshot.put_back();
+fn killed_again_while_restoring() {
+    let world = SandboxTestWorld::new();
+    let matrix = CrashMatrix::for_commit(&world, edit_other_paths);
+    matrix.snapshot.restore();
     let before = listing(&matrix.repository);
-    let deed = Deed::CarryOut(Box::new(matrix.intent.clone()));
-    assert_eq!(die(&world, &deed, ApplyStep::IndexReplaced, 1), End::Killed);
+    let action = CrashAction::CarryOut(Box::new(matrix.intent.clone()));
+    assert_eq!(
+        kill_at_step(&world, &action, ApplyStep::IndexReplaced, 1),
+        ProcessEnd::Killed
+    );
     let user = &matrix.repository;
     let tree = world.git(user, &["rev-parse", "HEAD^{tree}"]);
     let arguments = ["commit-tree", &tree, "-p", "HEAD", "-m", "other"];
     let other = world.git(user, &arguments);
     world.git(user, &["update-ref", "refs/heads/main", &other]);
     fs::remove_dir_all(world.path("snapshot")).unwrap();
-    let snapshot = Snapshot::of(&world, &["user", "data"]);
+    let snapshot = FolderSnapshot::take(&world, &["user", "data"]);
     let mut killed = 0;
-    at_every_step(CARRYING_OUT, |step, times| {
-        snapshot.put_back();
-        let end = die(&world, &deed, step, times);
-        killed += usize::from(end == End::Killed);
+    at_every_step(COMMIT_STEPS, |step, times| {
+        snapshot.restore();
+        let end = kill_at_step(&world, &action, step, times);
+        killed += usize::from(end == ProcessEnd::Killed);
         let at = format!("{} {times}", step.as_str());
-        let Ok(Carried::Stopped(stopped)) = targets(&world).carry_out(&matrix.intent) else {
+        let Ok(CommitOutcome::Stopped(stopped)) = targets(&world).commit(&matrix.intent) else {
             panic!("{at}");
         };
         assert_eq!(stopped.written, [], "{at}");
         assert_eq!(listing(user), before, "{at}");
-        assert_eq!(check_health(&world, user), matrix.own, "{at}");
+        assert_eq!(check_health(&world, user), matrix.user_status, "{at}");
         assert_eq!(matrix.head(), other, "{at}");
         end
     });
@@ -334,27 +362,27 @@ fn killed_again_while_putting_back() {
 /// Two working trees of one branch, each with an index of its own.
 #[test]
 fn a_branch_checked_out_twice_survives_a_kill_at_every_step() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &FILES);
     let linked = world.path("linked");
     let path = linked.to_str().unwrap();
     world.git(&repository, &["worktree", "add", "-q", "-f", path, "main"]);
     append(&linked.join("keep"), b"mine\n");
-    let request = on_head(&world, &repository, |tree| {
+    let request = request_on_head(&world, &repository, |tree| {
         append(&tree.join("change"), b"2\n");
         fs::remove_dir_all(tree.join("go")).unwrap();
     });
-    let intent = ready(&targets(&world), &request);
-    let snapshot = Snapshot::of(&world, &["user", "linked", "data"]);
-    let deed = Deed::CarryOut(Box::new(intent.clone()));
+    let intent = prepare_ready(&targets(&world), &request);
+    let snapshot = FolderSnapshot::take(&world, &["user", "linked", "data"]);
+    let action = CrashAction::CarryOut(Box::new(intent.clone()));
     let mut killed = 0;
     for _ in 0..rounds() {
-        at_every_step(CARRYING_OUT, |step, times| {
-            snapshot.put_back();
-            let end = die(&world, &deed, step, times);
-            killed += usize::from(end == End::Killed);
+        at_every_step(COMMIT_STEPS, |step, times| {
+            snapshot.restore();
+            let end = kill_at_step(&world, &action, step, times);
+            killed += usize::from(end == ProcessEnd::Killed);
             let at = format!("{} {times}", step.as_str());
-            done(&targets(&world), &intent);
+            commit_done(&targets(&world), &intent);
             assert_eq!(check_health(&world, &repository), "", "{at}");
             assert_eq!(check_health(&world, &linked), " M keep", "{at}");
             for root in [&repository, &linked] {
@@ -370,26 +398,26 @@ fn a_branch_checked_out_twice_survives_a_kill_at_every_step() {
 /// The files alone, and a patch.
 #[test]
 fn other_destinations_survive_a_kill_at_every_step() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let repository = world.repository("user", &FILES);
-    let request = on_head(&world, &repository, edit);
+    let request = request_on_head(&world, &repository, edit);
     let file = repository.join("out.patch");
     for destination in [Destination::Worktree, Destination::Patch(absolute(&file))] {
-        let request = to(renamed(&world, &request), destination);
-        let intent = ready(&targets(&world), &request);
-        let snapshot = Snapshot::of(&world, &["user", "data"]);
-        done(&targets(&world), &intent);
+        let request = with_destination(with_new_id(&world, &request), destination);
+        let intent = prepare_ready(&targets(&world), &request);
+        let snapshot = FolderSnapshot::take(&world, &["user", "data"]);
+        commit_done(&targets(&world), &intent);
         let after = listing(&repository);
-        let deed = Deed::CarryOut(Box::new(intent.clone()));
-        at_every_step(CARRYING_OUT, |step, times| {
-            snapshot.put_back();
-            let end = die(&world, &deed, step, times);
-            done(&targets(&world), &intent);
+        let action = CrashAction::CarryOut(Box::new(intent.clone()));
+        at_every_step(COMMIT_STEPS, |step, times| {
+            snapshot.restore();
+            let end = kill_at_step(&world, &action, step, times);
+            commit_done(&targets(&world), &intent);
             assert_eq!(listing(&repository), after, "{} {times}", step.as_str());
-            assert_eq!(left_over(&repository), Vec::<PathBuf>::new());
+            assert_eq!(find_leftovers(&repository), Vec::<PathBuf>::new());
             end
         });
-        snapshot.put_back();
+        snapshot.restore();
         fs::remove_dir_all(world.path("snapshot")).unwrap();
     }
 }
@@ -397,10 +425,10 @@ fn other_destinations_survive_a_kill_at_every_step() {
 /// A git that was started before the kill lives on: it may move the branch while the next call is
 /// already at work. And one that is killed itself is simply run again.
 #[test]
-fn a_git_that_outlives_its_process_does_no_harm() {
-    let world = World::new();
-    let matrix = Matrix::of_a_commit(&world, work_elsewhere);
-    let deed = Deed::CarryOut(Box::new(matrix.intent.clone()));
+fn a_git_that_outlives_its_process_is_harmless() {
+    let world = SandboxTestWorld::new();
+    let matrix = CrashMatrix::for_commit(&world, edit_other_paths);
+    let action = CrashAction::CarryOut(Box::new(matrix.intent.clone()));
     for victim in ["$PPID", "$$"] {
         for command in [
             "update-ref --create-reflog",
@@ -408,27 +436,28 @@ fn a_git_that_outlives_its_process_does_no_harm() {
             "update-index -q",
         ] {
             for _ in 0..2 {
-                matrix.snapshot.put_back();
+                matrix.snapshot.restore();
                 let text = format!(
                     "#!/bin/sh\ncase \"$*\" in *\"{command}\"*) kill -9 {victim};; esac\nexec git \"$@\"\n"
                 );
-                let program = program(&world, &format!("git-{}", world.id()), &text);
+                let program = write_program(&world, &format!("git-{}", world.next_id()), &text);
                 let targets = targets(&world);
                 if victim == "$PPID" {
-                    let end = die_with(&world, &deed, &program, (ApplyStep::DoneNoted, 1));
-                    assert_eq!(end, End::Killed, "{command}");
+                    let end =
+                        kill_at_step_with(&world, &action, &program, (ApplyStep::DoneRecorded, 1));
+                    assert_eq!(end, ProcessEnd::Killed, "{command}");
                 } else {
                     let settings = GitSettings {
                         program,
                         ..git_settings(world.path("home"))
                     };
-                    let watcher = Arc::new(Unwatched);
+                    let watcher = Arc::new(NoWatcher);
                     let hurt = LocalTargets::open(&world.path("data"), settings, watcher).unwrap();
                     // Refreshing is a courtesy, whose failure is none.
-                    let failed = hurt.carry_out(&matrix.intent).is_err();
+                    let failed = hurt.commit(&matrix.intent).is_err();
                     assert_eq!(failed, command != "update-index -q");
                 }
-                done(&targets, &matrix.intent);
+                commit_done(&targets, &matrix.intent);
                 matrix.check_all(command);
             }
         }

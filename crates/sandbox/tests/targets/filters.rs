@@ -5,13 +5,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleveragents_domain::Base;
-use cleveragents_engine::ports::sandbox::{Omitted, OmittedWhy, Warning};
+use cleveragents_domain::BaseSource;
+use cleveragents_engine::ports::sandbox::{OmissionReason, OmittedPath, Warning};
 use cleveragents_engine::ports::targets::{ApplyRequest, ConflictReason, Destination};
 use cleveragents_sandbox::{LocalSandboxes, LocalTargets};
 
-use crate::environment::{World, append, capture, git_settings, path, paths, script, write};
-use crate::home::{apply_id, blocked, bring_home, check_health, on_head, targets, to, told, words};
+use crate::apply_helpers::{
+    apply_id, check_health, commit_metadata, path_reasons, prepare_and_commit, prepare_blocked,
+    request_on_head, targets, with_destination,
+};
+use crate::environment::{
+    SandboxTestWorld, append, capture, git_settings, path, paths, script, write,
+};
 
 const CONTENT: &str = "what the user sees\n";
 
@@ -45,11 +50,11 @@ fn pointer(digit: char) -> String {
 
 /// A world whose plans may change files with these filters, and a repository with a file of LFS
 /// that is as people see it.
-fn user(allowed: &[&str]) -> (World, PathBuf) {
-    let mut world = World::new();
+fn user_repository(allowed: &[&str]) -> (SandboxTestWorld, PathBuf) {
+    let mut world = SandboxTestWorld::new();
     let settings = git_settings(world.path("home"));
     let sandboxes = LocalSandboxes::open(&world.path("data"), settings).unwrap();
-    world.sandboxes = sandboxes.allowing(allowed.iter().map(ToString::to_string));
+    world.sandboxes = sandboxes.with_allowed_filters(allowed.iter().map(ToString::to_string));
     let repository = world.init("user", &[]);
     let root = world.path("");
     let root = root.to_str().unwrap().trim_end_matches('/');
@@ -66,7 +71,7 @@ fn user(allowed: &[&str]) -> (World, PathBuf) {
         ("x.bin", CONTENT),
     ];
     world.commit(&repository, &files);
-    assert!(stored(&world, &repository, "HEAD:x.bin").starts_with("version "));
+    assert!(stored_content(&world, &repository, "HEAD:x.bin").starts_with("version "));
     // Checked out a while ago: git knows the file by its times, without running the filter.
     let file = fs::File::options()
         .append(true)
@@ -77,201 +82,213 @@ fn user(allowed: &[&str]) -> (World, PathBuf) {
     (world, repository)
 }
 
-fn allowing(world: &World, allowed: &[&str]) -> LocalTargets {
-    targets(world).allowing(allowed.iter().map(ToString::to_string))
+fn targets_with_filters(world: &SandboxTestWorld, allowed: &[&str]) -> LocalTargets {
+    targets(world).with_allowed_filters(allowed.iter().map(ToString::to_string))
 }
 
-fn stored(world: &World, repository: &Path, object: &str) -> String {
+fn stored_content(world: &SandboxTestWorld, repository: &Path, object: &str) -> String {
     world.git(repository, &["cat-file", "blob", object]) + "\n"
 }
 
-fn content(repository: &Path, name: &str) -> String {
+fn read_content(repository: &Path, name: &str) -> String {
     fs::read_to_string(repository.join(name)).unwrap()
 }
 
 /// How often a filter was run so far; whoever asks twice proves that none was in between.
-fn runs(world: &World) -> usize {
+fn count_filter_runs(world: &SandboxTestWorld) -> usize {
     let ran = fs::read_to_string(world.path("ran")).unwrap_or_default();
     ran.lines().count()
 }
 
 /// The user's checkout holds what git stores, as after `GIT_LFS_SKIP_SMUDGE=1 git checkout`.
-fn unsmudge(world: &World, repository: &Path) {
+fn unsmudge(world: &SandboxTestWorld, repository: &Path) {
     world.git(repository, &["config", "filter.lfs.smudge", "cat"]);
     fs::remove_file(repository.join("x.bin")).unwrap();
     world.git(repository, &["checkout", "-q", "x.bin"]);
     assert_eq!(
-        content(repository, "x.bin"),
-        stored(world, repository, "HEAD:x.bin")
+        read_content(repository, "x.bin"),
+        stored_content(world, repository, "HEAD:x.bin")
     );
     assert_eq!(world.git(repository, &["status", "--porcelain"]), "");
 }
 
-fn by_filter(name: &str, filter: &str) -> Vec<(String, ConflictReason)> {
+fn filter_conflicts(name: &str, filter: &str) -> Vec<(String, ConflictReason)> {
     let filter = ConflictReason::Filtered {
         name: filter.to_owned(),
     };
     vec![(name.to_owned(), filter)]
 }
 
-fn change_pointer(world: &World, repository: &Path) -> ApplyRequest {
-    on_head(world, repository, |tree| {
+fn change_pointer(world: &SandboxTestWorld, repository: &Path) -> ApplyRequest {
+    request_on_head(world, repository, |tree| {
         write(&tree.join("x.bin"), pointer('b').as_bytes());
     })
 }
 
 #[test]
-fn a_plan_that_leaves_them_alone_works_and_applies() {
+fn a_plan_without_filtered_changes_applies() {
     for allowed in [&[][..], &["lfs"]] {
-        let (world, repository) = user(allowed);
-        let before = runs(&world);
+        let (world, repository) = user_repository(allowed);
+        let before = count_filter_runs(&world);
         let (created, _) = world.create(&repository);
         let warned = match allowed {
             [] => vec![Warning::Filtered(paths(&["x.bin"]))],
             _ => Vec::new(),
         };
         assert_eq!(created.warnings, warned);
-        let in_sandbox = content(&created.tree, "x.bin");
-        assert_eq!(in_sandbox, stored(&world, &repository, "HEAD:x.bin"));
-        let request = on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
-        bring_home(&allowing(&world, allowed), &request);
-        assert_eq!(runs(&world), before, "a filter was run");
-        assert_eq!(content(&repository, "a"), "1\n2\n");
-        assert_eq!(content(&repository, "x.bin"), CONTENT);
+        let in_sandbox = read_content(&created.tree, "x.bin");
+        assert_eq!(
+            in_sandbox,
+            stored_content(&world, &repository, "HEAD:x.bin")
+        );
+        let request = request_on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
+        prepare_and_commit(&targets_with_filters(&world, allowed), &request);
+        assert_eq!(count_filter_runs(&world), before, "a filter was run");
+        assert_eq!(read_content(&repository, "a"), "1\n2\n");
+        assert_eq!(read_content(&repository, "x.bin"), CONTENT);
         assert_eq!(check_health(&world, &repository), "");
     }
 }
 
 #[test]
-fn without_leave_no_change_of_them_is_taken() {
-    let (world, repository) = user(&[]);
-    let before = runs(&world);
+fn filtered_changes_need_permission() {
+    let (world, repository) = user_repository(&[]);
+    let before = count_filter_runs(&world);
     let (created, mut sandbox) = world.create(&repository);
     write(&created.tree.join("x.bin"), pointer('b').as_bytes());
     write(&created.tree.join("y.bin"), pointer('c').as_bytes());
     let captured = capture(&mut *sandbox);
-    let omitted = ["x.bin", "y.bin"].map(|name| Omitted {
+    let omitted = ["x.bin", "y.bin"].map(|name| OmittedPath {
         path: path(name),
-        why: OmittedWhy::Filtered,
+        why: OmissionReason::Filtered,
     });
     assert_eq!(
         (captured.omitted, captured.changes),
         (omitted.to_vec(), vec![])
     );
     // That a file is gone is seen, and does not come home.
-    let request = on_head(&world, &repository, |tree| {
+    let request = request_on_head(&world, &repository, |tree| {
         fs::remove_file(tree.join("x.bin")).unwrap();
     });
-    let conflicts = blocked(&targets(&world), &request);
-    assert_eq!(told(&conflicts), by_filter("x.bin", "lfs"));
-    assert_eq!(runs(&world), before, "a filter was run");
+    let conflicts = prepare_blocked(&targets(&world), &request);
+    assert_eq!(path_reasons(&conflicts), filter_conflicts("x.bin", "lfs"));
+    assert_eq!(count_filter_runs(&world), before, "a filter was run");
     // Leave that was taken back counts, whenever the work was done.
-    let (world, repository) = user(&["lfs"]);
+    let (world, repository) = user_repository(&["lfs"]);
     let request = change_pointer(&world, &repository);
     unsmudge(&world, &repository);
-    let conflicts = blocked(&targets(&world), &request);
-    assert_eq!(told(&conflicts), by_filter("x.bin", "lfs"));
+    let conflicts = prepare_blocked(&targets(&world), &request);
+    assert_eq!(path_reasons(&conflicts), filter_conflicts("x.bin", "lfs"));
 }
 
 #[test]
-fn a_file_is_removed_without_leave_where_none_that_went_through_its_filter_has_to_go() {
-    let (world, repository) = user(&[]);
-    let before = runs(&world);
+fn an_unfiltered_copy_is_removed_without_permission() {
+    let (world, repository) = user_repository(&[]);
+    let before = count_filter_runs(&world);
     let gone = |tree: &Path| fs::remove_file(tree.join("x.bin")).unwrap();
     let targets = targets(&world);
-    let request = on_head(&world, &repository, gone);
-    bring_home(&targets, &to(request, Destination::Branch("topic".into())));
+    let request = request_on_head(&world, &repository, gone);
+    prepare_and_commit(
+        &targets,
+        &with_destination(request, Destination::Branch("topic".into())),
+    );
     let names = ["ls-tree", "-r", "--name-only", "topic"];
     assert_eq!(world.git(&repository, &names), ".gitattributes\na");
-    assert_eq!(content(&repository, "x.bin"), CONTENT);
-    assert_eq!(runs(&world), before, "a filter was run");
+    assert_eq!(read_content(&repository, "x.bin"), CONTENT);
+    assert_eq!(count_filter_runs(&world), before, "a filter was run");
     unsmudge(&world, &repository);
-    let before = runs(&world);
-    bring_home(&targets, &on_head(&world, &repository, gone));
+    let before = count_filter_runs(&world);
+    prepare_and_commit(&targets, &request_on_head(&world, &repository, gone));
     assert!(!repository.join("x.bin").exists());
-    assert_eq!(runs(&world), before, "a filter was run");
+    assert_eq!(count_filter_runs(&world), before, "a filter was run");
     assert_eq!(check_health(&world, &repository), "");
 }
 
 #[test]
-fn files_are_known_to_have_a_filter_before_they_are_changed() {
+fn filters_of_unchanged_files_are_reported() {
     let names = paths(&["a", "x.bin", "new/y.bin", "t"]);
     for (allowed, expected) in [
         (&[][..], &["x.bin", "new/y.bin", "t"][..]),
         (&["lfs"], &["t"]),
         (&["lfs", "tidy"], &[]),
     ] {
-        let (world, repository) = user(allowed);
+        let (world, repository) = user_repository(allowed);
         let attributes = "*.bin filter=lfs -text\nt filter=tidy\n";
         world.commit(&repository, &[(".gitattributes", attributes)]);
         let (created, sandbox) = world.create(&repository);
         // What a plan writes there says nothing.
         write(&created.tree.join(".gitattributes"), b"a filter=lfs\n");
-        assert_eq!(sandbox.filtered(&names).unwrap(), paths(expected));
+        assert_eq!(sandbox.filtered_paths(&names).unwrap(), paths(expected));
         let folder = world.repository("plain", &[("a", "1\n")]);
         let (_, sandbox) = world.create(&folder);
-        assert_eq!(sandbox.filtered(&names).unwrap(), []);
+        assert_eq!(sandbox.filtered_paths(&names).unwrap(), []);
     }
 }
 
 #[test]
-fn a_file_that_went_through_its_filter_is_never_overwritten() {
-    let (world, repository) = user(&["lfs"]);
-    let targets = allowing(&world, &["lfs"]);
+fn a_smudged_file_is_never_overwritten() {
+    let (world, repository) = user_repository(&["lfs"]);
+    let targets = targets_with_filters(&world, &["lfs"]);
     let gone = |tree: &Path| fs::remove_file(tree.join("x.bin")).unwrap();
     let moved = |tree: &Path| fs::rename(tree.join("x.bin"), tree.join("z.bin")).unwrap();
-    let before = runs(&world);
+    let before = count_filter_runs(&world);
     for request in [
         change_pointer(&world, &repository),
-        on_head(&world, &repository, gone),
-        on_head(&world, &repository, moved),
+        request_on_head(&world, &repository, gone),
+        request_on_head(&world, &repository, moved),
     ] {
         for destination in [Destination::Current, Destination::Worktree] {
-            let request = to(request.clone(), destination);
-            let conflicts = blocked(&targets, &request);
-            assert_eq!(told(&conflicts), by_filter("x.bin", "lfs"));
+            let request = with_destination(request.clone(), destination);
+            let conflicts = prepare_blocked(&targets, &request);
+            assert_eq!(path_reasons(&conflicts), filter_conflicts("x.bin", "lfs"));
         }
     }
-    assert_eq!(content(&repository, "x.bin"), CONTENT);
+    assert_eq!(read_content(&repository, "x.bin"), CONTENT);
     // Where no file has to give way there is nothing to overwrite.
     let request = change_pointer(&world, &repository);
-    let branch = to(request, Destination::Branch("other".into()));
-    bring_home(&targets, &branch);
-    assert_eq!(stored(&world, &repository, "other:x.bin"), pointer('b'));
-    assert_eq!(runs(&world), before, "a filter was run");
-    assert_eq!(content(&repository, "x.bin"), CONTENT);
+    let branch = with_destination(request, Destination::Branch("other".into()));
+    prepare_and_commit(&targets, &branch);
+    assert_eq!(
+        stored_content(&world, &repository, "other:x.bin"),
+        pointer('b')
+    );
+    assert_eq!(count_filter_runs(&world), before, "a filter was run");
+    assert_eq!(read_content(&repository, "x.bin"), CONTENT);
     assert_eq!(check_health(&world, &repository), "");
 }
 
 #[test]
-fn a_checkout_of_pointers_takes_changes_and_gives_them_back() {
-    let (world, repository) = user(&["lfs"]);
+fn a_pointer_checkout_accepts_changes_and_reversals() {
+    let (world, repository) = user_repository(&["lfs"]);
     unsmudge(&world, &repository);
-    let old = content(&repository, "x.bin");
-    let targets = allowing(&world, &["lfs"]);
-    let before = runs(&world);
-    let request = on_head(&world, &repository, |tree| {
+    let old = read_content(&repository, "x.bin");
+    let targets = targets_with_filters(&world, &["lfs"]);
+    let before = count_filter_runs(&world);
+    let request = request_on_head(&world, &repository, |tree| {
         fs::rename(tree.join("x.bin"), tree.join("moved.bin")).unwrap();
         write(&tree.join("new.bin"), pointer('c').as_bytes());
         write(&tree.join("empty.bin"), b"");
     });
-    let (intent, _) = bring_home(&targets, &request);
-    assert_eq!(content(&repository, "moved.bin"), old);
-    assert_eq!(content(&repository, "new.bin"), pointer('c'));
-    assert_eq!(content(&repository, "empty.bin"), "");
+    let (intent, _) = prepare_and_commit(&targets, &request);
+    assert_eq!(read_content(&repository, "moved.bin"), old);
+    assert_eq!(read_content(&repository, "new.bin"), pointer('c'));
+    assert_eq!(read_content(&repository, "empty.bin"), "");
     assert!(!repository.join("x.bin").exists());
-    assert_eq!(stored(&world, &repository, "HEAD:new.bin"), pointer('c'));
-    let back = ApplyRequest::reverse(apply_id(&world), &intent, words("back"));
-    bring_home(&targets, &back);
-    assert_eq!(content(&repository, "x.bin"), old);
+    assert_eq!(
+        stored_content(&world, &repository, "HEAD:new.bin"),
+        pointer('c')
+    );
+    let back = ApplyRequest::reverse(apply_id(&world), &intent, commit_metadata("back"));
+    prepare_and_commit(&targets, &back);
+    assert_eq!(read_content(&repository, "x.bin"), old);
     assert!(!repository.join("new.bin").exists());
-    assert_eq!(runs(&world), before, "a filter was run");
+    assert_eq!(count_filter_runs(&world), before, "a filter was run");
     assert_eq!(check_health(&world, &repository), "");
 }
 
 #[test]
-fn of_lfs_only_pointers_are_taken_and_of_others_anything_that_is_named() {
-    let (world, repository) = user(&["lfs", "tidy"]);
+fn lfs_accepts_pointers_and_named_filters_accept_anything() {
+    let (world, repository) = user_repository(&["lfs", "tidy"]);
     world.commit(
         &repository,
         &[("d/.gitattributes", "t filter=tidy\nu filter=other\n")],
@@ -291,27 +308,27 @@ fn of_lfs_only_pointers_are_taken_and_of_others_anything_that_is_named() {
     let changed = captured.changes.iter().map(|it| it.path.to_string());
     assert_eq!(changed.collect::<Vec<_>>(), ["d/t", "z.bin"]);
     // Attributes that a plan brings along say nothing in its sandbox, and count when it goes home.
-    let request = on_head(&world, &repository, |tree| {
+    let request = request_on_head(&world, &repository, |tree| {
         write(&tree.join("e/.gitattributes"), b"big filter=lfs\n");
         write(&tree.join("e/big"), b"no pointer\n");
     });
-    let conflicts = blocked(&allowing(&world, &["lfs"]), &request);
-    assert_eq!(told(&conflicts), by_filter("e/big", "lfs"));
+    let conflicts = prepare_blocked(&targets_with_filters(&world, &["lfs"]), &request);
+    assert_eq!(path_reasons(&conflicts), filter_conflicts("e/big", "lfs"));
 }
 
 #[test]
 fn uncommitted_files_with_a_filter_stay_as_they_are_committed() {
-    let (world, repository) = user(&["lfs"]);
+    let (world, repository) = user_repository(&["lfs"]);
     append(&repository.join("x.bin"), b"more\n");
     append(&repository.join("a"), b"2\n");
-    let before = runs(&world);
-    let created = world.try_create(&repository, Base::Worktree).unwrap();
-    assert_eq!(runs(&world), before, "a filter was run");
-    let omitted = Omitted {
+    let before = count_filter_runs(&world);
+    let created = world.try_create(&repository, BaseSource::Worktree).unwrap();
+    assert_eq!(count_filter_runs(&world), before, "a filter was run");
+    let omitted = OmittedPath {
         path: path("x.bin"),
-        why: OmittedWhy::Filtered,
+        why: OmissionReason::Filtered,
     };
     assert_eq!(created.warnings, [Warning::Omitted(vec![omitted])]);
-    assert_eq!(content(&created.tree, "a"), "1\n2\n");
-    assert!(content(&created.tree, "x.bin").starts_with("version "));
+    assert_eq!(read_content(&created.tree, "a"), "1\n2\n");
+    assert!(read_content(&created.tree, "x.bin").starts_with("version "));
 }

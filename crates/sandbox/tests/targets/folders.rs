@@ -5,15 +5,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cleveragents_engine::ports::targets::{
-    ApplyRequest, Carried, ConflictReason, Prepared, TargetError, Targets,
+    ApplyRequest, ApplyTargets, CommitOutcome, ConflictReason, PrepareOutcome, TargetError,
 };
 
-use crate::environment::{World, append, link, listing, set_mode, write};
-use crate::home::{
-    apply_id, blocked, bring_home, left_over, on_folder, ready, renamed, targets, told, words,
+use crate::apply_helpers::{
+    apply_id, commit_metadata, find_leftovers, path_reasons, prepare_and_commit, prepare_blocked,
+    prepare_ready, request_on_folder, targets, with_new_id,
 };
+use crate::environment::{SandboxTestWorld, append, link, listing, set_mode, write};
 
-fn every_kind_of_change(tree: &Path) {
+fn make_every_kind_of_change(tree: &Path) {
     append(&tree.join("a"), b"2\n");
     fs::remove_file(tree.join("go/away")).unwrap();
     fs::remove_dir(tree.join("go")).unwrap();
@@ -27,8 +28,8 @@ fn every_kind_of_change(tree: &Path) {
 }
 
 #[test]
-fn a_folder_gets_what_changed_and_can_be_put_back() {
-    let world = World::new();
+fn a_folder_gets_the_changes_and_can_be_reverted() {
+    let world = SandboxTestWorld::new();
     let folder = world.path("user");
     for name in ["a", "go/away", "swap", "dir/x", "secret", ".gitignore"] {
         write(
@@ -43,10 +44,10 @@ fn a_folder_gets_what_changed_and_can_be_put_back() {
     fs::create_dir(folder.join("was-empty")).unwrap();
     set_mode(&folder.join("secret"), 0o600);
     write(&folder.join("go/mine.log"), b"ignored\n");
-    let request = on_folder(&world, &folder, every_kind_of_change);
+    let request = request_on_folder(&world, &folder, make_every_kind_of_change);
     let before = listing(&folder);
     let targets = targets(&world);
-    let (intent, _) = bring_home(&targets, &request);
+    let (intent, _) = prepare_and_commit(&targets, &request);
     let found = listing(&folder);
     assert_eq!(found[&b"a"[..]], ('f', b"1\n2\n".to_vec()));
     assert!(!folder.join("go/away").exists());
@@ -64,13 +65,13 @@ fn a_folder_gets_what_changed_and_can_be_put_back() {
         .mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(
-        targets.prepare(&renamed(&world, &request)),
-        Ok(Prepared::Nothing)
+        targets.prepare(&with_new_id(&world, &request)),
+        Ok(PrepareOutcome::Nothing)
     );
     // Back, without the sandbox; what the user did meanwhile elsewhere stays.
     write(&folder.join("mine"), b"mine\n");
-    let reverse = ApplyRequest::reverse(apply_id(&world), &intent, words("back"));
-    bring_home(&targets, &reverse);
+    let reverse = ApplyRequest::reverse(apply_id(&world), &intent, commit_metadata("back"));
+    prepare_and_commit(&targets, &reverse);
     let mut after = listing(&folder);
     assert!(after.remove(&b"mine"[..]).is_some());
     assert_eq!(after, before);
@@ -78,7 +79,7 @@ fn a_folder_gets_what_changed_and_can_be_put_back() {
     let error = targets.prepare(&ApplyRequest::reverse(
         apply_id(&world),
         &intent,
-        words("x"),
+        commit_metadata("x"),
     ));
     assert!(
         matches!(error, Err(TargetError::Forgotten { .. })),
@@ -88,12 +89,12 @@ fn a_folder_gets_what_changed_and_can_be_put_back() {
 
 #[test]
 fn a_file_that_changed_since_blocks_a_folder() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let folder = world.path("user");
     for name in ["a", "b", "dir/c"] {
         write(&folder.join(name), b"1\n");
     }
-    let request = on_folder(&world, &folder, |tree| {
+    let request = request_on_folder(&world, &folder, |tree| {
         append(&tree.join("a"), b"2\n");
         fs::remove_file(tree.join("b")).unwrap();
         append(&tree.join("dir/c"), b"2\n");
@@ -104,32 +105,32 @@ fn a_file_that_changed_since_blocks_a_folder() {
     // Of the same size, so that only its content tells.
     write(&folder.join("b"), b"9\n");
     write(&folder.join("dir/new"), b"mine\n");
-    let conflicts = blocked(&targets, &request);
+    let conflicts = prepare_blocked(&targets, &request);
     let expected = [
         ("a".to_owned(), ConflictReason::Edited),
         ("b".to_owned(), ConflictReason::Edited),
         ("dir/new".to_owned(), ConflictReason::Untracked),
     ];
-    assert_eq!(told(&conflicts), expected);
+    assert_eq!(path_reasons(&conflicts), expected);
     for (name, content) in [("a", &b"1\n"[..]), ("b", b"1\n")] {
         write(&folder.join(name), content);
     }
     fs::remove_file(folder.join("dir/new")).unwrap();
-    let intent = ready(&targets, &request);
+    let intent = prepare_ready(&targets, &request);
     // A link in the place of a folder is never followed.
     fs::rename(folder.join("dir"), world.path("outside")).unwrap();
     link(&folder.join("dir"), world.path("outside").to_str().unwrap());
     let outside = listing(&world.path("outside"));
-    let Ok(Carried::Stopped(stopped)) = targets.carry_out(&intent) else {
+    let Ok(CommitOutcome::Stopped(stopped)) = targets.commit(&intent) else {
         panic!();
     };
     let expected = [
         ("dir/c".to_owned(), ConflictReason::BehindLink),
         ("dir/new".to_owned(), ConflictReason::BehindLink),
     ];
-    assert_eq!(told(&stopped.conflicts), expected);
+    assert_eq!(path_reasons(&stopped.conflicts), expected);
     assert_eq!(stopped.written, []);
     assert_eq!(listing(&world.path("outside")), outside);
     assert_eq!(fs::read(folder.join("a")).unwrap(), b"1\n");
-    assert_eq!(left_over(&folder), Vec::<std::path::PathBuf>::new());
+    assert_eq!(find_leftovers(&folder), Vec::<std::path::PathBuf>::new());
 }

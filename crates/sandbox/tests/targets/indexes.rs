@@ -7,14 +7,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::targets::{ApplyRequest, ConflictReason, Prepared, Targets};
+use cleveragents_engine::ports::targets::{
+    ApplyRequest, ApplyTargets, ConflictReason, PrepareOutcome,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
-use crate::environment::{Listing, World, append, listing, write};
-use crate::home::{
-    apply_id, bring_home, check_health, done, on_head, program, targets, told, words,
+use crate::apply_helpers::{
+    apply_id, check_health, commit_done, commit_metadata, path_reasons, prepare_and_commit,
+    request_on_head, targets, write_program,
 };
+use crate::environment::{SandboxTestWorld, TreeListing, append, listing, write};
 
 /// Files of the first commit. The last one is outside of every sparse checkout below.
 const FILES: [&str; 9] = [
@@ -36,7 +39,7 @@ const NEW: [&str; 4] = ["in/new", "out/new", "out/z/new", "zz/new"];
 const ANNOUNCED: &str = "in/announced";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sparse {
+enum SparseMode {
     Off,
     Cone,
     ConeWithSparseIndex,
@@ -45,8 +48,8 @@ enum Sparse {
 
 /// A kind of repository.
 #[derive(Debug, Clone)]
-struct Kind {
-    sparse: Sparse,
+struct RepositoryKind {
+    sparse: SparseMode,
     split: bool,
     untracked_cache: bool,
     fsmonitor: bool,
@@ -60,7 +63,7 @@ struct Kind {
 
 /// What a plan does to one path.
 #[derive(Debug, Clone)]
-enum Change {
+enum PlannedChange {
     Append(usize),
     Remove(usize),
     MakeExecutable(usize),
@@ -68,7 +71,7 @@ enum Change {
     AddAnnounced,
 }
 
-impl Change {
+impl PlannedChange {
     fn path(&self) -> &'static str {
         match self {
             Self::Append(at) | Self::Remove(at) | Self::MakeExecutable(at) => FILES[*at],
@@ -77,7 +80,7 @@ impl Change {
         }
     }
 
-    fn make(&self, tree: &Path) {
+    fn apply_to(&self, tree: &Path) {
         let path = tree.join(self.path());
         match self {
             Self::Append(_) if path.exists() => append(&path, b"plan\n"),
@@ -91,12 +94,12 @@ impl Change {
     }
 }
 
-fn kinds() -> impl Strategy<Value = Kind> {
+fn kinds() -> impl Strategy<Value = RepositoryKind> {
     let sparse = prop_oneof![
-        2 => Just(Sparse::Off),
-        2 => Just(Sparse::Cone),
-        3 => Just(Sparse::ConeWithSparseIndex),
-        2 => Just(Sparse::Patterns),
+        2 => Just(SparseMode::Off),
+        2 => Just(SparseMode::Cone),
+        3 => Just(SparseMode::ConeWithSparseIndex),
+        2 => Just(SparseMode::Patterns),
     ];
     let some_file = || prop::option::weighted(0.3, 0..FILES.len());
     let flags = (
@@ -109,13 +112,13 @@ fn kinds() -> impl Strategy<Value = Kind> {
     let marks = (some_file(), some_file(), unmerged);
     (sparse, flags, marks, 2_u8..=4).prop_map(|(sparse, flags, marks, version)| {
         let (split, untracked_cache, fsmonitor, announced) = flags;
-        let is_sparse_index = sparse == Sparse::ConeWithSparseIndex;
+        let is_sparse_index = sparse == SparseMode::ConeWithSparseIndex;
         // Git itself crashes when it expands a sparse index with an announced file.
         let marks = match is_sparse_index && announced {
             true => (None, None, None),
             false => marks,
         };
-        Kind {
+        RepositoryKind {
             sparse,
             // Git has no split index in sparse form.
             split: split && !is_sparse_index,
@@ -130,36 +133,36 @@ fn kinds() -> impl Strategy<Value = Kind> {
     })
 }
 
-fn changes() -> impl Strategy<Value = Vec<Change>> {
+fn changes() -> impl Strategy<Value = Vec<PlannedChange>> {
     let file = 0..FILES.len();
     let change = prop_oneof![
-        5 => file.clone().prop_map(Change::Append),
-        3 => file.clone().prop_map(Change::Remove),
-        1 => file.prop_map(Change::MakeExecutable),
-        3 => (0..NEW.len()).prop_map(Change::Add),
-        1 => Just(Change::AddAnnounced),
+        5 => file.clone().prop_map(PlannedChange::Append),
+        3 => file.clone().prop_map(PlannedChange::Remove),
+        1 => file.prop_map(PlannedChange::MakeExecutable),
+        3 => (0..NEW.len()).prop_map(PlannedChange::Add),
+        1 => Just(PlannedChange::AddAnnounced),
     ];
     prop::collection::vec(change, 1..5)
 }
 
 /// Makes a repository of this kind.
-fn make(world: &World, name: &str, kind: &Kind) -> PathBuf {
+fn make_repository(world: &SandboxTestWorld, name: &str, kind: &RepositoryKind) -> PathBuf {
     let contents: Vec<String> = FILES.iter().map(|path| format!("{path}\n")).collect();
     let files = FILES.iter().zip(&contents);
     let files: Vec<(&str, &str)> = files.map(|(path, text)| (*path, text.as_str())).collect();
     let repository = world.repository(name, &files);
     let git = |arguments: &[&str]| world.git(&repository, arguments);
     match kind.sparse {
-        Sparse::Off => {}
-        Sparse::Cone => drop(git(&["sparse-checkout", "set", "--cone", "in"])),
-        Sparse::ConeWithSparseIndex => drop(git(&[
+        SparseMode::Off => {}
+        SparseMode::Cone => drop(git(&["sparse-checkout", "set", "--cone", "in"])),
+        SparseMode::ConeWithSparseIndex => drop(git(&[
             "sparse-checkout",
             "set",
             "--cone",
             "--sparse-index",
             "in",
         ])),
-        Sparse::Patterns => drop(git(&[
+        SparseMode::Patterns => drop(git(&[
             "sparse-checkout",
             "set",
             "--no-cone",
@@ -188,7 +191,7 @@ fn make(world: &World, name: &str, kind: &Kind) -> PathBuf {
         git(&["update-index", "--assume-unchanged", FILES[at]]);
     }
     if kind.fsmonitor {
-        let monitor = program(world, "monitor", "#!/bin/sh\nprintf 'token\\0/\\0'\n");
+        let monitor = write_program(world, "monitor", "#!/bin/sh\nprintf 'token\\0/\\0'\n");
         git(&["config", "core.fsmonitor", monitor.to_str().unwrap()]);
         git(&["config", "core.fsmonitorHookVersion", "2"]);
         git(&["update-index", "--fsmonitor"]);
@@ -201,7 +204,7 @@ fn make(world: &World, name: &str, kind: &Kind) -> PathBuf {
 }
 
 /// Leaves a path in the state of a merge that is not resolved.
-fn unmerge(world: &World, repository: &Path, path: &str) {
+fn unmerge(world: &SandboxTestWorld, repository: &Path, path: &str) {
     let object = world.git(repository, &["rev-parse", &format!("HEAD:{path}")]);
     let nothing = "0".repeat(object.len());
     let mut lines = format!("0 {nothing}\t{path}\n");
@@ -219,17 +222,17 @@ fn unmerge(world: &World, repository: &Path, path: &str) {
 
 /// All that git says of a repository.
 #[derive(Debug, PartialEq, Eq)]
-struct Look {
+struct RepositoryReport {
     entries: String,
     tree: String,
     status: String,
-    files: Listing,
+    files: TreeListing,
 }
 
-fn look(world: &World, repository: &Path) -> Look {
+fn read_report(world: &SandboxTestWorld, repository: &Path) -> RepositoryReport {
     let git = |arguments: &[&str]| world.git(repository, arguments);
     let status = ["status", "--porcelain=v2", "--untracked-files=all"];
-    Look {
+    RepositoryReport {
         entries: git(&["ls-files", "--stage", "-v"]),
         tree: git(&["write-tree"]),
         status: git(&status),
@@ -237,60 +240,60 @@ fn look(world: &World, repository: &Path) -> Look {
     }
 }
 
-fn check(kind: &Kind, changes: &[Change]) {
-    let world = World::new();
-    let user = make(&world, "user", kind);
-    let request = on_head(&world, &user, |tree| {
-        changes.iter().for_each(|change| change.make(tree));
+fn check(kind: &RepositoryKind, changes: &[PlannedChange]) {
+    let world = SandboxTestWorld::new();
+    let user = make_repository(&world, "user", kind);
+    let request = request_on_head(&world, &user, |tree| {
+        changes.iter().for_each(|change| change.apply_to(tree));
     });
     let targets = targets(&world);
     let before = (world.state_of(&user), listing(&user));
-    let changed: BTreeSet<&str> = changes.iter().map(Change::path).collect();
+    let changed: BTreeSet<&str> = changes.iter().map(PlannedChange::path).collect();
     // Git cannot expand a sparse index that has such an entry.
-    let is_stuck = kind.sparse == Sparse::ConeWithSparseIndex || changed.contains(ANNOUNCED);
+    let is_stuck = kind.sparse == SparseMode::ConeWithSparseIndex || changed.contains(ANNOUNCED);
     let is_blocked = kind.unmerged.is_some() || (kind.announced && is_stuck);
     let intent = match targets.prepare(&request).unwrap() {
-        Prepared::Ready(intent) => intent,
+        PrepareOutcome::Ready(intent) => intent,
         // A change and its opposite.
-        Prepared::Nothing => return,
-        Prepared::Blocked(conflicts) => {
+        PrepareOutcome::Nothing => return,
+        PrepareOutcome::Blocked(conflicts) => {
             assert!(is_blocked, "{conflicts:?}");
             let reasons = [ConflictReason::Unmerged, ConflictReason::Staged];
-            let mut told = told(&conflicts).into_iter();
+            let mut told = path_reasons(&conflicts).into_iter();
             assert!(told.all(|(path, reason)| !path.is_empty() && reasons.contains(&reason)));
             assert_eq!((world.state_of(&user), listing(&user)), before);
             return;
         }
     };
     assert!(!is_blocked, "nothing was in the way");
-    let unchanged = look(&world, &user);
-    done(&targets, &intent);
-    let own = make(&world, "own", kind);
+    let unchanged = read_report(&world, &user);
+    commit_done(&targets, &intent);
+    let own = make_repository(&world, "own", kind);
     let path = user.to_str().unwrap();
     world.git(&own, &["fetch", "-q", path, "main"]);
     world.git(&own, &["read-tree", "-m", "-u", "HEAD", "FETCH_HEAD"]);
     world.git(&own, &["update-ref", "HEAD", "FETCH_HEAD"]);
-    let applied = look(&world, &user);
-    assert_eq!(applied, look(&world, &own));
+    let applied = read_report(&world, &user);
+    assert_eq!(applied, read_report(&world, &own));
     check_health(&world, &user);
     let tree = world.git(&user, &["rev-parse", "HEAD^{tree}"]);
     assert_eq!(applied.tree, tree);
     // The next commit of the user's has the plan's change and nothing else.
     world.git(&user, &["commit", "-q", "--allow-empty", "-m", "next"]);
     assert_eq!(world.git(&user, &["rev-parse", "HEAD^{tree}"]), tree);
-    let reverse = ApplyRequest::reverse(apply_id(&world), &intent, words("back"));
-    bring_home(&targets, &reverse);
+    let reverse = ApplyRequest::reverse(apply_id(&world), &intent, commit_metadata("back"));
+    prepare_and_commit(&targets, &reverse);
     check_health(&world, &user);
-    let back = look(&world, &user);
+    let back = read_report(&world, &user);
     assert_eq!(
         (back.tree, back.status, back.files),
         (unchanged.tree, unchanged.status, unchanged.files)
     );
 }
 
-fn plain() -> Kind {
-    Kind {
-        sparse: Sparse::Off,
+fn plain_kind() -> RepositoryKind {
+    RepositoryKind {
+        sparse: SparseMode::Off,
         split: false,
         untracked_cache: false,
         fsmonitor: false,
@@ -305,30 +308,44 @@ fn plain() -> Kind {
 /// A folder at the end of a sparse index, which git itself forgets to expand.
 #[test]
 fn a_change_in_the_last_folder_of_a_sparse_index() {
-    let kind = Kind {
-        sparse: Sparse::ConeWithSparseIndex,
-        ..plain()
+    let kind = RepositoryKind {
+        sparse: SparseMode::ConeWithSparseIndex,
+        ..plain_kind()
     };
-    check(&kind, &[Change::Append(8)]);
-    check(&kind, &[Change::Add(3), Change::Remove(8)]);
+    check(&kind, &[PlannedChange::Append(8)]);
+    check(&kind, &[PlannedChange::Add(3), PlannedChange::Remove(8)]);
 }
 
 #[test]
 fn a_new_file_outside_of_a_sparse_checkout_is_not_written() {
-    for sparse in [Sparse::Cone, Sparse::ConeWithSparseIndex, Sparse::Patterns] {
-        let kind = Kind { sparse, ..plain() };
-        check(&kind, &[Change::Add(0), Change::Add(1), Change::Add(3)]);
+    for sparse in [
+        SparseMode::Cone,
+        SparseMode::ConeWithSparseIndex,
+        SparseMode::Patterns,
+    ] {
+        let kind = RepositoryKind {
+            sparse,
+            ..plain_kind()
+        };
+        check(
+            &kind,
+            &[
+                PlannedChange::Add(0),
+                PlannedChange::Add(1),
+                PlannedChange::Add(3),
+            ],
+        );
     }
 }
 
 #[test]
 fn flags_of_entries_are_kept_as_git_keeps_them() {
-    let kind = Kind {
+    let kind = RepositoryKind {
         skipped: Some(0),
         assumed_unchanged: Some(1),
-        ..plain()
+        ..plain_kind()
     };
-    let changes = [0, 1, 3].map(Change::Append);
+    let changes = [0, 1, 3].map(PlannedChange::Append);
     check(&kind, &changes);
 }
 
@@ -336,17 +353,17 @@ fn flags_of_entries_are_kept_as_git_keeps_them() {
 fn an_index_with_a_merge_that_is_not_resolved_is_left_alone() {
     for at in [0, 4] {
         let unmerged = Some(at);
-        let kind = Kind {
+        let kind = RepositoryKind {
             unmerged,
-            ..plain()
+            ..plain_kind()
         };
-        check(&kind, &[Change::Append(0)]);
+        check(&kind, &[PlannedChange::Append(0)]);
     }
 }
 
 fn config() -> Config {
     Config {
-        cases: 16 * crate::dying::rounds(),
+        cases: 16 * crate::crash_process::rounds(),
         failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
         ..Config::default()
     }
@@ -356,7 +373,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn any_index_becomes_what_git_makes_of_it(kind in kinds(), changes in changes()) {
+    fn any_index_matches_gits_result(kind in kinds(), changes in changes()) {
         check(&kind, &changes);
     }
 }

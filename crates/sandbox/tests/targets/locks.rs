@@ -7,42 +7,45 @@ use std::process::{Command, Stdio};
 
 use cleveragents_domain::id::ApplyId;
 use cleveragents_engine::ports::targets::{
-    ApplyIntent, ApplyRequest, Carried, ConflictReason, Locked, Prepared, TargetError, TargetLocks,
-    Targets,
+    ApplyIntent, ApplyRequest, ApplyTargets, CommitOutcome, ConflictReason, LockOutcome,
+    PrepareOutcome, TargetError, TargetLocks,
 };
 use cleveragents_sandbox::ApplyStep;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::dying::{Deed, End, Snapshot, die};
-use crate::environment::{World, append, listing};
-use crate::home::{check_health, done, left_over, on_head, ready, targets, told};
+use crate::apply_helpers::{
+    check_health, commit_done, find_leftovers, path_reasons, prepare_ready, request_on_head,
+    targets,
+};
+use crate::crash_process::{CrashAction, FolderSnapshot, ProcessEnd, kill_at_step};
+use crate::environment::{SandboxTestWorld, append, listing};
 
 /// Two repositories with a change for each.
-struct Two {
+struct TwoRepositories {
     roots: [PathBuf; 2],
     requests: [ApplyRequest; 2],
 }
 
-fn two(world: &World) -> Two {
+fn two_repositories(world: &SandboxTestWorld) -> TwoRepositories {
     let roots = ["first", "second"]
         .map(|name| world.repository(name, &[("a", "1\n2\n3\n4\n5\n"), ("b", "1\n")]));
     let edit = |tree: &Path| append(&tree.join("a"), b"6\n");
-    let requests = [0, 1].map(|place: usize| on_head(world, &roots[place], edit));
-    Two { roots, requests }
+    let requests = [0, 1].map(|place: usize| request_on_head(world, &roots[place], edit));
+    TwoRepositories { roots, requests }
 }
 
-fn intents(world: &World, two: &Two) -> [ApplyIntent; 2] {
-    [0, 1].map(|place: usize| ready(&targets(world), &two.requests[place]))
+fn intents(world: &SandboxTestWorld, two: &TwoRepositories) -> [ApplyIntent; 2] {
+    [0, 1].map(|place: usize| prepare_ready(&targets(world), &two.requests[place]))
 }
 
-fn held(world: &World, intents: &[ApplyIntent]) -> Box<dyn TargetLocks> {
+fn lock_all(world: &SandboxTestWorld, intents: &[ApplyIntent]) -> Box<dyn TargetLocks> {
     match targets(world).lock(intents).unwrap() {
-        Locked::Held(locks) => locks,
-        Locked::Blocked(conflicts) => panic!("{conflicts:?}"),
+        LockOutcome::Held(locks) => locks,
+        LockOutcome::Blocked(conflicts) => panic!("{conflicts:?}"),
     }
 }
 
-fn commit(world: &World, root: &Path) -> bool {
+fn try_commit(world: &SandboxTestWorld, root: &Path) -> bool {
     append(&root.join("b"), b"mine\n");
     let commit = ["commit", "-q", "-a", "-m", "mine"];
     world.command(root, "git", &commit).status.success()
@@ -51,25 +54,28 @@ fn commit(world: &World, root: &Path) -> bool {
 /// Between the decision and the last commit nobody can commit to any of the targets, so none is
 /// changed alone.
 #[test]
-fn a_commit_waits_until_all_targets_are_changed() {
-    let world = World::new();
-    let two = two(&world);
+fn commits_wait_until_all_targets_are_changed() {
+    let world = SandboxTestWorld::new();
+    let two = two_repositories(&world);
     let intents = intents(&world, &two);
-    let mut locks = held(&world, &intents);
+    let mut locks = lock_all(&world, &intents);
     for root in &two.roots {
-        assert!(!commit(&world, root), "its index and branch are locked");
+        assert!(!try_commit(&world, root), "its index and branch are locked");
         let head = world.git(root, &["rev-parse", "HEAD^{tree}"]);
         let other = world.git(root, &["commit-tree", &head, "-p", "HEAD", "-m", "other"]);
         let moving = ["update-ref", "refs/heads/main", &other];
         assert!(!world.command(root, "git", &moving).status.success());
     }
     for (place, intent) in intents.iter().enumerate() {
-        let carried = locks.carry_out(intent).unwrap();
-        assert!(matches!(carried, Carried::Done(_)), "{carried:?}");
+        let carried = locks.commit(intent).unwrap();
+        assert!(matches!(carried, CommitOutcome::Done(_)), "{carried:?}");
         assert_eq!(check_health(&world, &two.roots[place]), " M b");
-        assert!(commit(&world, &two.roots[place]), "its locks are released");
+        assert!(
+            try_commit(&world, &two.roots[place]),
+            "its locks are released"
+        );
         if let Some(next) = two.roots.get(place + 1) {
-            assert!(!commit(&world, next), "the others' are not");
+            assert!(!try_commit(&world, next), "the others' are not");
         }
     }
 }
@@ -77,7 +83,7 @@ fn a_commit_waits_until_all_targets_are_changed() {
 /// Several working trees of one repository have a `HEAD` and an index each, and all are locked.
 #[test]
 fn every_detached_working_tree_of_a_repository_is_locked() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let root = world.repository("first", &[("a", "1\n"), ("b", "1\n")]);
     let names = ["one", "two", "three", "four", "five"];
     let edit = |tree: &Path| append(&tree.join("a"), b"2\n");
@@ -85,14 +91,14 @@ fn every_detached_working_tree_of_a_repository_is_locked() {
         let path = world.path(name);
         let add = ["worktree", "add", "-q", "--detach", path.to_str().unwrap()];
         world.git(&root, &add);
-        on_head(&world, &path, edit)
+        request_on_head(&world, &path, edit)
     });
     // More than are prepared at once, and the answers are in the order of the requests.
     let prepared = targets(&world).prepare_all(&requests);
     let intents: Vec<ApplyIntent> = prepared
         .into_iter()
         .map(|it| match it.unwrap() {
-            Prepared::Ready(intent) => *intent,
+            PrepareOutcome::Ready(intent) => *intent,
             other => panic!("{other:?}"),
         })
         .collect();
@@ -101,17 +107,17 @@ fn every_detached_working_tree_of_a_repository_is_locked() {
         ids(&mut intents.iter().map(|it| it.id)),
         ids(&mut requests.iter().map(|it| it.id))
     );
-    let mut locks = held(&world, &intents);
+    let mut locks = lock_all(&world, &intents);
     for name in names {
         let git_dir = root.join(".git/worktrees").join(name);
         for lock in ["HEAD.lock", "index.lock"] {
             assert!(git_dir.join(lock).exists(), "{name} {lock}");
         }
-        assert!(!commit(&world, &world.path(name)), "{name} is locked");
+        assert!(!try_commit(&world, &world.path(name)), "{name} is locked");
     }
     for intent in &intents {
-        let carried = locks.carry_out(intent).unwrap();
-        assert!(matches!(carried, Carried::Done(_)), "{carried:?}");
+        let carried = locks.commit(intent).unwrap();
+        assert!(matches!(carried, CommitOutcome::Done(_)), "{carried:?}");
     }
     drop(locks);
     for name in names {
@@ -124,47 +130,53 @@ fn every_detached_working_tree_of_a_repository_is_locked() {
 /// What was committed before is found while nothing is written anywhere.
 #[test]
 fn a_commit_before_the_locks_blocks_all_targets() {
-    let world = World::new();
-    let two = two(&world);
+    let world = SandboxTestWorld::new();
+    let two = two_repositories(&world);
     let intents = intents(&world, &two);
-    assert!(commit(&world, &two.roots[1]));
+    assert!(try_commit(&world, &two.roots[1]));
     let before = two.roots.each_ref().map(|root| listing(root));
-    let Locked::Blocked(conflicts) = targets(&world).lock(&intents).unwrap() else {
+    let LockOutcome::Blocked(conflicts) = targets(&world).lock(&intents).unwrap() else {
         panic!("the second branch moved");
     };
-    let reasons = told(&conflicts);
+    let reasons = path_reasons(&conflicts);
     let [(_, ConflictReason::Moved { reference, .. })] = &reasons[..] else {
         panic!("{reasons:?}");
     };
     assert_eq!(reference, "main");
     assert_eq!(two.roots.each_ref().map(|root| listing(root)), before);
     for root in &two.roots {
-        assert_eq!(left_over(root), Vec::<PathBuf>::new());
-        assert!(commit(&world, root), "nothing is locked");
+        assert_eq!(find_leftovers(root), Vec::<PathBuf>::new());
+        assert!(try_commit(&world, root), "nothing is locked");
     }
 }
 
 /// A process that dies with the locks leaves none that anybody has to remove by hand.
 #[test]
-fn locks_of_a_killed_process_go_with_what_was_prepared() {
-    let world = World::new();
-    let two = two(&world);
+fn locks_of_a_killed_process_are_removed() {
+    let world = SandboxTestWorld::new();
+    let two = two_repositories(&world);
     let intents = intents(&world, &two);
-    let snapshot = Snapshot::of(&world, &["first", "second", "data"]);
-    let deed = Deed::Lock(intents.to_vec());
+    let snapshot = FolderSnapshot::take(&world, &["first", "second", "data"]);
+    let action = CrashAction::Lock(intents.to_vec());
     for step in [ApplyStep::IndexLocked, ApplyStep::BranchLocked] {
         for times in [1, 2] {
-            snapshot.put_back();
-            assert_eq!(die(&world, &deed, step, times), End::Killed);
+            snapshot.restore();
+            assert_eq!(
+                kill_at_step(&world, &action, step, times),
+                ProcessEnd::Killed
+            );
             // Whoever comes next locks them again …
-            drop(held(&world, &intents));
+            drop(lock_all(&world, &intents));
             // … or takes everything back.
-            assert_eq!(die(&world, &deed, step, times), End::Killed);
+            assert_eq!(
+                kill_at_step(&world, &action, step, times),
+                ProcessEnd::Killed
+            );
             for (root, intent) in two.roots.iter().zip(&intents) {
-                targets(&world).take_back(intent).unwrap();
-                assert_eq!(left_over(root), Vec::<PathBuf>::new());
+                targets(&world).discard_prepared(intent).unwrap();
+                assert_eq!(find_leftovers(root), Vec::<PathBuf>::new());
                 assert!(!root.join(".git/HEAD.lock").exists());
-                assert!(commit(&world, root), "{}", step.as_str());
+                assert!(try_commit(&world, root), "{}", step.as_str());
             }
         }
     }
@@ -174,17 +186,17 @@ fn locks_of_a_killed_process_go_with_what_was_prepared() {
 /// somebody else put in its place is not.
 #[test]
 fn a_lock_of_a_killed_git_is_recognised() {
-    let world = World::new();
-    let two = two(&world);
+    let world = SandboxTestWorld::new();
+    let two = two_repositories(&world);
     let [intent, _] = intents(&world, &two);
     let root = &two.roots[0];
-    let locks = held(&world, std::slice::from_ref(&intent));
+    let locks = lock_all(&world, std::slice::from_ref(&intent));
     kill_update_ref(root);
     drop(locks);
     let lock = root.join(".git/refs/heads/main.lock");
     assert!(lock.exists() && root.join(".git/HEAD.lock").exists());
     let foreign = fs::read(&lock).unwrap();
-    drop(held(&world, std::slice::from_ref(&intent)));
+    drop(lock_all(&world, std::slice::from_ref(&intent)));
     assert!(!lock.exists() && !root.join(".git/HEAD.lock").exists());
     // The same bytes, written by somebody else.
     crate::environment::write(&lock, &foreign);
@@ -196,28 +208,28 @@ fn a_lock_of_a_killed_git_is_recognised() {
     );
     assert!(lock.exists());
     fs::remove_file(&lock).unwrap();
-    done(&targets(&world), &intent);
+    commit_done(&targets(&world), &intent);
 }
 
 /// Whoever is killed together with git before the locks are noted leaves an empty note.
 #[test]
-fn a_lock_of_a_git_that_was_killed_before_it_was_noted_is_recognised() {
-    let world = World::new();
-    let two = two(&world);
+fn an_unrecorded_lock_of_a_killed_git_is_recognised() {
+    let world = SandboxTestWorld::new();
+    let two = two_repositories(&world);
     let [intent, _] = intents(&world, &two);
     let root = &two.roots[0];
     let lock = root.join(".git/refs/heads/main.lock");
     let head_lock = root.join(".git/HEAD.lock");
     let note = world.path(&format!("data/applies/{}/ref-locks.json", intent.id));
     let leave_locks = || {
-        let locks = held(&world, std::slice::from_ref(&intent));
+        let locks = lock_all(&world, std::slice::from_ref(&intent));
         kill_update_ref(root);
         drop(locks);
         crate::environment::write(&note, b"[]");
         assert!(lock.exists() && head_lock.exists());
     };
     leave_locks();
-    drop(held(&world, std::slice::from_ref(&intent)));
+    drop(lock_all(&world, std::slice::from_ref(&intent)));
     assert!(!lock.exists() && !head_lock.exists());
     // Another commit in it: a lock of another git.
     leave_locks();
@@ -233,64 +245,64 @@ fn a_lock_of_a_git_that_was_killed_before_it_was_noted_is_recognised() {
         fs::remove_file(lock).unwrap();
     }
     leave_locks();
-    targets(&world).take_back(&intent).unwrap();
+    targets(&world).discard_prepared(&intent).unwrap();
     assert!(!lock.exists() && !head_lock.exists());
-    assert_eq!(left_over(root), Vec::<PathBuf>::new());
+    assert_eq!(find_leftovers(root), Vec::<PathBuf>::new());
 }
 
 /// Our process outlives the git that holds the locks.
 #[test]
 fn locks_of_a_git_that_was_killed_alone_are_removed() {
-    let world = World::new();
-    let two = two(&world);
+    let world = SandboxTestWorld::new();
+    let two = two_repositories(&world);
     let [intent, _] = intents(&world, &two);
     let root = &two.roots[0];
-    let mut locks = held(&world, std::slice::from_ref(&intent));
+    let mut locks = lock_all(&world, std::slice::from_ref(&intent));
     kill_update_ref(root);
-    let failed = locks.carry_out(&intent).unwrap_err();
+    let failed = locks.commit(&intent).unwrap_err();
     assert!(failed.to_string().contains("without an answer"), "{failed}");
     drop(locks);
     for lock in ["refs/heads/main.lock", "HEAD.lock"] {
         assert!(!root.join(".git").join(lock).exists(), "{lock}");
     }
-    done(&targets(&world), &intent);
+    commit_done(&targets(&world), &intent);
     assert_eq!(check_health(&world, root), "");
 }
 
 /// A git that is killed before it writes our commit into the lock leaves an empty file.
 #[test]
 fn an_empty_lock_of_a_killed_git_is_recognised() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let empty = EmptyLock::new(&world);
-    empty.leave();
-    drop(held(&world, std::slice::from_ref(&empty.intent)));
+    empty.create_lock();
+    drop(lock_all(&world, std::slice::from_ref(&empty.intent)));
     assert!(!empty.lock.exists());
-    empty.leave();
-    targets(&world).take_back(&empty.intent).unwrap();
+    empty.create_lock();
+    targets(&world).discard_prepared(&empty.intent).unwrap();
     assert!(!empty.lock.exists());
-    assert_eq!(left_over(&empty.root), Vec::<PathBuf>::new());
+    assert_eq!(find_leftovers(&empty.root), Vec::<PathBuf>::new());
 }
 
 #[test]
 fn an_empty_lock_from_before_the_apply_is_kept() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let empty = EmptyLock::new(&world);
-    let lock = empty.leave();
+    let lock = empty.create_lock();
     let hour = std::time::Duration::from_secs(3600);
     let modified = lock.metadata().unwrap().modified().unwrap();
     lock.set_modified(modified - hour).unwrap();
     drop(lock);
-    empty.is_kept(&world);
+    empty.check_kept(&world);
 }
 
 #[test]
 fn an_empty_lock_that_a_process_has_open_is_kept() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let empty = EmptyLock::new(&world);
-    let lock = empty.leave();
-    empty.is_kept(&world);
+    let lock = empty.create_lock();
+    empty.check_kept(&world);
     drop(lock);
-    done(&targets(&world), &empty.intent);
+    commit_done(&targets(&world), &empty.intent);
 }
 
 /// Git closes the empty lock of a branch that it is about to delete.
@@ -300,9 +312,9 @@ fn an_empty_lock_that_a_process_has_open_is_kept() {
     reason = "the user's git runs while ours finds its lock"
 )]
 fn an_empty_lock_is_kept_while_git_is_at_work_in_the_repository() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let empty = EmptyLock::new(&world);
-    drop(empty.leave());
+    drop(empty.create_lock());
     // In a shell, because git processes that this process itself starts do not count.
     let mut shell = Command::new("sh")
         .args(["-c", "git cat-file --batch; exit 0"])
@@ -317,10 +329,10 @@ fn an_empty_lock_is_kept_while_git_is_at_work_in_the_repository() {
     let mut stdout = BufReader::new(shell.stdout.take().unwrap());
     stdout.read_line(&mut answer).unwrap();
     assert_eq!(answer, "x missing\n");
-    empty.is_kept(&world);
+    empty.check_kept(&world);
     drop(stdin);
     assert!(shell.wait().unwrap().success());
-    done(&targets(&world), &empty.intent);
+    commit_done(&targets(&world), &empty.intent);
 }
 
 /// A branch with an empty lock, and a transaction whose locks were not noted.
@@ -332,8 +344,8 @@ struct EmptyLock {
 }
 
 impl EmptyLock {
-    fn new(world: &World) -> Self {
-        let two = two(world);
+    fn new(world: &SandboxTestWorld) -> Self {
+        let two = two_repositories(world);
         let [intent, _] = intents(world, &two);
         let [root, _] = two.roots;
         Self {
@@ -344,12 +356,12 @@ impl EmptyLock {
         }
     }
 
-    fn leave(&self) -> fs::File {
+    fn create_lock(&self) -> fs::File {
         crate::environment::write(&self.note, b"[]");
         fs::File::create(&self.lock).unwrap()
     }
 
-    fn is_kept(&self, world: &World) {
+    fn check_kept(&self, world: &SandboxTestWorld) {
         let refused = targets(world).lock(std::slice::from_ref(&self.intent));
         let busy = TargetError::Busy {
             lock: self.lock.clone(),

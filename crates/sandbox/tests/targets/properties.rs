@@ -5,37 +5,38 @@ use std::path::Path;
 
 use cleveragents_domain::ResourceType;
 use cleveragents_engine::ports::sandbox::Sandboxes;
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
 use cleveragents_engine::ports::targets::{
-    ApplyRequest, Conflict, ConflictReason, Prepared, RequestedChange, Targets,
+    ApplyRequest, ApplyTargets, Conflict, ConflictReason, PrepareOutcome, RequestedChange,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
-use crate::edits::{Edit, apply, edits, promised, promised_away};
-use crate::environment::{Listing, World};
-use crate::home::{
-    apply_id, bring_home, check_health, done, left_over, on_folder, on_head, targets, words,
+use crate::apply_helpers::{
+    apply_id, check_health, commit_done, commit_metadata, find_leftovers, prepare_and_commit,
+    request_on_folder, request_on_head, targets,
 };
+use crate::edits::{AgentEdit, apply, captured_listing, edits, find_uncaptured};
+use crate::environment::{SandboxTestWorld, TreeListing};
 
 /// What git keeps of a tree.
-fn files(root: &Path) -> Listing {
-    let mut found = promised(root);
+fn files(root: &Path) -> TreeListing {
+    let mut found = captured_listing(root);
     found.retain(|_, (kind, _)| *kind != 'd');
     found
 }
 
-fn begin(world: &World, resource: &Path, base: &[Edit]) {
+fn prepare_resource(world: &SandboxTestWorld, resource: &Path, base: &[AgentEdit]) {
     for edit in base {
         apply(world, resource, edit);
     }
-    for nested in promised_away(resource) {
+    for nested in find_uncaptured(resource) {
         let _ = fs::remove_dir_all(&nested).or_else(|_| fs::remove_file(&nested));
     }
 }
 
-fn check(resource_type: ResourceType, base: &[Edit], edits: &[Edit]) {
-    let world = World::new();
+fn check(resource_type: ResourceType, base: &[AgentEdit], edits: &[AgentEdit]) {
+    let world = SandboxTestWorld::new();
     let is_git = resource_type == ResourceType::GitCheckout;
     let resource = match is_git {
         true => world.init("user", &[]),
@@ -44,16 +45,16 @@ fn check(resource_type: ResourceType, base: &[Edit], edits: &[Edit]) {
             world.path("user")
         }
     };
-    begin(&world, &resource, base);
+    prepare_resource(&world, &resource, base);
     if is_git {
         world.commit(&resource, &[]);
     }
     let look = match is_git {
         true => files,
-        false => promised,
+        false => captured_listing,
     };
     let before = look(&resource);
-    let mut result = Listing::new();
+    let mut result = TreeListing::new();
     let edit = |tree: &Path| {
         for edit in edits {
             apply(&world, tree, edit);
@@ -61,29 +62,29 @@ fn check(resource_type: ResourceType, base: &[Edit], edits: &[Edit]) {
         result = look(tree);
     };
     let request = match is_git {
-        true => on_head(&world, &resource, edit),
-        false => on_folder(&world, &resource, edit),
+        true => request_on_head(&world, &resource, edit),
+        false => request_on_folder(&world, &resource, edit),
     };
     let targets = targets(&world);
     let intent = match targets.prepare(&request).unwrap() {
-        Prepared::Ready(intent) => intent,
-        Prepared::Nothing => {
+        PrepareOutcome::Ready(intent) => intent,
+        PrepareOutcome::Nothing => {
             assert_eq!(before, result);
             return;
         }
-        Prepared::Blocked(conflicts) => panic!("{conflicts:?}"),
+        PrepareOutcome::Blocked(conflicts) => panic!("{conflicts:?}"),
     };
-    done(&targets, &intent);
+    commit_done(&targets, &intent);
     assert_eq!(look(&resource), result);
-    let tree = |world: &World| world.git(&resource, &["rev-parse", "HEAD^{tree}"]);
+    let tree = |world: &SandboxTestWorld| world.git(&resource, &["rev-parse", "HEAD^{tree}"]);
     if let (true, RequestedChange::Result { to, .. }) = (is_git, &request.change) {
         assert_eq!(tree(&world), to.files());
         assert_eq!(check_health(&world, &resource), "");
     }
-    let reverse = ApplyRequest::reverse(apply_id(&world), &intent, words("back"));
-    bring_home(&targets, &reverse);
+    let reverse = ApplyRequest::reverse(apply_id(&world), &intent, commit_metadata("back"));
+    prepare_and_commit(&targets, &reverse);
     assert_eq!(look(&resource), before);
-    assert_eq!(left_over(&resource), Vec::<std::path::PathBuf>::new());
+    assert_eq!(find_leftovers(&resource), Vec::<std::path::PathBuf>::new());
     if let (true, RequestedChange::Result { from, .. }) = (is_git, &request.change) {
         assert_eq!(tree(&world), from.files());
         assert_eq!(check_health(&world, &resource), "");
@@ -91,12 +92,12 @@ fn check(resource_type: ResourceType, base: &[Edit], edits: &[Edit]) {
 }
 
 /// What the user committed meanwhile is merged with exactly as the user's own git would.
-fn check_merge(base: &[Edit], edits: &[Edit], meanwhile: &[Edit]) {
-    let world = World::new();
+fn check_merge(base: &[AgentEdit], edits: &[AgentEdit], meanwhile: &[AgentEdit]) {
+    let world = SandboxTestWorld::new();
     let repository = world.init("user", &[]);
-    begin(&world, &repository, base);
+    prepare_resource(&world, &repository, base);
     world.commit(&repository, &[]);
-    let request = on_head(&world, &repository, |tree| {
+    let request = request_on_head(&world, &repository, |tree| {
         for edit in edits {
             apply(&world, tree, edit);
         }
@@ -106,10 +107,10 @@ fn check_merge(base: &[Edit], edits: &[Edit], meanwhile: &[Edit]) {
     };
     let sandbox = world.sandboxes.open(*sandbox).unwrap();
     let result = sandbox
-        .publish(to, &words("result"), &Stop::new())
+        .publish(to, &commit_metadata("result"), &StopSignal::new())
         .unwrap()
         .commit;
-    begin(&world, &repository, meanwhile);
+    prepare_resource(&world, &repository, meanwhile);
     world.commit(&repository, &[]);
     let merged = world.try_git(
         &repository,
@@ -120,12 +121,12 @@ fn check_merge(base: &[Edit], edits: &[Edit], meanwhile: &[Edit]) {
     let tree = || world.git(&repository, &["rev-parse", "HEAD^{tree}"]);
     let before = tree();
     match (targets(&world).prepare(&request).unwrap(), expected) {
-        (Prepared::Ready(intent), Some(expected)) => {
-            done(&targets(&world), &intent);
+        (PrepareOutcome::Ready(intent), Some(expected)) => {
+            commit_done(&targets(&world), &intent);
             assert_eq!(tree(), expected);
         }
-        (Prepared::Nothing, Some(expected)) => assert_eq!(expected, before),
-        (Prepared::Blocked(conflicts), None) => {
+        (PrepareOutcome::Nothing, Some(expected)) => assert_eq!(expected, before),
+        (PrepareOutcome::Blocked(conflicts), None) => {
             let is_merge = |it: &Conflict| matches!(it.reason, ConflictReason::Merge { .. });
             assert!(conflicts.iter().all(is_merge), "{conflicts:?}");
             assert_eq!(tree(), before);
@@ -137,7 +138,7 @@ fn check_merge(base: &[Edit], edits: &[Edit], meanwhile: &[Edit]) {
 
 fn config() -> Config {
     Config {
-        cases: 16 * crate::dying::rounds(),
+        cases: 16 * crate::crash_process::rounds(),
         failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
         ..Config::default()
     }
@@ -147,17 +148,17 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn any_edits_of_a_checkout_come_home_and_go_back(base in edits(), edits in edits()) {
+    fn any_checkout_edits_apply_and_revert(base in edits(), edits in edits()) {
         check(ResourceType::GitCheckout, &base, &edits);
     }
 
     #[test]
-    fn any_edits_meanwhile_are_merged_with(base in edits(), edits in edits(), meanwhile in edits()) {
+    fn any_concurrent_edits_are_merged(base in edits(), edits in edits(), meanwhile in edits()) {
         check_merge(&base, &edits, &meanwhile);
     }
 
     #[test]
-    fn any_edits_of_a_folder_come_home_and_go_back(base in edits(), edits in edits()) {
+    fn any_folder_edits_apply_and_revert(base in edits(), edits in edits()) {
         check(ResourceType::FsDirectory, &base, &edits);
     }
 }

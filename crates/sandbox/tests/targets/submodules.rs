@@ -3,23 +3,24 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleveragents_domain::{Base, ResourceType};
-use cleveragents_engine::ports::sandbox::{Sandboxes, Touched};
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_domain::{BaseSource, ResourceType};
+use cleveragents_engine::ports::sandbox::{Sandboxes, TouchedPaths};
+use cleveragents_engine::ports::stop::StopSignal;
 use cleveragents_engine::ports::targets::{
-    Aborted, ApplyRequest, ConflictReason, Destination, IfGone, RequestedChange, Targets,
+    ApplyRequest, ApplyTargets, ConflictReason, Destination, MissingTargetPolicy, RequestedChange,
+    TargetAbortOutcome,
 };
 
-use crate::crashes::CARRYING_OUT;
-use crate::dying::{Deed, End, Snapshot, at_every_step, die};
-use crate::environment::{World, append, capture, listing, write};
-use crate::home::{
-    absolute, apply_id, blocked, bring_home, check_health, done, on_head, ready, targets, to, told,
-    words,
+use crate::apply_helpers::{
+    absolute, apply_id, check_health, commit_done, commit_metadata, path_reasons,
+    prepare_and_commit, prepare_blocked, prepare_ready, request_on_head, targets, with_destination,
 };
+use crate::crash_process::{CrashAction, FolderSnapshot, ProcessEnd, at_every_step, kill_at_step};
+use crate::crashes::COMMIT_STEPS;
+use crate::environment::{SandboxTestWorld, append, capture, listing, write};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Folder {
+enum SubmoduleFolder {
     /// As after a plain clone.
     Empty,
     /// Checked out, with uncommitted work of the user's.
@@ -27,7 +28,7 @@ enum Folder {
 }
 
 /// A repository with a submodule in a folder of its own.
-fn user(world: &World, folder: Folder) -> PathBuf {
+fn repository_with_submodule(world: &SandboxTestWorld, folder: SubmoduleFolder) -> PathBuf {
     let inner = world.repository("inner", &[("i", "1\n")]);
     let repository = world.repository("user", &[("a", "1\n")]);
     let url = inner.to_str().unwrap();
@@ -36,12 +37,12 @@ fn user(world: &World, folder: Folder) -> PathBuf {
     world.git(&repository, &add);
     world.commit(&repository, &[]);
     match folder {
-        Folder::Empty => {
+        SubmoduleFolder::Empty => {
             let leave = ["submodule", "-q", "deinit", "--all", "--force"];
             world.git(&repository, &leave);
             assert!(is_empty(&repository.join("deps/sub")));
         }
-        Folder::InUse => {
+        SubmoduleFolder::InUse => {
             append(&repository.join("deps/sub/i"), b"mine\n");
             write(&repository.join("deps/sub/new"), b"mine\n");
         }
@@ -54,14 +55,14 @@ fn is_empty(folder: &Path) -> bool {
 }
 
 /// What a plan does that removes the submodule.
-fn remove(tree: &Path) {
+fn remove_submodule(tree: &Path) {
     fs::remove_dir_all(tree.join("deps")).unwrap();
     fs::remove_file(tree.join(".gitmodules")).unwrap();
     append(&tree.join("a"), b"2\n");
 }
 
 /// The same repository in another place, to do there with git what is done with a plan.
-fn twin(world: &World) -> PathBuf {
+fn clone_twin(world: &SandboxTestWorld) -> PathBuf {
     let (from, to) = (world.path("user"), world.path("twin"));
     let arguments = ["-a", from.to_str().unwrap(), to.to_str().unwrap()];
     let copied = world.command(Path::new("/"), "cp", &arguments);
@@ -71,7 +72,7 @@ fn twin(world: &World) -> PathBuf {
 
 /// Git takes the twin to the commit of the user's repository, and both must be the same to it.
 #[track_caller]
-fn assert_as_git_does(world: &World, repository: &Path, twin: &Path) {
+fn assert_as_git_does(world: &SandboxTestWorld, repository: &Path, twin: &Path) {
     let source = repository.to_str().unwrap();
     let fetch = ["fetch", "-q", "--no-recurse-submodules", source, "main"];
     world.git(twin, &fetch);
@@ -90,61 +91,66 @@ fn assert_as_git_does(world: &World, repository: &Path, twin: &Path) {
 }
 
 #[test]
-fn a_removal_and_its_reversal_are_what_git_makes_of_the_same_commits() {
-    for folder in [Folder::Empty, Folder::InUse] {
-        let world = World::new();
-        let repository = user(&world, folder);
-        let twin = twin(&world);
+fn removal_and_reversal_match_git() {
+    for folder in [SubmoduleFolder::Empty, SubmoduleFolder::InUse] {
+        let world = SandboxTestWorld::new();
+        let repository = repository_with_submodule(&world, folder);
+        let twin = clone_twin(&world);
         let before = listing(&repository);
-        let request = on_head(&world, &repository, remove);
+        let request = request_on_head(&world, &repository, remove_submodule);
         let targets = targets(&world);
-        let (intent, _) = bring_home(&targets, &request);
+        let (intent, _) = prepare_and_commit(&targets, &request);
         let entries = world.git(&repository, &["ls-tree", "-r", "--name-only", "HEAD"]);
         assert_eq!(entries, "a", "{folder:?}");
         assert_as_git_does(&world, &repository, &twin);
         let status = check_health(&world, &repository);
         match folder {
-            Folder::Empty => {
+            SubmoduleFolder::Empty => {
                 assert!(!repository.join("deps").exists());
                 assert_eq!(status, "");
             }
-            Folder::InUse => {
+            SubmoduleFolder::InUse => {
                 let work = fs::read_to_string(repository.join("deps/sub/i")).unwrap();
                 assert_eq!(work, "1\nmine\n");
                 assert_eq!(status, "?? deps/");
             }
         }
-        let reverse = ApplyRequest::reverse(apply_id(&world), &intent, words("back"));
-        let (undone, _) = bring_home(&targets, &reverse);
+        let reverse = ApplyRequest::reverse(apply_id(&world), &intent, commit_metadata("back"));
+        let (undone, _) = prepare_and_commit(&targets, &reverse);
         let entries = world.git(&repository, &["ls-files", "--stage", "deps/sub"]);
         assert!(entries.starts_with("160000 "), "{folder:?}: {entries}");
         assert_as_git_does(&world, &repository, &twin);
         assert_eq!(listing(&repository), before, "{folder:?}");
         // And once more, from what the reversal left.
-        let again = ApplyRequest::reverse(apply_id(&world), &undone, words("again"));
-        bring_home(&targets, &again);
+        let again = ApplyRequest::reverse(apply_id(&world), &undone, commit_metadata("again"));
+        prepare_and_commit(&targets, &again);
         assert_as_git_does(&world, &repository, &twin);
     }
 }
 
 #[test]
-fn every_destination_removes_it_or_says_why_not() {
-    let world = World::new();
-    let repository = user(&world, Folder::InUse);
+fn every_destination_removes_the_submodule_or_explains() {
+    let world = SandboxTestWorld::new();
+    let repository = repository_with_submodule(&world, SubmoduleFolder::InUse);
     let targets = targets(&world);
     let before = listing(&repository);
-    let request = |destination| to(on_head(&world, &repository, remove), destination);
-    bring_home(&targets, &request(Destination::Branch("topic".into())));
+    let request = |destination| {
+        with_destination(
+            request_on_head(&world, &repository, remove_submodule),
+            destination,
+        )
+    };
+    prepare_and_commit(&targets, &request(Destination::Branch("topic".into())));
     let entries = ["ls-tree", "-r", "--name-only", "topic"];
     assert_eq!(world.git(&repository, &entries), "a");
     // With its files there git would see no removal while the index has the entry.
-    let conflicts = blocked(&targets, &request(Destination::Worktree));
+    let conflicts = prepare_blocked(&targets, &request(Destination::Worktree));
     let in_the_way = ("deps/sub".to_owned(), ConflictReason::SubmoduleFiles);
-    assert_eq!(told(&conflicts), [in_the_way]);
+    assert_eq!(path_reasons(&conflicts), [in_the_way]);
     assert_eq!(listing(&repository), before);
     let patch = world.path("patch");
-    bring_home(&targets, &request(Destination::Patch(absolute(&patch))));
-    let twin = twin(&world);
+    prepare_and_commit(&targets, &request(Destination::Patch(absolute(&patch))));
+    let twin = clone_twin(&world);
     // The copies of the files are new to the copy of the index.
     world.git(&twin, &["update-index", "-q", "--refresh"]);
     let apply = ["apply", "--index", patch.to_str().unwrap()];
@@ -154,34 +160,35 @@ fn every_destination_removes_it_or_says_why_not() {
 }
 
 #[test]
-fn in_the_work_tree_alone_an_empty_folder_goes_and_comes_back() {
-    let world = World::new();
-    let repository = user(&world, Folder::Empty);
+fn an_empty_submodule_folder_is_removed_and_restored() {
+    let world = SandboxTestWorld::new();
+    let repository = repository_with_submodule(&world, SubmoduleFolder::Empty);
     let before = listing(&repository);
-    let request = on_head(&world, &repository, remove);
+    let request = request_on_head(&world, &repository, remove_submodule);
     let targets = targets(&world);
-    let (intent, _) = bring_home(&targets, &to(request, Destination::Worktree));
+    let (intent, _) =
+        prepare_and_commit(&targets, &with_destination(request, Destination::Worktree));
     assert!(!repository.join("deps").exists());
     let status = world.git(&repository, &["status", "--porcelain"]);
     let lines: Vec<&str> = status.lines().map(str::trim).collect();
     assert_eq!(lines, ["D .gitmodules", "M a", "D deps/sub"]);
-    let reverse = ApplyRequest::reverse(apply_id(&world), &intent, words("back"));
-    bring_home(&targets, &reverse);
+    let reverse = ApplyRequest::reverse(apply_id(&world), &intent, commit_metadata("back"));
+    prepare_and_commit(&targets, &reverse);
     assert_eq!(listing(&repository), before);
     assert_eq!(check_health(&world, &repository), "");
 }
 
 /// A plan that removes the submodule and then puts files of its own in the same place.
-fn replaced(world: &World, repository: &Path, name: &str) -> ApplyRequest {
+fn replace_submodule(world: &SandboxTestWorld, repository: &Path, name: &str) -> ApplyRequest {
     let kind = ResourceType::GitCheckout;
-    let new = world.new_sandbox(repository, kind, Base::Head);
+    let new = world.new_sandbox(repository, kind, BaseSource::Head);
     let created = world.sandboxes.create(&new).unwrap();
     let mut sandbox = world.sandboxes.open(new.id).unwrap();
-    remove(&created.tree);
+    remove_submodule(&created.tree);
     let removed = capture(&mut *sandbox);
     write(&created.tree.join(name), b"2\n");
-    let touched = Touched::Unknown;
-    let captured = sandbox.capture(&removed.tree, &touched, &Stop::new());
+    let touched = TouchedPaths::Unknown;
+    let captured = sandbox.capture(&removed.tree, &touched, &StopSignal::new());
     let captured = captured.unwrap();
     ApplyRequest {
         id: apply_id(world),
@@ -195,95 +202,104 @@ fn replaced(world: &World, repository: &Path, name: &str) -> ApplyRequest {
             base_commit: created.base_commit,
         },
         destination: Destination::Current,
-        commit: words("what the plan did"),
+        commit: commit_metadata("what the plan did"),
     }
 }
 
 #[test]
-fn files_in_its_place_are_never_written_among_the_users() {
-    for folder in [Folder::Empty, Folder::InUse] {
-        let world = World::new();
-        let repository = user(&world, folder);
-        let twin = twin(&world);
+fn replacement_files_never_mix_with_user_files() {
+    for folder in [SubmoduleFolder::Empty, SubmoduleFolder::InUse] {
+        let world = SandboxTestWorld::new();
+        let repository = repository_with_submodule(&world, folder);
+        let twin = clone_twin(&world);
         let targets = targets(&world);
-        let request = replaced(&world, &repository, "deps/sub/own");
-        if folder == Folder::InUse {
+        let request = replace_submodule(&world, &repository, "deps/sub/own");
+        if folder == SubmoduleFolder::InUse {
             let before = listing(&repository);
-            let conflicts = blocked(&targets, &request);
+            let conflicts = prepare_blocked(&targets, &request);
             let in_the_way = ("deps/sub/own".to_owned(), ConflictReason::SubmoduleFiles);
-            assert_eq!(told(&conflicts), [in_the_way]);
+            assert_eq!(path_reasons(&conflicts), [in_the_way]);
             assert_eq!(listing(&repository), before);
             continue;
         }
-        let (intent, _) = bring_home(&targets, &request);
+        let (intent, _) = prepare_and_commit(&targets, &request);
         assert_eq!(fs::read(repository.join("deps/sub/own")).unwrap(), b"2\n");
         assert_as_git_does(&world, &repository, &twin);
-        let reverse = ApplyRequest::reverse(apply_id(&world), &intent, words("back"));
-        bring_home(&targets, &reverse);
+        let reverse = ApplyRequest::reverse(apply_id(&world), &intent, commit_metadata("back"));
+        prepare_and_commit(&targets, &reverse);
         assert!(is_empty(&repository.join("deps/sub")));
         assert_as_git_does(&world, &repository, &twin);
         // A file where the submodule was is neither a removal nor a file that was there.
-        let conflicts = blocked(&targets, &replaced(&world, &repository, "deps/sub"));
+        let conflicts = prepare_blocked(
+            &targets,
+            &replace_submodule(&world, &repository, "deps/sub"),
+        );
         let refused = ("deps/sub".to_owned(), ConflictReason::Submodule);
-        assert_eq!(told(&conflicts), [refused]);
+        assert_eq!(path_reasons(&conflicts), [refused]);
     }
 }
 
 #[test]
-fn a_plan_cannot_add_one() {
-    let world = World::new();
-    let repository = user(&world, Folder::Empty);
+fn a_plan_cannot_add_a_submodule() {
+    let world = SandboxTestWorld::new();
+    let repository = repository_with_submodule(&world, SubmoduleFolder::Empty);
     let with = world.git(&repository, &["rev-parse", "HEAD^{tree}"]);
     let without = world.git(&repository, &["rev-parse", "HEAD^^{tree}"]);
     world.git(&repository, &["reset", "-q", "--hard", "HEAD^"]);
-    let mut request = on_head(&world, &repository, |_| {});
+    let mut request = request_on_head(&world, &repository, |_| {});
     if let RequestedChange::Result { from, to, .. } = &mut request.change {
         (*from, *to) = (without.parse().unwrap(), with.parse().unwrap());
     }
-    let conflicts = blocked(&targets(&world), &request);
+    let conflicts = prepare_blocked(&targets(&world), &request);
     let refused = ("deps/sub".to_owned(), ConflictReason::Submodule);
-    assert_eq!(told(&conflicts), [refused]);
+    assert_eq!(path_reasons(&conflicts), [refused]);
 }
 
 #[test]
-fn a_commit_of_it_that_is_staged_is_the_users() {
-    let world = World::new();
-    let repository = user(&world, Folder::InUse);
-    let request = on_head(&world, &repository, remove);
+fn a_staged_submodule_commit_blocks() {
+    let world = SandboxTestWorld::new();
+    let repository = repository_with_submodule(&world, SubmoduleFolder::InUse);
+    let request = request_on_head(&world, &repository, remove_submodule);
     let commit = world.git(&repository, &["rev-parse", "HEAD"]);
     let entry = format!("160000,{commit},deps/sub");
     world.git(&repository, &["update-index", "--cacheinfo", &entry]);
-    let conflicts = blocked(&targets(&world), &request);
+    let conflicts = prepare_blocked(&targets(&world), &request);
     let staged = ("deps/sub".to_owned(), ConflictReason::Staged);
-    assert_eq!(told(&conflicts), [staged]);
+    assert_eq!(path_reasons(&conflicts), [staged]);
 }
 
 #[test]
-fn killed_at_every_step_it_is_finished_or_taken_back() {
-    let world = World::new();
-    let repository = user(&world, Folder::Empty);
-    let intent = ready(&targets(&world), &on_head(&world, &repository, remove));
+fn killed_at_every_step_a_removal_finishes_or_aborts() {
+    let world = SandboxTestWorld::new();
+    let repository = repository_with_submodule(&world, SubmoduleFolder::Empty);
+    let intent = prepare_ready(
+        &targets(&world),
+        &request_on_head(&world, &repository, remove_submodule),
+    );
     let before = listing(&repository);
-    let snapshot = Snapshot::of(&world, &["user", "data"]);
-    done(&targets(&world), &intent);
+    let snapshot = FolderSnapshot::take(&world, &["user", "data"]);
+    commit_done(&targets(&world), &intent);
     let after = listing(&repository);
     let status = check_health(&world, &repository);
-    let carry_out = Deed::CarryOut(Box::new(intent.clone()));
+    let carry_out = CrashAction::CarryOut(Box::new(intent.clone()));
     let mut killed = 0;
-    at_every_step(CARRYING_OUT, |step, times| {
+    at_every_step(COMMIT_STEPS, |step, times| {
         let at = format!("{} {times}", step.as_str());
-        snapshot.put_back();
-        let end = die(&world, &carry_out, step, times);
-        killed += usize::from(end == End::Killed);
+        snapshot.restore();
+        let end = kill_at_step(&world, &carry_out, step, times);
+        killed += usize::from(end == ProcessEnd::Killed);
         match killed % 2 {
             0 => {
-                done(&targets(&world), &intent);
+                commit_done(&targets(&world), &intent);
                 assert_eq!(listing(&repository), after, "{at}");
                 assert_eq!(check_health(&world, &repository), status, "{at}");
             }
-            _ => match targets(&world).abort(&intent, IfGone::Stop).unwrap() {
-                Aborted::TakenBack => assert_eq!(listing(&repository), before, "{at}"),
-                Aborted::Done(_) => assert_eq!(listing(&repository), after, "{at}"),
+            _ => match targets(&world)
+                .abort(&intent, MissingTargetPolicy::Stop)
+                .unwrap()
+            {
+                TargetAbortOutcome::RolledBack => assert_eq!(listing(&repository), before, "{at}"),
+                TargetAbortOutcome::Done(_) => assert_eq!(listing(&repository), after, "{at}"),
                 stopped => panic!("{at}: {stopped:?}"),
             },
         }

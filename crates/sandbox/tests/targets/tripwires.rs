@@ -7,15 +7,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleveragents_domain::{Base, ResourceType};
+use cleveragents_domain::{BaseSource, ResourceType};
 use cleveragents_engine::ports::sandbox::Sandboxes;
-use cleveragents_engine::ports::stop::Stop;
+use cleveragents_engine::ports::stop::StopSignal;
 use cleveragents_engine::ports::targets::{
-    ApplyIntent, ApplyRequest, Destination, RequestedChange, TargetError, Targets,
+    ApplyIntent, ApplyRequest, ApplyTargets, Destination, RequestedChange, TargetError,
 };
 
-use crate::environment::{World, append, path, script, write};
-use crate::home::{apply_id, bring_home, program, renamed, targets, to, words, work};
+use crate::apply_helpers::{
+    apply_id, commit_metadata, prepare_and_commit, request_for_edit, targets, with_destination,
+    with_new_id, write_program,
+};
+use crate::environment::{SandboxTestWorld, append, path, script, write};
 use crate::hostile_configuration::{HOOKS, attributes, configuration};
 
 /// The script and the file it leaves.
@@ -25,14 +28,14 @@ struct Tripwire {
 }
 
 impl Tripwire {
-    fn new(world: &World) -> Self {
+    fn new(world: &SandboxTestWorld) -> Self {
         let mark = world.path("mark");
         let text = format!(
             "#!/bin/sh\necho \"$0 $*\" >> '{}'\ncat\necho '[GNUPG:] SIG_CREATED ' >&2\n",
             mark.display()
         );
         Self {
-            program: program(world, "evil", &text),
+            program: write_program(world, "evil", &text),
             mark,
         }
     }
@@ -43,7 +46,7 @@ impl Tripwire {
     }
 
     /// Adds it to the configuration of a git directory, directly and by an include, with hooks.
-    fn arm(&self, world: &World, git_dir: &Path) {
+    fn arm(&self, world: &SandboxTestWorld, git_dir: &Path) {
         let included = world.path("included");
         let text = configuration(&self.program, &git_dir.join("hooks"));
         write(&included, &text);
@@ -61,7 +64,7 @@ impl Tripwire {
 }
 
 /// A repository with files that have each of the filters, committed before it is armed.
-fn repository(world: &World, name: &str, options: &[&str]) -> PathBuf {
+fn repository(world: &SandboxTestWorld, name: &str, options: &[&str]) -> PathBuf {
     let repository = world.init(name, options);
     write(&repository.join(".gitattributes"), &attributes());
     let files = [
@@ -85,11 +88,15 @@ fn touch(repository: &Path) {
 }
 
 /// All that is done with a sandbox, up to its result.
-fn all_of_a_sandbox(world: &World, repository: &Path, base: Base) -> ApplyRequest {
+fn use_sandbox_fully(
+    world: &SandboxTestWorld,
+    repository: &Path,
+    base: BaseSource,
+) -> ApplyRequest {
     world.sandboxes.inspect(repository).unwrap();
     touch(repository);
     let kind = (ResourceType::GitCheckout, base);
-    let request = work(world, repository, kind, |tree| {
+    let request = request_for_edit(world, repository, kind, |tree| {
         append(&tree.join("a"), b"2\n");
         fs::remove_file(tree.join("b")).unwrap();
         write(&tree.join("new"), b"1\n");
@@ -101,16 +108,18 @@ fn all_of_a_sandbox(world: &World, repository: &Path, base: Base) -> ApplyReques
         panic!();
     };
     let mut sandbox = world.sandboxes.open(*sandbox).unwrap();
-    sandbox.diff(from, to, &[], &Stop::new()).unwrap();
-    sandbox.net_changes(from, to, &Stop::new()).unwrap();
+    sandbox.diff(from, to, &[], &StopSignal::new()).unwrap();
+    sandbox.net_changes(from, to, &StopSignal::new()).unwrap();
     sandbox.log(Some(&path("a")), 10).unwrap();
     sandbox.log(None, 10).unwrap();
-    sandbox.restore(from, &Stop::new()).unwrap();
-    sandbox.restore(to, &Stop::new()).unwrap();
-    sandbox.publish(to, &words("result"), &Stop::new()).unwrap();
+    sandbox.restore(from, &StopSignal::new()).unwrap();
+    sandbox.restore(to, &StopSignal::new()).unwrap();
+    sandbox
+        .publish(to, &commit_metadata("result"), &StopSignal::new())
+        .unwrap();
     world
         .sandboxes
-        .published(&request.resource, request.plan)
+        .find_published(&request.resource, request.plan)
         .unwrap();
     world
         .sandboxes
@@ -119,31 +128,31 @@ fn all_of_a_sandbox(world: &World, repository: &Path, base: Base) -> ApplyReques
     request
 }
 
-fn back(world: &World, intent: &ApplyIntent) -> ApplyRequest {
-    ApplyRequest::reverse(apply_id(world), intent, words("back"))
+fn reversal_request(world: &SandboxTestWorld, intent: &ApplyIntent) -> ApplyRequest {
+    ApplyRequest::reverse(apply_id(world), intent, commit_metadata("back"))
 }
 
 /// Everything, to every destination and back.
-fn everything(world: &World, repository: &Path, tripwire: &Tripwire) {
+fn apply_everywhere(world: &SandboxTestWorld, repository: &Path, tripwire: &Tripwire) {
     let targets = targets(world);
-    let snapshot = all_of_a_sandbox(world, repository, Base::Worktree);
+    let snapshot = use_sandbox_fully(world, repository, BaseSource::Worktree);
     tripwire.assert_unused("a sandbox of the working tree");
-    let request = all_of_a_sandbox(world, repository, Base::Head);
+    let request = use_sandbox_fully(world, repository, BaseSource::Head);
     tripwire.assert_unused("a sandbox of the commit");
     targets.author(&request.resource).unwrap();
     let branch = Destination::Branch("other".into());
-    let patch = Destination::Patch(crate::home::absolute(&world.path("plan.patch")));
+    let patch = Destination::Patch(crate::apply_helpers::absolute(&world.path("plan.patch")));
     let _ = fs::remove_file(world.path("plan.patch"));
     for destination in [Destination::Worktree, branch, patch, Destination::Current] {
         touch(repository);
-        let request = to(renamed(world, &request), destination.clone());
-        let (intent, _) = bring_home(&targets, &request);
+        let request = with_destination(with_new_id(world, &request), destination.clone());
+        let (intent, _) = prepare_and_commit(&targets, &request);
         tripwire.assert_unused(&format!("apply to {destination:?}"));
         if matches!(destination, Destination::Patch(_)) {
             continue;
         }
-        touch_if_there(repository);
-        bring_home(&targets, &back(world, &intent));
+        touch_if_present(repository);
+        prepare_and_commit(&targets, &reversal_request(world, &intent));
         tripwire.assert_unused(&format!("unapply from {destination:?}"));
         targets.forget(intent.id).unwrap();
     }
@@ -156,7 +165,7 @@ fn everything(world: &World, repository: &Path, tripwire: &Tripwire) {
     tripwire.assert_unused("clearing up");
 }
 
-fn touch_if_there(repository: &Path) {
+fn touch_if_present(repository: &Path) {
     for name in ["f.0", "f.1", "f.2"] {
         let content = fs::read(repository.join(name)).unwrap();
         fs::remove_file(repository.join(name)).unwrap();
@@ -165,7 +174,7 @@ fn touch_if_there(repository: &Path) {
 }
 
 /// The tripwire works: the user's own git runs it.
-fn assert_armed(world: &World, repository: &Path, tripwire: &Tripwire) {
+fn assert_armed(world: &SandboxTestWorld, repository: &Path, tripwire: &Tripwire) {
     touch(repository);
     world.try_git(repository, &["add", "f.1"]);
     assert!(tripwire.mark.exists(), "the tripwire is none");
@@ -173,18 +182,18 @@ fn assert_armed(world: &World, repository: &Path, tripwire: &Tripwire) {
 }
 
 #[test]
-fn nothing_that_a_repository_names_is_run() {
-    let world = World::new();
+fn no_program_named_by_a_repository_runs() {
+    let world = SandboxTestWorld::new();
     let tripwire = Tripwire::new(&world);
     let repository = repository(&world, "user", &[]);
     tripwire.arm(&world, &repository.join(".git"));
-    everything(&world, &repository, &tripwire);
+    apply_everywhere(&world, &repository, &tripwire);
     assert_armed(&world, &repository, &tripwire);
 }
 
 #[test]
-fn nothing_that_a_linked_worktree_or_a_git_file_names_is_run() {
-    let world = World::new();
+fn no_program_named_by_a_linked_worktree_runs() {
+    let world = SandboxTestWorld::new();
     let tripwire = Tripwire::new(&world);
     let main = repository(&world, "user", &[]);
     let linked = world.path("linked");
@@ -195,7 +204,7 @@ fn nothing_that_a_linked_worktree_or_a_git_file_names_is_run() {
     let text = configuration(&tripwire.program, &main.join(".git/hooks"));
     write(&git_dir.join("config.worktree"), &text);
     tripwire.arm(&world, &main.join(".git"));
-    everything(&world, &linked, &tripwire);
+    apply_everywhere(&world, &linked, &tripwire);
     assert_armed(&world, &linked, &tripwire);
     let elsewhere = world.path("elsewhere.git");
     let option = format!("--separate-git-dir={}", elsewhere.display());
@@ -205,13 +214,13 @@ fn nothing_that_a_linked_worktree_or_a_git_file_names_is_run() {
     let folder = by_file.to_str().unwrap();
     world.git(&by_file, &["config", "core.worktree", folder]);
     tripwire.arm(&world, &elsewhere);
-    everything(&world, &by_file, &tripwire);
+    apply_everywhere(&world, &by_file, &tripwire);
     assert_armed(&world, &by_file, &tripwire);
 }
 
 #[test]
-fn nothing_that_a_submodule_names_is_run() {
-    let world = World::new();
+fn no_program_named_by_a_submodule_runs() {
+    let world = SandboxTestWorld::new();
     let tripwire = Tripwire::new(&world);
     let inner = repository(&world, "inner", &[]);
     let outer = repository(&world, "user", &[]);
@@ -225,19 +234,19 @@ fn nothing_that_a_submodule_names_is_run() {
     tripwire.arm(&world, &outer.join(".git/modules/sub"));
     tripwire.arm(&world, &outer.join(".git"));
     touch(&outer.join("sub"));
-    everything(&world, &outer, &tripwire);
-    everything(&world, &outer.join("sub"), &tripwire);
+    apply_everywhere(&world, &outer, &tripwire);
+    apply_everywhere(&world, &outer.join("sub"), &tripwire);
     assert_armed(&world, &outer.join("sub"), &tripwire);
 }
 
 #[test]
 fn only_the_users_own_configuration_says_how_to_sign() {
-    let world = World::new();
+    let world = SandboxTestWorld::new();
     let tripwire = Tripwire::new(&world);
     let repository = repository(&world, "user", &[]);
     let before = fs::read(repository.join(".git/config")).unwrap();
-    let kind = (ResourceType::GitCheckout, Base::Head);
-    let request = work(&world, &repository, kind, |tree| {
+    let kind = (ResourceType::GitCheckout, BaseSource::Head);
+    let request = request_for_edit(&world, &repository, kind, |tree| {
         append(&tree.join("a"), b"2\n")
     });
     let targets = targets(&world);
@@ -253,7 +262,7 @@ fn only_the_users_own_configuration_says_how_to_sign() {
             &repository.join(".git/config"),
             &[&before, text.as_bytes()].concat(),
         );
-        let error = targets.prepare(&renamed(&world, &request)).unwrap_err();
+        let error = targets.prepare(&with_new_id(&world, &request)).unwrap_err();
         assert!(matches!(error, TargetError::Signing { .. }), "{error}");
         let named = key.to_ascii_lowercase();
         assert!(
@@ -267,10 +276,10 @@ fn only_the_users_own_configuration_says_how_to_sign() {
     let mark = tripwire.mark.display();
     let text =
         format!("#!/bin/sh\ncat > '{mark}'\necho '[GNUPG:] SIG_CREATED ' >&2\necho signature\n");
-    let signer = program(&world, "sign", &text);
+    let signer = write_program(&world, "sign", &text);
     let signer = signer.to_str().unwrap();
     world.git(&repository, &["config", "--global", "gpg.program", signer]);
     world.git(&repository, &["config", "commit.gpgSign", "true"]);
-    bring_home(&targets, &renamed(&world, &request));
+    prepare_and_commit(&targets, &with_new_id(&world, &request));
     assert!(tripwire.mark.exists());
 }

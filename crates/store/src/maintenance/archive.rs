@@ -12,7 +12,7 @@ use cleveragents_engine::journal::ChainFault;
 use cleveragents_engine::ports::{Result, StoreError};
 use serde::{Deserialize, Serialize};
 
-use crate::files::{explain, sync_folder};
+use crate::files::{map_io_error, sync_folder};
 
 /// The format this program writes; older ones are read for ever, newer ones refused.
 pub(super) const FORMAT: i64 = 1;
@@ -22,7 +22,7 @@ const MEMBER_MAXIMUM: u64 = 4 << 30;
 
 /// What a backup says of itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct BackupManifest {
     pub format: i64,
     pub written_by: String,
     pub schema: i64,
@@ -37,19 +37,19 @@ pub struct Manifest {
 }
 
 /// Writes beside the final place; nothing is there under its name until all of it is.
-pub(super) struct Writer {
+pub(super) struct BackupWriter {
     tar: tar::Builder<BufWriter<File>>,
-    partial: Partial,
+    partial: PartialFile,
     path: PathBuf,
     modified: u64,
     members: BTreeMap<String, String>,
 }
 
 /// A file under a name of this process's own; gone with this value.
-struct Partial(PathBuf);
+struct PartialFile(PathBuf);
 
-impl Partial {
-    fn beside(path: &Path, at: Timestamp) -> PathBuf {
+impl PartialFile {
+    fn partial_path(path: &Path, at: Timestamp) -> PathBuf {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(
             ".{}-{}.partial",
@@ -60,7 +60,7 @@ impl Partial {
     }
 
     /// Gives the file its final name, which nobody else may have.
-    fn settle(self, path: &Path) -> io::Result<()> {
+    fn persist(self, path: &Path) -> io::Result<()> {
         match std::fs::hard_link(&self.0, path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
             // A file system without links: the look before is all there is.
@@ -75,26 +75,26 @@ impl Partial {
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         // What is left behind is only rubbish.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-impl Writer {
+impl BackupWriter {
     pub(super) fn create(path: &Path, at: Timestamp) -> Result<Self> {
-        let partial = Partial::beside(path, at);
+        let partial = PartialFile::partial_path(path, at);
         // Never through a link or into a file that somebody put there.
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(&partial)
-            .map_err(|e| explain(&partial, &e))?;
+            .map_err(|e| map_io_error(&partial, &e))?;
         Ok(Self {
             tar: tar::Builder::new(BufWriter::new(file)),
-            partial: Partial(partial),
+            partial: PartialFile(partial),
             path: path.to_owned(),
             modified: u64::try_from(at.as_micros() / 1_000_000).unwrap_or(0),
             members: BTreeMap::new(),
@@ -105,22 +105,22 @@ impl Writer {
         let hash = blake3::hash(content).to_hex().to_string();
         self.members.insert(name.to_owned(), hash);
         self.append(name, content)
-            .map_err(|e| explain(&self.partial.0, &e))
+            .map_err(|e| map_io_error(&self.partial.0, &e))
     }
 
     /// Writes the manifest, makes everything durable and gives it its name.
-    pub(super) fn finish(mut self, mut manifest: Manifest) -> Result<Manifest> {
+    pub(super) fn finish(mut self, mut manifest: BackupManifest) -> Result<BackupManifest> {
         manifest.members = std::mem::take(&mut self.members);
         let text = serde_json::to_vec_pretty(&manifest).map_err(StoreError::internal)?;
         self.append(MANIFEST, &text)
-            .map_err(|e| explain(&self.partial.0, &e))?;
+            .map_err(|e| map_io_error(&self.partial.0, &e))?;
         let Self {
             tar, partial, path, ..
         } = self;
-        close(tar).map_err(|e| explain(&partial.0, &e))?;
-        partial.settle(&path).map_err(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists => taken(&path),
-            _ => explain(&path, &e),
+        close(tar).map_err(|e| map_io_error(&partial.0, &e))?;
+        partial.persist(&path).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => file_exists_error(&path),
+            _ => map_io_error(&path, &e),
         })?;
         Ok(manifest)
     }
@@ -141,7 +141,7 @@ fn close(tar: tar::Builder<BufWriter<File>>) -> io::Result<()> {
 }
 
 /// A backup never overwrites anything.
-pub(super) fn taken(path: &Path) -> StoreError {
+pub(super) fn file_exists_error(path: &Path) -> StoreError {
     StoreError::Taken {
         what: "the file name",
         name: path.display().to_string(),
@@ -150,37 +150,39 @@ pub(super) fn taken(path: &Path) -> StoreError {
 }
 
 /// A backup file that was read through once and is whole.
-pub(super) struct Reader {
+pub(super) struct BackupReader {
     path: PathBuf,
-    pub(super) manifest: Manifest,
+    pub(super) manifest: BackupManifest,
 }
 
-impl Reader {
+impl BackupReader {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let mut found = BTreeMap::new();
-        let mut manifest: Option<Manifest> = None;
-        visit(path, &mut |name, content| {
+        let mut manifest: Option<BackupManifest> = None;
+        visit_members(path, &mut |name, content| {
             if name == MANIFEST {
-                manifest = Some(
-                    serde_json::from_slice(content)
-                        .map_err(|e| damaged(path, format!("its manifest is malformed: {e}")))?,
-                );
+                manifest = Some(serde_json::from_slice(content).map_err(|e| {
+                    damaged_file_error(path, format!("its manifest is malformed: {e}"))
+                })?);
             } else {
                 found.insert(name.to_owned(), blake3::hash(content).to_hex().to_string());
             }
             Ok(())
         })?;
-        let manifest = manifest.ok_or_else(|| damaged(path, "it has no manifest"))?;
-        if manifest.format > FORMAT || manifest.schema > crate::schema::NEWEST {
+        let manifest = manifest.ok_or_else(|| damaged_file_error(path, "it has no manifest"))?;
+        if manifest.format > FORMAT || manifest.schema > crate::schema::NEWEST_VERSION {
             return Err(StoreError::Newer {
                 place: path.display().to_string(),
                 found: manifest.schema,
-                known: crate::schema::NEWEST,
+                known: crate::schema::NEWEST_VERSION,
                 written_by: manifest.written_by,
             });
         }
         if found != manifest.members {
-            return Err(damaged(path, "its members are not those of its manifest"));
+            return Err(damaged_file_error(
+                path,
+                "its members are not those of its manifest",
+            ));
         }
         Ok(Self {
             path: path.to_owned(),
@@ -188,11 +190,11 @@ impl Reader {
         })
     }
 
-    pub(super) fn damaged(&self, reason: impl ToString) -> StoreError {
-        damaged(&self.path, reason)
+    pub(super) fn damaged_error(&self, reason: impl ToString) -> StoreError {
+        damaged_file_error(&self.path, reason)
     }
 
-    pub(super) fn altered(&self, fault: &ChainFault) -> StoreError {
+    pub(super) fn altered_error(&self, fault: &ChainFault) -> StoreError {
         StoreError::Altered {
             path: self.path.clone(),
             fault: fault.to_string(),
@@ -200,62 +202,65 @@ impl Reader {
     }
 
     /// Goes through the members in the order in which they were written.
-    pub(super) fn each(&self, see: &mut dyn FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
-        visit(&self.path, &mut |name, content| {
+    pub(super) fn for_each_member(
+        &self,
+        visitor: &mut dyn FnMut(&str, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        visit_members(&self.path, &mut |name, content| {
             if name == MANIFEST {
                 return Ok(());
             }
             // Between the first reading and this one the file may have been exchanged.
             let hash = blake3::hash(content).to_hex().to_string();
             if self.manifest.members.get(name) != Some(&hash) {
-                return Err(damaged(
+                return Err(damaged_file_error(
                     &self.path,
                     format!("{name} changed while it was read"),
                 ));
             }
-            see(name, content)
+            visitor(name, content)
         })
     }
 }
 
-fn visit(path: &Path, see: &mut dyn FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
+fn visit_members(path: &Path, visitor: &mut dyn FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
     let file = File::open(path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => StoreError::NotFound {
             what: "backup",
             id: path.display().to_string(),
         },
-        _ => explain(path, &e),
+        _ => map_io_error(path, &e),
     })?;
     let mut tar = tar::Archive::new(BufReader::new(file));
-    let entries = tar.entries().map_err(|e| unreadable(path, &e))?;
+    let entries = tar.entries().map_err(|e| unreadable_error(path, &e))?;
     for entry in entries {
-        let mut entry = entry.map_err(|e| unreadable(path, &e))?;
+        let mut entry = entry.map_err(|e| unreadable_error(path, &e))?;
         let name = entry
             .path()
-            .map_err(|e| damaged(path, e))?
+            .map_err(|e| damaged_file_error(path, e))?
             .display()
             .to_string();
         if entry.size() > MEMBER_MAXIMUM {
-            return Err(damaged(path, format!("{name} is too large")));
+            return Err(damaged_file_error(path, format!("{name} is too large")));
         }
         let mut content = Vec::new();
         entry
             .read_to_end(&mut content)
-            .map_err(|e| unreadable(path, &e))?;
-        see(&name, &content)?;
+            .map_err(|e| unreadable_error(path, &e))?;
+        visitor(&name, &content)?;
     }
     Ok(())
 }
 
 /// The archive's own complaints quote its contents, which may be anything; the disk's do not.
-fn unreadable(path: &Path, error: &io::Error) -> StoreError {
+fn unreadable_error(path: &Path, error: &io::Error) -> StoreError {
     match error.raw_os_error() {
-        Some(_) => damaged(path, error),
-        None => damaged(path, "it is no archive, or was cut off or altered"),
+        Some(_) => damaged_file_error(path, error),
+        None => damaged_file_error(path, "it is no archive, or was cut off or altered"),
     }
 }
 
-fn damaged(path: &Path, reason: impl ToString) -> StoreError {
+fn damaged_file_error(path: &Path, reason: impl ToString) -> StoreError {
     StoreError::Corrupt {
         path: path.to_owned(),
         reason: reason.to_string(),

@@ -3,21 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::{BlobHash, Blobs, Result, StoreError, Unit};
+use cleveragents_engine::ports::{BlobHash, Blobs, Result, StoreError, Transaction};
 use serde::Serialize;
 
-use super::Progress;
-use super::archive::{FORMAT, Manifest, Writer, taken};
+use super::ProgressCallback;
+use super::archive::{BackupManifest, BackupWriter, FORMAT, file_exists_error};
 use super::tables::{REFERENCES, TABLES, Table};
 use crate::database::Database;
-use crate::queue::Mode;
-use crate::schema::NEWEST;
-use crate::session::Session;
+use crate::queue::TransactionMode;
+use crate::schema::NEWEST_VERSION;
+use crate::session::StoreSession;
 use crate::value::params;
 
 /// A backup that was written.
 #[derive(Debug, Clone, Serialize)]
-pub struct Backup {
+pub struct BackupReport {
     pub path: PathBuf,
     pub bytes: u64,
     pub contents: BTreeMap<String, u64>,
@@ -27,18 +27,18 @@ pub struct Backup {
 
 impl Database {
     /// Writes everything to the new file `path`; an existing file is never overwritten.
-    pub async fn backup(&self, path: &Path, progress: Progress) -> Result<Backup> {
+    pub async fn backup(&self, path: &Path, progress: ProgressCallback) -> Result<BackupReport> {
         if path.exists() {
-            return Err(taken(path));
+            return Err(file_exists_error(path));
         }
         let target = path.to_owned();
         let manifest = self
-            .transact(Mode::Read, move |session| {
-                write(session, &target, &progress)
+            .transact(TransactionMode::Read, move |session| {
+                write_backup(session, &target, &progress)
             })
             .await?;
         let bytes = std::fs::metadata(path).map_or(0, |facts| facts.len());
-        Ok(Backup {
+        Ok(BackupReport {
             path: path.to_owned(),
             bytes,
             contents: manifest.contents,
@@ -48,20 +48,20 @@ impl Database {
 }
 
 /// Writes what `session` sees to the new file `path`.
-pub(super) fn write(
-    session: &mut Session<'_>,
+pub(super) fn write_backup(
+    session: &mut StoreSession<'_>,
     path: &Path,
-    progress: &Progress,
-) -> Result<Manifest> {
+    progress: &ProgressCallback,
+) -> Result<BackupManifest> {
     let at = session.now()?;
-    let _files = session.hold_files()?;
-    let mut writer = Writer::create(path, at)?;
+    let _files = session.lock_blob_files()?;
+    let mut writer = BackupWriter::create(path, at)?;
     let mut unreadable_blobs = BTreeSet::new();
     let contents = write_contents(session, &mut writer, &mut unreadable_blobs, progress)?;
-    writer.finish(Manifest {
+    writer.finish(BackupManifest {
         format: FORMAT,
         written_by: env!("CARGO_PKG_VERSION").to_owned(),
-        schema: NEWEST,
+        schema: NEWEST_VERSION,
         created_at: at,
         contents,
         unreadable_blobs,
@@ -70,10 +70,10 @@ pub(super) fn write(
 }
 
 fn write_contents(
-    session: &mut Session<'_>,
-    writer: &mut Writer,
+    session: &mut StoreSession<'_>,
+    writer: &mut BackupWriter,
     unreadable: &mut BTreeSet<String>,
-    progress: &Progress,
+    progress: &ProgressCallback,
 ) -> Result<BTreeMap<String, u64>> {
     let mut contents = BTreeMap::new();
     for table in TABLES {
@@ -90,17 +90,17 @@ fn write_contents(
 }
 
 fn write_table(
-    session: &mut Session<'_>,
-    writer: &mut Writer,
+    session: &mut StoreSession<'_>,
+    writer: &mut BackupWriter,
     table: &Table,
-    progress: &Progress,
+    progress: &ProgressCallback,
 ) -> Result<u64> {
     let (mut rows, mut part) = (0, 0);
     let mut page = table.page(session, None)?;
     while let Some(last) = page.last() {
         let mut text = String::new();
         for row in &page {
-            text.push_str(&Table::line(row)?);
+            text.push_str(&Table::to_line(row)?);
             text.push('\n');
         }
         writer.add(
@@ -116,10 +116,10 @@ fn write_table(
 }
 
 fn write_blobs(
-    session: &mut Session<'_>,
-    writer: &mut Writer,
+    session: &mut StoreSession<'_>,
+    writer: &mut BackupWriter,
     unreadable: &mut BTreeSet<String>,
-    progress: &Progress,
+    progress: &ProgressCallback,
 ) -> Result<u64> {
     let mut written = 0;
     let mut last = String::new();

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::OwnerId;
-use cleveragents_engine::ports::{Locks, Result, Runs, Unit};
+use cleveragents_engine::ports::{LockRecords, Result, Runs, Transaction};
 use serde::{Deserialize, Serialize};
 
 use crate::database::Database;
-use crate::queue::Mode;
-use crate::session::Session;
+use crate::queue::TransactionMode;
+use crate::session::StoreSession;
 use crate::value::params;
 
 /// How long things are kept that nobody refers to.
@@ -25,7 +25,7 @@ pub struct Retention {
 
 /// What was collected, or would be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Collected {
+pub struct CollectionReport {
     pub operations: u64,
     pub blobs: u64,
     pub blob_bytes: u64,
@@ -33,35 +33,37 @@ pub struct Collected {
     pub dead_processes: u64,
 }
 
-impl Collected {
-    pub fn is_nothing(&self) -> bool {
+impl CollectionReport {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
 const OLD_OPERATIONS: &str = "operations WHERE at < ?1";
-const UNNAMED_BLOBS: &str = "blobs WHERE touched_at < ?1 AND NOT EXISTS \
+const UNREFERENCED_BLOBS: &str = "blobs WHERE touched_at < ?1 AND NOT EXISTS \
      (SELECT 1 FROM blob_references r WHERE r.hash = blobs.hash)";
 const STRAY_CHUNKS: &str = "blob_chunks WHERE touched_at < ?1 AND NOT EXISTS \
      (SELECT 1 FROM blobs b WHERE b.hash = blob_chunks.hash)";
 
 /// How many results of operations are taken in one transaction.
-const MOST_OPERATIONS: u64 = 5000;
+const OPERATIONS_PER_BATCH: u64 = 5000;
 /// How many blobs, and how many parts of large ones.
-const MOST_BLOBS: u64 = 250;
+const BLOBS_PER_BATCH: u64 = 250;
 
-const NAMED_BLOB: &str = "SELECT hash FROM blobs WHERE hash = ?1 AND ?2 IS NOT NULL";
+const EXISTING_BLOB: &str = "SELECT hash FROM blobs WHERE hash = ?1 AND ?2 IS NOT NULL";
 /// A named blob that a collection would not take.
-const STAYING_BLOB: &str = "SELECT hash FROM blobs WHERE hash = ?1 AND (touched_at >= ?2 OR EXISTS \
+const RETAINED_BLOB: &str = "SELECT hash FROM blobs WHERE hash = ?1 AND (touched_at >= ?2 OR EXISTS \
      (SELECT 1 FROM blob_references r WHERE r.hash = blobs.hash))";
 
 impl Database {
     /// Says what [`Database::collect`] would take.
-    pub async fn collectable(&self, retention: Retention) -> Result<Collected> {
+    pub async fn preview_collection(&self, retention: Retention) -> Result<CollectionReport> {
         let (mut found, cutoff) = self
-            .transact(Mode::Read, move |session| count(session, retention))
+            .transact(TransactionMode::Read, move |session| {
+                count_collectable(session, retention)
+            })
             .await?;
-        let (files, _) = self.stray_files(cutoff, STAYING_BLOB).await?;
+        let (files, _) = self.find_stray_files(cutoff, RETAINED_BLOB).await?;
         found.stray_files = files.len() as u64;
         found.dead_processes = self.sweep_presence(false).await?;
         Ok(found)
@@ -69,20 +71,22 @@ impl Database {
 
     /// Takes away what nobody needs. Safe beside writers: whatever they touch or name meanwhile
     /// stays, and they get their turns between its parts.
-    pub async fn collect(&self, retention: Retention) -> Result<Collected> {
-        let mut taken = Collected::default();
+    pub async fn collect(&self, retention: Retention) -> Result<CollectionReport> {
+        let mut taken = CollectionReport::default();
         let cutoff = loop {
             let part = self
-                .transact(Mode::Write, move |session| take_some(session, retention))
+                .transact(TransactionMode::Write, move |session| {
+                    collect_batch(session, retention)
+                })
                 .await?;
             taken.operations += part.operations;
             taken.blobs += part.blobs;
             taken.blob_bytes += part.blob_bytes;
-            if part.was_last {
+            if part.is_last {
                 break part.cutoff;
             }
         };
-        let (files, store) = self.stray_files(cutoff, NAMED_BLOB).await?;
+        let (files, store) = self.find_stray_files(cutoff, EXISTING_BLOB).await?;
         taken.stray_files = match store {
             Some(store) => store.remove(&files, cutoff)?,
             None => 0,
@@ -92,7 +96,7 @@ impl Database {
     }
 
     /// Files in the blob folder, older than the grace period, whose blob is not among `needed`.
-    async fn stray_files(
+    async fn find_stray_files(
         &self,
         cutoff: Timestamp,
         needed: &'static str,
@@ -105,7 +109,7 @@ impl Database {
         };
         let candidates = store.older_than(cutoff)?;
         let strays = self
-            .transact(Mode::Read, move |session| {
+            .transact(TransactionMode::Read, move |session| {
                 let mut strays = Vec::new();
                 for file in &candidates {
                     let named = match &file.hash {
@@ -128,7 +132,7 @@ impl Database {
             return Ok(0);
         };
         let owners = self
-            .transact(Mode::Read, |session| {
+            .transact(TransactionMode::Read, |session| {
                 let runs = session.runs()?.into_iter().map(|run| run.owner);
                 let locks = session.locks()?.into_iter().map(|lock| lock.owner);
                 Ok(runs.chain(locks).collect::<HashSet<OwnerId>>())
@@ -138,7 +142,10 @@ impl Database {
     }
 }
 
-fn count(session: &mut Session<'_>, retention: Retention) -> Result<(Collected, Timestamp)> {
+fn count_collectable(
+    session: &mut StoreSession<'_>,
+    retention: Retention,
+) -> Result<(CollectionReport, Timestamp)> {
     let now = session.now()?;
     let cutoff = now.before(retention.blobs);
     let mut number = |sql: &str, before: Timestamp| -> Result<u64> {
@@ -146,28 +153,31 @@ fn count(session: &mut Session<'_>, retention: Retention) -> Result<(Collected, 
         let count = rows.first().map_or(Ok(0), |row| row.integer(0))?;
         Ok(u64::try_from(count).unwrap_or(0))
     };
-    let counted = Collected {
+    let counted = CollectionReport {
         operations: number(
             &format!("SELECT count(*) FROM {OLD_OPERATIONS}"),
             now.before(retention.operations),
         )?,
-        blobs: number(&format!("SELECT count(*) FROM {UNNAMED_BLOBS}"), cutoff)?,
-        blob_bytes: number(
-            &format!("SELECT coalesce(CAST(sum(size) AS BIGINT), 0) FROM {UNNAMED_BLOBS}"),
+        blobs: number(
+            &format!("SELECT count(*) FROM {UNREFERENCED_BLOBS}"),
             cutoff,
         )?,
-        ..Collected::default()
+        blob_bytes: number(
+            &format!("SELECT coalesce(CAST(sum(size) AS BIGINT), 0) FROM {UNREFERENCED_BLOBS}"),
+            cutoff,
+        )?,
+        ..CollectionReport::default()
     };
     Ok((counted, cutoff))
 }
 
 /// What one transaction of a collection took.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct CollectionBatch {
     operations: u64,
     blobs: u64,
     blob_bytes: u64,
-    was_last: bool,
+    is_last: bool,
     /// What was touched before this is old.
     cutoff: Timestamp,
 }
@@ -175,17 +185,19 @@ struct Part {
 /// Takes so much that others need not wait for long, and that what is needed to undo it fits into
 /// memory. A row that somebody touches meanwhile is looked at again by itself, so each statement
 /// asks for its age outside of what it selects, too.
-fn take_some(session: &mut Session<'_>, retention: Retention) -> Result<Part> {
+fn collect_batch(session: &mut StoreSession<'_>, retention: Retention) -> Result<CollectionBatch> {
     let now = session.now()?;
     let cutoff = now.before(retention.blobs);
     let operations = session.execute(
         &format!(
             "DELETE FROM operations WHERE id IN \
-             (SELECT id FROM {OLD_OPERATIONS} LIMIT {MOST_OPERATIONS})"
+             (SELECT id FROM {OLD_OPERATIONS} LIMIT {OPERATIONS_PER_BATCH})"
         ),
         params![now.before(retention.operations)],
     )?;
-    let some = format!("SELECT hash, size FROM {UNNAMED_BLOBS} ORDER BY hash LIMIT {MOST_BLOBS}");
+    let some = format!(
+        "SELECT hash, size FROM {UNREFERENCED_BLOBS} ORDER BY hash LIMIT {BLOBS_PER_BATCH}"
+    );
     let rows = session.query(
         &format!("SELECT coalesce(CAST(sum(size) AS BIGINT), 0) FROM ({some}) AS part"),
         params![cutoff],
@@ -200,15 +212,17 @@ fn take_some(session: &mut Session<'_>, retention: Retention) -> Result<Part> {
     let chunks = session.execute(
         &format!(
             "DELETE FROM blob_chunks WHERE touched_at < ?1 AND (hash, number) IN \
-             (SELECT hash, number FROM {STRAY_CHUNKS} LIMIT {MOST_BLOBS})"
+             (SELECT hash, number FROM {STRAY_CHUNKS} LIMIT {BLOBS_PER_BATCH})"
         ),
         params![cutoff],
     )?;
-    Ok(Part {
+    Ok(CollectionBatch {
         operations,
         blobs,
         blob_bytes: u64::try_from(bytes).unwrap_or(0),
-        was_last: operations < MOST_OPERATIONS && blobs < MOST_BLOBS && chunks < MOST_BLOBS,
+        is_last: operations < OPERATIONS_PER_BATCH
+            && blobs < BLOBS_PER_BATCH
+            && chunks < BLOBS_PER_BATCH,
         cutoff,
     })
 }

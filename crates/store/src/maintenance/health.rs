@@ -4,8 +4,8 @@ use cleveragents_engine::ports::Result;
 use serde::Serialize;
 
 use crate::database::{Database, Engine};
-use crate::queue::Mode;
-use crate::session::Session;
+use crate::queue::TransactionMode;
+use crate::session::StoreSession;
 
 /// How much there is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -23,7 +23,7 @@ pub struct Statistics {
 /// Something about the database that its user should know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "finding", rename_all = "snake_case")]
-pub enum Finding {
+pub enum HealthFinding {
     /// SQLite found its file damaged.
     Damaged { detail: String },
     /// The server may lose acknowledged commits when its machine fails.
@@ -33,22 +33,24 @@ pub enum Finding {
 impl Database {
     pub async fn statistics(&self) -> Result<Statistics> {
         let engine = self.engine;
-        self.transact(Mode::Read, move |session| statistics(session, engine))
-            .await
+        self.transact(TransactionMode::Read, move |session| {
+            statistics(session, engine)
+        })
+        .await
     }
 
     /// Checks the structure of the database; reads all of it on SQLite.
-    pub async fn check(&self) -> Result<Vec<Finding>> {
+    pub async fn check(&self) -> Result<Vec<HealthFinding>> {
         let engine = self.engine;
-        self.transact(Mode::Read, move |session| match engine {
-            Engine::Postgres => server_settings(session),
-            Engine::Sqlite | Engine::Memory => structure(session),
+        self.transact(TransactionMode::Read, move |session| match engine {
+            Engine::Postgres => check_server_settings(session),
+            Engine::Sqlite | Engine::Memory => check_structure(session),
         })
         .await
     }
 }
 
-fn statistics(session: &mut Session<'_>, engine: Engine) -> Result<Statistics> {
+fn statistics(session: &mut StoreSession<'_>, engine: Engine) -> Result<Statistics> {
     let mut number = |sql: &str| -> Result<i64> {
         let rows = session.query(sql, &[])?;
         rows.first().map_or(Ok(0), |row| row.integer(0))
@@ -68,27 +70,27 @@ fn statistics(session: &mut Session<'_>, engine: Engine) -> Result<Statistics> {
     })
 }
 
-fn structure(session: &mut Session<'_>) -> Result<Vec<Finding>> {
+fn check_structure(session: &mut StoreSession<'_>) -> Result<Vec<HealthFinding>> {
     let rows = session.query("PRAGMA quick_check", &[])?;
     let mut findings = Vec::new();
     for row in &rows {
         let detail = row.text(0)?;
         if detail != "ok" {
-            findings.push(Finding::Damaged { detail });
+            findings.push(HealthFinding::Damaged { detail });
         }
     }
     Ok(findings)
 }
 
-fn server_settings(session: &mut Session<'_>) -> Result<Vec<Finding>> {
+fn check_server_settings(session: &mut StoreSession<'_>) -> Result<Vec<HealthFinding>> {
     let rows = session.query(
         "SELECT name, setting FROM pg_settings \
          WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' ORDER BY name",
         &[],
     )?;
-    let finding = |row: &crate::value::Row| {
+    let finding = |row: &crate::value::SqlRow| {
         let detail = format!("the server runs with {} = {}", row.text(0)?, row.text(1)?);
-        Ok(Finding::NotDurable { detail })
+        Ok(HealthFinding::NotDurable { detail })
     };
     rows.iter().map(finding).collect()
 }

@@ -8,13 +8,15 @@ mod health;
 mod restore;
 mod tables;
 
-pub use archive::Manifest;
-pub use backup::Backup;
-pub use collect::{Collected, Retention};
-pub use health::{Finding, Statistics};
-pub use restore::{Altered, Existing, Restored, Target, inspect, restore};
+pub use archive::BackupManifest;
+pub use backup::BackupReport;
+pub use collect::{CollectionReport, Retention};
+pub use health::{HealthFinding, Statistics};
+pub use restore::{
+    AlteredBackupPolicy, ExistingDataPolicy, RestoreReport, RestoreTarget, inspect_backup, restore,
+};
 
 use std::sync::Arc;
 
 /// Hears how far a long task has come: what is being done, and how many of it so far.
-pub type Progress = Arc<dyn Fn(&str, u64) + Send + Sync>;
+pub type ProgressCallback = Arc<dyn Fn(&str, u64) + Send + Sync>;

@@ -14,38 +14,38 @@ use cleveragents_engine::ports::{BlobHash, Journal, Result, StoreError};
 use serde::Serialize;
 use serde_json::json;
 
-use super::Progress;
-use super::archive::{Manifest, Reader};
+use super::ProgressCallback;
+use super::archive::{BackupManifest, BackupReader};
 use super::backup;
 use super::tables::{REFERENCES, TABLES};
 use crate::blob_files::BlobFiles;
-use crate::database::Options;
-use crate::dialect::Dialect;
+use crate::database::StoreOptions;
+use crate::dialect::SqlDialect;
 use crate::postgres::{self, Address};
-use crate::session::Session;
+use crate::session::StoreSession;
+use crate::sql_executor::SqlExecutor;
 use crate::sqlite;
-use crate::tx::Tx;
 use crate::value::params;
 
 /// Where to restore to.
 #[derive(Debug, Clone)]
-pub struct Target {
-    pub options: Options,
+pub struct RestoreTarget {
+    pub options: StoreOptions,
     /// `None` for SQLite in the data directory.
     pub url: Option<String>,
-    pub altered: Altered,
+    pub altered: AlteredBackupPolicy,
 }
 
 /// What to do with a backup whose journal does not verify: it was altered before it was saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Altered {
+pub enum AlteredBackupPolicy {
     Refuse,
     Accept,
 }
 
 /// What to do with contents that are there already.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingDataPolicy {
     Refuse,
     /// Write them to this new backup, then replace them. Nobody can add to them in between.
     Replace {
@@ -55,8 +55,8 @@ pub enum Existing {
 
 /// A backup that was restored.
 #[derive(Debug, Clone, Serialize)]
-pub struct Restored {
-    pub manifest: Manifest,
+pub struct RestoreReport {
+    pub manifest: BackupManifest,
     pub place: String,
     /// The backup of what was there before.
     pub saved_to: Option<PathBuf>,
@@ -65,54 +65,54 @@ pub struct Restored {
 }
 
 /// A database to oneself, of either engine.
-trait Alone: Tx {
+trait ExclusiveConnection: SqlExecutor {
     fn batch(&mut self, sql: &str) -> Result<()>;
 
-    fn as_tx(&mut self) -> &mut dyn Tx;
+    fn as_executor(&mut self) -> &mut dyn SqlExecutor;
 }
 
-impl Alone for sqlite::Connection {
+impl ExclusiveConnection for sqlite::SqliteConnection {
     fn batch(&mut self, sql: &str) -> Result<()> {
-        sqlite::Connection::batch(self, sql)
+        sqlite::SqliteConnection::batch(self, sql)
     }
 
-    fn as_tx(&mut self) -> &mut dyn Tx {
+    fn as_executor(&mut self) -> &mut dyn SqlExecutor {
         self
     }
 }
 
-impl Alone for postgres::Connection {
+impl ExclusiveConnection for postgres::PostgresConnection {
     fn batch(&mut self, sql: &str) -> Result<()> {
-        postgres::Connection::batch(self, sql)
+        postgres::PostgresConnection::batch(self, sql)
     }
 
-    fn as_tx(&mut self) -> &mut dyn Tx {
+    fn as_executor(&mut self) -> &mut dyn SqlExecutor {
         self
     }
 }
 
 /// Reads the backup at `path` through and says what is in it; a damaged one is refused.
-pub fn inspect(path: &Path) -> Result<Manifest> {
-    Reader::open(path).map(|reader| reader.manifest)
+pub fn inspect_backup(path: &Path) -> Result<BackupManifest> {
+    BackupReader::open(path).map(|reader| reader.manifest)
 }
 
 /// Restores the backup at `path`. Blocks; must not be called on a thread of the async runtime.
 pub fn restore(
-    target: &Target,
+    target: &RestoreTarget,
     path: &Path,
-    existing: &Existing,
-    progress: &Progress,
-) -> Result<Restored> {
-    let reader = Reader::open(path)?;
+    existing: &ExistingDataPolicy,
+    progress: &ProgressCallback,
+) -> Result<RestoreReport> {
+    let reader = BackupReader::open(path)?;
     let directory = &target.options.directory;
     let mut set_aside = None;
     let (place, saved_to) = match &target.url {
         None => {
-            let sqlite::Alone {
+            let sqlite::ExclusiveDatabase {
                 connection: mut alone,
                 set_aside: moved,
                 _lock,
-            } = sqlite::open_alone(
+            } = sqlite::open_exclusive(
                 directory,
                 &target.options.presence,
                 &target.options.clock,
@@ -130,17 +130,17 @@ pub fn restore(
         }
         Some(url) => {
             let address = Address::parse(url, &target.options.command)?;
-            let mut alone = postgres::open_alone(&address)?;
+            let mut alone = postgres::open_exclusive(&address)?;
             let loader = Loader {
                 target,
                 files: None,
                 progress,
             };
             let saved_to = loader.load(&mut alone, &reader, existing)?;
-            (address.place(), saved_to)
+            (address.location(), saved_to)
         }
     };
-    Ok(Restored {
+    Ok(RestoreReport {
         manifest: reader.manifest,
         place,
         saved_to,
@@ -149,27 +149,27 @@ pub fn restore(
 }
 
 struct Loader<'a> {
-    target: &'a Target,
+    target: &'a RestoreTarget,
     files: Option<&'a BlobFiles>,
-    progress: &'a Progress,
+    progress: &'a ProgressCallback,
 }
 
 impl Loader<'_> {
     fn load(
         &self,
-        alone: &mut dyn Alone,
-        reader: &Reader,
-        existing: &Existing,
+        connection: &mut dyn ExclusiveConnection,
+        reader: &BackupReader,
+        existing: &ExistingDataPolicy,
     ) -> Result<Option<PathBuf>> {
-        alone.batch("BEGIN")?;
-        let dialect = alone.dialect();
-        let mut session = Session::new(alone.as_tx(), self.files);
+        connection.batch("BEGIN")?;
+        let dialect = connection.dialect();
+        let mut session = StoreSession::new(connection.as_executor(), self.files);
         let loaded = self.replace_contents(&mut session, reader, existing, dialect);
         match loaded {
-            Ok(saved_to) => alone.batch("COMMIT").map(|()| saved_to),
+            Ok(saved_to) => connection.batch("COMMIT").map(|()| saved_to),
             Err(error) => {
                 // The error that matters is the first one.
-                let _ = alone.batch("ROLLBACK");
+                let _ = connection.batch("ROLLBACK");
                 Err(error)
             }
         }
@@ -177,17 +177,17 @@ impl Loader<'_> {
 
     fn replace_contents(
         &self,
-        session: &mut Session<'_>,
-        reader: &Reader,
-        existing: &Existing,
-        dialect: Dialect,
+        session: &mut StoreSession<'_>,
+        reader: &BackupReader,
+        existing: &ExistingDataPolicy,
+        dialect: SqlDialect,
     ) -> Result<Option<PathBuf>> {
-        let contents = contents(session)?;
+        let contents = describe_contents(session)?;
         let saved_to = match existing {
             _ if contents.is_empty() => None,
-            Existing::Refuse => return Err(StoreError::NotEmpty { contents }),
-            Existing::Replace { saved_to } => {
-                backup::write(session, saved_to, self.progress)?;
+            ExistingDataPolicy::Refuse => return Err(StoreError::NotEmpty { contents }),
+            ExistingDataPolicy::Replace { saved_to } => {
+                backup::write_backup(session, saved_to, self.progress)?;
                 Some(saved_to.clone())
             }
         };
@@ -195,7 +195,7 @@ impl Loader<'_> {
             session.execute(&format!("DELETE FROM {table}"), &[])?;
         }
         let mut rows: BTreeMap<&str, u64> = BTreeMap::new();
-        reader.each(&mut |name, content| {
+        reader.for_each_member(&mut |name, content| {
             let mut parts = name.split('/');
             match (parts.next(), parts.next()) {
                 (Some("tables"), Some(table)) => {
@@ -208,7 +208,7 @@ impl Loader<'_> {
                 (Some("blobs"), Some(hash)) if BlobHash::of(content).as_str() == hash => {
                     self.insert_blob(session, content)
                 }
-                (Some("blobs"), Some(hash)) => Err(reader.damaged(format!(
+                (Some("blobs"), Some(hash)) => Err(reader.damaged_error(format!(
                     "blob {hash} has another content than its name says"
                 ))),
                 _ => Err(StoreError::internal(format!(
@@ -217,29 +217,34 @@ impl Loader<'_> {
             }
         })?;
         self.verify(session, reader)?;
-        self.settle(session, reader, dialect)?;
+        self.finish_restore(session, reader, dialect)?;
         Ok(saved_to)
     }
 
     /// A chain that does not hold is found before anything is replaced.
-    fn verify(&self, session: &mut Session<'_>, reader: &Reader) -> Result<()> {
-        if self.target.altered == Altered::Accept {
+    fn verify(&self, session: &mut StoreSession<'_>, reader: &BackupReader) -> Result<()> {
+        if self.target.altered == AlteredBackupPolicy::Accept {
             return Ok(());
         }
         for stream in session.streams()? {
             if let Err(fault) = walk(session, stream)? {
-                return Err(reader.altered(&fault));
+                return Err(reader.altered_error(&fault));
             }
         }
         Ok(())
     }
 
     /// Nobody owns anything any more; numbers go on where they were; the restore is on record.
-    fn settle(&self, session: &mut Session<'_>, reader: &Reader, dialect: Dialect) -> Result<()> {
-        session.carry_over(reader.manifest.schema)?;
+    fn finish_restore(
+        &self,
+        session: &mut StoreSession<'_>,
+        reader: &BackupReader,
+        dialect: SqlDialect,
+    ) -> Result<()> {
+        session.backfill(reader.manifest.schema)?;
         session.execute("UPDATE runs SET owner = NULL", &[])?;
         session.execute("UPDATE locks SET owner = NULL, holds = 0", &[])?;
-        if let Some(sql) = dialect.go_on_counting() {
+        if let Some(sql) = dialect.advance_event_sequence() {
             session.query(sql, &[])?;
         }
         let record = json!({
@@ -257,7 +262,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn insert_blob(&self, session: &mut Session<'_>, content: &[u8]) -> Result<()> {
+    fn insert_blob(&self, session: &mut StoreSession<'_>, content: &[u8]) -> Result<()> {
         let hash = BlobHash::of(content);
         let staging = match self.files {
             _ if content.len() <= INLINE_MAXIMUM => Staging::Inline(content.into()),
@@ -275,8 +280,8 @@ impl Loader<'_> {
 }
 
 fn insert_rows(
-    session: &mut Session<'_>,
-    reader: &Reader,
+    session: &mut StoreSession<'_>,
+    reader: &BackupReader,
     name: &str,
     content: &[u8],
 ) -> Result<(&'static str, u64)> {
@@ -288,7 +293,7 @@ fn insert_rows(
     let text = std::str::from_utf8(content).map_err(StoreError::internal)?;
     let mut rows = 0;
     for line in text.lines() {
-        let row = table.row(line)?;
+        let row = table.parse_row(line)?;
         // A reference to a blob that could not be saved leads nowhere.
         let lost = &reader.manifest.unreadable_blobs;
         if table.name == REFERENCES.name && lost.contains(&row.text(0)?) {
@@ -301,7 +306,7 @@ fn insert_rows(
 }
 
 /// How many rows of what people care about are there.
-fn contents(session: &mut Session<'_>) -> Result<Vec<String>> {
+fn describe_contents(session: &mut StoreSession<'_>) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for (table, what) in [
         ("events", "events"),

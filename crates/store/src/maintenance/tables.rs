@@ -4,17 +4,17 @@
 use cleveragents_engine::ports::{Result, StoreError};
 use serde_json::Value as Json;
 
-use crate::session::Session;
-use crate::value::{Param, Row, Value};
+use crate::session::StoreSession;
+use crate::value::{Param, SqlRow, SqlValue};
 
 pub(super) struct Table {
     pub(super) name: &'static str,
     pub(super) columns: &'static [&'static str],
     /// The columns, first of all, that a page begins behind.
-    key: usize,
+    key_columns: usize,
     /// How many columns, at the end, a backup of an older schema lacks. They have defaults, and
-    /// [`Session::carry_over`] gives them their values.
-    added: usize,
+    /// [`StoreSession::backfill`] gives them their values.
+    added_columns: usize,
 }
 
 /// A table that never changed.
@@ -22,8 +22,8 @@ const fn table(name: &'static str, key: usize, columns: &'static [&'static str])
     Table {
         name,
         columns,
-        key,
-        added: 0,
+        key_columns: key,
+        added_columns: 0,
     }
 }
 
@@ -71,8 +71,8 @@ pub(super) const TABLES: &[Table] = &[
             "uses",
             "single_use",
         ],
-        key: 1,
-        added: 2,
+        key_columns: 1,
+        added_columns: 2,
     },
     table("given_action_uses", 2, &["name", "content_hash", "plan_id"]),
     Table {
@@ -89,14 +89,14 @@ pub(super) const TABLES: &[Table] = &[
             "updated_at",
             "tail",
         ],
-        key: 1,
-        added: 1,
+        key_columns: 1,
+        added_columns: 1,
     },
     Table {
         name: "plan_projects",
         columns: &["plan_id", "project", "created_at", "state"],
-        key: 2,
-        added: 1,
+        key_columns: 2,
+        added_columns: 1,
     },
     table(
         "projects",
@@ -343,13 +343,17 @@ const PAGE: i64 = 1000;
 
 impl Table {
     /// The page behind `last`, a row of the page before.
-    pub(super) fn page(&self, session: &mut Session<'_>, last: Option<&Row>) -> Result<Vec<Row>> {
+    pub(super) fn page(
+        &self,
+        session: &mut StoreSession<'_>,
+        last: Option<&SqlRow>,
+    ) -> Result<Vec<SqlRow>> {
         let columns = self.columns.join(", ");
-        let key = self.columns[..self.key].join(", ");
+        let key = self.columns[..self.key_columns].join(", ");
         let behind = if last.is_none() {
             String::new()
         } else {
-            let marks: Vec<String> = (1..=self.key).map(|n| format!("?{n}")).collect();
+            let marks: Vec<String> = (1..=self.key_columns).map(|n| format!("?{n}")).collect();
             format!("WHERE ({key}) > ({})", marks.join(", "))
         };
         let sql = format!(
@@ -357,12 +361,12 @@ impl Table {
             self.name
         );
         let params: Vec<Param<'_>> = last.map_or_else(Vec::new, |row| {
-            row.0[..self.key].iter().map(stored_param).collect()
+            row.0[..self.key_columns].iter().map(stored_param).collect()
         });
         session.query(&sql, &params)
     }
 
-    pub(super) fn insert(&self, session: &mut Session<'_>, row: &Row) -> Result<()> {
+    pub(super) fn insert(&self, session: &mut StoreSession<'_>, row: &SqlRow) -> Result<()> {
         // A row of an older backup leaves its last columns to their defaults.
         let columns = &self.columns[..row.0.len()];
         let marks: Vec<String> = (1..=columns.len()).map(|n| format!("?{n}")).collect();
@@ -378,57 +382,57 @@ impl Table {
     }
 
     /// A line of a backup: the row as a JSON array, texts as they are stored.
-    pub(super) fn line(row: &Row) -> Result<String> {
-        let values: Result<Vec<Json>> = row.0.iter().map(json_of).collect();
+    pub(super) fn to_line(row: &SqlRow) -> Result<String> {
+        let values: Result<Vec<Json>> = row.0.iter().map(json_from_value).collect();
         serde_json::to_string(&values?).map_err(StoreError::internal)
     }
 
-    pub(super) fn row(&self, line: &str) -> Result<Row> {
+    pub(super) fn parse_row(&self, line: &str) -> Result<SqlRow> {
         let malformed = |reason: String| {
             StoreError::internal(format!("a row of {} in the backup {reason}", self.name))
         };
         let values: Vec<Json> =
             serde_json::from_str(line).map_err(|e| malformed(format!("is malformed: {e}")))?;
         let known = self.columns.len();
-        if !(known - self.added..=known).contains(&values.len()) {
+        if !(known - self.added_columns..=known).contains(&values.len()) {
             return Err(malformed(format!("has {} columns", values.len())));
         }
-        let values: Option<Vec<Value>> = values.into_iter().map(value_of).collect();
+        let values: Option<Vec<SqlValue>> = values.into_iter().map(value_from_json).collect();
         values
-            .map(Row)
+            .map(SqlRow)
             .ok_or_else(|| malformed("has a value of no known type".to_owned()))
     }
 }
 
 /// A value that comes from the database goes back as it is, without escaping it once more.
-fn stored_param(value: &Value) -> Param<'_> {
+fn stored_param(value: &SqlValue) -> Param<'_> {
     match value {
-        Value::Null => Param::Null,
-        Value::Integer(integer) => Param::Integer(*integer),
-        Value::Real(real) => Param::Real(*real),
-        Value::Text(text) => Param::Text(text.as_str().into()),
-        Value::Bytes(bytes) => Param::Bytes(bytes),
+        SqlValue::Null => Param::Null,
+        SqlValue::Integer(integer) => Param::Integer(*integer),
+        SqlValue::Real(real) => Param::Real(*real),
+        SqlValue::Text(text) => Param::Text(text.as_str().into()),
+        SqlValue::Bytes(bytes) => Param::Bytes(bytes),
     }
 }
 
-fn json_of(value: &Value) -> Result<Json> {
+fn json_from_value(value: &SqlValue) -> Result<Json> {
     match value {
-        Value::Null => Ok(Json::Null),
-        Value::Integer(integer) => Ok(Json::from(*integer)),
-        Value::Real(real) => Ok(Json::from(*real)),
-        Value::Text(text) => Ok(Json::from(text.as_str())),
-        Value::Bytes(_) => Err(StoreError::internal("bytes have no place in a row's line")),
+        SqlValue::Null => Ok(Json::Null),
+        SqlValue::Integer(integer) => Ok(Json::from(*integer)),
+        SqlValue::Real(real) => Ok(Json::from(*real)),
+        SqlValue::Text(text) => Ok(Json::from(text.as_str())),
+        SqlValue::Bytes(_) => Err(StoreError::internal("bytes have no place in a row's line")),
     }
 }
 
-fn value_of(json: Json) -> Option<Value> {
+fn value_from_json(json: Json) -> Option<SqlValue> {
     match json {
-        Json::Null => Some(Value::Null),
-        Json::String(text) => Some(Value::Text(text)),
+        Json::Null => Some(SqlValue::Null),
+        Json::String(text) => Some(SqlValue::Text(text)),
         Json::Number(number) => number
             .as_i64()
-            .map(Value::Integer)
-            .or_else(|| number.as_f64().map(Value::Real)),
+            .map(SqlValue::Integer)
+            .or_else(|| number.as_f64().map(SqlValue::Real)),
         _ => None,
     }
 }
@@ -448,7 +452,7 @@ mod tests {
     fn a_backup_holds_every_column_of_every_table() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let mut connection = sqlite::open_in_memory(&clock).unwrap();
-        let mut session = Session::new(&mut connection, None);
+        let mut session = StoreSession::new(&mut connection, None);
         let known: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
         // Blobs travel by themselves.
         let by_themselves = ["blobs", "blob_chunks", "blob_references"];
@@ -468,19 +472,19 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_the_first_schema_is_restored_and_carried_over() {
+    fn a_row_of_the_first_schema_is_restored_and_backfilled() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let mut connection = sqlite::open_in_memory(&clock).unwrap();
-        let mut session = Session::new(&mut connection, None);
+        let mut session = StoreSession::new(&mut connection, None);
         let table = |name: &str| TABLES.iter().find(|table| table.name == name).unwrap();
         let action = r#"["A1", "local/a", "available", "{\"reusable\": false}", 1, 0, 0]"#;
         let plan = r#"["P1", "local/a-1", "local/a", "strategize", "queued",
             "{\"brief\": {\"projects\": [\"local/shop\"]}}", 1, 7, 7]"#;
         for (name, line) in [("actions", action), ("plans", plan)] {
-            let row = table(name).row(line).unwrap();
+            let row = table(name).parse_row(line).unwrap();
             table(name).insert(&mut session, &row).unwrap();
         }
-        session.carry_over(1).unwrap();
+        session.backfill(1).unwrap();
         let carried = session
             .query(
                 "SELECT uses, single_use, plans.tail, project, plan_projects.created_at, \
@@ -494,15 +498,15 @@ mod tests {
         assert_eq!(
             row.0,
             [
-                Value::Integer(1),
-                Value::Integer(1),
-                Value::Text("1P".to_owned()),
-                Value::Text("local/shop".to_owned()),
-                Value::Integer(7),
-                Value::Text("queued".to_owned()),
+                SqlValue::Integer(1),
+                SqlValue::Integer(1),
+                SqlValue::Text("1P".to_owned()),
+                SqlValue::Text("local/shop".to_owned()),
+                SqlValue::Integer(7),
+                SqlValue::Text("queued".to_owned()),
             ]
         );
-        assert!(table("plans").row(r#"["P1"]"#).is_err());
-        assert!(table("streams").row(r#"["s", 1]"#).is_err());
+        assert!(table("plans").parse_row(r#"["P1"]"#).is_err());
+        assert!(table("streams").parse_row(r#"["s", 1]"#).is_err());
     }
 }

@@ -30,13 +30,14 @@ pub(crate) struct Address {
 
 impl Address {
     pub(crate) fn parse(url: &str, command: &str) -> Result<Self> {
-        let (url, encryption, root_certificates) = take_tls_settings(url)?;
-        let mut config = Config::from_str(&url).map_err(|e| malformed(explain(&e)))?;
+        let (url, encryption, root_certificates) = split_tls_settings(url)?;
+        let mut config =
+            Config::from_str(&url).map_err(|e| malformed_address(error_with_source(&e)))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(malformed("it names no host"));
+            return Err(malformed_address("it names no host"));
         }
         if config.get_dbname().is_none() {
-            return Err(malformed("it names no database"));
+            return Err(malformed_address("it names no database"));
         }
         config.ssl_mode(match encryption {
             Encryption::Disable => SslMode::Disable,
@@ -56,7 +57,7 @@ impl Address {
     }
 
     /// Host and database, for people; never the password.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn location(&self) -> String {
         let host = match self.config.get_hosts().first() {
             Some(Host::Tcp(name)) => name.clone(),
             Some(Host::Unix(path)) => path.display().to_string(),
@@ -71,7 +72,7 @@ impl Address {
     }
 }
 
-fn explain(error: &postgres::Error) -> String {
+fn error_with_source(error: &postgres::Error) -> String {
     // The client hides the reason in the source.
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
@@ -79,7 +80,7 @@ fn explain(error: &postgres::Error) -> String {
     }
 }
 
-fn malformed(reason: impl std::fmt::Display) -> StoreError {
+fn malformed_address(reason: impl std::fmt::Display) -> StoreError {
     StoreError::Address {
         reason: format!(
             "{reason}; write it as postgresql://user@host:5432/database?sslmode=require"
@@ -88,15 +89,15 @@ fn malformed(reason: impl std::fmt::Display) -> StoreError {
 }
 
 /// Takes `sslmode` and `sslrootcert` out of the URL: the client knows only some of their values.
-fn take_tls_settings(url: &str) -> Result<(String, Encryption, Option<PathBuf>)> {
+fn split_tls_settings(url: &str) -> Result<(String, Encryption, Option<PathBuf>)> {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let mut encryption = Encryption::Prefer;
     let mut roots = None;
     let mut rest = Vec::new();
     for setting in query.split('&').filter(|setting| !setting.is_empty()) {
         match setting.split_once('=') {
-            Some(("sslmode", mode)) => encryption = encryption_of(mode)?,
-            Some(("sslrootcert", path)) => roots = Some(PathBuf::from(decode(path))),
+            Some(("sslmode", mode)) => encryption = parse_encryption(mode)?,
+            Some(("sslrootcert", path)) => roots = Some(PathBuf::from(percent_decode(path))),
             _ => rest.push(setting),
         }
     }
@@ -108,20 +109,20 @@ fn take_tls_settings(url: &str) -> Result<(String, Encryption, Option<PathBuf>)>
     Ok((url, encryption, roots))
 }
 
-fn encryption_of(mode: &str) -> Result<Encryption> {
+fn parse_encryption(mode: &str) -> Result<Encryption> {
     match mode {
         "disable" => Ok(Encryption::Disable),
         "allow" | "prefer" => Ok(Encryption::Prefer),
         "require" => Ok(Encryption::Require),
         "verify-ca" | "verify-full" => Ok(Encryption::VerifyFull),
-        other => Err(malformed(format!(
+        other => Err(malformed_address(format!(
             "sslmode `{other}` is unknown (disable, prefer, require, verify-full)"
         ))),
     }
 }
 
 /// Percent-decoding of a path; malformed escapes are kept as they are.
-fn decode(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut index = 0;
@@ -151,18 +152,18 @@ mod tests {
     }
 
     #[test]
-    fn tls_settings_are_understood_and_the_place_hides_the_password() {
+    fn tls_settings_are_parsed_and_the_password_is_hidden() {
         let address = parse(
             "postgresql://me:hunter22@db.example/work?sslmode=verify-full&sslrootcert=/a%20b",
         )
         .unwrap();
         assert_eq!(address.encryption, Encryption::VerifyFull);
         assert_eq!(address.root_certificates, Some(PathBuf::from("/a b")));
-        assert_eq!(address.place(), "postgresql://db.example:5432/work");
+        assert_eq!(address.location(), "postgresql://db.example:5432/work");
     }
 
     #[test]
-    fn every_wrong_address_says_what_is_wrong() {
+    fn every_invalid_address_reports_the_reason() {
         for (url, reason) in [
             ("postgresql://h/d?sslmode=maybe", "sslmode `maybe`"),
             ("postgresql:///d", "no host"),

@@ -9,31 +9,31 @@ use postgres::{Client, NoTls, Statement};
 
 use super::address::{Address, Encryption};
 use super::tls;
-use crate::dialect::Dialect;
-use crate::tx::Tx;
-use crate::value::{Param, Row, Value};
+use crate::dialect::SqlDialect;
+use crate::sql_executor::SqlExecutor;
+use crate::value::{Param, SqlRow, SqlValue};
 
 /// The oldest server that has all we use, as `server_version_num` counts.
-const OLDEST_SERVER: i32 = 150_000;
+const MIN_SERVER_VERSION: i32 = 150_000;
 
-pub(crate) struct Connection {
+pub(crate) struct PostgresConnection {
     client: Client,
     statements: HashMap<String, Statement>,
-    place: String,
+    location: String,
 }
 
-impl Connection {
+impl PostgresConnection {
     pub(crate) fn open(address: &Address) -> Result<Self> {
-        let place = address.place();
+        let location = address.location();
         let connected = match address.encryption {
             Encryption::Disable => address.config.connect(NoTls),
             _ => address.config.connect(tls::connector(address)?),
         };
-        let client = connected.map_err(|e| explain(&place, &e))?;
+        let client = connected.map_err(|e| map_postgres_error(&location, &e))?;
         let mut connection = Self {
             client,
             statements: HashMap::new(),
-            place,
+            location,
         };
         connection.refuse_old_server()?;
         // An acknowledged commit must be on the server's disk, whatever its default; a process
@@ -53,11 +53,11 @@ impl Connection {
         let row = rows
             .first()
             .ok_or_else(|| StoreError::internal("the server has no version"))?;
-        if row.integer(0)? < i64::from(OLDEST_SERVER) {
+        if row.integer(0)? < i64::from(MIN_SERVER_VERSION) {
             return Err(StoreError::Address {
                 reason: format!(
                     "PostgreSQL 15 or newer is needed, {} is {}",
-                    self.place,
+                    self.location,
                     row.text(1)?
                 ),
             });
@@ -68,15 +68,15 @@ impl Connection {
     /// Runs statements without parameters.
     pub(crate) fn batch(&mut self, sql: &str) -> Result<()> {
         let result = self.client.batch_execute(sql);
-        result.map_err(|e| explain(&self.place, &e))
+        result.map_err(|e| map_postgres_error(&self.location, &e))
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
 
-    pub(crate) fn place(&self) -> &str {
-        &self.place
+    pub(crate) fn location(&self) -> &str {
+        &self.location
     }
 
     pub(crate) fn client(&mut self) -> &mut Client {
@@ -87,7 +87,9 @@ impl Connection {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare(&Dialect::Postgres.statement(sql))?;
+        let statement = self
+            .client
+            .prepare(&SqlDialect::Postgres.translate_statement(sql))?;
         self.statements.insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
@@ -98,31 +100,31 @@ impl Connection {
         params: &[Param<'_>],
     ) -> std::result::Result<Vec<postgres::Row>, postgres::Error> {
         let statement = self.statement(sql)?;
-        self.client.query(&statement, &borrowed(params))
+        self.client.query(&statement, &as_sql_params(params))
     }
 }
 
-impl Tx for Connection {
+impl SqlExecutor for PostgresConnection {
     fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
         let changed = self
             .statement(sql)
-            .and_then(|statement| self.client.execute(&statement, &borrowed(params)));
-        changed.map_err(|e| explain(&self.place, &e))
+            .and_then(|statement| self.client.execute(&statement, &as_sql_params(params)));
+        changed.map_err(|e| map_postgres_error(&self.location, &e))
     }
 
-    fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+    fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<SqlRow>> {
         let rows = self
             .rows(sql, params)
-            .map_err(|e| explain(&self.place, &e))?;
-        rows.iter().map(row_of).collect()
+            .map_err(|e| map_postgres_error(&self.location, &e))?;
+        rows.iter().map(row_from_postgres).collect()
     }
 
-    fn dialect(&self) -> Dialect {
-        Dialect::Postgres
+    fn dialect(&self) -> SqlDialect {
+        SqlDialect::Postgres
     }
 }
 
-fn borrowed<'a>(params: &'a [Param<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
+fn as_sql_params<'a>(params: &'a [Param<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
     params
         .iter()
         .map(|param| param as &(dyn ToSql + Sync))
@@ -152,13 +154,13 @@ impl ToSql for Param<'_> {
     to_sql_checked!();
 }
 
-fn row_of(row: &postgres::Row) -> Result<Row> {
-    let values: std::result::Result<Vec<Value>, postgres::Error> =
+fn row_from_postgres(row: &postgres::Row) -> Result<SqlRow> {
+    let values: std::result::Result<Vec<SqlValue>, postgres::Error> =
         (0..row.len()).map(|column| row.try_get(column)).collect();
-    values.map(Row).map_err(StoreError::internal)
+    values.map(SqlRow).map_err(StoreError::internal)
 }
 
-impl<'a> FromSql<'a> for Value {
+impl<'a> FromSql<'a> for SqlValue {
     fn from_sql(
         kind: &Type,
         raw: &'a [u8],
@@ -188,13 +190,13 @@ impl<'a> FromSql<'a> for Value {
 }
 
 /// What a PostgreSQL error means to the user. `Unavailable` is worth another try.
-pub(super) fn explain(place: &str, error: &postgres::Error) -> StoreError {
+pub(super) fn map_postgres_error(location: &str, error: &postgres::Error) -> StoreError {
     let reason = match std::error::Error::source(error) {
-        Some(source) => format!("{place}: {error}: {source}"),
-        None => format!("{place}: {error}"),
+        Some(source) => format!("{location}: {error}: {source}"),
+        None => format!("{location}: {error}"),
     };
     let Some(code) = error.code() else {
-        return if error.is_closed() || is_connection_trouble(error) {
+        return if error.is_closed() || is_connection_error(error) {
             StoreError::Unavailable { reason }
         } else {
             StoreError::Internal { reason }
@@ -208,18 +210,18 @@ pub(super) fn explain(place: &str, error: &postgres::Error) -> StoreError {
         // The server is going down, coming up, full of connections, or gave our session up.
         "57P01" | "57P02" | "57P03" | "53300" | "25P03" => StoreError::Unavailable { reason },
         "53100" => StoreError::Full {
-            path: place.into(),
+            path: location.into(),
             reason,
         },
         "25006" | "42501" => StoreError::NotWritable {
-            path: place.into(),
+            path: location.into(),
             reason,
         },
         "3D000" | "3F000" | "28000" | "28P01" => StoreError::Address { reason },
         class if class.starts_with("08") => StoreError::Unavailable { reason },
         _ if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
             StoreError::Corrupt {
-                path: place.into(),
+                path: location.into(),
                 reason,
             }
         }
@@ -228,7 +230,7 @@ pub(super) fn explain(place: &str, error: &postgres::Error) -> StoreError {
 }
 
 /// Refused, reset, unresolved: an I/O error somewhere below.
-fn is_connection_trouble(error: &postgres::Error) -> bool {
+fn is_connection_error(error: &postgres::Error) -> bool {
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
         if inner.is::<std::io::Error>() {

@@ -12,16 +12,16 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, Once};
 use std::thread::JoinHandle;
 
-use cleveragents_engine::ports::store::{Answer, Refusal};
+use cleveragents_engine::ports::store::{StoreFuture, StoreJobError};
 use cleveragents_engine::ports::{Result, StoreError};
 use tokio::sync::watch;
 
-use crate::database::Backend;
-use crate::queue::{Mode, Output, Task, Work, await_end, submit};
+use crate::database::StoreBackend;
+use crate::queue::{StoreTask, TaskFn, TaskOutput, TransactionMode, join_threads, submit};
 
 pub(crate) use address::Address;
-pub(crate) use connection::Connection;
-pub(crate) use schema::open_alone;
+pub(crate) use connection::PostgresConnection;
+pub(crate) use schema::open_exclusive;
 
 const WRITERS: usize = 4;
 const READERS: usize = 2;
@@ -29,8 +29,8 @@ const READERS: usize = 2;
 /// An open PostgreSQL database.
 pub(crate) struct Postgres {
     address: Arc<Address>,
-    writers: Option<Sender<Task>>,
-    readers: Option<Sender<Task>>,
+    writers: Option<Sender<StoreTask>>,
+    readers: Option<Sender<StoreTask>>,
     threads: Vec<JoinHandle<()>>,
     hints: Arc<watch::Sender<u64>>,
     listening: Once,
@@ -39,7 +39,7 @@ pub(crate) struct Postgres {
 impl std::fmt::Debug for Postgres {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Postgres")
-            .field(&self.address.place())
+            .field(&self.address.location())
             .finish()
     }
 }
@@ -53,12 +53,12 @@ impl Postgres {
         let notifier = notifier::spawn_notifier(Arc::clone(&address), marks)?;
         let mut threads = vec![notifier];
         let mut first = Some(first);
-        let mut start = |name: &str, count: usize| -> Result<Sender<Task>> {
+        let mut start = |name: &str, count: usize| -> Result<Sender<StoreTask>> {
             let (queue, tasks) = channel();
             let tasks = Arc::new(Mutex::new(tasks));
             for _ in 0..count {
-                let mut worker = worker::Worker::new(Arc::clone(&address), dirty.clone());
-                worker.adopt(first.take());
+                let mut worker = worker::PostgresWorker::new(Arc::clone(&address), dirty.clone());
+                worker.set_connection(first.take());
                 threads.push(worker.spawn(name, Arc::clone(&tasks), Arc::clone(hints))?);
             }
             Ok(queue)
@@ -76,17 +76,21 @@ impl Postgres {
     }
 }
 
-impl Backend for Postgres {
-    fn submit(&self, mode: Mode, work: Work) -> Answer<Output, Refusal> {
+impl StoreBackend for Postgres {
+    fn submit(
+        &self,
+        mode: TransactionMode,
+        work: TaskFn,
+    ) -> StoreFuture<TaskOutput, StoreJobError> {
         let queue = match mode {
-            Mode::Read => self.readers.as_ref(),
-            Mode::Write => self.writers.as_ref(),
+            TransactionMode::Read => self.readers.as_ref(),
+            TransactionMode::Write => self.writers.as_ref(),
         };
         submit(queue, mode, work)
     }
 
-    fn place(&self) -> String {
-        self.address.place()
+    fn location(&self) -> String {
+        self.address.location()
     }
 
     fn listen(&self) {
@@ -101,13 +105,13 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         self.writers = None;
         self.readers = None;
-        await_end(self.threads.drain(..));
+        join_threads(self.threads.drain(..));
     }
 }
 
 /// A connection on a current schema. The client must not be used on a thread of the async
 /// runtime, so even the first connection is made on one of ours.
-fn connect_current(address: &Arc<Address>) -> Result<Connection> {
+fn connect_current(address: &Arc<Address>) -> Result<PostgresConnection> {
     let address = Arc::clone(address);
     let thread = spawn("store-opener", move || schema::open_current(&address))?;
     thread

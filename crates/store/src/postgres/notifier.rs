@@ -1,4 +1,4 @@
-//! Wake-ups between processes: at most one `NOTIFY` in [`INTERVAL`], after the commit and on a
+//! Wake-ups between processes: at most one `NOTIFY` in [`NOTIFY_INTERVAL`], after the commit and on a
 //! connection of its own. Inside the writing transaction it would cost most of the throughput.
 
 use std::sync::mpsc::Receiver;
@@ -11,12 +11,12 @@ use postgres::fallible_iterator::FallibleIterator;
 use tokio::sync::watch;
 
 use super::address::Address;
-use super::connection::Connection;
-use crate::tx::Tx;
+use super::connection::PostgresConnection;
+use crate::sql_executor::SqlExecutor;
 
-const INTERVAL: Duration = Duration::from_millis(10);
+const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
 /// How soon the listener notices that nobody needs it any more.
-const LISTEN_TURN: Duration = Duration::from_secs(1);
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(1);
 
 const CHANNEL: &str = "SELECT 'cleveragents_' || abs(hashtext(current_schema())::bigint)";
 const NOTIFY: &str =
@@ -26,18 +26,18 @@ const NOTIFY: &str =
 /// is dropped: it is only a hint.
 pub(super) fn spawn_notifier(address: Arc<Address>, marks: Receiver<()>) -> Result<JoinHandle<()>> {
     super::spawn("store-notifier", move || {
-        let mut connection: Option<Connection> = None;
+        let mut connection: Option<PostgresConnection> = None;
         while marks.recv().is_ok() {
             while marks.try_recv().is_ok() {}
             if connection.is_none() {
-                connection = Connection::open(&address).ok();
+                connection = PostgresConnection::open(&address).ok();
             }
             let sent = connection.as_mut().map(|c| c.query(NOTIFY, &[]));
             if !matches!(sent, Some(Ok(_))) {
                 tracing::debug!("a notification could not be sent");
                 connection = None;
             }
-            std::thread::sleep(INTERVAL);
+            std::thread::sleep(NOTIFY_INTERVAL);
         }
     })
 }
@@ -48,7 +48,7 @@ pub(super) fn spawn_listener(address: Arc<Address>, hints: Weak<watch::Sender<u6
         while hints.strong_count() > 0 {
             if let Err(error) = listen(&address, &hints) {
                 tracing::debug!(%error, "not listening for notifications; polling goes on");
-                std::thread::sleep(LISTEN_TURN);
+                std::thread::sleep(LISTEN_TIMEOUT);
             }
         }
     });
@@ -58,18 +58,18 @@ pub(super) fn spawn_listener(address: Arc<Address>, hints: Weak<watch::Sender<u6
 }
 
 fn listen(address: &Address, hints: &Weak<watch::Sender<u64>>) -> Result<()> {
-    let mut connection = Connection::open(address)?;
+    let mut connection = PostgresConnection::open(address)?;
     let rows = connection.query(CHANNEL, &[])?;
     let channel = rows.first().map(|row| row.text(0)).transpose()?;
     connection.batch(&format!("LISTEN {}", channel.unwrap_or_default()))?;
-    let place = connection.place().to_owned();
+    let location = connection.location().to_owned();
     while let Some(hints) = hints.upgrade() {
         let mut notifications = connection.client().notifications();
-        let mut turn = notifications.timeout_iter(LISTEN_TURN);
-        let heard = turn
+        let mut turn = notifications.timeout_iter(LISTEN_TIMEOUT);
+        let notification = turn
             .next()
-            .map_err(|e| super::connection::explain(&place, &e))?;
-        if heard.is_some() {
+            .map_err(|e| super::connection::map_postgres_error(&location, &e))?;
+        if notification.is_some() {
             hints.send_modify(|count| *count += 1);
         }
     }

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use cleveragents_engine::ports::{Result, StoreError};
 
 use super::address::Address;
-use super::connection::Connection;
-use crate::dialect::Dialect;
-use crate::schema::{self, Condition};
-use crate::tx::Tx;
+use super::connection::PostgresConnection;
+use crate::dialect::SqlDialect;
+use crate::schema::{self, SchemaState};
+use crate::sql_executor::SqlExecutor;
 
 /// How long one waits for those who have the schema open.
-const PATIENCE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(20);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Our class of advisory locks ("CLVR"); the object is the schema we live in.
 macro_rules! lock_call {
@@ -27,73 +27,73 @@ macro_rules! lock_call {
 }
 
 /// Connects with a shared hold on a current schema, migrating first if need be.
-pub(super) fn open_current(address: &Address) -> Result<Connection> {
-    let mut connection = Connection::open(address)?;
+pub(super) fn open_current(address: &Address) -> Result<PostgresConnection> {
+    let mut connection = PostgresConnection::open(address)?;
     refuse_missing_schema(&mut connection)?;
     let started = Instant::now();
     loop {
         connection.batch("SET lock_timeout = '30s'")?;
-        hold(&mut connection, lock_call!("pg_advisory_lock_shared"))?;
-        if inspect(&mut connection)? == Condition::Current {
+        lock_schema(&mut connection, lock_call!("pg_advisory_lock_shared"))?;
+        if inspect(&mut connection)? == SchemaState::Current {
             connection.batch("SET lock_timeout = 0")?;
             return Ok(connection);
         }
         connection.query(lock_call!("pg_advisory_unlock_shared"), &[])?;
         // Several may come here at once. One does the work; the others look again, because those
         // who are done keep their shared hold for as long as they live.
-        if try_hold(&mut connection)? {
+        if try_lock_exclusive(&mut connection)? {
             let migrated = migrate(&mut connection);
             connection.query(lock_call!("pg_advisory_unlock"), &[])?;
             migrated?;
-        } else if started.elapsed() < PATIENCE {
-            std::thread::sleep(PAUSE);
+        } else if started.elapsed() < LOCK_TIMEOUT {
+            std::thread::sleep(POLL_INTERVAL);
         } else {
             return Err(StoreError::InUse {
-                holders: holders(&mut connection)?,
+                holders: lock_holders(&mut connection)?,
             });
         }
     }
 }
 
 /// Connects with the current schema to oneself, for as long as the connection lives.
-pub(crate) fn open_alone(address: &Address) -> Result<Connection> {
-    let mut connection = Connection::open(address)?;
+pub(crate) fn open_exclusive(address: &Address) -> Result<PostgresConnection> {
+    let mut connection = PostgresConnection::open(address)?;
     refuse_missing_schema(&mut connection)?;
     connection.batch("SET lock_timeout = '30s'")?;
-    hold(&mut connection, lock_call!("pg_advisory_lock"))?;
+    lock_schema(&mut connection, lock_call!("pg_advisory_lock"))?;
     migrate(&mut connection)?;
     Ok(connection)
 }
 
-fn refuse_missing_schema(connection: &mut Connection) -> Result<()> {
+fn refuse_missing_schema(connection: &mut PostgresConnection) -> Result<()> {
     let rows = connection.query("SELECT current_schema()::text", &[])?;
     match rows.first().map(|row| row.optional_text(0)) {
         Some(Ok(Some(_))) => Ok(()),
         _ => Err(StoreError::Address {
-            reason: format!("{} has no schema to work in", connection.place()),
+            reason: format!("{} has no schema to work in", connection.location()),
         }),
     }
 }
 
 /// Takes the schema for oneself if nobody else has it.
-fn try_hold(connection: &mut Connection) -> Result<bool> {
+fn try_lock_exclusive(connection: &mut PostgresConnection) -> Result<bool> {
     let rows = connection.query(lock_call!("pg_try_advisory_lock"), &[])?;
     Ok(rows
         .first()
         .is_some_and(|row| matches!(row.text(0).as_deref(), Ok("true"))))
 }
 
-fn hold(connection: &mut Connection, call: &str) -> Result<()> {
+fn lock_schema(connection: &mut PostgresConnection, call: &str) -> Result<()> {
     match connection.query(call, &[]) {
         Ok(_) => Ok(()),
         Err(StoreError::InUse { .. }) => Err(StoreError::InUse {
-            holders: holders(connection)?,
+            holders: lock_holders(connection)?,
         }),
         Err(error) => Err(error),
     }
 }
 
-fn holders(connection: &mut Connection) -> Result<Vec<String>> {
+fn lock_holders(connection: &mut PostgresConnection) -> Result<Vec<String>> {
     let rows = connection.query(
         "SELECT DISTINCT activity.application_name || coalesce(' at ' || activity.client_addr, '') \
          FROM pg_locks lock JOIN pg_stat_activity activity ON activity.pid = lock.pid \
@@ -105,23 +105,23 @@ fn holders(connection: &mut Connection) -> Result<Vec<String>> {
     rows.iter().map(|row| row.text(0)).collect()
 }
 
-fn inspect(connection: &mut Connection) -> Result<Condition> {
+fn inspect(connection: &mut PostgresConnection) -> Result<SchemaState> {
     let rows = connection.query("SELECT to_regclass('schema_versions') IS NOT NULL", &[])?;
     let exists = rows
         .first()
         .is_some_and(|row| matches!(row.integer(0), Ok(1)));
-    let place = connection.place().to_owned();
-    schema::inspect(connection, &place, exists)
+    let location = connection.location().to_owned();
+    schema::inspect_schema(connection, &location, exists)
 }
 
-fn migrate(connection: &mut Connection) -> Result<()> {
+fn migrate(connection: &mut PostgresConnection) -> Result<()> {
     connection.batch("BEGIN")?;
     let migrated = inspect(connection).and_then(|condition| match condition {
-        Condition::Current => Ok(()),
-        Condition::Behind { from } => {
+        SchemaState::Current => Ok(()),
+        SchemaState::Behind { from } => {
             connection.batch(schema::CREATE_VERSIONS)?;
-            connection.batch(&schema::script(Dialect::Postgres, from))?;
-            schema::record(connection, from)
+            connection.batch(&schema::migration_script(SqlDialect::Postgres, from))?;
+            schema::record_migrations(connection, from)
         }
     });
     match migrated {

@@ -20,18 +20,18 @@ pub(super) fn connector(address: &Address) -> Result<MakeRustlsConnect> {
         .map_err(StoreError::internal)?;
     let config = if address.encryption == Encryption::VerifyFull {
         builder
-            .with_root_certificates(roots(address)?)
+            .with_root_certificates(load_root_certificates(address)?)
             .with_no_client_auth()
     } else {
         builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
+            .with_custom_certificate_verifier(Arc::new(AnyServerVerifier(provider)))
             .with_no_client_auth()
     };
     Ok(MakeRustlsConnect::new(config))
 }
 
-fn roots(address: &Address) -> Result<RootCertStore> {
+fn load_root_certificates(address: &Address) -> Result<RootCertStore> {
     let mut store = RootCertStore::empty();
     if let Some(path) = &address.root_certificates {
         let unreadable = |reason: String| StoreError::Address {
@@ -62,9 +62,9 @@ fn roots(address: &Address) -> Result<RootCertStore> {
 /// Takes any certificate, as libpq does for `prefer` and `require`: the line is encrypted, the
 /// server's identity is not proven. Signatures are still checked.
 #[derive(Debug)]
-struct AnyServer(Arc<CryptoProvider>);
+struct AnyServerVerifier(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for AnyServer {
+impl ServerCertVerifier for AnyServerVerifier {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

@@ -6,42 +6,42 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cleveragents_engine::ports::store::Refusal;
+use cleveragents_engine::ports::store::StoreJobError;
 use cleveragents_engine::ports::{Result, StoreError};
 use tokio::sync::watch;
 
 use super::address::Address;
-use super::connection::Connection;
+use super::connection::PostgresConnection;
 use super::schema;
-use crate::queue::{Mode, Outcome, Task};
-use crate::session::Session;
+use crate::queue::{StoreTask, TaskResult, TransactionMode};
+use crate::session::StoreSession;
 
 /// How often a transaction is repeated that lost against another, or whose connection broke.
-const REPEATS: u32 = 5;
+const MAX_RETRIES: u32 = 5;
 
-pub(super) struct Worker {
+pub(super) struct PostgresWorker {
     address: Arc<Address>,
-    connection: Option<Connection>,
-    dirty: Sender<()>,
+    connection: Option<PostgresConnection>,
+    commit_notifier: Sender<()>,
 }
 
-impl Worker {
-    pub(super) fn new(address: Arc<Address>, dirty: Sender<()>) -> Self {
+impl PostgresWorker {
+    pub(super) fn new(address: Arc<Address>, commit_notifier: Sender<()>) -> Self {
         Self {
             address,
             connection: None,
-            dirty,
+            commit_notifier,
         }
     }
 
-    pub(super) fn adopt(&mut self, connection: Option<Connection>) {
+    pub(super) fn set_connection(&mut self, connection: Option<PostgresConnection>) {
         self.connection = connection;
     }
 
     pub(super) fn spawn(
         mut self,
         name: &str,
-        tasks: Arc<Mutex<Receiver<Task>>>,
+        tasks: Arc<Mutex<Receiver<StoreTask>>>,
         hints: Arc<watch::Sender<u64>>,
     ) -> Result<JoinHandle<()>> {
         super::spawn(name, move || {
@@ -49,40 +49,43 @@ impl Worker {
                 let next = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
                 let Ok(task) = next else { return };
                 let outcome = self.run(&task);
-                if task.mode == Mode::Write && outcome.is_ok() {
+                if task.mode == TransactionMode::Write && outcome.is_ok() {
                     hints.send_modify(|count| *count += 1);
                     // Without the notifier others hear of it by their poll.
-                    let _ = self.dirty.send(());
+                    let _ = self.commit_notifier.send(());
                 }
-                task.answer(outcome);
+                task.send_result(outcome);
             }
         })
     }
 
     /// Runs a task until it is decided. A commit whose answer was lost is repeated too: its
     /// operation id finds the first result if there was one.
-    fn run(&mut self, task: &Task) -> Outcome {
+    fn run(&mut self, task: &StoreTask) -> TaskResult {
         let mut repeats = 0;
         loop {
             let error = match self.attempt(task) {
                 Ok(outcome) => return outcome,
                 Err(error) => error,
             };
-            let broken = self.connection.as_ref().is_none_or(Connection::is_closed);
+            let broken = self
+                .connection
+                .as_ref()
+                .is_none_or(PostgresConnection::is_closed);
             if broken {
                 self.connection = None;
             }
             // Who is in the way was already waited for.
-            if repeats == REPEATS || !matches!(error, StoreError::Unavailable { .. }) {
-                return Err(Refusal::Store(error));
+            if repeats == MAX_RETRIES || !matches!(error, StoreError::Unavailable { .. }) {
+                return Err(StoreJobError::Store(error));
             }
             repeats += 1;
-            std::thread::sleep(pause(repeats, broken));
+            std::thread::sleep(retry_delay(repeats, broken));
         }
     }
 
     /// One try: the task's own outcome, or the trouble that kept it from having one.
-    fn attempt(&mut self, task: &Task) -> Result<Outcome> {
+    fn attempt(&mut self, task: &StoreTask) -> Result<TaskResult> {
         if self.connection.is_none() {
             self.connection = Some(schema::open_current(&self.address)?);
         }
@@ -91,14 +94,14 @@ impl Worker {
         };
         connection.batch(match task.mode {
             // Row locks order the writers; a read is one snapshot throughout.
-            Mode::Write => "BEGIN ISOLATION LEVEL READ COMMITTED",
-            Mode::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            TransactionMode::Write => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            TransactionMode::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         })?;
-        let mut session = Session::new(connection, None);
+        let mut session = StoreSession::new(connection, None);
         let outcome = task.run(&mut session);
         let failure = session.failure().cloned();
         let end = match (task.mode, &outcome) {
-            (Mode::Write, Ok(_)) => connection.batch("COMMIT"),
+            (TransactionMode::Write, Ok(_)) => connection.batch("COMMIT"),
             _ => connection.batch("ROLLBACK"),
         };
         match failure {
@@ -109,7 +112,7 @@ impl Worker {
 }
 
 /// Longer after a broken connection: the server may be restarting. Jitter keeps losers apart.
-fn pause(repeats: u32, broken: bool) -> Duration {
+fn retry_delay(repeats: u32, broken: bool) -> Duration {
     let base = if broken { 100 } else { 4 };
     let span = (base << repeats.min(5)).min(2000);
     let jitter = RandomState::new().build_hasher().finish() % span;

@@ -1,33 +1,33 @@
 //! The verbs of actors.
 
 use cleveragents_domain::{Actor, NamespacedName};
-use cleveragents_engine::ports::{ActorRow, Actors, Result};
+use cleveragents_engine::ports::{ActorRecords, ActorRow, Result};
 
-use super::Session;
-use super::definitions::{Defined, Definitions, Written};
+use super::StoreSession;
+use super::definitions::{DefinitionTable, NewDefinition, StoredDefinition};
 
-const ACTORS: Definitions = Definitions {
+const ACTORS: DefinitionTable = DefinitionTable {
     table: "actors",
     what: "actor",
-    name: "the actor name",
+    name_label: "the actor name",
 };
 
-impl Actors for Session<'_> {
+impl ActorRecords for StoreSession<'_> {
     fn insert_actor(&mut self, row: &ActorRow) -> Result<()> {
-        self.insert_definition(&ACTORS, &written(row))
+        self.insert_definition(&ACTORS, &new_definition(row))
     }
 
     fn replace_actor(&mut self, row: &ActorRow) -> Result<i64> {
-        self.replace_definition(&ACTORS, &written(row))
+        self.replace_definition(&ACTORS, &new_definition(row))
     }
 
     fn actor(&mut self, name: &NamespacedName) -> Result<ActorRow> {
-        self.definition(&ACTORS, name).map(actor_row)
+        self.definition(&ACTORS, name).map(actor_from_definition)
     }
 
     fn actors(&mut self) -> Result<Vec<ActorRow>> {
         let all = self.all_definitions(&ACTORS)?;
-        Ok(all.into_iter().map(actor_row).collect())
+        Ok(all.into_iter().map(actor_from_definition).collect())
     }
 
     fn delete_actor(&mut self, row: &ActorRow) -> Result<()> {
@@ -36,8 +36,8 @@ impl Actors for Session<'_> {
     }
 }
 
-fn written(row: &ActorRow) -> Written<'_, Actor> {
-    Written {
+fn new_definition(row: &ActorRow) -> NewDefinition<'_, Actor> {
+    NewDefinition {
         name: &row.actor.name,
         kind: row.actor.kind.actor_type().as_str(),
         definition: &row.actor,
@@ -48,7 +48,7 @@ fn written(row: &ActorRow) -> Written<'_, Actor> {
     }
 }
 
-fn actor_row(defined: Defined<Actor>) -> ActorRow {
+fn actor_from_definition(defined: StoredDefinition<Actor>) -> ActorRow {
     ActorRow {
         actor: defined.definition,
         hash: defined.hash,

@@ -1,18 +1,18 @@
 //! The verbs of attempts to apply: one at a time for each plan, and none that ended begins again.
 
-use cleveragents_domain::application::{ApplyRecord, ApplyState};
+use cleveragents_domain::apply_record::{ApplyRecord, ApplyState};
 use cleveragents_domain::id::{ApplyId, PlanId};
 use cleveragents_engine::ports::{Applies, Result, StoreError};
 
-use super::Session;
-use super::rows::{Stale, body_of, entity_in, not_found, quoted};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::{VersionCheck, decode_entity, not_found_error, quoted_list, to_json_body};
+use crate::value::{SqlRow, params};
 
 const COLUMNS: &str = "body, number, version";
 
-impl Applies for Session<'_> {
+impl Applies for StoreSession<'_> {
     fn insert_apply(&mut self, apply: &ApplyRecord) -> Result<i64> {
-        self.take_turn(apply.plan_id)?;
+        self.lock_plan_stream(apply.plan_id)?;
         let row = self.find(
             "INSERT INTO applies (id, plan_id, number, state, body, version) VALUES (?1, ?2, \
              (SELECT coalesce(max(number), 0) + 1 FROM applies WHERE plan_id = ?2), \
@@ -21,7 +21,7 @@ impl Applies for Session<'_> {
                 apply.id.to_string(),
                 apply.plan_id.to_string(),
                 apply.state.as_str(),
-                body_of(apply)?,
+                to_json_body(apply)?,
             ],
         )?;
         if let Some(row) = row {
@@ -29,7 +29,7 @@ impl Applies for Session<'_> {
         }
         let sql = format!(
             "SELECT id FROM applies WHERE plan_id = ?1 AND state IN ({})",
-            unfinished()
+            unfinished_states()
         );
         let holder = self.find(&sql, params![apply.plan_id.to_string()])?;
         Err(match holder {
@@ -49,14 +49,14 @@ impl Applies for Session<'_> {
     fn apply(&mut self, id: ApplyId) -> Result<ApplyRecord> {
         let sql = format!("SELECT {COLUMNS} FROM applies WHERE id = ?1");
         let row = self.find(&sql, params![id.to_string()])?;
-        row.map(|row| apply_of(&row))
-            .unwrap_or_else(|| Err(not_found("apply", id)))
+        row.map(|row| apply_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error("apply", id)))
     }
 
     fn update_apply(&mut self, apply: &ApplyRecord) -> Result<i64> {
         // A second unfinished one could come in this way otherwise.
         let before = match apply.state.is_unfinished() {
-            true => format!(" AND state IN ({})", unfinished()),
+            true => format!(" AND state IN ({})", unfinished_states()),
             false => String::new(),
         };
         let sql = format!(
@@ -66,7 +66,12 @@ impl Applies for Session<'_> {
         let id = apply.id.to_string();
         let updated = self.execute(
             &sql,
-            params![&id, apply.version, apply.state.as_str(), body_of(apply)?],
+            params![
+                &id,
+                apply.version,
+                apply.state.as_str(),
+                to_json_body(apply)?
+            ],
         )?;
         if updated == 1 {
             return Ok(apply.version + 1);
@@ -80,39 +85,39 @@ impl Applies for Session<'_> {
                 reason,
             });
         }
-        let stale = Stale {
+        let check = VersionCheck {
             what: "apply",
             id,
             version: apply.version,
             sql: "SELECT version FROM applies WHERE id = ?1",
         };
-        self.updated_or_stale(updated, stale)
+        self.check_updated(updated, check)
     }
 
     fn applies_of(&mut self, plan: PlanId) -> Result<Vec<ApplyRecord>> {
         let sql = format!("SELECT {COLUMNS} FROM applies WHERE plan_id = ?1 ORDER BY number");
         let rows = self.query(&sql, params![plan.to_string()])?;
-        rows.iter().map(apply_of).collect()
+        rows.iter().map(apply_from_row).collect()
     }
 
     fn unfinished_applies(&mut self) -> Result<Vec<ApplyRecord>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM applies WHERE state IN ({}) ORDER BY plan_id",
-            unfinished()
+            unfinished_states()
         );
         let rows = self.query(&sql, &[])?;
-        rows.iter().map(apply_of).collect()
+        rows.iter().map(apply_from_row).collect()
     }
 }
 
 /// The words of the unfinished states, as they stand in the index.
-fn unfinished() -> String {
+fn unfinished_states() -> String {
     let unfinished = ApplyState::ALL.iter().filter(|state| state.is_unfinished());
-    quoted(unfinished.map(|state| state.as_str()))
+    quoted_list(unfinished.map(|state| state.as_str()))
 }
 
-fn apply_of(row: &Row) -> Result<ApplyRecord> {
-    let mut apply: ApplyRecord = entity_in(row, 0)?;
+fn apply_from_row(row: &SqlRow) -> Result<ApplyRecord> {
+    let mut apply: ApplyRecord = decode_entity(row, 0)?;
     apply.number = row.integer(1)?;
     apply.version = row.integer(2)?;
     Ok(apply)

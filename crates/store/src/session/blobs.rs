@@ -5,14 +5,14 @@ use std::fs::File;
 use cleveragents_engine::ports::blobs::Staging;
 use cleveragents_engine::ports::{BlobHash, Blobs, Result, StagedBlob, StoreError};
 
-use super::Session;
+use super::StoreSession;
 use crate::blob_files::BlobFiles;
 use crate::value::{Param, params};
 
 /// The size of a chunk row.
-const CHUNK: usize = 256 * 1024;
+const CHUNK_SIZE: usize = 256 * 1024;
 
-impl Blobs for Session<'_> {
+impl Blobs for StoreSession<'_> {
     fn put_blob(&mut self, blob: &StagedBlob, holder: &str) -> Result<()> {
         self.insert_blob_row(&blob.hash, blob.size, &blob.staging)?;
         self.execute(
@@ -33,8 +33,8 @@ impl Blobs for Session<'_> {
         };
         let content = match row.text(0)?.as_str() {
             "row" => row.bytes(1)?,
-            "chunks" => self.chunks(hash)?,
-            _ => self.file(hash)?,
+            "chunks" => self.read_chunks(hash)?,
+            _ => self.read_blob_file(hash)?,
         };
         if BlobHash::of(&content) != *hash {
             return Err(StoreError::Corrupt {
@@ -53,7 +53,7 @@ impl Blobs for Session<'_> {
     }
 }
 
-impl Session<'_> {
+impl StoreSession<'_> {
     /// The row that says where a blob is. Touching one that is there keeps a collection that is
     /// under way from taking it.
     pub(crate) fn insert_blob_row(
@@ -84,7 +84,7 @@ impl Session<'_> {
 
     /// Stages a large blob as rows; who names it comes later.
     pub(crate) fn put_chunks(&mut self, hash: &BlobHash, bytes: &[u8]) -> Result<()> {
-        for (number, chunk) in (0_i64..).zip(bytes.chunks(CHUNK)) {
+        for (number, chunk) in (0_i64..).zip(bytes.chunks(CHUNK_SIZE)) {
             self.execute(
                 "INSERT INTO blob_chunks (hash, number, content, touched_at) \
                  VALUES (?1, ?2, ?3, now_micros()) \
@@ -96,7 +96,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn chunks(&mut self, hash: &BlobHash) -> Result<Vec<u8>> {
+    fn read_chunks(&mut self, hash: &BlobHash) -> Result<Vec<u8>> {
         let rows = self.query(
             "SELECT content FROM blob_chunks WHERE hash = ?1 ORDER BY number",
             params![hash.as_str()],
@@ -109,11 +109,11 @@ impl Session<'_> {
     }
 
     /// Keeps the files of large blobs where they are until the answer is dropped.
-    pub(crate) fn hold_files(&self) -> Result<Option<File>> {
-        self.files.map(BlobFiles::hold).transpose()
+    pub(crate) fn lock_blob_files(&self) -> Result<Option<File>> {
+        self.files.map(BlobFiles::lock_shared).transpose()
     }
 
-    fn file(&mut self, hash: &BlobHash) -> Result<Vec<u8>> {
+    fn read_blob_file(&mut self, hash: &BlobHash) -> Result<Vec<u8>> {
         match self.files {
             Some(files) => files.read(hash),
             None => Err(StoreError::internal(format!(

@@ -3,13 +3,13 @@
 use crate::value::Param;
 
 /// How many rows a statement takes, the most first. Few sizes are few statements to prepare.
-const SIZES: [usize; 3] = [100, 10, 1];
+const BATCH_SIZES: [usize; 3] = [100, 10, 1];
 
 /// Cuts `rows` into pieces of these sizes, in their order.
-pub(super) fn pieces<T>(rows: &[T]) -> Vec<&[T]> {
+pub(super) fn split_batches<T>(rows: &[T]) -> Vec<&[T]> {
     let mut pieces = Vec::new();
     let mut rest = rows;
-    for size in SIZES {
+    for size in BATCH_SIZES {
         while rest.len() >= size {
             let (piece, behind) = rest.split_at(size);
             pieces.push(piece);
@@ -20,16 +20,16 @@ pub(super) fn pieces<T>(rows: &[T]) -> Vec<&[T]> {
 }
 
 /// Parameters of a statement that begin with those of all rows.
-pub(super) struct Rows<'a> {
+pub(super) struct BulkRows<'a> {
     pub(super) params: Vec<Param<'a>>,
-    lists: Vec<String>,
+    value_lists: Vec<String>,
 }
 
-impl<'a> Rows<'a> {
-    pub(super) fn behind(params: Vec<Param<'a>>) -> Self {
+impl<'a> BulkRows<'a> {
+    pub(super) fn with_params(params: Vec<Param<'a>>) -> Self {
         Self {
             params,
-            lists: Vec::new(),
+            value_lists: Vec::new(),
         }
     }
 
@@ -45,12 +45,12 @@ impl<'a> Rows<'a> {
             });
             self.params.push(param);
         }
-        self.lists.push(format!("({})", marks.join(", ")));
+        self.value_lists.push(format!("({})", marks.join(", ")));
     }
 
     /// The rows as a source whose columns are `column1`, `column2`, …
     pub(super) fn source(&self) -> String {
-        format!("(VALUES {}) AS given", self.lists.join(", "))
+        format!("(VALUES {}) AS given", self.value_lists.join(", "))
     }
 }
 
@@ -60,19 +60,19 @@ mod tests {
     use crate::value::params;
 
     #[test]
-    fn pieces_hold_every_row_once_in_order() {
+    fn batches_hold_every_row_once_in_order() {
         for length in [0, 1, 9, 10, 99, 100, 101, 255] {
             let rows: Vec<usize> = (0..length).collect();
-            let cut = pieces(&rows);
+            let cut = split_batches(&rows);
             assert_eq!(cut.concat(), rows);
-            assert!(cut.iter().all(|piece| SIZES.contains(&piece.len())));
+            assert!(cut.iter().all(|piece| BATCH_SIZES.contains(&piece.len())));
         }
-        assert_eq!(pieces(&[0; 255]).len(), 2 + 5 + 5);
+        assert_eq!(split_batches(&[0; 255]).len(), 2 + 5 + 5);
     }
 
     #[test]
-    fn rows_are_numbered_behind_the_common_parameters() {
-        let mut rows = Rows::behind(params!["plan"].to_vec());
+    fn row_parameters_follow_the_common_parameters() {
+        let mut rows = BulkRows::with_params(params!["plan"].to_vec());
         rows.push([Param::from("a"), Param::from(1)]);
         rows.push([Param::from("b"), Param::from(2)]);
         assert_eq!(

@@ -7,14 +7,17 @@ use std::collections::BTreeMap;
 
 use cleveragents_domain::id::{ActionId, IdFragment, PlanId};
 use cleveragents_domain::validation::AttachmentScopeKind;
-use cleveragents_domain::{Action, ActionState, NamespacedName, Plan, ScopeKind};
+use cleveragents_domain::{Action, ActionState, InvariantScopeKind, NamespacedName, Plan};
 use cleveragents_engine::ports::{Actions, Blobs, Plans, Result, StoreError};
 
-use super::Session;
-use super::rows::{Findable, Stale, ambiguous, body_of, count_in, entity_in, not_found, tail_of};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::{
+    IdLookup, VersionCheck, ambiguous_error, decode_count, decode_entity, not_found_error,
+    reverse_id, to_json_body,
+};
+use crate::value::{SqlRow, params};
 
-impl Actions for Session<'_> {
+impl Actions for StoreSession<'_> {
     fn insert_action(&mut self, action: &Action) -> Result<()> {
         let name = action.name.to_string();
         let inserted = self.execute(
@@ -24,13 +27,13 @@ impl Actions for Session<'_> {
                 action.id.to_string(),
                 &name,
                 action.state.to_string(),
-                body_of(action)?,
+                to_json_body(action)?,
                 action.created_at,
                 action.updated_at,
                 i64::from(!action.reusable),
             ],
         )?;
-        self.inserted_or_taken(inserted, "the action name", &name, HOLDER_OF_ACTION)
+        self.check_inserted(inserted, "the action name", &name, HOLDER_OF_ACTION)
     }
 
     fn action(&mut self, name: &NamespacedName) -> Result<Action> {
@@ -38,8 +41,8 @@ impl Actions for Session<'_> {
             "SELECT body, version FROM actions WHERE name = ?1",
             params![name.to_string()],
         )?;
-        row.map(|row| action_of(&row))
-            .unwrap_or_else(|| Err(not_found("action", name)))
+        row.map(|row| action_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error("action", name)))
     }
 
     fn update_action(&mut self, action: &Action) -> Result<i64> {
@@ -50,18 +53,18 @@ impl Actions for Session<'_> {
                 action.id.to_string(),
                 action.version,
                 action.state.to_string(),
-                body_of(action)?,
+                to_json_body(action)?,
                 action.updated_at,
                 i64::from(!action.reusable),
             ],
         )?;
-        let stale = Stale {
+        let check = VersionCheck {
             what: "action",
             id: action.id.to_string(),
             version: action.version,
             sql: "SELECT version FROM actions WHERE id = ?1",
         };
-        self.updated_or_stale(updated, stale)
+        self.check_updated(updated, check)
     }
 
     fn actions(&mut self) -> Result<Vec<Action>> {
@@ -69,7 +72,7 @@ impl Actions for Session<'_> {
             "SELECT body, version FROM actions ORDER BY created_at DESC, id DESC",
             &[],
         )?;
-        rows.iter().map(action_of).collect()
+        rows.iter().map(action_from_row).collect()
     }
 
     fn use_action(&mut self, action: &Action) -> Result<()> {
@@ -86,10 +89,10 @@ impl Actions for Session<'_> {
         if used == 1 {
             return Ok(());
         }
-        Err(self.why_unusable(action)?)
+        Err(self.unusable_action_error(action)?)
     }
 
-    fn use_given_action(
+    fn use_unregistered_action(
         &mut self,
         name: &NamespacedName,
         content_hash: &str,
@@ -112,19 +115,19 @@ impl Actions for Session<'_> {
         Err(StoreError::Taken {
             what: SINGLE_USE,
             name: name.to_string(),
-            holder: holder_of_use(holder)?,
+            holder: single_use_holder(holder)?,
         })
     }
 
     fn action_uses(&mut self) -> Result<BTreeMap<ActionId, u64>> {
         let rows = self.query("SELECT id, uses FROM actions", &[])?;
         rows.iter()
-            .map(|row| Ok((row.parsed(0)?, count_in(row, 1)?)))
+            .map(|row| Ok((row.parsed(0)?, decode_count(row, 1)?)))
             .collect()
     }
 }
 
-impl Plans for Session<'_> {
+impl Plans for StoreSession<'_> {
     fn insert_plan(&mut self, plan: &Plan) -> Result<()> {
         let (id, name) = (plan.identity.plan_id.to_string(), plan.name.to_string());
         let inserted = self.execute(
@@ -137,13 +140,13 @@ impl Plans for Session<'_> {
                 plan.brief.action_name.to_string(),
                 plan.position.phase().to_string(),
                 plan.position.state().to_string(),
-                body_of(plan)?,
+                to_json_body(plan)?,
                 plan.timestamps.created_at,
                 plan.timestamps.updated_at,
-                tail_of(&id),
+                reverse_id(&id),
             ],
         )?;
-        self.inserted_or_taken(inserted, "the plan name", &name, HOLDER_OF_PLAN)?;
+        self.check_inserted(inserted, "the plan name", &name, HOLDER_OF_PLAN)?;
         for project in &plan.brief.projects {
             self.execute(
                 "INSERT INTO plan_projects (plan_id, project, created_at, state) \
@@ -164,8 +167,8 @@ impl Plans for Session<'_> {
             "SELECT body, version FROM plans WHERE id = ?1",
             params![id.to_string()],
         )?;
-        row.map(|row| plan_of(&row))
-            .unwrap_or_else(|| Err(not_found("plan", id)))
+        row.map(|row| plan_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error("plan", id)))
     }
 
     fn plan_for_update(&mut self, id: PlanId) -> Result<Plan> {
@@ -174,25 +177,25 @@ impl Plans for Session<'_> {
             "SELECT body, version FROM plans WHERE id = ?1 FOR NO KEY UPDATE",
             params![id.to_string()],
         )?;
-        row.map(|row| plan_of(&row))
-            .unwrap_or_else(|| Err(not_found("plan", id)))
+        row.map(|row| plan_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error("plan", id)))
     }
 
     fn find_plan(&mut self, fragment: &IdFragment) -> Result<Plan> {
-        let findable = Findable {
+        let lookup = IdLookup {
             what: "plan",
             table: "plans",
             columns: "body, version",
         };
-        let rows = self.rows_by_fragment(&findable, fragment)?;
-        let mut plans: Vec<Plan> = rows.iter().map(plan_of).collect::<Result<_>>()?;
+        let rows = self.rows_by_fragment(&lookup, fragment)?;
+        let mut plans: Vec<Plan> = rows.iter().map(plan_from_row).collect::<Result<_>>()?;
         if plans.len() > 1 {
             let shown = |plan: &Plan| format!("{} ({})", plan.identity.plan_id, plan.name);
-            return Err(ambiguous(fragment, plans.iter().map(shown).collect()));
+            return Err(ambiguous_error(fragment, plans.iter().map(shown).collect()));
         }
         plans
             .pop()
-            .ok_or_else(|| not_found("plan", fragment.as_str()))
+            .ok_or_else(|| not_found_error("plan", fragment.as_str()))
     }
 
     fn update_plan(&mut self, plan: &Plan) -> Result<i64> {
@@ -204,17 +207,17 @@ impl Plans for Session<'_> {
                 plan.version,
                 plan.position.phase().to_string(),
                 plan.position.state().to_string(),
-                body_of(plan)?,
+                to_json_body(plan)?,
                 plan.timestamps.updated_at,
             ],
         )?;
-        let stale = Stale {
+        let check = VersionCheck {
             what: "plan",
             id: plan.identity.plan_id.to_string(),
             version: plan.version,
             sql: "SELECT version FROM plans WHERE id = ?1",
         };
-        let version = self.updated_or_stale(updated, stale)?;
+        let version = self.check_updated(updated, check)?;
         // The plan's row is this transaction's by now, so nobody else is at these.
         self.execute(
             "UPDATE plan_projects SET state = ?2 WHERE plan_id = ?1 AND state <> ?2",
@@ -230,20 +233,20 @@ impl Plans for Session<'_> {
         let id = plan.identity.plan_id.to_string();
         // From here on nobody can add to the plan: who wants to waits for this row, then finds
         // it gone.
-        self.lock_version(Stale {
+        self.lock_version(VersionCheck {
             what: "plan",
             id: id.clone(),
             version: plan.version,
             sql: "SELECT version FROM plans WHERE id = ?1 FOR UPDATE",
         })?;
-        for sql in PARTS_OF_PLAN {
+        for sql in DELETE_PLAN_PARTS {
             self.execute(sql, params![&id])?;
         }
         self.execute(
             "DELETE FROM invariants WHERE scope = ?1 AND target = ?2",
-            params![ScopeKind::Plan.as_str(), &id],
+            params![InvariantScopeKind::Plan.as_str(), &id],
         )?;
-        self.delete_attachments_of(AttachmentScopeKind::Plan, &id)?;
+        self.delete_scope_attachments(AttachmentScopeKind::Plan, &id)?;
         self.release_blobs(&id)?;
         self.execute("DELETE FROM plans WHERE id = ?1", params![&id])?;
         Ok(())
@@ -251,7 +254,7 @@ impl Plans for Session<'_> {
 }
 
 /// What goes with a plan, each before what it refers to.
-const PARTS_OF_PLAN: [&str; 15] = [
+const DELETE_PLAN_PARTS: [&str; 15] = [
     "DELETE FROM model_calls WHERE plan_id = ?1",
     "DELETE FROM change_entries WHERE plan_id = ?1",
     "DELETE FROM changesets WHERE plan_id = ?1",
@@ -273,16 +276,16 @@ const SINGLE_USE: &str = "the single-use action";
 const HOLDER_OF_ACTION: &str = "SELECT id FROM actions WHERE name = ?1";
 const HOLDER_OF_PLAN: &str = "SELECT id FROM plans WHERE name = ?1";
 
-impl Session<'_> {
+impl StoreSession<'_> {
     /// Why a use of `action` hit nothing. The row is locked, so that what is said of it holds.
-    fn why_unusable(&mut self, action: &Action) -> Result<StoreError> {
+    fn unusable_action_error(&mut self, action: &Action) -> Result<StoreError> {
         let row = self.find(
             "SELECT version, state FROM actions WHERE id = ?1 FOR UPDATE",
             params![action.id.to_string()],
         )?;
         let name = action.name.to_string();
         let Some(row) = row else {
-            return Ok(not_found("action", name));
+            return Ok(not_found_error("action", name));
         };
         if row.parsed::<ActionState>(1)? == ActionState::Archived {
             return Ok(StoreError::Archived {
@@ -305,27 +308,27 @@ impl Session<'_> {
         Ok(StoreError::Taken {
             what: SINGLE_USE,
             name,
-            holder: holder_of_use(plan)?,
+            holder: single_use_holder(plan)?,
         })
     }
 }
 
 /// The plan that used a single-use action; the use outlives it.
-fn holder_of_use(plan: Option<Row>) -> Result<String> {
+fn single_use_holder(plan: Option<SqlRow>) -> Result<String> {
     match plan {
         Some(row) => row.text(0),
         None => Ok("a plan that is not there any more".to_owned()),
     }
 }
 
-fn action_of(row: &Row) -> Result<Action> {
-    let mut action: Action = entity_in(row, 0)?;
+fn action_from_row(row: &SqlRow) -> Result<Action> {
+    let mut action: Action = decode_entity(row, 0)?;
     action.version = row.integer(1)?;
     Ok(action)
 }
 
-pub(super) fn plan_of(row: &Row) -> Result<Plan> {
-    let mut plan: Plan = entity_in(row, 0)?;
+pub(super) fn plan_from_row(row: &SqlRow) -> Result<Plan> {
+    let mut plan: Plan = decode_entity(row, 0)?;
     plan.version = row.integer(1)?;
     Ok(plan)
 }

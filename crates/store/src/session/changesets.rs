@@ -7,18 +7,20 @@ use cleveragents_domain::changeset::{ChangesetRecord, ChangesetState, NewChange,
 use cleveragents_domain::id::{ChangesetId, CheckpointId, PlanId};
 use cleveragents_engine::ports::{Changesets, Result, StoreError};
 
-use super::Session;
-use super::bulk::{Rows, pieces};
-use super::rows::{body_of, entity_in, not_found, optional_count, small_count};
-use crate::value::{Param, Row, params};
+use super::StoreSession;
+use super::bulk::{BulkRows, split_batches};
+use super::rows::{
+    decode_entity, decode_optional_count, decode_small_count, not_found_error, to_json_body,
+};
+use crate::value::{Param, SqlRow, params};
 
 const COLUMNS: &str =
     "id, plan_id, sandbox_id, attempt, step, state, entries, started_at, closed_at";
 
-impl Changesets for Session<'_> {
+impl Changesets for StoreSession<'_> {
     fn insert_changeset(&mut self, changeset: &ChangesetRecord) -> Result<()> {
-        self.take_turn(changeset.plan_id)?;
-        self.sandbox_in_plan(changeset.plan_id, changeset.sandbox_id)?;
+        self.lock_plan_stream(changeset.plan_id)?;
+        self.check_sandbox_in_plan(changeset.plan_id, changeset.sandbox_id)?;
         let id = changeset.id.to_string();
         let inserted = self.execute(
             "INSERT INTO changesets (id, plan_id, number, sandbox_id, attempt, step, state, \
@@ -35,7 +37,7 @@ impl Changesets for Session<'_> {
                 changeset.started_at,
             ],
         )?;
-        self.inserted_or_taken(
+        self.check_inserted(
             inserted,
             "the changeset id",
             &id,
@@ -46,14 +48,14 @@ impl Changesets for Session<'_> {
     fn changeset(&mut self, id: ChangesetId) -> Result<ChangesetRecord> {
         let sql = format!("SELECT {COLUMNS} FROM changesets WHERE id = ?1");
         let row = self.find(&sql, params![id.to_string()])?;
-        row.map(|row| changeset_of(&row))
-            .unwrap_or_else(|| Err(not_found("changeset", id)))
+        row.map(|row| changeset_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error("changeset", id)))
     }
 
     fn changesets_of(&mut self, plan: PlanId) -> Result<Vec<ChangesetRecord>> {
         let sql = format!("SELECT {COLUMNS} FROM changesets WHERE plan_id = ?1 ORDER BY number");
         let rows = self.query(&sql, params![plan.to_string()])?;
-        rows.iter().map(changeset_of).collect()
+        rows.iter().map(changeset_from_row).collect()
     }
 
     fn record_changes(
@@ -61,7 +63,7 @@ impl Changesets for Session<'_> {
         changeset: ChangesetId,
         changes: &[NewChange],
     ) -> Result<Vec<ChangeEntry>> {
-        let plan = self.hold_plan_of(changeset)?;
+        let plan = self.lock_changeset_plan(changeset)?;
         let count = i64::try_from(changes.len()).map_err(StoreError::internal)?;
         // One statement takes the places: whoever records in the same changeset waits for this
         // row and goes on behind them.
@@ -79,10 +81,10 @@ impl Changesets for Session<'_> {
         };
         let first = counted.integer(0)? - count + 1;
         let numbered: Vec<(i64, &NewChange)> = (first..).zip(changes).collect();
-        for piece in pieces(&numbered) {
+        for piece in split_batches(&numbered) {
             self.insert_changes(changeset, &plan, piece)?;
         }
-        let entry = |(sequence, change): (i64, &NewChange)| change.clone().entry(sequence);
+        let entry = |(sequence, change): (i64, &NewChange)| change.clone().into_entry(sequence);
         Ok(numbered.into_iter().map(entry).collect())
     }
 
@@ -97,11 +99,11 @@ impl Changesets for Session<'_> {
              WHERE changeset_id = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3",
             params![changeset.to_string(), after, i64::from(limit)],
         )?;
-        let change = |row: &Row| {
-            let change: NewChange = entity_in(row, 1)?;
+        let change = |row: &SqlRow| {
+            let change: NewChange = decode_entity(row, 1)?;
             Ok(RecordedChange {
                 changeset_id: changeset,
-                entry: change.entry(row.integer(0)?),
+                entry: change.into_entry(row.integer(0)?),
                 undone_by: row.optional_parsed(2)?,
             })
         };
@@ -125,7 +127,7 @@ impl Changesets for Session<'_> {
     }
 
     fn undo_changes(&mut self, plan: PlanId, call_number: i64, by: CheckpointId) -> Result<u64> {
-        self.take_turn(plan)?;
+        self.lock_plan_stream(plan)?;
         self.execute(
             "UPDATE change_entries SET undone_by = ?3 \
              WHERE plan_id = ?1 AND call_number > ?2 AND undone_by IS NULL",
@@ -134,10 +136,10 @@ impl Changesets for Session<'_> {
     }
 }
 
-impl Session<'_> {
+impl StoreSession<'_> {
     /// Keeps the changeset's plan from being deleted until the transaction ends, and names it. A
     /// changeset never goes to another plan.
-    fn hold_plan_of(&mut self, changeset: ChangesetId) -> Result<String> {
+    fn lock_changeset_plan(&mut self, changeset: ChangesetId) -> Result<String> {
         let held = self.find(
             "SELECT id FROM plans WHERE id = \
              (SELECT plan_id FROM changesets WHERE changesets.id = ?1) FOR KEY SHARE",
@@ -145,7 +147,7 @@ impl Session<'_> {
         )?;
         match held {
             Some(row) => row.text(0),
-            None => Err(not_found("changeset", changeset)),
+            None => Err(not_found_error("changeset", changeset)),
         }
     }
 
@@ -155,12 +157,13 @@ impl Session<'_> {
         plan: &str,
         piece: &[(i64, &NewChange)],
     ) -> Result<()> {
-        let mut rows = Rows::behind(vec![Param::from(changeset.to_string()), Param::from(plan)]);
+        let mut rows =
+            BulkRows::with_params(vec![Param::from(changeset.to_string()), Param::from(plan)]);
         for (sequence, change) in piece {
             rows.push([
                 Param::from(*sequence),
                 Param::from(change.call_number),
-                Param::from(body_of(change)?),
+                Param::from(to_json_body(change)?),
             ]);
         }
         let sql = format!(
@@ -173,13 +176,13 @@ impl Session<'_> {
     }
 }
 
-fn changeset_of(row: &Row) -> Result<ChangesetRecord> {
+fn changeset_from_row(row: &SqlRow) -> Result<ChangesetRecord> {
     Ok(ChangesetRecord {
         id: row.parsed(0)?,
         plan_id: row.parsed(1)?,
         sandbox_id: row.parsed(2)?,
-        attempt: small_count(row, 3)?,
-        step: optional_count(row, 4)?,
+        attempt: decode_small_count(row, 3)?,
+        step: decode_optional_count(row, 4)?,
         state: row.parsed(5)?,
         entries: row.integer(6)?,
         started_at: row.time(7)?,

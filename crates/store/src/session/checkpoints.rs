@@ -2,18 +2,18 @@
 
 use cleveragents_domain::checkpoint::Checkpoint;
 use cleveragents_domain::id::{CheckpointId, IdFragment, PlanId};
-use cleveragents_engine::ports::{Checkpoints, Result, StoreError};
+use cleveragents_engine::ports::{CheckpointRecords, Result, StoreError};
 
-use super::Session;
-use super::rows::{ambiguous, body_of, entity_in, not_found};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::{ambiguous_error, decode_entity, not_found_error, to_json_body};
+use crate::value::{SqlRow, params};
 
 const COLUMNS: &str = "body, number, undone_by";
 
-impl Checkpoints for Session<'_> {
+impl CheckpointRecords for StoreSession<'_> {
     fn insert_checkpoint(&mut self, checkpoint: &Checkpoint, keep: u32) -> Result<i64> {
         let plan = checkpoint.plan_id.to_string();
-        self.take_turn(checkpoint.plan_id)?;
+        self.lock_plan_stream(checkpoint.plan_id)?;
         let row = self.find(
             "INSERT INTO checkpoints (id, plan_id, number, undone_by, body) VALUES (?1, ?2, \
              (SELECT coalesce(max(number), 0) + 1 FROM checkpoints WHERE plan_id = ?2), \
@@ -22,7 +22,7 @@ impl Checkpoints for Session<'_> {
                 checkpoint.id.to_string(),
                 &plan,
                 checkpoint.undone_by.map(|by| by.to_string()),
-                body_of(checkpoint)?,
+                to_json_body(checkpoint)?,
             ],
         )?;
         let Some(row) = row else {
@@ -50,17 +50,17 @@ impl Checkpoints for Session<'_> {
         });
         if found.len() > 1 {
             let shown = |it: &Checkpoint| format!("{} (number {})", it.id, it.number);
-            return Err(ambiguous(fragment, found.iter().map(shown).collect()));
+            return Err(ambiguous_error(fragment, found.iter().map(shown).collect()));
         }
         found
             .pop()
-            .ok_or_else(|| not_found("checkpoint of this plan", fragment.as_str()))
+            .ok_or_else(|| not_found_error("checkpoint of this plan", fragment.as_str()))
     }
 
     fn checkpoints_of(&mut self, plan: PlanId) -> Result<Vec<Checkpoint>> {
         let sql = format!("SELECT {COLUMNS} FROM checkpoints WHERE plan_id = ?1 ORDER BY number");
         let rows = self.query(&sql, params![plan.to_string()])?;
-        rows.iter().map(checkpoint_of).collect()
+        rows.iter().map(checkpoint_from_row).collect()
     }
 
     fn newest_checkpoint(&mut self, plan: PlanId) -> Result<Option<Checkpoint>> {
@@ -68,11 +68,11 @@ impl Checkpoints for Session<'_> {
             "SELECT {COLUMNS} FROM checkpoints WHERE plan_id = ?1 ORDER BY number DESC LIMIT 1"
         );
         let row = self.find(&sql, params![plan.to_string()])?;
-        row.map(|row| checkpoint_of(&row)).transpose()
+        row.map(|row| checkpoint_from_row(&row)).transpose()
     }
 
     fn redo(&mut self, plan: PlanId, by: CheckpointId) -> Result<()> {
-        self.take_turn(plan)?;
+        self.lock_plan_stream(plan)?;
         for table in ["checkpoints", "tool_calls", "model_calls", "change_entries"] {
             let sql = format!(
                 "UPDATE {table} SET undone_by = NULL WHERE plan_id = ?1 AND undone_by = ?2"
@@ -83,7 +83,7 @@ impl Checkpoints for Session<'_> {
     }
 
     fn undo_checkpoints(&mut self, plan: PlanId, number: i64, by: CheckpointId) -> Result<u64> {
-        self.take_turn(plan)?;
+        self.lock_plan_stream(plan)?;
         self.execute(
             "UPDATE checkpoints SET undone_by = ?3 \
              WHERE plan_id = ?1 AND number > ?2 AND undone_by IS NULL",
@@ -92,8 +92,8 @@ impl Checkpoints for Session<'_> {
     }
 }
 
-fn checkpoint_of(row: &Row) -> Result<Checkpoint> {
-    let mut checkpoint: Checkpoint = entity_in(row, 0)?;
+fn checkpoint_from_row(row: &SqlRow) -> Result<Checkpoint> {
+    let mut checkpoint: Checkpoint = decode_entity(row, 0)?;
     checkpoint.number = row.integer(1)?;
     checkpoint.undone_by = row.optional_parsed(2)?;
     Ok(checkpoint)

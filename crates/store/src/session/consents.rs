@@ -3,10 +3,10 @@
 use cleveragents_domain::{AbsolutePath, Consent, RepositoryFile, ResourcePath};
 use cleveragents_engine::ports::{Consents, Result};
 
-use super::Session;
-use crate::value::{Row, params};
+use super::StoreSession;
+use crate::value::{SqlRow, params};
 
-impl Consents for Session<'_> {
+impl Consents for StoreSession<'_> {
     fn insert_consent(&mut self, consent: &Consent) -> Result<bool> {
         let file = &consent.file;
         let inserted = self.execute(
@@ -33,7 +33,7 @@ impl Consents for Session<'_> {
              WHERE repository = ?1 AND path = ?2 ORDER BY given_at, hash",
             params![repository.to_string(), path.to_string()],
         )?;
-        let consent = |row: &Row| {
+        let consent = |row: &SqlRow| {
             Ok(Consent {
                 file: RepositoryFile {
                     repository: repository.clone(),

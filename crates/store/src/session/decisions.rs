@@ -7,27 +7,27 @@ use cleveragents_domain::id::{DecisionId, IdFragment, PlanId};
 use cleveragents_domain::{Decision, DecisionEdge};
 use cleveragents_engine::ports::{Decisions, Result, StoreError};
 
-use super::Session;
-use super::bulk::{Rows, pieces};
-use super::rows::{Findable, body_of, entity_in, not_found, tail_of};
-use crate::value::{Param, Row, params};
+use super::StoreSession;
+use super::bulk::{BulkRows, split_batches};
+use super::rows::{IdLookup, decode_entity, not_found_error, reverse_id, to_json_body};
+use crate::value::{Param, SqlRow, params};
 
 const COLUMNS: &str = "id, body, sequence, superseded";
 
-impl Decisions for Session<'_> {
+impl Decisions for StoreSession<'_> {
     fn insert_decision(&mut self, decision: &Decision) -> Result<i64> {
-        let places = self.insert_decisions(decision.plan_id, std::slice::from_ref(decision))?;
-        let place = places.first().copied();
-        place.ok_or_else(|| StoreError::internal("a stored decision has no place"))
+        let sequences = self.insert_decisions(decision.plan_id, std::slice::from_ref(decision))?;
+        let sequence = sequences.first().copied();
+        sequence.ok_or_else(|| StoreError::internal("a stored decision has no place"))
     }
 
     fn insert_decisions(&mut self, plan: PlanId, decisions: &[Decision]) -> Result<Vec<i64>> {
-        self.take_turn(plan)?;
+        self.lock_plan_stream(plan)?;
         self.check_parents(plan, decisions)?;
-        let mut places = Vec::with_capacity(decisions.len());
-        for piece in pieces(decisions) {
-            let stored = self.insert_piece(plan, piece)?;
-            places.extend(stored.iter().map(|(_, place)| *place));
+        let mut sequences = Vec::with_capacity(decisions.len());
+        for piece in split_batches(decisions) {
+            let stored = self.insert_batch(plan, piece)?;
+            sequences.extend(stored.iter().map(|(_, place)| *place));
             let taken = piece
                 .iter()
                 .map(|decision| decision.decision_id.to_string())
@@ -39,7 +39,7 @@ impl Decisions for Session<'_> {
                 )
                 .find(|(wanted, stored)| *stored != Some(wanted));
             if let Some((id, _)) = taken {
-                self.take_back(plan, &places)?;
+                self.delete_inserted_decisions(plan, &sequences)?;
                 return Err(StoreError::Taken {
                     what: "the decision id",
                     name: id,
@@ -47,35 +47,35 @@ impl Decisions for Session<'_> {
                 });
             }
         }
-        Ok(places)
+        Ok(sequences)
     }
 
     fn decision(&mut self, id: DecisionId) -> Result<Decision> {
         let sql = format!("SELECT {COLUMNS} FROM decisions WHERE id = ?1");
         let row = self.find(&sql, params![id.to_string()])?;
-        row.map(|row| decision_of(&row))
-            .unwrap_or_else(|| Err(not_found("decision", id)))
+        row.map(|row| decision_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error("decision", id)))
     }
 
     fn find_decision(&mut self, fragment: &IdFragment) -> Result<Decision> {
-        let findable = Findable {
+        let lookup = IdLookup {
             what: "decision",
             table: "decisions",
             columns: COLUMNS,
         };
-        decision_of(&self.row_by_fragment(&findable, fragment)?)
+        decision_from_row(&self.row_by_fragment(&lookup, fragment)?)
     }
 
     fn decisions_of(&mut self, plan: PlanId) -> Result<Vec<Decision>> {
         let sql = format!("SELECT {COLUMNS} FROM decisions WHERE plan_id = ?1 ORDER BY sequence");
         let rows = self.query(&sql, params![plan.to_string()])?;
-        rows.iter().map(decision_of).collect()
+        rows.iter().map(decision_from_row).collect()
     }
 
     fn add_influence(&mut self, plan: PlanId, edge: DecisionEdge) -> Result<()> {
-        self.hold_plan(plan)?;
-        self.decision_in_plan(plan, edge.from)?;
-        self.decision_in_plan(plan, edge.to)?;
+        self.lock_plan(plan)?;
+        self.check_decision_in_plan(plan, edge.from)?;
+        self.check_decision_in_plan(plan, edge.to)?;
         self.execute(
             "INSERT INTO decision_influences (from_id, to_id, plan_id) VALUES (?1, ?2, ?3) \
              ON CONFLICT (from_id, to_id) DO NOTHING",
@@ -90,7 +90,7 @@ impl Decisions for Session<'_> {
              ORDER BY from_id, to_id",
             params![plan.to_string()],
         )?;
-        let edge = |row: &Row| {
+        let edge = |row: &SqlRow| {
             Ok(DecisionEdge {
                 from: row.parsed(0)?,
                 to: row.parsed(1)?,
@@ -108,7 +108,7 @@ impl Decisions for Session<'_> {
     }
 }
 
-impl Session<'_> {
+impl StoreSession<'_> {
     /// Gives decisions of the plan this mark and says how many had another.
     fn mark_superseded(
         &mut self,
@@ -116,9 +116,9 @@ impl Session<'_> {
         decisions: &[DecisionId],
         mark: i64,
     ) -> Result<u64> {
-        self.take_turn(plan)?;
+        self.lock_plan_stream(plan)?;
         for decision in decisions {
-            self.decision_in_plan(plan, *decision)?;
+            self.check_decision_in_plan(plan, *decision)?;
         }
         let mut marked = 0;
         for decision in decisions {
@@ -132,17 +132,17 @@ impl Session<'_> {
 
     /// Stores decisions in one statement, which numbers them behind those that are there, and
     /// answers with their ids in that order. One whose id is taken is left out.
-    fn insert_piece(&mut self, plan: PlanId, piece: &[Decision]) -> Result<Vec<(String, i64)>> {
-        let mut rows = Rows::behind(vec![Param::from(plan.to_string())]);
+    fn insert_batch(&mut self, plan: PlanId, piece: &[Decision]) -> Result<Vec<(String, i64)>> {
+        let mut rows = BulkRows::with_params(vec![Param::from(plan.to_string())]);
         for (number, decision) in (1_i64..).zip(piece) {
             let id = decision.decision_id.to_string();
             rows.push([
-                Param::from(tail_of(&id)),
+                Param::from(reverse_id(&id)),
                 Param::from(id),
                 Param::from(number),
                 Param::from(decision.decision_type.as_str()),
                 Param::from(i64::from(decision.is_superseded)),
-                Param::from(body_of(decision)?),
+                Param::from(to_json_body(decision)?),
             ]);
         }
         let source = rows.source();
@@ -154,15 +154,15 @@ impl Session<'_> {
              ON CONFLICT (id) DO NOTHING RETURNING id, sequence"
         );
         let stored = self.query(&sql, &rows.params)?;
-        let place = |row: &Row| Ok((row.text(0)?, row.integer(1)?));
+        let place = |row: &SqlRow| Ok((row.text(0)?, row.integer(1)?));
         let mut stored: Vec<(String, i64)> = stored.iter().map(place).collect::<Result<_>>()?;
         stored.sort_by_key(|(_, place)| *place);
         Ok(stored)
     }
 
     /// Removes what was stored in this turn before a decision was refused.
-    fn take_back(&mut self, plan: PlanId, places: &[i64]) -> Result<()> {
-        let Some(first) = places.first() else {
+    fn delete_inserted_decisions(&mut self, plan: PlanId, sequences: &[i64]) -> Result<()> {
+        let Some(first) = sequences.first() else {
             return Ok(());
         };
         self.execute(
@@ -177,12 +177,15 @@ impl Session<'_> {
         let mut known = BTreeSet::new();
         for decision in decisions {
             if decision.plan_id != plan {
-                return Err(not_found("decision of this plan", decision.decision_id));
+                return Err(not_found_error(
+                    "decision of this plan",
+                    decision.decision_id,
+                ));
             }
             if let Some(parent) = decision.parent_decision_id
                 && known.insert(parent)
             {
-                self.decision_in_plan(plan, parent)?;
+                self.check_decision_in_plan(plan, parent)?;
             }
             known.insert(decision.decision_id);
         }
@@ -191,20 +194,24 @@ impl Session<'_> {
 
     /// Refuses a decision that is not one of the plan's. What is found stays: decisions go only
     /// with their plan.
-    pub(super) fn decision_in_plan(&mut self, plan: PlanId, decision: DecisionId) -> Result<()> {
+    pub(super) fn check_decision_in_plan(
+        &mut self,
+        plan: PlanId,
+        decision: DecisionId,
+    ) -> Result<()> {
         let found = self.find(
             "SELECT id FROM decisions WHERE id = ?1 AND plan_id = ?2",
             params![decision.to_string(), plan.to_string()],
         )?;
         match found {
             Some(_) => Ok(()),
-            None => Err(not_found("decision of this plan", decision)),
+            None => Err(not_found_error("decision of this plan", decision)),
         }
     }
 }
 
-fn decision_of(row: &Row) -> Result<Decision> {
-    let mut decision: Decision = entity_in(row, 1)?;
+fn decision_from_row(row: &SqlRow) -> Result<Decision> {
+    let mut decision: Decision = decode_entity(row, 1)?;
     decision.sequence_number = row.integer(2)?;
     decision.is_superseded = row.integer(3)? != 0;
     Ok(decision)

@@ -5,21 +5,21 @@ use cleveragents_engine::ports::{Result, StoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Session;
-use super::rows::{body_of, entity_in, not_found};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::{decode_entity, not_found_error, to_json_body};
+use crate::value::{SqlRow, params};
 
 /// A table of definitions.
-pub(super) struct Definitions {
+pub(super) struct DefinitionTable {
     pub(super) table: &'static str,
     /// What one of them is called.
     pub(super) what: &'static str,
     /// What its name is called when somebody else has it.
-    pub(super) name: &'static str,
+    pub(super) name_label: &'static str,
 }
 
 /// A row of such a table on its way in.
-pub(super) struct Written<'a, T> {
+pub(super) struct NewDefinition<'a, T> {
     pub(super) name: &'a NamespacedName,
     pub(super) kind: &'a str,
     pub(super) definition: &'a T,
@@ -30,7 +30,7 @@ pub(super) struct Written<'a, T> {
 }
 
 /// A row of such a table on its way out.
-pub(super) struct Defined<T> {
+pub(super) struct StoredDefinition<T> {
     pub(super) definition: T,
     pub(super) hash: String,
     pub(super) created_at: Timestamp,
@@ -40,11 +40,11 @@ pub(super) struct Defined<T> {
 
 const COLUMNS: &str = "definition, hash, created_at, updated_at, version";
 
-impl Session<'_> {
+impl StoreSession<'_> {
     pub(super) fn insert_definition<T: Serialize>(
         &mut self,
-        definitions: &Definitions,
-        row: &Written<'_, T>,
+        definitions: &DefinitionTable,
+        row: &NewDefinition<'_, T>,
     ) -> Result<()> {
         let name = row.name.to_string();
         // One statement decides: who comes while it is undecided waits for the one before (law 3).
@@ -58,7 +58,7 @@ impl Session<'_> {
             params![
                 &name,
                 row.kind,
-                body_of(row.definition)?,
+                to_json_body(row.definition)?,
                 row.hash,
                 row.created_at,
                 row.updated_at,
@@ -76,7 +76,7 @@ impl Session<'_> {
             None => "one that was removed just now".to_owned(),
         };
         Err(StoreError::Taken {
-            what: definitions.name,
+            what: definitions.name_label,
             name,
             holder,
         })
@@ -84,8 +84,8 @@ impl Session<'_> {
 
     pub(super) fn replace_definition<T: Serialize>(
         &mut self,
-        definitions: &Definitions,
-        row: &Written<'_, T>,
+        definitions: &DefinitionTable,
+        row: &NewDefinition<'_, T>,
     ) -> Result<i64> {
         let sql = format!(
             "UPDATE {} SET kind = ?3, definition = ?4, hash = ?5, updated_at = ?6, \
@@ -98,7 +98,7 @@ impl Session<'_> {
                 row.name.to_string(),
                 row.version,
                 row.kind,
-                body_of(row.definition)?,
+                to_json_body(row.definition)?,
                 row.hash,
                 row.updated_at,
             ],
@@ -106,27 +106,27 @@ impl Session<'_> {
         if updated == 1 {
             return Ok(row.version + 1);
         }
-        Err(self.why_stale(definitions, row.name, row.version)?)
+        Err(self.stale_definition_error(definitions, row.name, row.version)?)
     }
 
     pub(super) fn definition<T: DeserializeOwned>(
         &mut self,
-        definitions: &Definitions,
+        definitions: &DefinitionTable,
         name: &NamespacedName,
-    ) -> Result<Defined<T>> {
+    ) -> Result<StoredDefinition<T>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM {} WHERE name = ?1",
             definitions.table
         );
         let row = self.find(&sql, params![name.to_string()])?;
-        row.map(|row| defined(&row))
-            .unwrap_or_else(|| Err(not_found(definitions.what, name)))
+        row.map(|row| definition_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error(definitions.what, name)))
     }
 
     pub(super) fn all_definitions<T: DeserializeOwned>(
         &mut self,
-        definitions: &Definitions,
-    ) -> Result<Vec<Defined<T>>> {
+        definitions: &DefinitionTable,
+    ) -> Result<Vec<StoredDefinition<T>>> {
         let sql = format!("SELECT {COLUMNS}, name FROM {}", definitions.table);
         let mut rows = self.query(&sql, &[])?;
         let mut named = Vec::with_capacity(rows.len());
@@ -135,13 +135,16 @@ impl Session<'_> {
         }
         // Not by the database, whose order of letters depends on its language.
         named.sort_by(|(one, _), (other, _)| one.cmp(other));
-        named.iter().map(|(_, row)| defined(row)).collect()
+        named
+            .iter()
+            .map(|(_, row)| definition_from_row(row))
+            .collect()
     }
 
     /// Locks the row if `version` is still the newest: from here on nobody can refer to it.
     pub(super) fn lock_definition(
         &mut self,
-        definitions: &Definitions,
+        definitions: &DefinitionTable,
         name: &NamespacedName,
         version: i64,
     ) -> Result<()> {
@@ -151,13 +154,13 @@ impl Session<'_> {
         );
         match self.find(&sql, params![name.to_string()])? {
             Some(row) if row.integer(0)? == version => Ok(()),
-            _ => Err(self.why_stale(definitions, name, version)?),
+            _ => Err(self.stale_definition_error(definitions, name, version)?),
         }
     }
 
     pub(super) fn delete_definition(
         &mut self,
-        definitions: &Definitions,
+        definitions: &DefinitionTable,
         name: &NamespacedName,
     ) -> Result<()> {
         let sql = format!("DELETE FROM {} WHERE name = ?1", definitions.table);
@@ -166,15 +169,15 @@ impl Session<'_> {
     }
 
     /// Why a row could not be changed from `version` on.
-    fn why_stale(
+    fn stale_definition_error(
         &mut self,
-        definitions: &Definitions,
+        definitions: &DefinitionTable,
         name: &NamespacedName,
         version: i64,
     ) -> Result<StoreError> {
         let sql = format!("SELECT version FROM {} WHERE name = ?1", definitions.table);
         Ok(match self.find(&sql, params![name.to_string()])? {
-            None => not_found(definitions.what, name),
+            None => not_found_error(definitions.what, name),
             Some(row) => StoreError::Conflict {
                 what: definitions.what,
                 id: name.to_string(),
@@ -185,9 +188,9 @@ impl Session<'_> {
     }
 }
 
-fn defined<T: DeserializeOwned>(row: &Row) -> Result<Defined<T>> {
-    Ok(Defined {
-        definition: entity_in(row, 0)?,
+fn definition_from_row<T: DeserializeOwned>(row: &SqlRow) -> Result<StoredDefinition<T>> {
+    Ok(StoredDefinition {
+        definition: decode_entity(row, 0)?,
         hash: row.text(1)?,
         created_at: row.time(2)?,
         updated_at: row.time(3)?,

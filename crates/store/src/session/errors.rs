@@ -3,15 +3,15 @@
 
 use cleveragents_domain::ErrorRecord;
 use cleveragents_domain::id::PlanId;
-use cleveragents_engine::ports::{Errors, Result, StoreError};
+use cleveragents_engine::ports::{ErrorRecords, Result, StoreError};
 
-use super::Session;
-use super::rows::{body_of, count_in, entity_in, hash_of};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::{decode_count, decode_entity, hash_text, to_json_body};
+use crate::value::{SqlRow, params};
 
-impl Errors for Session<'_> {
+impl ErrorRecords for StoreSession<'_> {
     fn record_error(&mut self, error: &ErrorRecord) -> Result<ErrorRecord> {
-        self.take_turn(error.plan_id)?;
+        self.lock_plan_stream(error.plan_id)?;
         let occurrences = i64::try_from(error.occurrences).map_err(StoreError::internal)?;
         let row = self.find(
             "INSERT INTO errors (id, plan_id, identity, sequence, occurrences, body) \
@@ -23,12 +23,12 @@ impl Errors for Session<'_> {
             params![
                 error.id.to_string(),
                 error.plan_id.to_string(),
-                hash_of(&error.identity_key()),
+                hash_text(&error.identity_key()),
                 occurrences,
-                body_of(error)?,
+                to_json_body(error)?,
             ],
         )?;
-        error_of(&row.ok_or_else(|| StoreError::internal("a recorded error vanished"))?)
+        error_from_row(&row.ok_or_else(|| StoreError::internal("a recorded error vanished"))?)
     }
 
     fn errors_of(&mut self, plan: PlanId, after: i64, limit: u32) -> Result<Vec<ErrorRecord>> {
@@ -37,15 +37,15 @@ impl Errors for Session<'_> {
              WHERE plan_id = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3",
             params![plan.to_string(), after, i64::from(limit)],
         )?;
-        rows.iter().map(error_of).collect()
+        rows.iter().map(error_from_row).collect()
     }
 }
 
 /// The newest occurrence under the id and place of the first.
-fn error_of(row: &Row) -> Result<ErrorRecord> {
-    let mut error: ErrorRecord = entity_in(row, 3)?;
+fn error_from_row(row: &SqlRow) -> Result<ErrorRecord> {
+    let mut error: ErrorRecord = decode_entity(row, 3)?;
     error.id = row.parsed(0)?;
     error.sequence = Some(row.integer(1)?);
-    error.occurrences = count_in(row, 2)?;
+    error.occurrences = decode_count(row, 2)?;
     Ok(error)
 }

@@ -1,29 +1,29 @@
 //! The verbs of invariants.
 
 use cleveragents_domain::id::{IdFragment, InvariantId, PlanId};
-use cleveragents_domain::{Invariant, NamespacedName, Scope};
+use cleveragents_domain::{Invariant, InvariantScope, NamespacedName};
 use cleveragents_engine::ports::{Invariants, Projects, Result, StoreError};
 
-use super::Session;
-use super::rows::{Findable, body_of, entity_in, hash_of, not_found, tail_of};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::{IdLookup, decode_entity, hash_text, not_found_error, reverse_id, to_json_body};
+use crate::value::{SqlRow, params};
 
-impl Invariants for Session<'_> {
+impl Invariants for StoreSession<'_> {
     fn insert_invariant(&mut self, invariant: &Invariant) -> Result<()> {
-        self.hold_scope(&invariant.scope)?;
+        self.lock_scope(&invariant.scope)?;
         let id = invariant.id.to_string();
-        let (scope, target) = key_of(&invariant.scope);
-        let text_hash = hash_of(&invariant.normalised_text());
+        let (scope, target) = scope_key(&invariant.scope);
+        let text_hash = hash_text(&invariant.normalised_text());
         let inserted = self.execute(
             "INSERT INTO invariants (id, tail, scope, target, text_hash, body, created_at) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
             params![
                 &id,
-                tail_of(&id),
+                reverse_id(&id),
                 scope,
                 &target,
                 &text_hash,
-                body_of(invariant)?,
+                to_json_body(invariant)?,
                 invariant.created_at,
             ],
         )?;
@@ -45,12 +45,12 @@ impl Invariants for Session<'_> {
     }
 
     fn find_invariant(&mut self, fragment: &IdFragment) -> Result<Invariant> {
-        let findable = Findable {
+        let lookup = IdLookup {
             what: "invariant",
             table: "invariants",
             columns: "id, body",
         };
-        entity_in(&self.row_by_fragment(&findable, fragment)?, 1)
+        decode_entity(&self.row_by_fragment(&lookup, fragment)?, 1)
     }
 
     fn remove_invariant(&mut self, id: InvariantId) -> Result<Invariant> {
@@ -58,13 +58,13 @@ impl Invariants for Session<'_> {
             "DELETE FROM invariants WHERE id = ?1 RETURNING body",
             params![id.to_string()],
         )?;
-        row.map(|row| invariant_of(&row))
-            .unwrap_or_else(|| Err(not_found("invariant", id)))
+        row.map(|row| invariant_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error("invariant", id)))
     }
 
     fn invariants(&mut self) -> Result<Vec<Invariant>> {
         let rows = self.query("SELECT body FROM invariants ORDER BY created_at, id", &[])?;
-        rows.iter().map(invariant_of).collect()
+        rows.iter().map(invariant_from_row).collect()
     }
 
     fn invariants_for(
@@ -73,42 +73,42 @@ impl Invariants for Session<'_> {
         action: Option<&NamespacedName>,
         plan: Option<PlanId>,
     ) -> Result<Vec<Invariant>> {
-        let mut scopes = vec![Scope::Global];
-        scopes.extend(projects.iter().cloned().map(Scope::Project));
-        scopes.extend(action.cloned().map(Scope::Action));
-        scopes.extend(plan.map(Scope::Plan));
+        let mut scopes = vec![InvariantScope::Global];
+        scopes.extend(projects.iter().cloned().map(InvariantScope::Project));
+        scopes.extend(action.cloned().map(InvariantScope::Action));
+        scopes.extend(plan.map(InvariantScope::Plan));
         let mut found = Vec::new();
         for scope in scopes {
-            let (scope, target) = key_of(&scope);
+            let (scope, target) = scope_key(&scope);
             let rows = self.query(
                 "SELECT body FROM invariants WHERE scope = ?1 AND target = ?2 \
                  ORDER BY created_at, id",
                 params![scope, target],
             )?;
             for row in &rows {
-                found.push(invariant_of(row)?);
+                found.push(invariant_from_row(row)?);
             }
         }
         Ok(found)
     }
 }
 
-impl Session<'_> {
+impl StoreSession<'_> {
     /// Keeps whom the scope names until the transaction ends. An action need not be registered.
-    fn hold_scope(&mut self, scope: &Scope) -> Result<()> {
+    fn lock_scope(&mut self, scope: &InvariantScope) -> Result<()> {
         match scope {
-            Scope::Global | Scope::Action(_) => Ok(()),
-            Scope::Project(name) => self.hold_project(name).map(drop),
-            Scope::Plan(plan) => self.hold_plan(*plan),
+            InvariantScope::Global | InvariantScope::Action(_) => Ok(()),
+            InvariantScope::Project(name) => self.lock_project(name).map(drop),
+            InvariantScope::Plan(plan) => self.lock_plan(*plan),
         }
     }
 }
 
 /// Scope and target as they are stored.
-fn key_of(scope: &Scope) -> (&'static str, String) {
+fn scope_key(scope: &InvariantScope) -> (&'static str, String) {
     (scope.kind().as_str(), scope.target().unwrap_or_default())
 }
 
-fn invariant_of(row: &Row) -> Result<Invariant> {
-    entity_in(row, 0)
+fn invariant_from_row(row: &SqlRow) -> Result<Invariant> {
+    decode_entity(row, 0)
 }

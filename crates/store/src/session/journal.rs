@@ -2,13 +2,13 @@
 
 use cleveragents_domain::upcast::current_version;
 use cleveragents_domain::{Event, EventKind, NewEvent, StreamId, Timestamp};
-use cleveragents_engine::ports::journal::{Link, genesis, payload_hash};
-use cleveragents_engine::ports::{Cursor, Head, Journal, Result, StoreError};
+use cleveragents_engine::ports::journal::{EventHashInput, genesis_hash, payload_hash};
+use cleveragents_engine::ports::{Cursor, Journal, Result, StoreError, StreamHead};
 use serde_json::value::RawValue;
 
-use super::Session;
-use super::bulk::{Rows, pieces};
-use crate::value::{Param, Row, params};
+use super::StoreSession;
+use super::bulk::{BulkRows, split_batches};
+use crate::value::{Param, SqlRow, params};
 
 const LOCK_STREAM: &str =
     "SELECT head_seq, head_hash, now_micros() FROM streams WHERE id = ?1 FOR UPDATE";
@@ -16,11 +16,11 @@ const LOCK_STREAM: &str =
 const COLUMNS: &str =
     "seq, stream, stream_seq, kind, v, at, actor, payload, payload_hash, prev_hash, hash";
 
-impl Journal for Session<'_> {
-    fn append(&mut self, stream: StreamId, events: &[NewEvent]) -> Result<Head> {
+impl Journal for StoreSession<'_> {
+    fn append(&mut self, stream: StreamId, events: &[NewEvent]) -> Result<StreamHead> {
         let id = stream.to_string();
         let (mut head, at) = self.lock_stream(&id)?;
-        for piece in pieces(events) {
+        for piece in split_batches(events) {
             head = self.insert_events(stream, head, piece, at)?;
         }
         self.execute(
@@ -30,12 +30,12 @@ impl Journal for Session<'_> {
         Ok(head)
     }
 
-    fn head(&mut self, stream: StreamId) -> Result<Head> {
+    fn head(&mut self, stream: StreamId) -> Result<StreamHead> {
         let row = self.find(
             "SELECT head_seq, head_hash FROM streams WHERE id = ?1",
             params![stream.to_string()],
         )?;
-        row.map_or_else(|| Ok(empty()), |row| head_of(&row))
+        row.map_or_else(|| Ok(empty_head()), |row| head_from_row(&row))
     }
 
     fn events(&mut self, stream: StreamId, after: i64, limit: u32) -> Result<Vec<Event>> {
@@ -44,7 +44,7 @@ impl Journal for Session<'_> {
              WHERE stream = ?1 AND stream_seq > ?2 ORDER BY stream_seq LIMIT ?3"
         );
         let rows = self.query(&sql, params![stream.to_string(), after, i64::from(limit)])?;
-        rows.iter().map(|row| event_of(row, 0)).collect()
+        rows.iter().map(|row| event_from_row(row, 0)).collect()
     }
 
     fn newest_events(
@@ -64,7 +64,7 @@ impl Journal for Session<'_> {
             let (stream, limit) = (stream.to_string(), i64::from(limit));
             let rows = self.query(&sql, params![stream, before, kind.as_str(), limit])?;
             for row in &rows {
-                found.push(event_of(row, 0)?);
+                found.push(event_from_row(row, 0)?);
             }
         }
         found.sort_by_key(|event: &Event| std::cmp::Reverse(event.stream_seq));
@@ -72,11 +72,11 @@ impl Journal for Session<'_> {
         Ok(found)
     }
 
-    fn events_of_all(&mut self, after: Cursor, limit: u32) -> Result<Vec<(Cursor, Event)>> {
-        let sql = self.dialect().events_of_all();
+    fn all_events(&mut self, after: Cursor, limit: u32) -> Result<Vec<(Cursor, Event)>> {
+        let sql = self.dialect().all_events_query();
         let rows = self.query(sql, params![after.transaction, after.seq, i64::from(limit)])?;
-        let with_cursor = |row: &Row| {
-            let event = event_of(row, 1)?;
+        let with_cursor = |row: &SqlRow| {
+            let event = event_from_row(row, 1)?;
             let cursor = Cursor {
                 transaction: row.integer(0)?,
                 seq: event.seq,
@@ -104,35 +104,35 @@ impl Journal for Session<'_> {
     }
 }
 
-impl Session<'_> {
+impl StoreSession<'_> {
     /// Locks the stream's row, making it if need be, and says what time it is: whoever else appends to it waits here, so
     /// numbers and hashes follow from each other without a conflict.
-    pub(super) fn lock_stream(&mut self, id: &str) -> Result<(Head, Timestamp)> {
+    pub(super) fn lock_stream(&mut self, id: &str) -> Result<(StreamHead, Timestamp)> {
         if let Some(row) = self.find(LOCK_STREAM, params![id])? {
-            return Ok((head_of(&row)?, row.time(2)?));
+            return Ok((head_from_row(&row)?, row.time(2)?));
         }
         self.execute(
             "INSERT INTO streams (id, head_seq, head_hash) VALUES (?1, 0, ?2) \
              ON CONFLICT (id) DO NOTHING",
-            params![id, genesis()],
+            params![id, genesis_hash()],
         )?;
         let row = self.find(LOCK_STREAM, params![id])?;
         let row = row.ok_or_else(|| StoreError::internal("a new stream was not found"))?;
-        Ok((head_of(&row)?, row.time(2)?))
+        Ok((head_from_row(&row)?, row.time(2)?))
     }
 
     /// Inserts events behind `head` in one statement and answers with the new head.
     fn insert_events(
         &mut self,
         stream: StreamId,
-        mut head: Head,
+        mut head: StreamHead,
         events: &[NewEvent],
         at: Timestamp,
-    ) -> Result<Head> {
+    ) -> Result<StreamHead> {
         let common = params![stream.to_string(), head.stream_seq, at];
-        let mut rows = Rows::behind(common.to_vec());
+        let mut rows = BulkRows::with_params(common.to_vec());
         for event in events {
-            let (row, next) = linked(stream, head, event, at);
+            let (row, next) = link_event(stream, head, event, at);
             rows.push(row);
             head = next;
         }
@@ -147,9 +147,14 @@ impl Session<'_> {
 }
 
 /// An event behind `head` as the columns of its row, and the head it makes.
-fn linked(stream: StreamId, head: Head, event: &NewEvent, at: Timestamp) -> ([Param<'_>; 8], Head) {
+fn link_event(
+    stream: StreamId,
+    head: StreamHead,
+    event: &NewEvent,
+    at: Timestamp,
+) -> ([Param<'_>; 8], StreamHead) {
     let payload_hash = payload_hash(event.payload.get());
-    let link = Link {
+    let link = EventHashInput {
         prev_hash: &head.hash,
         stream,
         stream_seq: head.stream_seq + 1,
@@ -159,7 +164,7 @@ fn linked(stream: StreamId, head: Head, event: &NewEvent, at: Timestamp) -> ([Pa
         actor: &event.actor,
         payload_hash: &payload_hash,
     };
-    let next = Head {
+    let next = StreamHead {
         stream_seq: link.stream_seq,
         hash: link.hash(),
     };
@@ -176,23 +181,26 @@ fn linked(stream: StreamId, head: Head, event: &NewEvent, at: Timestamp) -> ([Pa
     (row, next)
 }
 
-fn empty() -> Head {
-    Head {
+fn empty_head() -> StreamHead {
+    StreamHead {
         stream_seq: 0,
-        hash: genesis(),
+        hash: genesis_hash(),
     }
 }
 
-fn head_of(row: &Row) -> Result<Head> {
-    Ok(Head {
+fn head_from_row(row: &SqlRow) -> Result<StreamHead> {
+    Ok(StreamHead {
         stream_seq: row.integer(0)?,
         hash: row.text(1)?,
     })
 }
 
 /// An event whose columns begin at `first`.
-fn event_of(row: &Row, first: usize) -> Result<Event> {
-    let payload = row.optional_text(first + 7)?.map(payload_of).transpose()?;
+fn event_from_row(row: &SqlRow, first: usize) -> Result<Event> {
+    let payload = row
+        .optional_text(first + 7)?
+        .map(parse_payload)
+        .transpose()?;
     Ok(Event {
         seq: row.integer(first)?,
         stream: row.parsed(first + 1)?,
@@ -210,7 +218,7 @@ fn event_of(row: &Row, first: usize) -> Result<Event> {
 
 /// A text that is not JSON was put there by someone else. It is shown as a string, whose hash is
 /// not the payload's, so that verifying finds it and reading goes on.
-fn payload_of(text: String) -> Result<Box<RawValue>> {
+fn parse_payload(text: String) -> Result<Box<RawValue>> {
     match RawValue::from_string(text.clone()) {
         Ok(payload) => Ok(payload),
         Err(_) => serde_json::value::to_raw_value(&text).map_err(StoreError::internal),

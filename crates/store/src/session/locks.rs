@@ -6,13 +6,13 @@ use std::time::Duration;
 use cleveragents_domain::id::OwnerId;
 use cleveragents_engine::ports::locks::NAME_MAXIMUM;
 use cleveragents_engine::ports::{
-    LockGrant, LockRequest, LockRow, Locks, Result, StoreError, Unit,
+    LockGrant, LockRecords, LockRequest, LockRow, Result, StoreError, Transaction,
 };
 
-use super::Session;
-use crate::value::{Row, params};
+use super::StoreSession;
+use crate::value::{SqlRow, params};
 
-impl Locks for Session<'_> {
+impl LockRecords for StoreSession<'_> {
     fn acquire_lock(&mut self, request: &LockRequest) -> Result<LockGrant> {
         let length = request.name.len();
         if length > NAME_MAXIMUM {
@@ -24,7 +24,7 @@ impl Locks for Session<'_> {
         }
         let now = self.now()?;
         let owner = request.owner.to_string();
-        let dead = request.dead.map(|(owner, _)| owner.to_string());
+        let dead = request.dead_holder.map(|(owner, _)| owner.to_string());
         // The owner's own unexpired lock is taken once more; anything else is a new holder.
         let granted = self.find(
             "INSERT INTO locks (name, owner, node, epoch, holds, acquired_at, expires_at) \
@@ -49,11 +49,11 @@ impl Locks for Session<'_> {
                 now.after(request.ttl),
                 &request.node,
                 dead,
-                request.dead.map_or(0, |(_, epoch)| epoch),
+                request.dead_holder.map_or(0, |(_, epoch)| epoch),
             ],
         )?;
         let Some(row) = granted else {
-            return Err(self.lock_held(&request.name)?);
+            return Err(self.lock_held_error(&request.name)?);
         };
         Ok(LockGrant {
             name: request.name.clone(),
@@ -78,7 +78,7 @@ impl Locks for Session<'_> {
                 now
             ],
         )?;
-        let holds = row.ok_or_else(|| lost(grant))?.integer(0)?;
+        let holds = row.ok_or_else(|| lock_lost_error(grant))?.integer(0)?;
         Ok(LockGrant {
             holds,
             expires_at,
@@ -93,7 +93,7 @@ impl Locks for Session<'_> {
              WHERE name = ?1 AND owner = ?2 AND epoch = ?3",
             params![&grant.name, grant.owner.to_string(), grant.epoch],
         )?;
-        held_or_lost(released, grant)
+        check_lock_held(released, grant)
     }
 
     fn release_all_for_owner(&mut self, owner: OwnerId) -> Result<u64> {
@@ -108,7 +108,7 @@ impl Locks for Session<'_> {
             "SELECT epoch FROM locks WHERE name = ?1 AND owner = ?2 AND epoch = ?3 FOR SHARE",
             params![&grant.name, grant.owner.to_string(), grant.epoch],
         )?;
-        held_or_lost(held.len() as u64, grant)
+        check_lock_held(held.len() as u64, grant)
     }
 
     fn locks(&mut self) -> Result<Vec<LockRow>> {
@@ -117,12 +117,12 @@ impl Locks for Session<'_> {
              WHERE owner IS NOT NULL ORDER BY name",
             &[],
         )?;
-        rows.iter().map(lock_of).collect()
+        rows.iter().map(lock_from_row).collect()
     }
 }
 
-impl Session<'_> {
-    fn lock_held(&mut self, name: &str) -> Result<StoreError> {
+impl StoreSession<'_> {
+    fn lock_held_error(&mut self, name: &str) -> Result<StoreError> {
         let row = self.find(
             "SELECT owner, node, epoch, expires_at FROM locks WHERE name = ?1",
             params![name],
@@ -138,11 +138,15 @@ impl Session<'_> {
     }
 }
 
-fn held_or_lost(rows: u64, grant: &LockGrant) -> Result<()> {
-    if rows == 1 { Ok(()) } else { Err(lost(grant)) }
+fn check_lock_held(rows: u64, grant: &LockGrant) -> Result<()> {
+    if rows == 1 {
+        Ok(())
+    } else {
+        Err(lock_lost_error(grant))
+    }
 }
 
-fn lost(grant: &LockGrant) -> StoreError {
+fn lock_lost_error(grant: &LockGrant) -> StoreError {
     StoreError::LockLost {
         name: grant.name.clone(),
         owner: grant.owner,
@@ -150,7 +154,7 @@ fn lost(grant: &LockGrant) -> StoreError {
     }
 }
 
-fn lock_of(row: &Row) -> Result<LockRow> {
+fn lock_from_row(row: &SqlRow) -> Result<LockRow> {
     Ok(LockRow {
         name: row.text(0)?,
         owner: row.parsed(1)?,

@@ -4,13 +4,13 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{MessageKind, PlanMessage};
 use cleveragents_engine::ports::{Messages, Result, StoreError};
 
-use super::Session;
-use super::rows::{body_of, count_in, entity_in};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::{decode_count, decode_entity, to_json_body};
+use crate::value::{SqlRow, params};
 
-impl Messages for Session<'_> {
+impl Messages for StoreSession<'_> {
     fn send_message(&mut self, message: &PlanMessage) -> Result<i64> {
-        self.take_turn(message.plan_id)?;
+        self.lock_plan_stream(message.plan_id)?;
         let id = message.id.to_string();
         let row = self.find(
             "INSERT INTO plan_messages (id, plan_id, sequence, kind, body, taken_at) \
@@ -21,7 +21,7 @@ impl Messages for Session<'_> {
                 &id,
                 message.plan_id.to_string(),
                 message.kind.as_str(),
-                body_of(message)?,
+                to_json_body(message)?,
             ],
         )?;
         match row {
@@ -36,7 +36,7 @@ impl Messages for Session<'_> {
 
     fn take_messages(&mut self, plan: PlanId, kinds: &[MessageKind]) -> Result<Vec<PlanMessage>> {
         let plan = plan.to_string();
-        let pending = pending(kinds);
+        let pending = pending_condition(kinds);
         // Takers queue up in the order of the messages, so that none has half of what another
         // waits for; whoever comes second finds them taken.
         let sql = format!("SELECT id FROM plan_messages {pending} ORDER BY sequence FOR UPDATE");
@@ -46,21 +46,25 @@ impl Messages for Session<'_> {
              RETURNING body, sequence, taken_at"
         );
         let rows = self.query(&sql, params![&plan])?;
-        let mut messages: Vec<PlanMessage> = rows.iter().map(message_of).collect::<Result<_>>()?;
+        let mut messages: Vec<PlanMessage> =
+            rows.iter().map(message_from_row).collect::<Result<_>>()?;
         messages.sort_by_key(|message| message.sequence);
         Ok(messages)
     }
 
     fn pending_messages(&mut self, plan: PlanId, kinds: &[MessageKind]) -> Result<u64> {
-        let sql = format!("SELECT count(*) FROM plan_messages {}", pending(kinds));
+        let sql = format!(
+            "SELECT count(*) FROM plan_messages {}",
+            pending_condition(kinds)
+        );
         let row = self.find(&sql, params![plan.to_string()])?;
-        row.map_or(Ok(0), |row| count_in(&row, 0))
+        row.map_or(Ok(0), |row| decode_count(&row, 0))
     }
 }
 
 /// The condition of a plan's messages of these kinds that nobody took. The kinds are our own
 /// words, so they can stand in the text.
-fn pending(kinds: &[MessageKind]) -> String {
+fn pending_condition(kinds: &[MessageKind]) -> String {
     let words: Vec<String> = kinds.iter().map(|kind| format!("'{kind}'")).collect();
     let words = match words.is_empty() {
         true => "NULL".to_owned(),
@@ -69,8 +73,8 @@ fn pending(kinds: &[MessageKind]) -> String {
     format!("WHERE plan_id = ?1 AND taken_at IS NULL AND kind IN ({words})")
 }
 
-fn message_of(row: &Row) -> Result<PlanMessage> {
-    let mut message: PlanMessage = entity_in(row, 0)?;
+fn message_from_row(row: &SqlRow) -> Result<PlanMessage> {
+    let mut message: PlanMessage = decode_entity(row, 0)?;
     message.sequence = row.integer(1)?;
     message.taken_at = Some(row.time(2)?);
     Ok(message)

@@ -2,9 +2,9 @@
 
 mod actors;
 mod applies;
+mod backfill;
 mod blobs;
 mod bulk;
-mod carry_over;
 mod catalogue;
 mod changesets;
 mod checkpoints;
@@ -33,54 +33,54 @@ mod validation_runs;
 mod validations;
 
 use cleveragents_domain::Timestamp;
-use cleveragents_engine::ports::{Result, StoreError, Unit};
+use cleveragents_engine::ports::{Result, StoreError, Transaction};
 
 use crate::blob_files::BlobFiles;
-use crate::dialect::Dialect;
-use crate::tx::{Tx, Watched};
-use crate::value::{Param, Row};
+use crate::dialect::SqlDialect;
+use crate::sql_executor::{FailureTracker, SqlExecutor};
+use crate::value::{Param, SqlRow};
 
 pub(crate) use operations::run_once;
 
 /// An open transaction with everything the ports' verbs need.
-pub(crate) struct Session<'a> {
-    tx: Watched<'a>,
+pub(crate) struct StoreSession<'a> {
+    executor: FailureTracker<'a>,
     /// Where large blobs live, if not in the database.
     files: Option<&'a BlobFiles>,
 }
 
-impl<'a> Session<'a> {
-    pub(crate) fn new(tx: &'a mut dyn Tx, files: Option<&'a BlobFiles>) -> Self {
+impl<'a> StoreSession<'a> {
+    pub(crate) fn new(tx: &'a mut dyn SqlExecutor, files: Option<&'a BlobFiles>) -> Self {
         Self {
-            tx: Watched::new(tx),
+            executor: FailureTracker::new(tx),
             files,
         }
     }
 
     /// The first statement that failed, if one did: then this transaction must not be committed.
     pub(crate) fn failure(&self) -> Option<&StoreError> {
-        self.tx.failure()
+        self.executor.failure()
     }
 
     pub(crate) fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
-        self.tx.execute(sql, params)
+        self.executor.execute(sql, params)
     }
 
-    pub(crate) fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
-        self.tx.query(sql, params)
+    pub(crate) fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<SqlRow>> {
+        self.executor.query(sql, params)
     }
 
     /// The first row, if there is one.
-    pub(crate) fn find(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Option<Row>> {
-        Ok(self.tx.query(sql, params)?.into_iter().next())
+    pub(crate) fn find(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Option<SqlRow>> {
+        Ok(self.executor.query(sql, params)?.into_iter().next())
     }
 
-    pub(crate) fn dialect(&self) -> Dialect {
-        self.tx.dialect()
+    pub(crate) fn dialect(&self) -> SqlDialect {
+        self.executor.dialect()
     }
 }
 
-impl Unit for Session<'_> {
+impl Transaction for StoreSession<'_> {
     fn now(&mut self) -> Result<Timestamp> {
         self.find("SELECT now_micros()", &[])?
             .ok_or_else(|| StoreError::internal("the database has no time"))?

@@ -4,23 +4,23 @@
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::{CheckpointId, ModelCallId, PlanId};
 use cleveragents_domain::model_call::{
-    ConversationKey, ModelCallEnd, ModelCallRecord, ModelCallState, NewModelCall, Spent,
+    ConversationKey, ModelCallEnd, ModelCallRecord, ModelCallState, ModelSpend, NewModelCall,
 };
 use cleveragents_engine::ports::{ModelCalls, Result, StoreError};
 
-use super::Session;
-use super::rows::{body_of, entity_in, not_found, optional_entity_in};
-use crate::value::{Param, Row, params};
+use super::StoreSession;
+use super::rows::{decode_entity, decode_optional_entity, not_found_error, to_json_body};
+use crate::value::{Param, SqlRow, params};
 
 const COLUMNS: &str = "body, number, ordinal, state, ended, started_at, finished_at, undone_by";
 
 /// A call has two versions: as it was asked and as it ended.
-const ASKED: i64 = 1;
-const ENDED: i64 = 2;
+const STARTED_VERSION: i64 = 1;
+const ENDED_VERSION: i64 = 2;
 
-impl ModelCalls for Session<'_> {
+impl ModelCalls for StoreSession<'_> {
     fn begin_model_call(&mut self, call: &NewModelCall) -> Result<ModelCallRecord> {
-        self.take_turn(call.plan_id)?;
+        self.lock_plan_stream(call.plan_id)?;
         let sql = format!(
             "INSERT INTO model_calls (id, plan_id, number, actor, ordinal, conversation, \
              after_call, state, body, tokens, usd, started_at) VALUES (?1, ?2, \
@@ -38,13 +38,13 @@ impl ModelCalls for Session<'_> {
                 Param::from(call.conversation.to_string()),
                 Param::from(call.after_call),
                 Param::from(ModelCallState::Asked.as_str()),
-                Param::from(body_of(call)?),
-                Param::from(tokens(call.reserved)?),
+                Param::from(to_json_body(call)?),
+                Param::from(token_count(call.reserved)?),
                 Param::Real(call.reserved.usd),
             ],
         )?;
         match row {
-            Some(row) => call_of(&row),
+            Some(row) => model_call_from_row(&row),
             None => Err(StoreError::Taken {
                 what: "the model call id",
                 name: call.id.to_string(),
@@ -63,26 +63,26 @@ impl ModelCalls for Session<'_> {
             &[
                 Param::from(id.to_string()),
                 Param::from(end.state.as_str()),
-                Param::from(body_of(end)?),
-                Param::from(tokens(end.spent)?),
+                Param::from(to_json_body(end)?),
+                Param::from(token_count(end.spent)?),
                 Param::Real(end.spent.usd),
                 Param::from(ModelCallState::Asked.as_str()),
             ],
         )?;
         if let Some(row) = row {
-            return call_of(&row);
+            return model_call_from_row(&row);
         }
         let known = self.find(
             "SELECT number FROM model_calls WHERE id = ?1",
             params![id.to_string()],
         )?;
         Err(match known {
-            None => not_found("model call", id),
+            None => not_found_error("model call", id),
             Some(_) => StoreError::Conflict {
                 what: "model call",
                 id: id.to_string(),
-                expected: ASKED,
-                found: ENDED,
+                expected: STARTED_VERSION,
+                found: ENDED_VERSION,
             },
         })
     }
@@ -98,7 +98,7 @@ impl ModelCalls for Session<'_> {
              ORDER BY number LIMIT ?3"
         );
         let rows = self.query(&sql, params![plan.to_string(), number, i64::from(limit)])?;
-        rows.iter().map(call_of).collect()
+        rows.iter().map(model_call_from_row).collect()
     }
 
     fn newest_model_call(
@@ -111,7 +111,7 @@ impl ModelCalls for Session<'_> {
              AND undone_by IS NULL ORDER BY number DESC LIMIT 1"
         );
         let row = self.find(&sql, params![plan.to_string(), conversation.to_string()])?;
-        row.map(|row| call_of(&row)).transpose()
+        row.map(|row| model_call_from_row(&row)).transpose()
     }
 
     fn unfinished_model_calls(&mut self, plan: PlanId) -> Result<Vec<ModelCallRecord>> {
@@ -121,19 +121,19 @@ impl ModelCalls for Session<'_> {
             ModelCallState::Asked
         );
         let rows = self.query(&sql, params![plan.to_string()])?;
-        rows.iter().map(call_of).collect()
+        rows.iter().map(model_call_from_row).collect()
     }
 
-    fn spent(&mut self, plan: PlanId) -> Result<Spent> {
+    fn model_spend(&mut self, plan: PlanId) -> Result<ModelSpend> {
         let row = self.find(
             "SELECT CAST(coalesce(sum(tokens), 0) AS BIGINT), coalesce(sum(usd), 0.0) \
              FROM model_calls WHERE plan_id = ?1",
             params![plan.to_string()],
         )?;
         let Some(row) = row else {
-            return Ok(Spent::default());
+            return Ok(ModelSpend::default());
         };
-        Ok(Spent {
+        Ok(ModelSpend {
             tokens: u64::try_from(row.integer(0)?).map_err(StoreError::internal)?,
             usd: row.real(1)?,
         })
@@ -145,7 +145,7 @@ impl ModelCalls for Session<'_> {
         call_number: i64,
         by: CheckpointId,
     ) -> Result<u64> {
-        self.take_turn(plan)?;
+        self.lock_plan_stream(plan)?;
         self.execute(
             "UPDATE model_calls SET undone_by = ?3 \
              WHERE plan_id = ?1 AND after_call >= ?2 AND undone_by IS NULL",
@@ -154,13 +154,13 @@ impl ModelCalls for Session<'_> {
     }
 }
 
-fn tokens(spent: Spent) -> Result<i64> {
+fn token_count(spent: ModelSpend) -> Result<i64> {
     i64::try_from(spent.tokens).map_err(StoreError::internal)
 }
 
-fn call_of(row: &Row) -> Result<ModelCallRecord> {
-    let call: NewModelCall = entity_in(row, 0)?;
-    let ended: Option<ModelCallEnd> = optional_entity_in(row, 4)?;
+fn model_call_from_row(row: &SqlRow) -> Result<ModelCallRecord> {
+    let call: NewModelCall = decode_entity(row, 0)?;
+    let ended: Option<ModelCallEnd> = decode_optional_entity(row, 4)?;
     let (answer, usage, spent, error) = match ended {
         Some(end) => (end.answer, end.usage, end.spent, end.error),
         None => (None, Default::default(), call.reserved, None),

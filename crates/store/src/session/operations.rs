@@ -1,9 +1,9 @@
 //! Operation ids: a write that is asked twice is done once (law 12).
 
-use cleveragents_engine::ports::store::{Refusal, WriteJob};
-use cleveragents_engine::ports::{Operation, Result, StoreError};
+use cleveragents_engine::ports::store::{StoreJobError, WriteJob};
+use cleveragents_engine::ports::{Result, StoreError, StoreOperation};
 
-use super::Session;
+use super::StoreSession;
 use crate::value::params;
 
 /// Runs `job` unless this operation was done before, and returns its first result.
@@ -11,10 +11,10 @@ use crate::value::params;
 /// The id is reserved before the job runs: a second transaction with the same id waits here until
 /// the first has committed or gone.
 pub(crate) fn run_once(
-    session: &mut Session<'_>,
-    operation: Operation,
+    session: &mut StoreSession<'_>,
+    operation: StoreOperation,
     job: &WriteJob,
-) -> Result<String, Refusal> {
+) -> Result<String, StoreJobError> {
     let Some(id) = operation.id.map(|id| id.to_string()) else {
         return job(session);
     };
@@ -24,25 +24,29 @@ pub(crate) fn run_once(
              ON CONFLICT (id) DO NOTHING",
             params![&id, operation.label],
         )
-        .map_err(Refusal::Store)?;
+        .map_err(StoreJobError::Store)?;
     if reserved == 0 {
-        return first_result(session, operation, &id).map_err(Refusal::Store);
+        return first_result(session, operation, &id).map_err(StoreJobError::Store);
     }
     let result = job(session)?;
     // A closure may have swallowed the error of a statement; its work must not be committed.
     if let Some(failure) = session.failure() {
-        return Err(Refusal::Store(failure.clone()));
+        return Err(StoreJobError::Store(failure.clone()));
     }
     session
         .execute(
             "UPDATE operations SET result = ?2 WHERE id = ?1",
             params![&id, &result],
         )
-        .map_err(Refusal::Store)?;
+        .map_err(StoreJobError::Store)?;
     Ok(result)
 }
 
-fn first_result(session: &mut Session<'_>, operation: Operation, id: &str) -> Result<String> {
+fn first_result(
+    session: &mut StoreSession<'_>,
+    operation: StoreOperation,
+    id: &str,
+) -> Result<String> {
     let row = session
         .find(
             "SELECT label, result FROM operations WHERE id = ?1",

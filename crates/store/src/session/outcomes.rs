@@ -1,16 +1,20 @@
 //! The verbs of outcomes: one statement counts, so no count is lost.
 
-use cleveragents_engine::ports::{Outcome, OutcomeCounts, Outcomes, Result, StoreError};
+use cleveragents_engine::ports::{OperationOutcome, OutcomeCounts, Outcomes, Result, StoreError};
 
-use super::Session;
-use super::rows::count_in;
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::decode_count;
+use crate::value::{SqlRow, params};
 
-impl Outcomes for Session<'_> {
-    fn count_outcome(&mut self, operation: &str, outcome: Outcome) -> Result<OutcomeCounts> {
+impl Outcomes for StoreSession<'_> {
+    fn count_outcome(
+        &mut self,
+        operation: &str,
+        outcome: OperationOutcome,
+    ) -> Result<OutcomeCounts> {
         let (success, failure) = match outcome {
-            Outcome::Success => (1_i64, 0_i64),
-            Outcome::Failure => (0, 1),
+            OperationOutcome::Success => (1_i64, 0_i64),
+            OperationOutcome::Failure => (0, 1),
         };
         let row = self.find(
             "INSERT INTO outcomes (operation, successes, failures) VALUES (?1, ?2, ?3) \
@@ -20,21 +24,21 @@ impl Outcomes for Session<'_> {
              RETURNING successes, failures",
             params![operation, success, failure],
         )?;
-        counts_of(&row.ok_or_else(|| StoreError::internal("a counted outcome vanished"))?)
+        counts_from_row(&row.ok_or_else(|| StoreError::internal("a counted outcome vanished"))?)
     }
 
-    fn outcome(&mut self, operation: &str) -> Result<OutcomeCounts> {
+    fn outcome_counts(&mut self, operation: &str) -> Result<OutcomeCounts> {
         let row = self.find(
             "SELECT successes, failures FROM outcomes WHERE operation = ?1",
             params![operation],
         )?;
-        row.map_or_else(|| Ok(OutcomeCounts::default()), |row| counts_of(&row))
+        row.map_or_else(|| Ok(OutcomeCounts::default()), |row| counts_from_row(&row))
     }
 }
 
-fn counts_of(row: &Row) -> Result<OutcomeCounts> {
+fn counts_from_row(row: &SqlRow) -> Result<OutcomeCounts> {
     Ok(OutcomeCounts {
-        successes: count_in(row, 0)?,
-        failures: count_in(row, 1)?,
+        successes: decode_count(row, 0)?,
+        failures: decode_count(row, 1)?,
     })
 }

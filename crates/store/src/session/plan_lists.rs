@@ -4,31 +4,31 @@
 
 use std::collections::BTreeMap;
 
-use cleveragents_domain::{Plan, State};
+use cleveragents_domain::{Plan, PlanState};
 use cleveragents_engine::ports::{PlanFilter, PlanLists, PlanPage, Result};
 
-use super::Session;
-use super::catalogue::plan_of;
-use super::rows::count_in;
+use super::StoreSession;
+use super::catalogue::plan_from_row;
+use super::rows::decode_count;
 use crate::value::Param;
 
-impl PlanLists for Session<'_> {
+impl PlanLists for StoreSession<'_> {
     fn plans(&mut self) -> Result<Vec<Plan>> {
         Ok(self.list_plans(&PlanFilter::default())?.plans)
     }
 
     fn list_plans(&mut self, filter: &PlanFilter) -> Result<PlanPage> {
-        let mut query = Query::new(filter);
-        let counted = query.counts();
+        let mut query = PlanListQuery::new(filter);
+        let counted = query.counts_sql();
         let rows = self.query(&counted, &query.params)?;
-        let mut by_state: BTreeMap<State, u64> = BTreeMap::new();
+        let mut by_state: BTreeMap<PlanState, u64> = BTreeMap::new();
         for row in &rows {
-            by_state.insert(row.parsed(0)?, count_in(row, 1)?);
+            by_state.insert(row.parsed(0)?, decode_count(row, 1)?);
         }
-        let page = query.page(filter);
+        let page = query.page_sql(filter);
         let rows = self.query(&page, &query.params)?;
         Ok(PlanPage {
-            plans: rows.iter().map(plan_of).collect::<Result<_>>()?,
+            plans: rows.iter().map(plan_from_row).collect::<Result<_>>()?,
             total: by_state.values().sum(),
             by_state,
         })
@@ -40,7 +40,7 @@ const PROJECTS_WITH_PLANS: &str = "plan_projects JOIN plans ON plans.id = plan_p
 
 /// A filter as SQL: only what is asked for is written down, so that the engine can choose the
 /// index for it.
-struct Query {
+struct PlanListQuery {
     source: &'static str,
     /// Where a plan's state stands, in the table that is asked first.
     state: &'static str,
@@ -50,7 +50,7 @@ struct Query {
     params: Vec<Param<'static>>,
 }
 
-impl Query {
+impl PlanListQuery {
     fn new(filter: &PlanFilter) -> Self {
         let mut query = Self {
             source: "plans",
@@ -63,32 +63,32 @@ impl Query {
             query.source = PROJECTS_WITH_PLANS;
             query.state = "plan_projects.state";
             query.order = ["plan_projects.created_at", "plan_projects.plan_id"];
-            query.equal("plan_projects.project", project.to_string());
+            query.add_equals("plan_projects.project", project.to_string());
         }
         if let Some(action) = &filter.action {
-            query.equal("plans.action", action.to_string());
+            query.add_equals("plans.action", action.to_string());
         }
         if let Some(phase) = filter.phase {
-            query.equal("plans.phase", phase.to_string());
+            query.add_equals("plans.phase", phase.to_string());
         }
         if let Some(state) = filter.state {
-            query.equal(query.state, state.to_string());
+            query.add_equals(query.state, state.to_string());
         }
         query
     }
 
-    fn equal(&mut self, column: &str, value: String) {
-        let mark = self.mark(Param::from(value));
+    fn add_equals(&mut self, column: &str, value: String) {
+        let mark = self.bind(Param::from(value));
         self.conditions.push(format!("{column} = {mark}"));
     }
 
     /// Adds a parameter and says how it is written.
-    fn mark(&mut self, param: Param<'static>) -> String {
+    fn bind(&mut self, param: Param<'static>) -> String {
         self.params.push(param);
         format!("?{}", self.params.len())
     }
 
-    fn filtered(&self, source: &str) -> String {
+    fn source_clause(&self, source: &str) -> String {
         let conditions = match self.conditions.as_slice() {
             [] => String::new(),
             some => format!("WHERE {}", some.join(" AND ")),
@@ -98,28 +98,28 @@ impl Query {
 
     /// Counts by state. What the rows of the projects say by themselves is not asked of the plans:
     /// then the whole count comes out of one index.
-    fn counts(&self) -> String {
+    fn counts_sql(&self) -> String {
         let asks_plans = self.conditions.iter().any(|it| it.starts_with("plans."));
         let source = match self.source {
             PROJECTS_WITH_PLANS if !asks_plans => "plan_projects",
             source => source,
         };
-        let (filtered, state) = (self.filtered(source), self.state);
+        let (filtered, state) = (self.source_clause(source), self.state);
         format!("SELECT {state}, count(*) {filtered} GROUP BY {state}")
     }
 
     /// The page itself; its own parameters come behind those of the counts.
-    fn page(&mut self, filter: &PlanFilter) -> String {
+    fn page_sql(&mut self, filter: &PlanFilter) -> String {
         let [time, id] = self.order;
         if let Some(before) = filter.before {
-            let at = self.mark(Param::from(before.created_at));
-            let plan = self.mark(Param::from(before.plan_id.to_string()));
+            let at = self.bind(Param::from(before.created_at));
+            let plan = self.bind(Param::from(before.plan_id.to_string()));
             self.conditions
                 .push(format!("({time}, {id}) < ({at}, {plan})"));
         }
-        let filtered = self.filtered(self.source);
+        let filtered = self.source_clause(self.source);
         let limit = match filter.limit {
-            Some(limit) => format!("LIMIT {}", self.mark(Param::from(i64::from(limit)))),
+            Some(limit) => format!("LIMIT {}", self.bind(Param::from(i64::from(limit)))),
             None => String::new(),
         };
         format!(

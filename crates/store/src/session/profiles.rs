@@ -3,22 +3,22 @@
 use cleveragents_domain::{AutomationProfile, NamespacedName, ProfileName};
 use cleveragents_engine::ports::{ProfileRow, Profiles, Result, StoreError};
 
-use super::Session;
-use super::rows::{Stale, body_of, entity_in, not_found};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::{VersionCheck, decode_entity, not_found_error, to_json_body};
+use crate::value::{SqlRow, params};
 
-impl Profiles for Session<'_> {
+impl Profiles for StoreSession<'_> {
     fn insert_profile(&mut self, profile: &AutomationProfile) -> Result<()> {
         let name = custom_name(profile)?;
         let inserted = self.execute(
             "INSERT INTO automation_profiles (name, body, version) VALUES (?1, ?2, 1) \
              ON CONFLICT (name) DO NOTHING",
-            params![&name, body_of(profile)?],
+            params![&name, to_json_body(profile)?],
         )?;
         if inserted == 1 {
             return Ok(());
         }
-        Err(taken(name, "another profile"))
+        Err(name_taken_error(name, "another profile"))
     }
 
     fn replace_profile(&mut self, row: &ProfileRow) -> Result<i64> {
@@ -26,15 +26,15 @@ impl Profiles for Session<'_> {
         let updated = self.execute(
             "UPDATE automation_profiles SET body = ?3, version = version + 1 \
              WHERE name = ?1 AND version = ?2",
-            params![&name, row.version, body_of(&row.profile)?],
+            params![&name, row.version, to_json_body(&row.profile)?],
         )?;
-        let stale = Stale {
+        let check = VersionCheck {
             what: "automation profile",
             id: name,
             version: row.version,
             sql: "SELECT version FROM automation_profiles WHERE name = ?1",
         };
-        self.updated_or_stale(updated, stale)
+        self.check_updated(updated, check)
     }
 
     fn profile(&mut self, name: &NamespacedName) -> Result<ProfileRow> {
@@ -42,13 +42,14 @@ impl Profiles for Session<'_> {
             "SELECT body, version FROM automation_profiles WHERE name = ?1",
             params![name.to_string()],
         )?;
-        row.map(|row| profile_of(&row))
-            .unwrap_or_else(|| Err(not_found("automation profile", name)))
+        row.map(|row| profile_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error("automation profile", name)))
     }
 
     fn profiles(&mut self) -> Result<Vec<ProfileRow>> {
         let rows = self.query("SELECT body, version FROM automation_profiles", &[])?;
-        let mut profiles: Vec<ProfileRow> = rows.iter().map(profile_of).collect::<Result<_>>()?;
+        let mut profiles: Vec<ProfileRow> =
+            rows.iter().map(profile_from_row).collect::<Result<_>>()?;
         // Not by the database, whose order of letters depends on its language.
         profiles.sort_by_key(|row| row.profile.name.to_string());
         Ok(profiles)
@@ -58,11 +59,13 @@ impl Profiles for Session<'_> {
 fn custom_name(profile: &AutomationProfile) -> Result<String> {
     match &profile.name {
         ProfileName::Custom(name) => Ok(name.to_string()),
-        ProfileName::BuiltIn(built_in) => Err(taken(built_in.to_string(), "a built-in profile")),
+        ProfileName::BuiltIn(built_in) => {
+            Err(name_taken_error(built_in.to_string(), "a built-in profile"))
+        }
     }
 }
 
-fn taken(name: String, holder: &str) -> StoreError {
+fn name_taken_error(name: String, holder: &str) -> StoreError {
     StoreError::Taken {
         what: "the profile name",
         name,
@@ -70,9 +73,9 @@ fn taken(name: String, holder: &str) -> StoreError {
     }
 }
 
-fn profile_of(row: &Row) -> Result<ProfileRow> {
+fn profile_from_row(row: &SqlRow) -> Result<ProfileRow> {
     Ok(ProfileRow {
-        profile: entity_in(row, 0)?,
+        profile: decode_entity(row, 0)?,
         version: row.integer(1)?,
     })
 }

@@ -1,14 +1,14 @@
 //! The verbs of projects.
 
 use cleveragents_domain::validation::AttachmentScopeKind;
-use cleveragents_domain::{NamespacedName, Project, ScopeKind};
+use cleveragents_domain::{InvariantScopeKind, NamespacedName, Project};
 use cleveragents_engine::ports::{Projects, Result};
 
-use super::Session;
-use super::rows::{Stale, body_of, entity_in, not_found};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::{VersionCheck, decode_entity, not_found_error, to_json_body};
+use crate::value::{SqlRow, params};
 
-impl Projects for Session<'_> {
+impl Projects for StoreSession<'_> {
     fn insert_project(&mut self, project: &Project) -> Result<()> {
         let name = project.name.to_string();
         let inserted = self.execute(
@@ -17,12 +17,12 @@ impl Projects for Session<'_> {
             params![
                 project.id.to_string(),
                 &name,
-                body_of(project)?,
+                to_json_body(project)?,
                 project.created_at,
                 project.updated_at,
             ],
         )?;
-        self.inserted_or_taken(
+        self.check_inserted(
             inserted,
             "the project name",
             &name,
@@ -31,11 +31,11 @@ impl Projects for Session<'_> {
     }
 
     fn project(&mut self, name: &NamespacedName) -> Result<Project> {
-        self.project_by("SELECT body, version FROM projects WHERE name = ?1", name)
+        self.find_project("SELECT body, version FROM projects WHERE name = ?1", name)
     }
 
-    fn hold_project(&mut self, name: &NamespacedName) -> Result<Project> {
-        self.project_by(
+    fn lock_project(&mut self, name: &NamespacedName) -> Result<Project> {
+        self.find_project(
             "SELECT body, version FROM projects WHERE name = ?1 FOR KEY SHARE",
             name,
         )
@@ -48,17 +48,17 @@ impl Projects for Session<'_> {
             params![
                 project.id.to_string(),
                 project.version,
-                body_of(project)?,
+                to_json_body(project)?,
                 project.updated_at,
             ],
         )?;
-        let stale = stale(project, "SELECT version FROM projects WHERE id = ?1");
-        self.updated_or_stale(updated, stale)
+        let check = version_check(project, "SELECT version FROM projects WHERE id = ?1");
+        self.check_updated(updated, check)
     }
 
     fn delete_project(&mut self, project: &Project) -> Result<()> {
         // Who wants to link to the project, or to add a rule, waits for this row and finds it gone.
-        self.lock_version(stale(
+        self.lock_version(version_check(
             project,
             "SELECT version FROM projects WHERE id = ?1 FOR UPDATE",
         ))?;
@@ -70,9 +70,9 @@ impl Projects for Session<'_> {
         )?;
         self.execute(
             "DELETE FROM invariants WHERE scope = ?1 AND target = ?2",
-            params![ScopeKind::Project.as_str(), &name],
+            params![InvariantScopeKind::Project.as_str(), &name],
         )?;
-        self.delete_attachments_of(AttachmentScopeKind::Project, &name)?;
+        self.delete_scope_attachments(AttachmentScopeKind::Project, &name)?;
         self.execute("DELETE FROM projects WHERE id = ?1", params![&id])?;
         Ok(())
     }
@@ -82,20 +82,20 @@ impl Projects for Session<'_> {
             "SELECT body, version FROM projects ORDER BY created_at DESC, id DESC",
             &[],
         )?;
-        rows.iter().map(project_of).collect()
+        rows.iter().map(project_from_row).collect()
     }
 }
 
-impl Session<'_> {
-    pub(super) fn project_by(&mut self, sql: &str, name: &NamespacedName) -> Result<Project> {
+impl StoreSession<'_> {
+    pub(super) fn find_project(&mut self, sql: &str, name: &NamespacedName) -> Result<Project> {
         let row = self.find(sql, params![name.to_string()])?;
-        row.map(|row| project_of(&row))
-            .unwrap_or_else(|| Err(not_found("project", name)))
+        row.map(|row| project_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error("project", name)))
     }
 }
 
-fn stale(project: &Project, sql: &'static str) -> Stale {
-    Stale {
+fn version_check(project: &Project, sql: &'static str) -> VersionCheck {
+    VersionCheck {
         what: "project",
         id: project.id.to_string(),
         version: project.version,
@@ -103,8 +103,8 @@ fn stale(project: &Project, sql: &'static str) -> Stale {
     }
 }
 
-fn project_of(row: &Row) -> Result<Project> {
-    let mut project: Project = entity_in(row, 0)?;
+fn project_from_row(row: &SqlRow) -> Result<Project> {
+    let mut project: Project = decode_entity(row, 0)?;
     project.version = row.integer(1)?;
     Ok(project)
 }

@@ -7,11 +7,11 @@
 use cleveragents_domain::{NamespacedName, Resource};
 use cleveragents_engine::ports::{Projects, Resources, Result, StoreError};
 
-use super::Session;
-use super::rows::{Stale, body_of, entity_in, hash_of, not_found};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::{VersionCheck, decode_entity, hash_text, not_found_error, to_json_body};
+use crate::value::{SqlRow, params};
 
-impl Resources for Session<'_> {
+impl Resources for StoreSession<'_> {
     fn insert_resource(&mut self, resource: &Resource) -> Result<()> {
         let (name, path) = (resource.name.to_string(), resource.path.to_string());
         let inserted = self.execute(
@@ -20,8 +20,8 @@ impl Resources for Session<'_> {
             params![
                 resource.id.to_string(),
                 &name,
-                hash_of(&path),
-                body_of(resource)?,
+                hash_text(&path),
+                to_json_body(resource)?,
                 resource.created_at,
             ],
         )?;
@@ -30,7 +30,7 @@ impl Resources for Session<'_> {
         }
         let other = self.find(
             "SELECT name FROM resources WHERE path_hash = ?1",
-            params![hash_of(&path)],
+            params![hash_text(&path)],
         )?;
         // Who registers the same place again should hear of that, even under the same name.
         if let Some(row) = other {
@@ -40,7 +40,7 @@ impl Resources for Session<'_> {
                 holder: row.text(0)?,
             });
         }
-        self.inserted_or_taken(
+        self.check_inserted(
             inserted,
             "the resource name",
             &name,
@@ -53,8 +53,8 @@ impl Resources for Session<'_> {
             "SELECT body, version FROM resources WHERE name = ?1",
             params![name.to_string()],
         )?;
-        row.map(|row| resource_of(&row))
-            .unwrap_or_else(|| Err(not_found("resource", name)))
+        row.map(|row| resource_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error("resource", name)))
     }
 
     fn resources(&mut self) -> Result<Vec<Resource>> {
@@ -62,12 +62,12 @@ impl Resources for Session<'_> {
             "SELECT body, version FROM resources ORDER BY created_at DESC, id DESC",
             &[],
         )?;
-        rows.iter().map(resource_of).collect()
+        rows.iter().map(resource_from_row).collect()
     }
 
     fn delete_resource(&mut self, resource: &Resource) -> Result<()> {
         let id = resource.id.to_string();
-        self.lock_version(Stale {
+        self.lock_version(VersionCheck {
             what: "resource",
             id: id.clone(),
             version: resource.version,
@@ -101,7 +101,7 @@ impl Resources for Session<'_> {
         resource: &NamespacedName,
     ) -> Result<u64> {
         // Links of one project queue up on its row, so that they have an order.
-        let project = self.project_by(
+        let project = self.find_project(
             "SELECT body, version FROM projects WHERE name = ?1 FOR NO KEY UPDATE",
             project,
         )?;
@@ -110,7 +110,7 @@ impl Resources for Session<'_> {
             params![resource.to_string()],
         )?;
         let Some(held) = held else {
-            return Err(not_found("resource", resource));
+            return Err(not_found_error("resource", resource));
         };
         self.execute(
             "INSERT INTO project_resources (project_id, resource_id, position) VALUES (?1, ?2, \
@@ -125,7 +125,7 @@ impl Resources for Session<'_> {
         project: &NamespacedName,
         resource: &NamespacedName,
     ) -> Result<u64> {
-        let project = self.hold_project(project)?;
+        let project = self.lock_project(project)?;
         let resource = self.resource(resource)?;
         self.execute(
             "DELETE FROM project_resources WHERE project_id = ?1 AND resource_id = ?2",
@@ -141,12 +141,12 @@ impl Resources for Session<'_> {
              WHERE project_resources.project_id = ?1 ORDER BY project_resources.position",
             params![project.id.to_string()],
         )?;
-        rows.iter().map(resource_of).collect()
+        rows.iter().map(resource_from_row).collect()
     }
 }
 
-fn resource_of(row: &Row) -> Result<Resource> {
-    let mut resource: Resource = entity_in(row, 0)?;
+fn resource_from_row(row: &SqlRow) -> Result<Resource> {
+    let mut resource: Resource = decode_entity(row, 0)?;
     resource.version = row.integer(1)?;
     Ok(resource)
 }

@@ -7,17 +7,17 @@ use cleveragents_engine::ports::{Result, StoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Session;
-use crate::value::{Row, params};
+use super::StoreSession;
+use crate::value::{SqlRow, params};
 
 /// How many candidates an ambiguous id lists.
-const CANDIDATES: i64 = 20;
+const MAX_CANDIDATES: i64 = 20;
 
 /// Sorts behind every letter and digit.
-const BEHIND: char = '~';
+const RANGE_END: char = '~';
 
 /// What an update was about, in case it hits nothing.
-pub(super) struct Stale {
+pub(super) struct VersionCheck {
     pub(super) what: &'static str,
     pub(super) id: String,
     pub(super) version: i64,
@@ -26,16 +26,16 @@ pub(super) struct Stale {
 }
 
 /// A table whose ids people type.
-pub(super) struct Findable {
+pub(super) struct IdLookup {
     pub(super) what: &'static str,
     pub(super) table: &'static str,
     /// What is read of the row, the id first.
     pub(super) columns: &'static str,
 }
 
-impl Session<'_> {
+impl StoreSession<'_> {
     /// `holder` finds who has the name `?1`.
-    pub(super) fn inserted_or_taken(
+    pub(super) fn check_inserted(
         &mut self,
         inserted: u64,
         what: &'static str,
@@ -58,42 +58,42 @@ impl Session<'_> {
     }
 
     /// The next version; nought rows updated is a conflict or a missing row, never an overwrite.
-    pub(super) fn updated_or_stale(&mut self, updated: u64, stale: Stale) -> Result<i64> {
+    pub(super) fn check_updated(&mut self, updated: u64, check: VersionCheck) -> Result<i64> {
         if updated == 1 {
-            return Ok(stale.version + 1);
+            return Ok(check.version + 1);
         }
-        let row = self.find(stale.sql, params![&stale.id])?;
-        stale.explain(row.as_ref())
+        let row = self.find(check.sql, params![&check.id])?;
+        check.conflict(row.as_ref())
     }
 
     /// Locks the row `stale` is about, if its version is still the newest. `stale.sql` locks.
-    pub(super) fn lock_version(&mut self, stale: Stale) -> Result<()> {
-        let row = self.find(stale.sql, params![&stale.id])?;
+    pub(super) fn lock_version(&mut self, check: VersionCheck) -> Result<()> {
+        let row = self.find(check.sql, params![&check.id])?;
         match row {
-            Some(row) if row.integer(0)? == stale.version => Ok(()),
-            row => stale.explain(row.as_ref()).map(drop),
+            Some(row) if row.integer(0)? == check.version => Ok(()),
+            row => check.conflict(row.as_ref()).map(drop),
         }
     }
 
     /// The rows whose id begins or ends with `fragment`, at most as many as are worth listing.
     pub(super) fn rows_by_fragment(
         &mut self,
-        findable: &Findable,
+        lookup: &IdLookup,
         fragment: &IdFragment,
-    ) -> Result<Vec<Row>> {
+    ) -> Result<Vec<SqlRow>> {
         let sql = format!(
             "SELECT {} FROM {} WHERE (id >= ?1 AND id < ?2) OR (tail >= ?3 AND tail < ?4) \
-             ORDER BY id LIMIT {CANDIDATES}",
-            findable.columns, findable.table
+             ORDER BY id LIMIT {MAX_CANDIDATES}",
+            lookup.columns, lookup.table
         );
-        let (head, tail) = (fragment.as_str(), tail_of(fragment.as_str()));
+        let (head, tail) = (fragment.as_str(), reverse_id(fragment.as_str()));
         self.query(
             &sql,
             params![
                 head,
-                format!("{head}{BEHIND}"),
+                format!("{head}{RANGE_END}"),
                 &tail,
-                format!("{tail}{BEHIND}")
+                format!("{tail}{RANGE_END}")
             ],
         )
     }
@@ -101,45 +101,45 @@ impl Session<'_> {
     /// The one row whose id begins or ends with `fragment`; several are named by their ids.
     pub(super) fn row_by_fragment(
         &mut self,
-        findable: &Findable,
+        lookup: &IdLookup,
         fragment: &IdFragment,
-    ) -> Result<Row> {
-        let mut rows = self.rows_by_fragment(findable, fragment)?;
+    ) -> Result<SqlRow> {
+        let mut rows = self.rows_by_fragment(lookup, fragment)?;
         if rows.len() > 1 {
             let candidates: Result<Vec<String>> = rows.iter().map(|row| row.text(0)).collect();
-            return Err(ambiguous(fragment, candidates?));
+            return Err(ambiguous_error(fragment, candidates?));
         }
         rows.pop()
-            .ok_or_else(|| not_found(findable.what, fragment.as_str()))
+            .ok_or_else(|| not_found_error(lookup.what, fragment.as_str()))
     }
 
     /// Keeps the plan from being deleted until the transaction ends, without hindering anybody
     /// who changes it.
-    pub(super) fn hold_plan(&mut self, plan: PlanId) -> Result<()> {
+    pub(super) fn lock_plan(&mut self, plan: PlanId) -> Result<()> {
         let held = self.find(
             "SELECT id FROM plans WHERE id = ?1 FOR KEY SHARE",
             params![plan.to_string()],
         )?;
         match held {
             Some(_) => Ok(()),
-            None => Err(not_found("plan", plan)),
+            None => Err(not_found_error("plan", plan)),
         }
     }
 
     /// Holds the plan and its stream: what is numbered next is numbered by this transaction alone
     /// (law 3), in the order of the plan's journal.
-    pub(super) fn take_turn(&mut self, plan: PlanId) -> Result<()> {
-        self.hold_plan(plan)?;
+    pub(super) fn lock_plan_stream(&mut self, plan: PlanId) -> Result<()> {
+        self.lock_plan(plan)?;
         self.lock_stream(&StreamId::Plan(plan).to_string())?;
         Ok(())
     }
 }
 
-impl Stale {
+impl VersionCheck {
     /// Why the row as it is could not be changed.
-    fn explain(self, found: Option<&Row>) -> Result<i64> {
+    fn conflict(self, found: Option<&SqlRow>) -> Result<i64> {
         let Some(row) = found else {
-            return Err(not_found(self.what, self.id));
+            return Err(not_found_error(self.what, self.id));
         };
         Err(StoreError::Conflict {
             what: self.what,
@@ -151,56 +151,56 @@ impl Stale {
 }
 
 /// An id read backwards.
-pub(super) fn tail_of(id: &str) -> String {
+pub(super) fn reverse_id(id: &str) -> String {
     id.chars().rev().collect()
 }
 
 /// A text of any length, short enough for an index.
-pub(super) fn hash_of(text: &str) -> String {
+pub(super) fn hash_text(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
-pub(super) fn ambiguous(fragment: &IdFragment, candidates: Vec<String>) -> StoreError {
+pub(super) fn ambiguous_error(fragment: &IdFragment, candidates: Vec<String>) -> StoreError {
     StoreError::Ambiguous {
         fragment: fragment.as_str().to_owned(),
         candidates,
     }
 }
 
-pub(super) fn not_found(what: &'static str, id: impl ToString) -> StoreError {
+pub(super) fn not_found_error(what: &'static str, id: impl ToString) -> StoreError {
     StoreError::NotFound {
         what,
         id: id.to_string(),
     }
 }
 
-pub(super) fn body_of(entity: &impl Serialize) -> Result<String> {
+pub(super) fn to_json_body(entity: &impl Serialize) -> Result<String> {
     serde_json::to_string(entity).map_err(StoreError::internal)
 }
 
 /// The entity whose body stands in `column`.
-pub(super) fn entity_in<T: DeserializeOwned>(row: &Row, column: usize) -> Result<T> {
+pub(super) fn decode_entity<T: DeserializeOwned>(row: &SqlRow, column: usize) -> Result<T> {
     serde_json::from_str(&row.text(column)?).map_err(StoreError::internal)
 }
 
 /// A count, which the database keeps signed.
-pub(super) fn count_in(row: &Row, column: usize) -> Result<u64> {
+pub(super) fn decode_count(row: &SqlRow, column: usize) -> Result<u64> {
     u64::try_from(row.integer(column)?).map_err(StoreError::internal)
 }
 
 /// A count that is small by its nature.
-pub(super) fn small_count(row: &Row, column: usize) -> Result<u32> {
+pub(super) fn decode_small_count(row: &SqlRow, column: usize) -> Result<u32> {
     u32::try_from(row.integer(column)?).map_err(StoreError::internal)
 }
 
-pub(super) fn optional_count(row: &Row, column: usize) -> Result<Option<u32>> {
+pub(super) fn decode_optional_count(row: &SqlRow, column: usize) -> Result<Option<u32>> {
     let count = row.optional_integer(column)?;
     let count = count.map(u32::try_from).transpose();
     count.map_err(StoreError::internal)
 }
 
-pub(super) fn optional_entity_in<T: DeserializeOwned>(
-    row: &Row,
+pub(super) fn decode_optional_entity<T: DeserializeOwned>(
+    row: &SqlRow,
     column: usize,
 ) -> Result<Option<T>> {
     let text = row.optional_text(column)?;
@@ -209,7 +209,7 @@ pub(super) fn optional_entity_in<T: DeserializeOwned>(
 }
 
 /// Words of our own as a list in a statement's text, so that an index over some of them is found.
-pub(super) fn quoted<'a>(words: impl Iterator<Item = &'a str>) -> String {
+pub(super) fn quoted_list<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<String> = words.map(|word| format!("'{word}'")).collect();
     words.join(", ")
 }

@@ -5,22 +5,22 @@ use std::time::Duration;
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::{Phase, Timestamp};
 use cleveragents_engine::ports::{
-    Claim, Claimed, Holder, Lease, Result, Runs, Slots, StoreError, Unit,
+    Claim, Holder, Lease, Result, RunClaimOutcome, Runs, Slots, StoreError, Transaction,
 };
 
-use super::Session;
-use crate::value::{Row, params};
+use super::StoreSession;
+use crate::value::{SqlRow, params};
 
-const HOLDER: &str = "plan_id, phase, owner, node, epoch, claimed_at, expires_at";
+const HOLDER_COLUMNS: &str = "plan_id, phase, owner, node, epoch, claimed_at, expires_at";
 
-impl Runs for Session<'_> {
-    fn claim_run(&mut self, claim: &Claim) -> Result<Claimed> {
+impl Runs for StoreSession<'_> {
+    fn claim_run(&mut self, claim: &Claim) -> Result<RunClaimOutcome> {
         let now = self.now()?;
         let plan = claim.plan.to_string();
         if let Slots::Limit(limit) = claim.slots
-            && let Some(running) = self.slots_taken(claim, limit, now)?
+            && let Some(running) = self.find_slot_holders(claim, limit, now)?
         {
-            return Ok(Claimed::NoSlot { running });
+            return Ok(RunClaimOutcome::NoSlot { running });
         }
         self.execute(
             "INSERT INTO runs (plan_id, phase, owner, node, counts, epoch, claimed_at, expires_at) \
@@ -50,13 +50,13 @@ impl Runs for Session<'_> {
             ],
         )?;
         match won {
-            Some(row) => Ok(Claimed::Won(Lease {
+            Some(row) => Ok(RunClaimOutcome::Won(Lease {
                 plan: claim.plan,
                 owner: claim.owner,
                 epoch: row.integer(0)?,
                 expires_at,
             })),
-            None => self.holder(claim.plan).map(Claimed::Held),
+            None => self.find_holder(claim.plan).map(RunClaimOutcome::Held),
         }
     }
 
@@ -71,7 +71,7 @@ impl Runs for Session<'_> {
                 expires_at
             ],
         )?;
-        held_or_lost(moved, lease.plan, lease.epoch)?;
+        check_lease_held(moved, lease.plan, lease.epoch)?;
         Ok(Lease {
             expires_at,
             ..lease.clone()
@@ -83,7 +83,7 @@ impl Runs for Session<'_> {
             "UPDATE runs SET owner = NULL WHERE plan_id = ?1 AND owner = ?2 AND epoch = ?3",
             params![lease.plan.to_string(), lease.owner.to_string(), lease.epoch],
         )?;
-        held_or_lost(released, lease.plan, lease.epoch)
+        check_lease_held(released, lease.plan, lease.epoch)
     }
 
     fn fence(&mut self, lease: &Lease) -> Result<()> {
@@ -92,26 +92,27 @@ impl Runs for Session<'_> {
             "SELECT epoch FROM runs WHERE plan_id = ?1 AND owner = ?2 AND epoch = ?3 FOR SHARE",
             params![lease.plan.to_string(), lease.owner.to_string(), lease.epoch],
         )?;
-        held_or_lost(held.len() as u64, lease.plan, lease.epoch)
+        check_lease_held(held.len() as u64, lease.plan, lease.epoch)
     }
 
     fn run_of(&mut self, plan: PlanId) -> Result<Option<Holder>> {
-        let sql = format!("SELECT {HOLDER} FROM runs WHERE plan_id = ?1 AND owner IS NOT NULL");
+        let sql =
+            format!("SELECT {HOLDER_COLUMNS} FROM runs WHERE plan_id = ?1 AND owner IS NOT NULL");
         let row = self.find(&sql, params![plan.to_string()])?;
-        row.map(|row| holder_of(&row)).transpose()
+        row.map(|row| holder_from_row(&row)).transpose()
     }
 
-    fn hold_run(&mut self, plan: PlanId) -> Result<Option<Holder>> {
+    fn run_for_update(&mut self, plan: PlanId) -> Result<Option<Holder>> {
         // A run that nobody ever claimed is held as well: the first claim waits for this row.
         self.execute(
             "INSERT INTO runs (plan_id, phase, owner, node, counts, epoch, claimed_at, expires_at) \
              VALUES (?1, ?2, NULL, '', 0, 0, 0, 0) ON CONFLICT (plan_id) DO NOTHING",
             params![plan.to_string(), Phase::Strategize.as_str()],
         )?;
-        let sql = format!("SELECT {HOLDER} FROM runs WHERE plan_id = ?1 FOR UPDATE");
+        let sql = format!("SELECT {HOLDER_COLUMNS} FROM runs WHERE plan_id = ?1 FOR UPDATE");
         let row = self.find(&sql, params![plan.to_string()])?;
         let owned = row.filter(|row| !matches!(row.optional_text(2), Ok(None)));
-        owned.map(|row| holder_of(&row)).transpose()
+        owned.map(|row| holder_from_row(&row)).transpose()
     }
 
     fn evict_run(&mut self, holder: &Holder) -> Result<()> {
@@ -124,19 +125,20 @@ impl Runs for Session<'_> {
                 holder.epoch
             ],
         )?;
-        held_or_lost(evicted, holder.plan, holder.epoch)
+        check_lease_held(evicted, holder.plan, holder.epoch)
     }
 
     fn runs(&mut self) -> Result<Vec<Holder>> {
-        let sql = format!("SELECT {HOLDER} FROM runs WHERE owner IS NOT NULL ORDER BY plan_id");
+        let sql =
+            format!("SELECT {HOLDER_COLUMNS} FROM runs WHERE owner IS NOT NULL ORDER BY plan_id");
         let rows = self.query(&sql, &[])?;
-        rows.iter().map(holder_of).collect()
+        rows.iter().map(holder_from_row).collect()
     }
 }
 
-impl Session<'_> {
+impl StoreSession<'_> {
     /// The runs that fill this node's slots, if they are all taken by others who may be alive.
-    fn slots_taken(
+    fn find_slot_holders(
         &mut self,
         claim: &Claim,
         limit: u32,
@@ -149,27 +151,27 @@ impl Session<'_> {
             params![&claim.node],
         )?;
         let sql = format!(
-            "SELECT {HOLDER} FROM runs WHERE node = ?1 AND owner IS NOT NULL AND counts = 1 \
+            "SELECT {HOLDER_COLUMNS} FROM runs WHERE node = ?1 AND owner IS NOT NULL AND counts = 1 \
              AND expires_at > ?2 AND plan_id <> ?3 ORDER BY plan_id"
         );
         let rows = self.query(&sql, params![&claim.node, now, claim.plan.to_string()])?;
-        let mut running: Vec<Holder> = rows.iter().map(holder_of).collect::<Result<_>>()?;
-        running.retain(|run| !claim.dead.contains(&(run.owner, run.epoch)));
+        let mut running: Vec<Holder> = rows.iter().map(holder_from_row).collect::<Result<_>>()?;
+        running.retain(|run| !claim.dead_owners.contains(&(run.owner, run.epoch)));
         Ok((running.len() >= limit as usize).then_some(running))
     }
 
     /// The holder in the way, if it is one of those proven dead. Its row is locked until the end,
     /// so that the answer names the holder that was found here.
     fn dead_holder(&mut self, claim: &Claim) -> Result<Option<(OwnerId, i64)>> {
-        let holder = self.hold_run(claim.plan)?;
+        let holder = self.run_for_update(claim.plan)?;
         let found = holder.map(|holder| (holder.owner, holder.epoch));
-        Ok(found.filter(|found| claim.dead.contains(found)))
+        Ok(found.filter(|found| claim.dead_owners.contains(found)))
     }
 
-    fn holder(&mut self, plan: PlanId) -> Result<Holder> {
-        let sql = format!("SELECT {HOLDER} FROM runs WHERE plan_id = ?1");
+    fn find_holder(&mut self, plan: PlanId) -> Result<Holder> {
+        let sql = format!("SELECT {HOLDER_COLUMNS} FROM runs WHERE plan_id = ?1");
         let row = self.find(&sql, params![plan.to_string()])?;
-        holder_of(&row.ok_or_else(|| StoreError::internal("a claimed run vanished"))?)
+        holder_from_row(&row.ok_or_else(|| StoreError::internal("a claimed run vanished"))?)
     }
 }
 
@@ -177,14 +179,14 @@ fn phase_text(claim: &Claim) -> String {
     claim.phase.to_string()
 }
 
-fn held_or_lost(rows: u64, plan: PlanId, epoch: i64) -> Result<()> {
+fn check_lease_held(rows: u64, plan: PlanId, epoch: i64) -> Result<()> {
     match rows {
         1 => Ok(()),
         _ => Err(StoreError::LeaseLost { plan, epoch }),
     }
 }
 
-fn holder_of(row: &Row) -> Result<Holder> {
+fn holder_from_row(row: &SqlRow) -> Result<Holder> {
     Ok(Holder {
         plan: row.parsed(0)?,
         phase: row.parsed(1)?,

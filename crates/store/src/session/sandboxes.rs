@@ -5,15 +5,17 @@ use cleveragents_domain::id::{IdFragment, PlanId, SandboxId};
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_engine::ports::{Result, SandboxRecords, StoreError};
 
-use super::Session;
-use super::rows::{Findable, Stale, body_of, entity_in, not_found, quoted, tail_of};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::{
+    IdLookup, VersionCheck, decode_entity, not_found_error, quoted_list, reverse_id, to_json_body,
+};
+use crate::value::{SqlRow, params};
 
 const COLUMNS: &str = "id, body, version";
 
-impl SandboxRecords for Session<'_> {
+impl SandboxRecords for StoreSession<'_> {
     fn insert_sandbox(&mut self, sandbox: &SandboxRecord) -> Result<()> {
-        self.take_turn(sandbox.plan_id)?;
+        self.lock_plan_stream(sandbox.plan_id)?;
         let id = sandbox.id.to_string();
         let inserted = self.execute(
             "INSERT INTO sandboxes (id, tail, plan_id, number, resource_id, state, body, version, \
@@ -22,11 +24,11 @@ impl SandboxRecords for Session<'_> {
              ?4, ?5, ?6, 1, ?7) ON CONFLICT DO NOTHING",
             params![
                 &id,
-                tail_of(&id),
+                reverse_id(&id),
                 sandbox.plan_id.to_string(),
                 sandbox.resource_id.to_string(),
                 sandbox.state.as_str(),
-                body_of(sandbox)?,
+                to_json_body(sandbox)?,
                 sandbox.created_at,
             ],
         )?;
@@ -58,32 +60,32 @@ impl SandboxRecords for Session<'_> {
     fn sandbox(&mut self, id: SandboxId) -> Result<SandboxRecord> {
         let sql = format!("SELECT {COLUMNS} FROM sandboxes WHERE id = ?1");
         let row = self.find(&sql, params![id.to_string()])?;
-        row.map(|row| sandbox_of(&row))
-            .unwrap_or_else(|| Err(not_found("sandbox", id)))
+        row.map(|row| sandbox_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error("sandbox", id)))
     }
 
     fn find_sandbox(&mut self, fragment: &IdFragment) -> Result<SandboxRecord> {
-        let findable = Findable {
+        let lookup = IdLookup {
             what: "sandbox",
             table: "sandboxes",
             columns: COLUMNS,
         };
-        sandbox_of(&self.row_by_fragment(&findable, fragment)?)
+        sandbox_from_row(&self.row_by_fragment(&lookup, fragment)?)
     }
 
     fn update_sandbox(&mut self, sandbox: &SandboxRecord) -> Result<i64> {
         let next = sandbox.state;
-        let before = |state: &&SandboxState| **state == next || state.may_become(next);
+        let before = |state: &&SandboxState| **state == next || state.can_become(next);
         let before = SandboxState::ALL.iter().filter(before);
         let sql = format!(
             "UPDATE sandboxes SET state = ?3, body = ?4, version = version + 1 \
              WHERE id = ?1 AND version = ?2 AND state IN ({})",
-            quoted(before.map(|state| state.as_str()))
+            quoted_list(before.map(|state| state.as_str()))
         );
         let id = sandbox.id.to_string();
         let updated = self.execute(
             &sql,
-            params![&id, sandbox.version, next.as_str(), body_of(sandbox)?],
+            params![&id, sandbox.version, next.as_str(), to_json_body(sandbox)?],
         )?;
         if updated == 1 {
             return Ok(sandbox.version + 1);
@@ -97,13 +99,13 @@ impl SandboxRecords for Session<'_> {
                 reason,
             });
         }
-        let stale = Stale {
+        let check = VersionCheck {
             what: "sandbox",
             id,
             version: sandbox.version,
             sql: "SELECT version FROM sandboxes WHERE id = ?1",
         };
-        self.updated_or_stale(updated, stale)
+        self.check_updated(updated, check)
     }
 
     fn sandboxes_of(&mut self, plan: PlanId) -> Result<Vec<SandboxRecord>> {
@@ -114,7 +116,7 @@ impl SandboxRecords for Session<'_> {
             &sql,
             params![plan.to_string(), SandboxState::Discarded.as_str()],
         )?;
-        rows.iter().map(sandbox_of).collect()
+        rows.iter().map(sandbox_from_row).collect()
     }
 
     fn list_sandboxes(&mut self, states: &[SandboxState]) -> Result<Vec<SandboxRecord>> {
@@ -122,33 +124,33 @@ impl SandboxRecords for Session<'_> {
             [] => String::new(),
             some => format!(
                 "WHERE state IN ({})",
-                quoted(some.iter().map(|state| state.as_str()))
+                quoted_list(some.iter().map(|state| state.as_str()))
             ),
         };
         let sql =
             format!("SELECT {COLUMNS} FROM sandboxes {wanted} ORDER BY created_at DESC, id DESC");
         let rows = self.query(&sql, &[])?;
-        rows.iter().map(sandbox_of).collect()
+        rows.iter().map(sandbox_from_row).collect()
     }
 }
 
-impl Session<'_> {
+impl StoreSession<'_> {
     /// Refuses a sandbox that is not one of the plan's. What is found stays: sandboxes' rows go
     /// only with their plan.
-    pub(super) fn sandbox_in_plan(&mut self, plan: PlanId, sandbox: SandboxId) -> Result<()> {
+    pub(super) fn check_sandbox_in_plan(&mut self, plan: PlanId, sandbox: SandboxId) -> Result<()> {
         let found = self.find(
             "SELECT id FROM sandboxes WHERE id = ?1 AND plan_id = ?2",
             params![sandbox.to_string(), plan.to_string()],
         )?;
         match found {
             Some(_) => Ok(()),
-            None => Err(not_found("sandbox of this plan", sandbox)),
+            None => Err(not_found_error("sandbox of this plan", sandbox)),
         }
     }
 }
 
-fn sandbox_of(row: &Row) -> Result<SandboxRecord> {
-    let mut sandbox: SandboxRecord = entity_in(row, 1)?;
+fn sandbox_from_row(row: &SqlRow) -> Result<SandboxRecord> {
+    let mut sandbox: SandboxRecord = decode_entity(row, 1)?;
     sandbox.version = row.integer(2)?;
     Ok(sandbox)
 }

@@ -5,15 +5,15 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_engine::ports::{Result, StoreError, Strategies};
 
-use super::Session;
-use super::rows::{body_of, entity_in, not_found};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::{decode_entity, not_found_error, to_json_body};
+use crate::value::{SqlRow, params};
 
 const COLUMNS: &str = "body, number, approved_by, approved_at";
 
-impl Strategies for Session<'_> {
+impl Strategies for StoreSession<'_> {
     fn insert_strategy(&mut self, strategy: &StrategyRecord) -> Result<i64> {
-        self.take_turn(strategy.plan_id)?;
+        self.lock_plan_stream(strategy.plan_id)?;
         let row = self.find(
             "INSERT INTO strategies (plan_id, number, hash, body, approved_by, approved_at) \
              VALUES (?1, \
@@ -22,7 +22,7 @@ impl Strategies for Session<'_> {
             params![
                 strategy.plan_id.to_string(),
                 &strategy.hash,
-                body_of(strategy)?,
+                to_json_body(strategy)?,
                 strategy.approved_by.as_deref(),
                 strategy.approved_at,
             ],
@@ -36,7 +36,7 @@ impl Strategies for Session<'_> {
             "SELECT {COLUMNS} FROM strategies WHERE plan_id = ?1 ORDER BY number DESC LIMIT 1"
         );
         let row = self.find(&sql, params![plan.to_string()])?;
-        row.map(|row| strategy_of(&row)).transpose()
+        row.map(|row| strategy_from_row(&row)).transpose()
     }
 
     fn approve_strategy(&mut self, strategy: &StrategyRecord) -> Result<()> {
@@ -60,7 +60,7 @@ impl Strategies for Session<'_> {
             params![strategy.plan_id.to_string(), strategy.number],
         )?;
         Err(match found {
-            None => not_found("strategy of this plan", strategy.number),
+            None => not_found_error("strategy of this plan", strategy.number),
             Some(row) => StoreError::Refused {
                 what: "strategy",
                 id: strategy.number.to_string(),
@@ -74,8 +74,8 @@ impl Strategies for Session<'_> {
     }
 }
 
-fn strategy_of(row: &Row) -> Result<StrategyRecord> {
-    let mut strategy: StrategyRecord = entity_in(row, 0)?;
+fn strategy_from_row(row: &SqlRow) -> Result<StrategyRecord> {
+    let mut strategy: StrategyRecord = decode_entity(row, 0)?;
     strategy.number = row.integer(1)?;
     strategy.approved_by = row.optional_text(2)?;
     strategy.approved_at = row.optional_integer(3)?.map(Timestamp::from_micros);

@@ -2,25 +2,27 @@
 
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::{CheckpointId, PlanId, ToolCallId};
-use cleveragents_domain::process::ProcessMark;
+use cleveragents_domain::process::ProcessIdentity;
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallRecord, ToolCallState};
 use cleveragents_engine::ports::{Result, StoreError, ToolCalls};
 
-use super::Session;
-use super::rows::{body_of, count_in, entity_in, not_found, optional_entity_in};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::rows::{
+    decode_count, decode_entity, decode_optional_entity, not_found_error, to_json_body,
+};
+use crate::value::{SqlRow, params};
 
 const COLUMNS: &str =
     "body, number, state, process, output, error, tree_after, started_at, finished_at, undone_by";
 
 /// A call has two versions: as it began and as it ended.
-const BEGUN: i64 = 1;
-const ENDED: i64 = 2;
+const STARTED_VERSION: i64 = 1;
+const ENDED_VERSION: i64 = 2;
 
-impl ToolCalls for Session<'_> {
+impl ToolCalls for StoreSession<'_> {
     fn begin_tool_call(&mut self, call: &NewToolCall) -> Result<ToolCallRecord> {
-        self.take_turn(call.plan_id)?;
-        self.sandbox_in_plan(call.plan_id, call.sandbox_id)?;
+        self.lock_plan_stream(call.plan_id)?;
+        self.check_sandbox_in_plan(call.plan_id, call.sandbox_id)?;
         let sql = format!(
             "INSERT INTO tool_calls (id, plan_id, number, sandbox_id, attempt, step, state, body, \
              started_at) VALUES (?1, ?2, \
@@ -36,11 +38,11 @@ impl ToolCalls for Session<'_> {
                 i64::from(call.attempt),
                 call.step.map(i64::from),
                 ToolCallState::Invoked.as_str(),
-                body_of(call)?,
+                to_json_body(call)?,
             ],
         )?;
         match row {
-            Some(row) => call_of(&row),
+            Some(row) => tool_call_from_row(&row),
             None => Err(StoreError::Taken {
                 what: "the tool call id",
                 name: call.id.to_string(),
@@ -49,18 +51,18 @@ impl ToolCalls for Session<'_> {
         }
     }
 
-    fn mark_tool_call(&mut self, id: ToolCallId, process: &ProcessMark) -> Result<()> {
+    fn set_tool_call_process(&mut self, id: ToolCallId, process: &ProcessIdentity) -> Result<()> {
         let marked = self.execute(
             "UPDATE tool_calls SET process = ?2 WHERE id = ?1 AND state = ?3",
             params![
                 id.to_string(),
-                body_of(process)?,
+                to_json_body(process)?,
                 ToolCallState::Invoked.as_str(),
             ],
         )?;
         match marked {
             1 => Ok(()),
-            _ => Err(self.why_ended(id)?),
+            _ => Err(self.ended_call_error(id)?),
         }
     }
 
@@ -74,23 +76,23 @@ impl ToolCalls for Session<'_> {
             params![
                 id.to_string(),
                 end.state.as_str(),
-                end.output.as_ref().map(body_of).transpose()?,
+                end.output.as_ref().map(to_json_body).transpose()?,
                 end.error.as_deref(),
                 end.tree_after.to_string(),
                 ToolCallState::Invoked.as_str(),
             ],
         )?;
         match row {
-            Some(row) => call_of(&row),
-            None => Err(self.why_ended(id)?),
+            Some(row) => tool_call_from_row(&row),
+            None => Err(self.ended_call_error(id)?),
         }
     }
 
     fn tool_call(&mut self, id: ToolCallId) -> Result<ToolCallRecord> {
         let sql = format!("SELECT {COLUMNS} FROM tool_calls WHERE id = ?1");
         let row = self.find(&sql, params![id.to_string()])?;
-        row.map(|row| call_of(&row))
-            .unwrap_or_else(|| Err(not_found("tool call", id)))
+        row.map(|row| tool_call_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error("tool call", id)))
     }
 
     fn tool_calls_after(
@@ -104,7 +106,7 @@ impl ToolCalls for Session<'_> {
              ORDER BY number LIMIT ?3"
         );
         let rows = self.query(&sql, params![plan.to_string(), number, i64::from(limit)])?;
-        rows.iter().map(call_of).collect()
+        rows.iter().map(tool_call_from_row).collect()
     }
 
     fn unfinished_tool_calls(&mut self, plan: PlanId) -> Result<Vec<ToolCallRecord>> {
@@ -114,11 +116,11 @@ impl ToolCalls for Session<'_> {
             ToolCallState::Invoked
         );
         let rows = self.query(&sql, params![plan.to_string()])?;
-        rows.iter().map(call_of).collect()
+        rows.iter().map(tool_call_from_row).collect()
     }
 
     fn undo_tool_calls(&mut self, plan: PlanId, number: i64, by: CheckpointId) -> Result<u64> {
-        self.take_turn(plan)?;
+        self.lock_plan_stream(plan)?;
         self.execute(
             "UPDATE tool_calls SET undone_by = ?3 \
              WHERE plan_id = ?1 AND number > ?2 AND undone_by IS NULL",
@@ -138,30 +140,30 @@ impl ToolCalls for Session<'_> {
                 params![plan.to_string(), i64::from(attempt), i64::from(step)],
             )?,
         };
-        counted.map_or(Ok(0), |row| count_in(&row, 0))
+        counted.map_or(Ok(0), |row| decode_count(&row, 0))
     }
 }
 
-impl Session<'_> {
+impl StoreSession<'_> {
     /// Why a call could not be changed: it has ended, or there is none.
-    fn why_ended(&mut self, id: ToolCallId) -> Result<StoreError> {
+    fn ended_call_error(&mut self, id: ToolCallId) -> Result<StoreError> {
         let found = self.tool_call(id)?;
         Ok(StoreError::Conflict {
             what: "tool call",
             id: found.call.id.to_string(),
-            expected: BEGUN,
-            found: ENDED,
+            expected: STARTED_VERSION,
+            found: ENDED_VERSION,
         })
     }
 }
 
-fn call_of(row: &Row) -> Result<ToolCallRecord> {
+fn tool_call_from_row(row: &SqlRow) -> Result<ToolCallRecord> {
     Ok(ToolCallRecord {
-        call: entity_in(row, 0)?,
+        call: decode_entity(row, 0)?,
         number: row.integer(1)?,
         state: row.parsed(2)?,
-        process: optional_entity_in(row, 3)?,
-        output: optional_entity_in(row, 4)?,
+        process: decode_optional_entity(row, 3)?,
+        output: decode_optional_entity(row, 4)?,
         error: row.optional_text(5)?,
         tree_after: row.optional_parsed(6)?,
         started_at: row.time(7)?,

@@ -4,11 +4,11 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_engine::ports::{Result, ValidationRuns};
 use serde_json::Value as Json;
 
-use super::Session;
-use super::rows::{body_of, entity_in};
+use super::StoreSession;
+use super::rows::{decode_entity, to_json_body};
 use crate::value::params;
 
-impl ValidationRuns for Session<'_> {
+impl ValidationRuns for StoreSession<'_> {
     fn put_validation_run(
         &mut self,
         plan: PlanId,
@@ -16,7 +16,7 @@ impl ValidationRuns for Session<'_> {
         round: u32,
         summary: &Json,
     ) -> Result<()> {
-        self.hold_plan(plan)?;
+        self.lock_plan(plan)?;
         self.execute(
             "INSERT INTO validation_runs (plan_id, attempt, round, summary, stored_at) \
              VALUES (?1, ?2, ?3, ?4, now_micros()) \
@@ -26,7 +26,7 @@ impl ValidationRuns for Session<'_> {
                 plan.to_string(),
                 i64::from(attempt),
                 i64::from(round),
-                body_of(summary)?,
+                to_json_body(summary)?,
             ],
         )?;
         Ok(())
@@ -38,6 +38,6 @@ impl ValidationRuns for Session<'_> {
              ORDER BY round DESC LIMIT 1",
             params![plan.to_string(), i64::from(attempt)],
         )?;
-        row.map(|row| entity_in(&row, 0)).transpose()
+        row.map(|row| decode_entity(&row, 0)).transpose()
     }
 }

@@ -13,35 +13,36 @@ use cleveragents_engine::ports::{
     Attachments, Projects, Result, StoreError, ValidationRow, Validations,
 };
 
-use super::Session;
-use super::definitions::{Defined, Definitions, Written};
-use super::rows::{Findable, body_of, entity_in, hash_of, not_found, tail_of};
-use crate::value::{Row, params};
+use super::StoreSession;
+use super::definitions::{DefinitionTable, NewDefinition, StoredDefinition};
+use super::rows::{IdLookup, decode_entity, hash_text, not_found_error, reverse_id, to_json_body};
+use crate::value::{SqlRow, params};
 
-const VALIDATIONS: Definitions = Definitions {
+const VALIDATIONS: DefinitionTable = DefinitionTable {
     table: "validations",
     what: "validation",
-    name: "the validation name",
+    name_label: "the validation name",
 };
 
 const COLUMNS: &str = "id, validation, resource_id, scope, target, args, created_at";
 
-impl Validations for Session<'_> {
+impl Validations for StoreSession<'_> {
     fn insert_validation(&mut self, row: &ValidationRow) -> Result<()> {
-        self.insert_definition(&VALIDATIONS, &written(row))
+        self.insert_definition(&VALIDATIONS, &new_definition(row))
     }
 
     fn replace_validation(&mut self, row: &ValidationRow) -> Result<i64> {
-        self.replace_definition(&VALIDATIONS, &written(row))
+        self.replace_definition(&VALIDATIONS, &new_definition(row))
     }
 
     fn validation(&mut self, name: &NamespacedName) -> Result<ValidationRow> {
-        self.definition(&VALIDATIONS, name).map(validation_row)
+        self.definition(&VALIDATIONS, name)
+            .map(validation_from_definition)
     }
 
     fn validations(&mut self) -> Result<Vec<ValidationRow>> {
         let all = self.all_definitions(&VALIDATIONS)?;
-        Ok(all.into_iter().map(validation_row).collect())
+        Ok(all.into_iter().map(validation_from_definition).collect())
     }
 
     fn delete_validation(&mut self, row: &ValidationRow) -> Result<()> {
@@ -63,23 +64,23 @@ impl Validations for Session<'_> {
     }
 }
 
-impl Attachments for Session<'_> {
+impl Attachments for StoreSession<'_> {
     fn insert_attachment(&mut self, attachment: &Attachment) -> Result<()> {
-        self.hold_attached(attachment)?;
-        let (id, args) = (attachment.id.to_string(), body_of(&attachment.args)?);
-        let (scope, target) = key_of(&attachment.scope);
+        self.lock_attachment_targets(attachment)?;
+        let (id, args) = (attachment.id.to_string(), to_json_body(&attachment.args)?);
+        let (scope, target) = scope_key(&attachment.scope);
         let (validation, resource) = (
             attachment.validation.to_string(),
             attachment.resource.to_string(),
         );
-        let args_hash = hash_of(&args);
+        let args_hash = hash_text(&args);
         let inserted = self.execute(
             "INSERT INTO validation_attachments (id, tail, validation, resource_id, scope, target, \
              args, args_hash, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
              ON CONFLICT DO NOTHING",
             params![
                 &id,
-                tail_of(&id),
+                reverse_id(&id),
                 &validation,
                 &resource,
                 scope,
@@ -108,26 +109,29 @@ impl Attachments for Session<'_> {
     }
 
     fn find_attachment(&mut self, fragment: &IdFragment) -> Result<Attachment> {
-        let findable = Findable {
+        let lookup = IdLookup {
             what: "attachment",
             table: "validation_attachments",
             columns: COLUMNS,
         };
-        attachment_of(&self.row_by_fragment(&findable, fragment)?)
+        attachment_from_row(&self.row_by_fragment(&lookup, fragment)?)
     }
 
     fn remove_attachment(&mut self, id: AttachmentId) -> Result<Attachment> {
         let sql = format!("DELETE FROM validation_attachments WHERE id = ?1 RETURNING {COLUMNS}");
         let row = self.find(&sql, params![id.to_string()])?;
-        row.map(|row| attachment_of(&row))
-            .unwrap_or_else(|| Err(not_found("attachment", id)))
+        row.map(|row| attachment_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error("attachment", id)))
     }
 
     fn attachments(&mut self) -> Result<Vec<Attachment>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM validation_attachments ORDER BY created_at DESC, id DESC"
         );
-        self.query(&sql, &[])?.iter().map(attachment_of).collect()
+        self.query(&sql, &[])?
+            .iter()
+            .map(attachment_from_row)
+            .collect()
     }
 
     fn attachments_to(&mut self, resources: &[ResourceId]) -> Result<Vec<Attachment>> {
@@ -135,7 +139,7 @@ impl Attachments for Session<'_> {
         let mut found: Vec<Attachment> = Vec::new();
         for resource in resources {
             for row in &self.query(&sql, params![resource.to_string()])? {
-                found.push(attachment_of(row)?);
+                found.push(attachment_from_row(row)?);
             }
         }
         found.sort_by_key(|attachment| (attachment.created_at, attachment.id));
@@ -145,20 +149,20 @@ impl Attachments for Session<'_> {
     }
 }
 
-impl Session<'_> {
+impl StoreSession<'_> {
     /// Keeps whatever the attachment names until the transaction ends.
-    fn hold_attached(&mut self, attachment: &Attachment) -> Result<()> {
+    fn lock_attachment_targets(&mut self, attachment: &Attachment) -> Result<()> {
         match &attachment.scope {
             AttachmentScope::Direct => {}
-            AttachmentScope::Project(name) => drop(self.hold_project(name)?),
-            AttachmentScope::Plan(plan) => self.hold_plan(*plan)?,
+            AttachmentScope::Project(name) => drop(self.lock_project(name)?),
+            AttachmentScope::Plan(plan) => self.lock_plan(*plan)?,
         }
         let resource = self.find(
             "SELECT id FROM resources WHERE id = ?1 FOR KEY SHARE",
             params![attachment.resource.to_string()],
         )?;
         if resource.is_none() {
-            return Err(not_found("resource", attachment.resource));
+            return Err(not_found_error("resource", attachment.resource));
         }
         let validation = self.find(
             "SELECT name FROM validations WHERE name = ?1 FOR KEY SHARE",
@@ -166,12 +170,12 @@ impl Session<'_> {
         )?;
         match validation {
             Some(_) => Ok(()),
-            None => Err(not_found("validation", &attachment.validation)),
+            None => Err(not_found_error("validation", &attachment.validation)),
         }
     }
 
     /// What is attached for a project or plan goes with it.
-    pub(super) fn delete_attachments_of(
+    pub(super) fn delete_scope_attachments(
         &mut self,
         scope: AttachmentScopeKind,
         target: &str,
@@ -184,8 +188,8 @@ impl Session<'_> {
     }
 }
 
-fn written(row: &ValidationRow) -> Written<'_, Validation> {
-    Written {
+fn new_definition(row: &ValidationRow) -> NewDefinition<'_, Validation> {
+    NewDefinition {
         name: &row.validation.name,
         kind: row.validation.mode.as_str(),
         definition: &row.validation,
@@ -196,7 +200,7 @@ fn written(row: &ValidationRow) -> Written<'_, Validation> {
     }
 }
 
-fn validation_row(defined: Defined<Validation>) -> ValidationRow {
+fn validation_from_definition(defined: StoredDefinition<Validation>) -> ValidationRow {
     ValidationRow {
         validation: defined.definition,
         hash: defined.hash,
@@ -207,17 +211,17 @@ fn validation_row(defined: Defined<Validation>) -> ValidationRow {
 }
 
 /// Scope and target as they are stored.
-fn key_of(scope: &AttachmentScope) -> (&'static str, String) {
+fn scope_key(scope: &AttachmentScope) -> (&'static str, String) {
     (scope.kind().as_str(), scope.target().unwrap_or_default())
 }
 
-fn attachment_of(row: &Row) -> Result<Attachment> {
+fn attachment_from_row(row: &SqlRow) -> Result<Attachment> {
     let scope = match row.parsed::<AttachmentScopeKind>(3)? {
         AttachmentScopeKind::Direct => AttachmentScope::Direct,
         AttachmentScopeKind::Project => AttachmentScope::Project(row.parsed(4)?),
         AttachmentScopeKind::Plan => AttachmentScope::Plan(row.parsed(4)?),
     };
-    let args: BTreeMap<String, serde_json::Value> = entity_in(row, 5)?;
+    let args: BTreeMap<String, serde_json::Value> = decode_entity(row, 5)?;
     Ok(Attachment {
         id: row.parsed(0)?,
         validation: row.parsed(1)?,

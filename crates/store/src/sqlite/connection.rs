@@ -9,22 +9,22 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{ErrorCode, OpenFlags, ToSql};
 
-use crate::dialect::Dialect;
-use crate::tx::Tx;
-use crate::value::{Param, Row, Value};
+use crate::dialect::SqlDialect;
+use crate::sql_executor::SqlExecutor;
+use crate::value::{Param, SqlRow, SqlValue};
 
 /// Writers wait for each other on `writer.lock`; this is for the rare moments in which SQLite
 /// itself excludes everybody (recovery after a crash), and for foreign programs.
-const BUSY: Duration = Duration::from_secs(30);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Every statement of ours fits, so none is parsed twice.
-const STATEMENTS: usize = 512;
+const STATEMENT_CACHE_SIZE: usize = 512;
 
-pub(crate) struct Connection {
+pub(crate) struct SqliteConnection {
     inner: rusqlite::Connection,
     path: PathBuf,
 }
 
-impl Connection {
+impl SqliteConnection {
     /// Opens an existing database file for writing, durable to the disk at each commit.
     pub(crate) fn writer(path: &Path, clock: &Arc<dyn Clock>) -> Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -43,10 +43,10 @@ impl Connection {
     }
 
     fn open(path: &Path, flags: OpenFlags, clock: &Arc<dyn Clock>) -> Result<Self> {
-        let failed = |e: rusqlite::Error| explain(path, &e);
+        let failed = |e: rusqlite::Error| map_sqlite_error(path, &e);
         let inner = rusqlite::Connection::open_with_flags(path, flags).map_err(failed)?;
-        inner.busy_timeout(BUSY).map_err(failed)?;
-        inner.set_prepared_statement_cache_capacity(STATEMENTS);
+        inner.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+        inner.set_prepared_statement_cache_capacity(STATEMENT_CACHE_SIZE);
         // Without a word about temporary files every savepoint would make and delete one.
         inner
             .execute_batch(
@@ -70,24 +70,24 @@ impl Connection {
     pub(crate) fn batch(&self, sql: &str) -> Result<()> {
         self.inner
             .execute_batch(sql)
-            .map_err(|e| explain(&self.path, &e))
+            .map_err(|e| map_sqlite_error(&self.path, &e))
     }
 
     /// One parameterless statement, parsed once per connection.
-    pub(crate) fn step(&self, sql: &'static str) -> Result<()> {
+    pub(crate) fn execute_cached(&self, sql: &'static str) -> Result<()> {
         self.inner
             .prepare_cached(sql)
             .and_then(|mut statement| statement.execute([]))
             .map(|_| ())
-            .map_err(|e| explain(&self.path, &e))
+            .map_err(|e| map_sqlite_error(&self.path, &e))
     }
 
     /// Runs `look` with writing forbidden; in memory, readers and the writer share a connection.
-    pub(crate) fn looking_only<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> Result<T> {
-        self.step("PRAGMA query_only = ON")?;
-        let seen = look(self);
-        self.step("PRAGMA query_only = OFF")?;
-        Ok(seen)
+    pub(crate) fn read_only<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Result<T> {
+        self.execute_cached("PRAGMA query_only = ON")?;
+        let result = work(self);
+        self.execute_cached("PRAGMA query_only = OFF")?;
+        Ok(result)
     }
 
     /// False once SQLite itself has rolled the transaction back, as it does on a full disk.
@@ -104,37 +104,38 @@ impl Connection {
     }
 }
 
-impl Tx for Connection {
+impl SqlExecutor for SqliteConnection {
     fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
-        let sql = Dialect::Sqlite.statement(sql);
+        let sql = SqlDialect::Sqlite.translate_statement(sql);
         self.inner
             .prepare_cached(&sql)
             .and_then(|mut statement| statement.execute(rusqlite::params_from_iter(params)))
             .map(|changed| changed as u64)
-            .map_err(|e| explain(&self.path, &e))
+            .map_err(|e| map_sqlite_error(&self.path, &e))
     }
 
-    fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
-        let sql = Dialect::Sqlite.statement(sql);
-        self.rows(&sql, params).map_err(|e| explain(&self.path, &e))
+    fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<SqlRow>> {
+        let sql = SqlDialect::Sqlite.translate_statement(sql);
+        self.rows(&sql, params)
+            .map_err(|e| map_sqlite_error(&self.path, &e))
     }
 
-    fn dialect(&self) -> Dialect {
-        Dialect::Sqlite
+    fn dialect(&self) -> SqlDialect {
+        SqlDialect::Sqlite
     }
 }
 
-impl Connection {
-    fn rows(&self, sql: &str, params: &[Param<'_>]) -> rusqlite::Result<Vec<Row>> {
+impl SqliteConnection {
+    fn rows(&self, sql: &str, params: &[Param<'_>]) -> rusqlite::Result<Vec<SqlRow>> {
         let mut statement = self.inner.prepare_cached(sql)?;
         let columns = statement.column_count();
         let mut found = statement.query(rusqlite::params_from_iter(params))?;
         let mut rows = Vec::new();
         while let Some(row) = found.next()? {
-            let values: rusqlite::Result<Vec<Value>> = (0..columns)
-                .map(|column| row.get_ref(column).map(value_of))
+            let values: rusqlite::Result<Vec<SqlValue>> = (0..columns)
+                .map(|column| row.get_ref(column).map(value_from_sqlite))
                 .collect();
-            rows.push(Row(values?));
+            rows.push(SqlRow(values?));
         }
         Ok(rows)
     }
@@ -152,18 +153,18 @@ impl ToSql for Param<'_> {
     }
 }
 
-fn value_of(value: ValueRef<'_>) -> Value {
+fn value_from_sqlite(value: ValueRef<'_>) -> SqlValue {
     match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(integer) => Value::Integer(integer),
-        ValueRef::Real(real) => Value::Real(real),
-        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_owned()),
+        ValueRef::Null => SqlValue::Null,
+        ValueRef::Integer(integer) => SqlValue::Integer(integer),
+        ValueRef::Real(real) => SqlValue::Real(real),
+        ValueRef::Text(text) => SqlValue::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => SqlValue::Bytes(bytes.to_owned()),
     }
 }
 
 /// What a SQLite error means to the user.
-fn explain(path: &Path, error: &rusqlite::Error) -> StoreError {
+fn map_sqlite_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     let (path, reason) = (path.to_owned(), error.to_string());
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full { path, reason },

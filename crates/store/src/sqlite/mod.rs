@@ -12,18 +12,18 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use cleveragents_engine::ports::store::{Answer, Refusal};
+use cleveragents_engine::ports::store::{StoreFuture, StoreJobError};
 use cleveragents_engine::ports::{Clock, Result, StoreError};
 use tokio::sync::watch;
 
 use crate::blob_files::BlobFiles;
-use crate::database::Backend;
+use crate::database::StoreBackend;
 use crate::directory::DataDirectory;
-use crate::presence::Presence;
-use crate::queue::{Mode, Output, Task, Work, await_end, submit};
+use crate::presence::ProcessPresence;
+use crate::queue::{StoreTask, TaskFn, TaskOutput, TransactionMode, join_threads, submit};
 
-pub(crate) use connection::Connection;
-pub(crate) use schema_lock::{Alone, SchemaLock, open_alone};
+pub(crate) use connection::SqliteConnection;
+pub(crate) use schema_lock::{ExclusiveDatabase, SchemaLock, open_exclusive};
 
 /// How many reader threads a process uses.
 const READERS: usize = 2;
@@ -31,9 +31,9 @@ const READERS: usize = 2;
 /// An open SQLite database.
 #[derive(Debug)]
 pub(crate) struct Sqlite {
-    writer: Option<Sender<Task>>,
+    writer: Option<Sender<StoreTask>>,
     /// `None` in memory, where reads go through the writer's connection.
-    readers: Option<Sender<Task>>,
+    readers: Option<Sender<StoreTask>>,
     reader_threads: Vec<JoinHandle<()>>,
     writer_thread: Option<JoinHandle<()>>,
     /// Held while open: nobody migrates or restores meanwhile.
@@ -44,7 +44,7 @@ pub(crate) struct Sqlite {
 impl Sqlite {
     pub(crate) fn open(
         directory: &DataDirectory,
-        presence: &Presence,
+        presence: &ProcessPresence,
         clock: &Arc<dyn Clock>,
         hints: &Arc<watch::Sender<u64>>,
     ) -> Result<Self> {
@@ -53,7 +53,7 @@ impl Sqlite {
         let files = BlobFiles::new(directory.path());
         let (writer, tasks) = channel();
         let lock = writer_lock::WriterLock::open(directory)?;
-        let write_thread = writer::Writer::new(path.clone(), Arc::clone(clock), lock)
+        let write_thread = writer::SqliteWriter::new(path.clone(), Arc::clone(clock), lock)
             .with_files(files.clone())
             .spawn(tasks, Arc::clone(hints))?;
         let (readers, tasks) = channel();
@@ -61,7 +61,7 @@ impl Sqlite {
         let mut reader_threads = Vec::new();
         let mut first = Some(first);
         for _ in 0..READERS {
-            let reader = reader::Reader::new(path.clone(), Arc::clone(clock), files.clone());
+            let reader = reader::SqliteReader::new(path.clone(), Arc::clone(clock), files.clone());
             reader_threads.push(reader.spawn(Arc::clone(&tasks), first.take())?);
         }
         Ok(Self {
@@ -77,7 +77,7 @@ impl Sqlite {
     pub(crate) fn memory(clock: &Arc<dyn Clock>, hints: &Arc<watch::Sender<u64>>) -> Result<Self> {
         let connection = open_in_memory(clock)?;
         let (writer, tasks) = channel();
-        let thread = writer::Writer::in_memory(connection, Arc::clone(clock))
+        let thread = writer::SqliteWriter::in_memory(connection, Arc::clone(clock))
             .spawn(tasks, Arc::clone(hints))?;
         Ok(Self {
             writer: Some(writer),
@@ -90,16 +90,20 @@ impl Sqlite {
     }
 }
 
-impl Backend for Sqlite {
-    fn submit(&self, mode: Mode, work: Work) -> Answer<Output, Refusal> {
+impl StoreBackend for Sqlite {
+    fn submit(
+        &self,
+        mode: TransactionMode,
+        work: TaskFn,
+    ) -> StoreFuture<TaskOutput, StoreJobError> {
         let queue = match mode {
-            Mode::Read => self.readers.as_ref().or(self.writer.as_ref()),
-            Mode::Write => self.writer.as_ref(),
+            TransactionMode::Read => self.readers.as_ref().or(self.writer.as_ref()),
+            TransactionMode::Write => self.writer.as_ref(),
         };
         submit(queue, mode, work)
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         match &self.path {
             Some(path) => path.display().to_string(),
             None => "memory".to_owned(),
@@ -113,15 +117,15 @@ impl Drop for Sqlite {
         // last and alone: of connections that close at the same moment none would fold the
         // write-ahead log into the database.
         self.readers = None;
-        await_end(self.reader_threads.drain(..));
+        join_threads(self.reader_threads.drain(..));
         self.writer = None;
-        await_end(self.writer_thread.take().into_iter());
+        join_threads(self.writer_thread.take().into_iter());
     }
 }
 
 /// A new database in memory, with the newest schema.
-pub(crate) fn open_in_memory(clock: &Arc<dyn Clock>) -> Result<Connection> {
-    let mut connection = Connection::in_memory(clock)?;
+pub(crate) fn open_in_memory(clock: &Arc<dyn Clock>) -> Result<SqliteConnection> {
+    let mut connection = SqliteConnection::in_memory(clock)?;
     schema_lock::migrate(&mut connection, "the database in memory")?;
     Ok(connection)
 }

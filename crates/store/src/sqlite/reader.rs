@@ -7,19 +7,19 @@ use std::thread::JoinHandle;
 
 use cleveragents_engine::ports::{Clock, Result};
 
-use super::connection::Connection;
+use super::connection::SqliteConnection;
 use crate::blob_files::BlobFiles;
-use crate::queue::{Outcome, Task};
-use crate::session::Session;
+use crate::queue::{StoreTask, TaskResult};
+use crate::session::StoreSession;
 
-pub(super) struct Reader {
+pub(super) struct SqliteReader {
     path: PathBuf,
     clock: Arc<dyn Clock>,
     files: BlobFiles,
-    connection: Option<Connection>,
+    connection: Option<SqliteConnection>,
 }
 
-impl Reader {
+impl SqliteReader {
     pub(super) fn new(path: PathBuf, clock: Arc<dyn Clock>, files: BlobFiles) -> Self {
         Self {
             path,
@@ -32,8 +32,8 @@ impl Reader {
     /// Works off `tasks`, which the readers share, beginning with `first` as its connection.
     pub(super) fn spawn(
         mut self,
-        tasks: Arc<Mutex<Receiver<Task>>>,
-        first: Option<Connection>,
+        tasks: Arc<Mutex<Receiver<StoreTask>>>,
+        first: Option<SqliteConnection>,
     ) -> Result<JoinHandle<()>> {
         self.connection = first;
         super::spawn("store-reader", move || {
@@ -41,26 +41,26 @@ impl Reader {
                 let next = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
                 let Ok(task) = next else { return };
                 match self.run(&task) {
-                    Ok(outcome) => task.answer(outcome),
+                    Ok(outcome) => task.send_result(outcome),
                     Err(error) => {
                         self.connection = None;
-                        task.refuse(error);
+                        task.send_error(error);
                     }
                 }
             }
         })
     }
 
-    fn run(&mut self, task: &Task) -> Result<Outcome> {
+    fn run(&mut self, task: &StoreTask) -> Result<TaskResult> {
         if self.connection.is_none() {
-            self.connection = Some(Connection::reader(&self.path, &self.clock)?);
+            self.connection = Some(SqliteConnection::reader(&self.path, &self.clock)?);
         }
         let Some(connection) = self.connection.as_mut() else {
             return Err(cleveragents_engine::StoreError::internal("no connection"));
         };
-        connection.step("BEGIN")?;
-        let outcome = task.run(&mut Session::new(connection, Some(&self.files)));
-        connection.step("ROLLBACK")?;
+        connection.execute_cached("BEGIN")?;
+        let outcome = task.run(&mut StoreSession::new(connection, Some(&self.files)));
+        connection.execute_cached("ROLLBACK")?;
         Ok(outcome)
     }
 }

@@ -1,5 +1,5 @@
 //! The schema's lock: every process shares it while it has the database open; creating, migrating
-//! and restoring take it alone, wait [`PATIENCE`], then name who is in the way.
+//! and restoring take it alone, wait [`LOCK_TIMEOUT`], then name who is in the way.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use cleveragents_engine::ports::{Clock, Result, StoreError};
 
-use super::connection::Connection;
-use crate::dialect::Dialect;
+use super::connection::SqliteConnection;
+use crate::dialect::SqlDialect;
 use crate::directory::DataDirectory;
-use crate::files::{explain, open_private};
-use crate::maintenance::Existing;
-use crate::presence::Presence;
-use crate::schema::{self, Condition};
-use crate::tx::Tx;
+use crate::files::{map_io_error, open_private};
+use crate::maintenance::ExistingDataPolicy;
+use crate::presence::ProcessPresence;
+use crate::schema::{self, SchemaState};
+use crate::sql_executor::SqlExecutor;
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A shared hold on the schema.
 #[derive(Debug)]
@@ -28,71 +28,74 @@ pub(crate) struct SchemaLock {
 
 /// The schema to oneself.
 #[derive(Debug)]
-pub(crate) struct Exclusive {
+pub(crate) struct ExclusiveSchemaLock {
     _file: File,
 }
 
 impl SchemaLock {
     /// Waits for a migration or restore that is under way.
-    fn shared(directory: &DataDirectory, presence: &Presence) -> Result<Self> {
+    fn shared(directory: &DataDirectory, presence: &ProcessPresence) -> Result<Self> {
         let (file, path) = lock_file(directory)?;
         let started = Instant::now();
         loop {
             match file.try_lock_shared() {
                 Ok(()) => return Ok(Self { _file: file }),
-                Err(TryLockError::WouldBlock) => wait_on(started, presence)?,
-                Err(TryLockError::Error(error)) => return Err(explain(&path, &error)),
+                Err(TryLockError::WouldBlock) => wait_or_fail(started, presence)?,
+                Err(TryLockError::Error(error)) => return Err(map_io_error(&path, &error)),
             }
         }
     }
 
     /// Waits until no other process has the database open.
-    pub(crate) fn exclusive(directory: &DataDirectory, presence: &Presence) -> Result<Exclusive> {
+    pub(crate) fn exclusive(
+        directory: &DataDirectory,
+        presence: &ProcessPresence,
+    ) -> Result<ExclusiveSchemaLock> {
         let started = Instant::now();
         loop {
             if let Some(alone) = Self::try_exclusive(directory)? {
                 return Ok(alone);
             }
-            wait_on(started, presence)?;
+            wait_or_fail(started, presence)?;
         }
     }
 
-    fn try_exclusive(directory: &DataDirectory) -> Result<Option<Exclusive>> {
+    fn try_exclusive(directory: &DataDirectory) -> Result<Option<ExclusiveSchemaLock>> {
         let (file, path) = lock_file(directory)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Exclusive { _file: file })),
+            Ok(()) => Ok(Some(ExclusiveSchemaLock { _file: file })),
             Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(explain(&path, &error)),
+            Err(TryLockError::Error(error)) => Err(map_io_error(&path, &error)),
         }
     }
 }
 
 /// Another moment's patience, or who is in the way.
-fn wait_on(started: Instant, presence: &Presence) -> Result<()> {
-    if started.elapsed() >= PATIENCE {
+fn wait_or_fail(started: Instant, presence: &ProcessPresence) -> Result<()> {
+    if started.elapsed() >= LOCK_TIMEOUT {
         return Err(StoreError::InUse {
-            holders: holders(presence)?,
+            holders: describe_holders(presence)?,
         });
     }
-    std::thread::sleep(PAUSE);
+    std::thread::sleep(POLL_INTERVAL);
     Ok(())
 }
 
 /// Opens the database under a shared hold, creating or migrating it first if need be.
 pub(super) fn open_current(
     directory: &DataDirectory,
-    presence: &Presence,
+    presence: &ProcessPresence,
     clock: &Arc<dyn Clock>,
-) -> Result<(SchemaLock, Connection)> {
+) -> Result<(SchemaLock, SqliteConnection)> {
     let path = directory.database();
-    let place = path.display().to_string();
+    let location = path.display().to_string();
     let started = Instant::now();
     loop {
         let shared = SchemaLock::shared(directory, presence)?;
         if path.exists() {
-            let mut connection = Connection::reader(&path, clock)?;
+            let mut connection = SqliteConnection::reader(&path, clock)?;
             let exists = connection.has_table("schema_versions")?;
-            if schema::inspect(&mut connection, &place, exists)? == Condition::Current {
+            if schema::inspect_schema(&mut connection, &location, exists)? == SchemaState::Current {
                 return Ok((shared, connection));
             }
         }
@@ -101,42 +104,42 @@ pub(super) fn open_current(
         // who are done keep their shared hold for as long as they live.
         match SchemaLock::try_exclusive(directory)? {
             Some(_alone) => drop(open_migrated(directory, clock)?),
-            None => wait_on(started, presence)?,
+            None => wait_or_fail(started, presence)?,
         }
     }
 }
 
 /// A database to oneself, for as long as this lives.
-pub(crate) struct Alone {
-    pub(crate) connection: Connection,
+pub(crate) struct ExclusiveDatabase {
+    pub(crate) connection: SqliteConnection,
     /// Where the file went that was there before and could not be used.
     pub(crate) set_aside: Option<PathBuf>,
-    pub(crate) _lock: Exclusive,
+    pub(crate) _lock: ExclusiveSchemaLock,
 }
 
 /// Opens the database to oneself, for a restore. One that is not healthy, or of a newer program,
 /// is set aside if it may be replaced, never deleted.
-pub(crate) fn open_alone(
+pub(crate) fn open_exclusive(
     directory: &DataDirectory,
-    presence: &Presence,
+    presence: &ProcessPresence,
     clock: &Arc<dyn Clock>,
-    existing: &Existing,
-) -> Result<Alone> {
+    existing: &ExistingDataPolicy,
+) -> Result<ExclusiveDatabase> {
     let lock = SchemaLock::exclusive(directory, presence)?;
-    let replace = matches!(existing, Existing::Replace { .. });
+    let replace = matches!(existing, ExistingDataPolicy::Replace { .. });
     let opened = open_migrated(directory, clock).and_then(|connection| match replace {
-        true => healthy(connection, &directory.database()),
+        true => check_health(connection, &directory.database()),
         false => Ok(connection),
     });
     let mut aside = None;
     let connection = match opened {
         Err(StoreError::Corrupt { .. } | StoreError::Newer { .. }) if replace => {
-            aside = Some(set_aside(directory, clock)?);
+            aside = Some(move_aside(directory, clock)?);
             open_migrated(directory, clock)?
         }
         opened => opened?,
     };
-    Ok(Alone {
+    Ok(ExclusiveDatabase {
         connection,
         set_aside: aside,
         _lock: lock,
@@ -145,7 +148,7 @@ pub(crate) fn open_alone(
 
 /// Damage in the middle of a file shows only when one gets there, which would be in the middle of
 /// replacing its contents.
-fn healthy(mut connection: Connection, path: &Path) -> Result<Connection> {
+fn check_health(mut connection: SqliteConnection, path: &Path) -> Result<SqliteConnection> {
     let rows = connection.query("PRAGMA quick_check(1)", &[])?;
     let reason = rows.first().map_or(Ok(String::new()), |row| row.text(0))?;
     match reason.as_str() {
@@ -158,24 +161,24 @@ fn healthy(mut connection: Connection, path: &Path) -> Result<Connection> {
 }
 
 /// The caller has the schema to itself.
-fn open_migrated(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<Connection> {
+fn open_migrated(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<SqliteConnection> {
     let path = directory.database();
-    drop(open_private(&path).map_err(|e| explain(&path, &e))?);
-    let mut connection = Connection::writer(&path, clock)?;
+    drop(open_private(&path).map_err(|e| map_io_error(&path, &e))?);
+    let mut connection = SqliteConnection::writer(&path, clock)?;
     connection.batch("PRAGMA journal_mode = WAL")?;
     migrate(&mut connection, &path.display().to_string())?;
     Ok(connection)
 }
 
 /// Gives the database's files other names; answers with that of the database itself.
-fn set_aside(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<PathBuf> {
+fn move_aside(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<PathBuf> {
     let path = directory.database();
     let mark = clock.now().as_micros();
     for suffix in ["-wal", "-shm", ""] {
         let from = with_suffix(&path, suffix);
         if from.exists() {
             let to = with_suffix(&path, &format!(".replaced-{mark}{suffix}"));
-            std::fs::rename(&from, &to).map_err(|e| explain(&from, &e))?;
+            std::fs::rename(&from, &to).map_err(|e| map_io_error(&from, &e))?;
         }
     }
     Ok(with_suffix(&path, &format!(".replaced-{mark}")))
@@ -188,9 +191,9 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Brings the schema up to date in one transaction; the caller has the database to itself.
-pub(super) fn migrate(connection: &mut Connection, place: &str) -> Result<()> {
+pub(super) fn migrate(connection: &mut SqliteConnection, location: &str) -> Result<()> {
     connection.batch("BEGIN IMMEDIATE")?;
-    let migrated = migrate_in_transaction(connection, place);
+    let migrated = migrate_in_transaction(connection, location);
     match migrated {
         Ok(()) => connection.batch("COMMIT"),
         Err(error) => {
@@ -201,25 +204,25 @@ pub(super) fn migrate(connection: &mut Connection, place: &str) -> Result<()> {
     }
 }
 
-fn migrate_in_transaction(connection: &mut Connection, place: &str) -> Result<()> {
+fn migrate_in_transaction(connection: &mut SqliteConnection, location: &str) -> Result<()> {
     let exists = connection.has_table("schema_versions")?;
-    let Condition::Behind { from } = schema::inspect(connection, place, exists)? else {
+    let SchemaState::Behind { from } = schema::inspect_schema(connection, location, exists)? else {
         return Ok(());
     };
     connection.batch(schema::CREATE_VERSIONS)?;
-    connection.batch(&schema::script(Dialect::Sqlite, from))?;
-    schema::record(connection, from)
+    connection.batch(&schema::migration_script(SqlDialect::Sqlite, from))?;
+    schema::record_migrations(connection, from)
 }
 
 fn lock_file(directory: &DataDirectory) -> Result<(File, PathBuf)> {
     let path = directory.path().join("schema.lock");
-    let file = open_private(&path).map_err(|e| explain(&path, &e))?;
+    let file = open_private(&path).map_err(|e| map_io_error(&path, &e))?;
     Ok((file, path))
 }
 
-fn holders(presence: &Presence) -> Result<Vec<String>> {
+fn describe_holders(presence: &ProcessPresence) -> Result<Vec<String>> {
     let mut holders: Vec<String> = presence
-        .others()?
+        .other_processes()?
         .iter()
         .map(|card| format!("`{}` (pid {}) since {}", card.command, card.pid, card.since))
         .collect();

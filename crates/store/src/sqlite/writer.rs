@@ -12,26 +12,26 @@ use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cleveragents_engine::ports::store::Refusal;
+use cleveragents_engine::ports::store::StoreJobError;
 use cleveragents_engine::ports::{Clock, Result, StoreError};
 use tokio::sync::watch;
 
-use super::connection::Connection;
+use super::connection::SqliteConnection;
 use super::writer_lock::WriterLock;
 use crate::blob_files::BlobFiles;
-use crate::queue::{Mode, Outcome, Task};
-use crate::session::Session;
+use crate::queue::{StoreTask, TaskResult, TransactionMode};
+use crate::session::StoreSession;
 
 const BATCH_TASKS: usize = 128;
 const BATCH_TIME: Duration = Duration::from_millis(5);
 
 /// Where the database is, and which file that was when it was opened.
-struct Location {
+struct DatabaseLocation {
     path: PathBuf,
     identity: Option<(u64, u64)>,
 }
 
-impl Location {
+impl DatabaseLocation {
     fn current_identity(&self) -> Option<(u64, u64)> {
         let facts = std::fs::metadata(&self.path).ok()?;
         Some((facts.dev(), facts.ino()))
@@ -48,18 +48,18 @@ impl Location {
     }
 }
 
-pub(super) struct Writer {
-    connection: Option<Connection>,
+pub(super) struct SqliteWriter {
+    connection: Option<SqliteConnection>,
     /// `None` in memory.
-    location: Option<Location>,
+    location: Option<DatabaseLocation>,
     lock: Option<Arc<WriterLock>>,
     files: Option<BlobFiles>,
     clock: Arc<dyn Clock>,
 }
 
-impl Writer {
+impl SqliteWriter {
     pub(super) fn new(path: PathBuf, clock: Arc<dyn Clock>, lock: WriterLock) -> Self {
-        let mut location = Location {
+        let mut location = DatabaseLocation {
             path,
             identity: None,
         };
@@ -80,7 +80,7 @@ impl Writer {
         }
     }
 
-    pub(super) fn in_memory(connection: Connection, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn in_memory(connection: SqliteConnection, clock: Arc<dyn Clock>) -> Self {
         Self {
             connection: Some(connection),
             location: None,
@@ -92,12 +92,12 @@ impl Writer {
 
     pub(super) fn spawn(
         mut self,
-        tasks: Receiver<Task>,
+        tasks: Receiver<StoreTask>,
         hints: Arc<watch::Sender<u64>>,
     ) -> Result<JoinHandle<()>> {
         super::spawn("store-writer", move || {
             while let Ok(first) = tasks.recv() {
-                if self.batch(first, &tasks) {
+                if self.run_batch(first, &tasks) {
                     hints.send_modify(|count| *count += 1);
                 }
             }
@@ -105,17 +105,17 @@ impl Writer {
     }
 
     /// Does `first` and what has queued up behind it; says whether anything was committed.
-    fn batch(&mut self, first: Task, tasks: &Receiver<Task>) -> bool {
+    fn run_batch(&mut self, first: StoreTask, tasks: &Receiver<StoreTask>) -> bool {
         let mut done = Vec::new();
-        let committed = self.work_off(first, tasks, &mut done);
+        let committed = self.commit_batch(first, tasks, &mut done);
         let written =
             committed.is_ok() && done.iter().any(|(task, outcome)| is_write(task, outcome));
         for (task, outcome) in done {
             match &committed {
-                Ok(()) => task.answer(outcome),
+                Ok(()) => task.send_result(outcome),
                 // What failed by itself keeps its own reason.
-                Err(_) if outcome.is_err() => task.answer(outcome),
-                Err(error) => task.refuse(error.clone()),
+                Err(_) if outcome.is_err() => task.send_result(outcome),
+                Err(error) => task.send_error(error.clone()),
             }
         }
         written
@@ -123,17 +123,17 @@ impl Writer {
 
     /// Runs a batch up to its commit. On an error nothing of it was committed, or nothing is
     /// known; the connection is opened anew then.
-    fn work_off(
+    fn commit_batch(
         &mut self,
-        first: Task,
-        tasks: &Receiver<Task>,
-        done: &mut Vec<(Task, Outcome)>,
+        first: StoreTask,
+        tasks: &Receiver<StoreTask>,
+        done: &mut Vec<(StoreTask, TaskResult)>,
     ) -> Result<()> {
-        let result = self.begin_work_commit(first, tasks, done);
+        let result = self.try_commit_batch(first, tasks, done);
         if result.is_err() {
             if let Some(connection) = self.connection.as_ref().filter(|c| c.in_transaction()) {
                 // Where this fails too, closing the connection undoes it.
-                let _ = connection.step("ROLLBACK");
+                let _ = connection.execute_cached("ROLLBACK");
             }
             if self.location.is_some() {
                 self.connection = None;
@@ -142,20 +142,20 @@ impl Writer {
         result
     }
 
-    fn begin_work_commit(
+    fn try_commit_batch(
         &mut self,
-        first: Task,
-        tasks: &Receiver<Task>,
-        done: &mut Vec<(Task, Outcome)>,
+        first: StoreTask,
+        tasks: &Receiver<StoreTask>,
+        done: &mut Vec<(StoreTask, TaskResult)>,
     ) -> Result<()> {
         let lock = self.lock.clone();
         let turn = lock.as_deref().map(WriterLock::acquire).transpose();
         match turn.and_then(|turn| self.begin().map(|()| turn)) {
             Ok(_turn) => self
                 .run_tasks(first, tasks, done)
-                .and_then(|()| self.connected()?.step("COMMIT")),
+                .and_then(|()| self.ensure_connected()?.execute_cached("COMMIT")),
             Err(error) => {
-                let refused = Err(Refusal::Store(error.clone()));
+                let refused = Err(StoreJobError::Store(error.clone()));
                 done.push((first, refused));
                 Err(error)
             }
@@ -166,14 +166,14 @@ impl Writer {
         if let Some(location) = &self.location {
             location.check()?;
         }
-        self.connected()?.step("BEGIN IMMEDIATE")
+        self.ensure_connected()?.execute_cached("BEGIN IMMEDIATE")
     }
 
     fn run_tasks(
         &mut self,
-        first: Task,
-        tasks: &Receiver<Task>,
-        done: &mut Vec<(Task, Outcome)>,
+        first: StoreTask,
+        tasks: &Receiver<StoreTask>,
+        done: &mut Vec<(StoreTask, TaskResult)>,
     ) -> Result<()> {
         let started = Instant::now();
         let mut next = Some(first);
@@ -188,20 +188,22 @@ impl Writer {
     }
 
     /// The task's outcome, and whether the batch's transaction is still there.
-    fn run_in_savepoint(&mut self, task: &Task) -> (Outcome, Result<()>) {
+    fn run_in_savepoint(&mut self, task: &StoreTask) -> (TaskResult, Result<()>) {
         let files = self.files.clone();
-        let connection = match self.connected() {
+        let connection = match self.ensure_connected() {
             Ok(connection) => connection,
-            Err(error) => return (Err(Refusal::Store(error.clone())), Err(error)),
+            Err(error) => return (Err(StoreJobError::Store(error.clone())), Err(error)),
         };
-        if let Err(error) = connection.step("SAVEPOINT task") {
-            return (Err(Refusal::Store(error.clone())), Err(error));
+        if let Err(error) = connection.execute_cached("SAVEPOINT task") {
+            return (Err(StoreJobError::Store(error.clone())), Err(error));
         }
         let outcome = match task.mode {
-            Mode::Write => task.run(&mut Session::new(connection, files.as_ref())),
-            Mode::Read => connection
-                .looking_only(|connection| task.run(&mut Session::new(connection, files.as_ref())))
-                .unwrap_or_else(|error| Err(Refusal::Store(error))),
+            TransactionMode::Write => task.run(&mut StoreSession::new(connection, files.as_ref())),
+            TransactionMode::Read => connection
+                .read_only(|connection| {
+                    task.run(&mut StoreSession::new(connection, files.as_ref()))
+                })
+                .unwrap_or_else(|error| Err(StoreJobError::Store(error))),
         };
         if !connection.in_transaction() {
             let error = StoreError::unavailable("the database gave the transaction up");
@@ -209,15 +211,15 @@ impl Writer {
         }
         let undone = match outcome {
             Ok(_) => Ok(()),
-            Err(_) => connection.step("ROLLBACK TO task"),
+            Err(_) => connection.execute_cached("ROLLBACK TO task"),
         };
-        let intact = undone.and_then(|()| connection.step("RELEASE task"));
+        let intact = undone.and_then(|()| connection.execute_cached("RELEASE task"));
         (outcome, intact)
     }
 
-    fn connected(&mut self) -> Result<&mut Connection> {
+    fn ensure_connected(&mut self) -> Result<&mut SqliteConnection> {
         if let (None, Some(location)) = (&self.connection, &self.location) {
-            self.connection = Some(Connection::writer(&location.path, &self.clock)?);
+            self.connection = Some(SqliteConnection::writer(&location.path, &self.clock)?);
         }
         self.connection
             .as_mut()
@@ -225,6 +227,6 @@ impl Writer {
     }
 }
 
-fn is_write(task: &Task, outcome: &Outcome) -> bool {
-    task.mode == Mode::Write && outcome.is_ok()
+fn is_write(task: &StoreTask, outcome: &TaskResult) -> bool {
+    task.mode == TransactionMode::Write && outcome.is_ok()
 }

@@ -14,10 +14,10 @@ use std::time::Duration;
 use cleveragents_engine::ports::{Result, StoreError};
 
 use crate::directory::DataDirectory;
-use crate::files::{explain, open_private};
+use crate::files::{map_io_error, open_private};
 
 /// How long the queue may stand still.
-const LIMIT: Duration = Duration::from_secs(20);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) struct WriterLock {
     file: File,
@@ -25,15 +25,15 @@ pub(super) struct WriterLock {
 }
 
 /// This process's turn to write.
-pub(super) enum Turn<'a> {
-    Free(&'a File),
+pub(super) enum WriterLockGuard<'a> {
+    Immediate(&'a File),
     /// The lock goes with its file.
-    Waited(#[expect(dead_code, reason = "closing it ends the turn")] File),
+    Queued(#[expect(dead_code, reason = "closing it ends the turn")] File),
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WriterLockGuard<'_> {
     fn drop(&mut self) {
-        if let Self::Free(file) = self
+        if let Self::Immediate(file) = self
             && let Err(error) = file.unlock()
         {
             tracing::error!(%error, "the writer's lock could not be given back");
@@ -44,61 +44,63 @@ impl Drop for Turn<'_> {
 impl WriterLock {
     pub(super) fn open(directory: &DataDirectory) -> Result<Self> {
         let path = directory.path().join("writer.lock");
-        let file = open_private(&path).map_err(|e| explain(&path, &e))?;
+        let file = open_private(&path).map_err(|e| map_io_error(&path, &e))?;
         Ok(Self { file, path })
     }
 
-    pub(super) fn acquire(&self) -> Result<Turn<'_>> {
-        self.acquire_within(LIMIT)
+    pub(super) fn acquire(&self) -> Result<WriterLockGuard<'_>> {
+        self.acquire_within(ACQUIRE_TIMEOUT)
     }
 
-    fn acquire_within(&self, limit: Duration) -> Result<Turn<'_>> {
+    fn acquire_within(&self, limit: Duration) -> Result<WriterLockGuard<'_>> {
         match self.file.try_lock() {
-            Ok(()) => return Ok(Turn::Free(&self.file)),
+            Ok(()) => return Ok(WriterLockGuard::Immediate(&self.file)),
             Err(std::fs::TryLockError::WouldBlock) => {}
-            Err(std::fs::TryLockError::Error(error)) => return Err(explain(&self.path, &error)),
+            Err(std::fs::TryLockError::Error(error)) => {
+                return Err(map_io_error(&self.path, &error));
+            }
         }
         // A file of its own: giving up must not release the turn of a later call.
-        let file = open_private(&self.path).map_err(|e| explain(&self.path, &e))?;
-        match Queue::wait(file, limit) {
-            Ok(Some(file)) => Ok(Turn::Waited(file)),
+        let file = open_private(&self.path).map_err(|e| map_io_error(&self.path, &e))?;
+        match LockWaiter::wait(file, limit) {
+            Ok(Some(file)) => Ok(WriterLockGuard::Queued(file)),
             Ok(None) => Err(StoreError::InUse {
-                holders: vec![holder(&self.path)],
+                holders: vec![describe_holder(&self.path)],
             }),
-            Err(error) => Err(explain(&self.path, &error)),
+            Err(error) => Err(map_io_error(&self.path, &error)),
         }
     }
 }
 
 /// A place in the system's queue, which a thread keeps because waiting there has no limit.
-struct Queue {
-    state: Mutex<Place>,
+struct LockWaiter {
+    state: Mutex<LockWaiterState>,
     changed: Condvar,
 }
 
-enum Place {
+enum LockWaiterState {
     Waiting,
     Locked(File),
     Failed(io::Error),
-    GivenUp,
+    Abandoned,
 }
 
-impl Queue {
+impl LockWaiter {
     /// Returns the file once it is locked, or nothing after `limit`.
     fn wait(file: File, limit: Duration) -> io::Result<Option<File>> {
         let queue = Arc::new(Self {
-            state: Mutex::new(Place::Waiting),
+            state: Mutex::new(LockWaiterState::Waiting),
             changed: Condvar::new(),
         });
         let thread = Arc::clone(&queue);
         let waiting = move || {
             let locked = file.lock();
-            let mut place = thread.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = thread.state.lock().unwrap_or_else(PoisonError::into_inner);
             // Given up means that the file closes here, and the lock with it.
-            if matches!(*place, Place::Waiting) {
-                *place = match locked {
-                    Ok(()) => Place::Locked(file),
-                    Err(error) => Place::Failed(error),
+            if matches!(*state, LockWaiterState::Waiting) {
+                *state = match locked {
+                    Ok(()) => LockWaiterState::Locked(file),
+                    Err(error) => LockWaiterState::Failed(error),
                 };
                 thread.changed.notify_one();
             }
@@ -106,34 +108,36 @@ impl Queue {
         std::thread::Builder::new()
             .name("store-queue".to_owned())
             .spawn(waiting)?;
-        let place = queue.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_waiting = |place: &mut Place| matches!(place, Place::Waiting);
-        let waited = queue.changed.wait_timeout_while(place, limit, is_waiting);
-        let (mut place, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(&mut *place, Place::GivenUp) {
-            Place::Locked(file) => Ok(Some(file)),
-            Place::Failed(error) => Err(error),
-            Place::Waiting | Place::GivenUp => Ok(None),
+        let state = queue.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_waiting = |state: &mut LockWaiterState| matches!(state, LockWaiterState::Waiting);
+        let waited = queue.changed.wait_timeout_while(state, limit, is_waiting);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *state, LockWaiterState::Abandoned) {
+            LockWaiterState::Locked(file) => Ok(Some(file)),
+            LockWaiterState::Failed(error) => Err(error),
+            LockWaiterState::Waiting | LockWaiterState::Abandoned => Ok(None),
         }
     }
 }
 
 /// Who has the lock, as far as the system says.
-fn holder(path: &Path) -> String {
+fn describe_holder(path: &Path) -> String {
     let inode = std::fs::metadata(path).map(|found| found.ino());
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    let process = inode.ok().and_then(|inode| holder_in(&locks, inode));
+    let process = inode
+        .ok()
+        .and_then(|inode| parse_lock_holder(&locks, inode));
     match process {
         Some(process) => format!(
             "process {process} has kept it from writing for {} seconds and may be stopped",
-            LIMIT.as_secs()
+            ACQUIRE_TIMEOUT.as_secs()
         ),
         None => "a process that may be stopped".to_owned(),
     }
 }
 
 /// The process with a lock on this file: `1: FLOCK ADVISORY WRITE 4711 fe:00:1234 0 EOF`.
-fn holder_in(locks: &str, inode: u64) -> Option<u32> {
+fn parse_lock_holder(locks: &str, inode: u64) -> Option<u32> {
     let held = locks.lines().filter(|line| !line.contains("->"));
     let mut fields = held.map(|line| line.split_whitespace().collect::<Vec<&str>>());
     let found = fields.find(|it| {
@@ -148,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_ends_and_giving_up_releases_nothing() {
+    fn a_timed_out_wait_releases_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("writer.lock");
         let lock = WriterLock {
@@ -165,23 +169,23 @@ mod tests {
         );
         other.unlock().unwrap();
         // The one who gave up passes the lock on as soon as it gets it.
-        let turn = lock.acquire_within(LIMIT).unwrap();
+        let guard = lock.acquire_within(ACQUIRE_TIMEOUT).unwrap();
         assert!(other.try_lock().is_err());
-        drop(turn);
+        drop(guard);
         other.lock().unwrap();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| lock.acquire_within(LIMIT).map(drop));
+            let waiting = scope.spawn(|| lock.acquire_within(ACQUIRE_TIMEOUT).map(drop));
             other.unlock().unwrap();
             waiting.join().unwrap().unwrap();
         });
     }
 
     #[test]
-    fn only_who_has_the_lock_is_named() {
+    fn only_the_lock_holder_is_reported() {
         let locks = "1: POSIX  ADVISORY  WRITE 1 fe:00:77 0 EOF\n\
                      2: -> FLOCK  ADVISORY  WRITE 2 fe:00:77 0 EOF\n\
                      3: FLOCK  ADVISORY  WRITE 3 fe:00:77 0 EOF\n";
-        assert_eq!(holder_in(locks, 77), Some(3));
-        assert_eq!(holder_in(locks, 7), None);
+        assert_eq!(parse_lock_holder(locks, 77), Some(3));
+        assert_eq!(parse_lock_holder(locks, 7), None);
     }
 }

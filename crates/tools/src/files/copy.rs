@@ -3,31 +3,31 @@
 use std::io::{Seek, Write};
 
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::sandbox::Touched;
-use cleveragents_engine::ports::tools::{Call, ToolFailure, ToolOutput};
+use cleveragents_engine::ports::sandbox::TouchedPaths;
+use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::transfer::check_destination;
-use crate::builtin::{Description, Work, failed, input, unusable};
-use crate::place::{Purpose, Tree};
-use crate::reading::read_through;
+use crate::builtin::{ToolDescription, ToolImpl, failed, invalid_input, parse_input};
+use crate::file_content::read_chunks;
+use crate::paths::{PathPurpose, SandboxTree};
 use crate::schema_parts::{count, object, one_of, path, text};
-use crate::staging::{self, not_written};
+use crate::staging::{self, write_failure};
 use crate::storable::check_storable;
 
 #[derive(Debug)]
 pub(crate) struct FileCopy;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+struct FileCopyInput {
     from: String,
     to: String,
 }
 
-impl Work for FileCopy {
-    fn describe(&self) -> Description {
-        Description {
+impl ToolImpl for FileCopy {
+    fn describe(&self) -> ToolDescription {
+        ToolDescription {
             name: "file-copy",
             text:
                 "Copy a file, permissions included; folders it needs are made. A file that is at \
@@ -50,18 +50,18 @@ impl Work for FileCopy {
                 ("size", count("Bytes of the copy.")),
                 ("hash", text("BLAKE3 of the copy.")),
             ]),
-            capability: Capability::writes(),
+            capability: Capability::read_write(),
             timeout_seconds: 300,
         }
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
-        let input: Input = input(call)?;
-        let tree = Tree::of(call)?;
-        let from = tree.spot(&input.from, Purpose::Look)?;
-        let to = tree.spot(&input.to, Purpose::Rearrange)?;
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
+        let input: FileCopyInput = parse_input(call)?;
+        let tree = SandboxTree::open(call)?;
+        let from = tree.resolve_path(&input.from, PathPurpose::Read)?;
+        let to = tree.resolve_path(&input.to, PathPurpose::Relocate)?;
         if from.path == to.path {
-            return Err(unusable(format!(
+            return Err(invalid_input(format!(
                 "{} cannot be copied to itself",
                 from.path
             )));
@@ -71,12 +71,12 @@ impl Work for FileCopy {
         let result = check_destination(call, &to)?;
         let mode = from.entry.stat.map(|stat| stat.mode);
         let mut copied = None;
-        staging::place(call, &to, mode, &mut |file| {
+        staging::replace_file(call, &to, mode, &mut |file| {
             let rewound = source.rewind();
             rewound.map_err(|error| failed(format!("{} cannot be read: {error}", from.path)))?;
-            let digest = read_through(&source, &from.path, call.stop, |piece| {
+            let digest = read_chunks(&source, &from.path, call.stop, |piece| {
                 let written = file.write_all(piece);
-                written.map_err(|error| not_written(&to, &error))
+                written.map_err(|error| write_failure(&to, &error))
             });
             copied = Some(digest?);
             Ok(())
@@ -91,7 +91,7 @@ impl Work for FileCopy {
                 "size": digest.size,
                 "hash": digest.hash,
             }),
-            touched: Touched::Paths(vec![to.path.clone()]),
+            touched: TouchedPaths::Paths(vec![to.path.clone()]),
         })
     }
 }

@@ -1,29 +1,29 @@
 //! `builtin/file-delete`
 
-use cleveragents_beneath::path_of;
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::sandbox::Touched;
-use cleveragents_engine::ports::tools::{Call, ToolFailure, ToolOutput};
+use cleveragents_engine::ports::sandbox::TouchedPaths;
+use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_safe_fs::path_from_bytes;
 use rustix::fs::{AtFlags, FileType, unlinkat};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::builtin::{Description, Work, failed, input};
-use crate::place::{Purpose, Tree, kind_word};
+use crate::builtin::{ToolDescription, ToolImpl, failed, parse_input};
+use crate::paths::{PathPurpose, SandboxTree, kind_name};
 use crate::schema_parts::{object, one_of, path, text};
-use crate::stale::may_change;
+use crate::stale_check::check_change;
 
 #[derive(Debug)]
 pub(crate) struct FileDelete;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+struct FileDeleteInput {
     path: String,
 }
 
-impl Work for FileDelete {
-    fn describe(&self) -> Description {
-        Description {
+impl ToolImpl for FileDelete {
+    fn describe(&self) -> ToolDescription {
+        ToolDescription {
             name: "file-delete",
             text: "Delete one file. A link is deleted itself, not what it leads to; for folders \
                    there is builtin/dir-delete."
@@ -36,34 +36,40 @@ impl Work for FileDelete {
                     one_of(&["file", "link", "FIFO", "socket"], "What it was."),
                 ),
             ]),
-            capability: Capability::writes(),
+            capability: Capability::read_write(),
             timeout_seconds: 60,
         }
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
-        let input: Input = input(call)?;
-        let spot = Tree::of(call)?.spot(&input.path, Purpose::Rearrange)?;
-        let kind = spot.kind()?;
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
+        let input: FileDeleteInput = parse_input(call)?;
+        let target = SandboxTree::open(call)?.resolve_path(&input.path, PathPurpose::Relocate)?;
+        let kind = target.kind()?;
         match kind {
-            FileType::RegularFile => drop(may_change(call, &spot)?),
+            FileType::RegularFile => drop(check_change(call, &target)?),
             FileType::Symlink | FileType::Fifo | FileType::Socket => {}
             FileType::Directory => {
-                let path = &spot.path;
+                let path = &target.path;
                 return Err(failed(format!(
                     "{path} is a folder: use builtin/dir-delete"
                 )));
             }
-            other => return Err(spot.is_instead(other, "a file")),
+            other => return Err(target.wrong_kind(other, "a file")),
         }
-        let folder = spot.entry.folder();
+        let folder = target.entry.folder();
         folder
-            .and_then(|folder| unlinkat(folder, path_of(&spot.entry.name), AtFlags::empty()))
-            .map_err(|error| spot.failed("be deleted", error))?;
-        call.stamps.forget(&spot.path);
+            .and_then(|folder| {
+                unlinkat(
+                    folder,
+                    path_from_bytes(&target.entry.name),
+                    AtFlags::empty(),
+                )
+            })
+            .map_err(|error| target.io_failure("be deleted", error))?;
+        call.stamps.forget(&target.path);
         Ok(ToolOutput {
-            data: json!({"path": spot.path, "kind": kind_word(kind)}),
-            touched: Touched::Paths(vec![spot.path]),
+            data: json!({"path": target.path, "kind": kind_name(kind)}),
+            touched: TouchedPaths::Paths(vec![target.path]),
         })
     }
 }

@@ -3,29 +3,29 @@
 use std::io::Write;
 
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::sandbox::Touched;
-use cleveragents_engine::ports::tools::{Call, ToolFailure, ToolOutput};
+use cleveragents_engine::ports::sandbox::TouchedPaths;
+use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{near, patch};
-use crate::builtin::{Description, Work, failed, input, stopped, unusable};
-use crate::place::{Purpose, Tree};
-use crate::reading::{digest_of, read_whole};
-use crate::schema_parts::{count, object, path, some_text, text, yes_or_no};
-use crate::staging::{self, not_written};
-use crate::stale::may_change_content;
+use super::{match_hints, patch};
+use crate::builtin::{ToolDescription, ToolImpl, failed, invalid_input, parse_input, stopped};
+use crate::file_content::{digest_content, read_whole};
+use crate::paths::{PathPurpose, SandboxTree};
+use crate::schema_parts::{boolean, count, non_empty_text, object, path, text};
+use crate::staging::{self, write_failure};
+use crate::stale_check::check_content_change;
 use crate::storable::check_storable;
 
 /// The largest file that can be edited in memory.
-const MOST_BYTES: usize = 32 << 20;
+const MAX_BYTES: usize = 32 << 20;
 
 #[derive(Debug)]
 pub(crate) struct FileEdit;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+struct FileEditInput {
     path: String,
     old: String,
     new: String,
@@ -33,9 +33,9 @@ struct Input {
     all: bool,
 }
 
-impl Work for FileEdit {
-    fn describe(&self) -> Description {
-        Description {
+impl ToolImpl for FileEdit {
+    fn describe(&self) -> ToolDescription {
+        ToolDescription {
             name: "file-edit",
             text: "Replace a piece of text in a file. `old` must be there exactly once, character \
                    for character and line ends included: give enough of the lines around it, or \
@@ -43,15 +43,12 @@ impl Work for FileEdit {
                 .to_owned(),
             input: object([
                 ("path", path("The file.")),
-                ("old", some_text("The text that is there now.")),
+                ("old", non_empty_text("The text that is there now.")),
                 (
                     "new",
                     text("The text to put in its place; empty to remove it."),
                 ),
-                (
-                    "all?",
-                    yes_or_no("Replace it wherever it is, not only once."),
-                ),
+                ("all?", boolean("Replace it wherever it is, not only once.")),
             ]),
             output: object([
                 ("path", text("The file, links resolved.")),
@@ -63,72 +60,72 @@ impl Work for FileEdit {
                 ("size", count("Bytes of the file.")),
                 ("hash", text("BLAKE3 of the file.")),
             ]),
-            capability: Capability::writes(),
+            capability: Capability::read_write(),
             timeout_seconds: 60,
         }
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
-        let input: Input = input(call)?;
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
+        let input: FileEditInput = parse_input(call)?;
         if input.old == input.new {
-            return Err(unusable("`old` and `new` are the same"));
+            return Err(invalid_input("`old` and `new` are the same"));
         }
-        let spot = Tree::of(call)?.spot(&input.path, Purpose::Write)?;
-        let file = spot.open_file()?;
-        check_storable(call, &[&spot])?;
-        let (content, digest) = read_whole(&file, &spot.path, call.stop, MOST_BYTES)?;
-        may_change_content(call, &spot, &content, &digest)?;
-        let places = places(&content, &input)
-            .map_err(|why| failed(format!("{} was not changed: {why}", spot.path)))?;
-        let edited = replace(&content, &places, &input)
-            .ok_or_else(|| failed(format!("{} would become too large", spot.path)))?;
+        let target = SandboxTree::open(call)?.resolve_path(&input.path, PathPurpose::Write)?;
+        let file = target.open_file()?;
+        check_storable(call, &[&target])?;
+        let (content, digest) = read_whole(&file, &target.path, call.stop, MAX_BYTES)?;
+        check_content_change(call, &target, &content, &digest)?;
+        let matches = find_matches(&content, &input)
+            .map_err(|why| failed(format!("{} was not changed: {why}", target.path)))?;
+        let edited = replace_matches(&content, &matches, &input)
+            .ok_or_else(|| failed(format!("{} would become too large", target.path)))?;
         call.stop.check().map_err(stopped)?;
-        staging::place(call, &spot, None, &mut |file| {
+        staging::replace_file(call, &target, None, &mut |file| {
             let written = file.write_all(&edited);
-            written.map_err(|error| not_written(&spot, &error))
+            written.map_err(|error| write_failure(&target, &error))
         })?;
-        let digest = digest_of(&edited);
-        call.stamps.stamp(&spot.path, &digest.hash);
-        let change = patch::Change {
+        let digest = digest_content(&edited);
+        call.stamps.stamp(&target.path, &digest.hash);
+        let change = patch::EditDiff {
             content: &content,
-            places: &places,
+            offsets: &matches,
             length: input.old.len(),
             new: input.new.as_bytes(),
         };
         Ok(ToolOutput {
             data: json!({
-                "path": spot.path,
-                "replaced": places.len(),
-                "diff": change.show(),
+                "path": target.path,
+                "replaced": matches.len(),
+                "diff": change.render(),
                 "size": digest.size,
                 "hash": digest.hash,
             }),
-            touched: Touched::Paths(vec![spot.path]),
+            touched: TouchedPaths::Paths(vec![target.path]),
         })
     }
 }
 
 /// Where `old` is, or why that is not good enough.
-fn places(content: &[u8], input: &Input) -> Result<Vec<usize>, String> {
+fn find_matches(content: &[u8], input: &FileEditInput) -> Result<Vec<usize>, String> {
     let finder = Finder::new(&input.old);
-    let places: Vec<usize> = finder.find_iter(content).collect();
-    let Some(first) = places.first() else {
-        return Err(near::not_found(content, &input.old));
+    let matches: Vec<usize> = finder.find_iter(content).collect();
+    let Some(first) = matches.first() else {
+        return Err(match_hints::no_match_message(content, &input.old));
     };
     if input.all {
-        return Ok(places);
+        return Ok(matches);
     }
     // A text may overlap with itself: `aa` is twice in `aaa`.
     match finder.find(&content[first + 1..]) {
-        None => Ok(places),
+        None => Ok(matches),
         Some(_) => {
-            let all = overlapping(&finder, content);
-            Err(near::ambiguous(content, &all))
+            let all = overlapping_matches(&finder, content);
+            Err(match_hints::ambiguous_match_message(content, &all))
         }
     }
 }
 
-fn overlapping(finder: &Finder<'_>, content: &[u8]) -> Vec<usize> {
+fn overlapping_matches(finder: &Finder<'_>, content: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(at) = finder.find(&content[from..]) {
@@ -139,16 +136,16 @@ fn overlapping(finder: &Finder<'_>, content: &[u8]) -> Vec<usize> {
 }
 
 /// The content with every place changed; nothing if that is far too much.
-fn replace(content: &[u8], places: &[usize], input: &Input) -> Option<Vec<u8>> {
+fn replace_matches(content: &[u8], matches: &[usize], input: &FileEditInput) -> Option<Vec<u8>> {
     let (old, new) = (input.old.len(), input.new.as_bytes());
-    let grown = places.len().checked_mul(new.len())?;
-    let size = content.len().checked_add(grown)? - places.len() * old;
-    if size > 2 * MOST_BYTES {
+    let grown = matches.len().checked_mul(new.len())?;
+    let size = content.len().checked_add(grown)? - matches.len() * old;
+    if size > 2 * MAX_BYTES {
         return None;
     }
     let mut edited = Vec::with_capacity(size);
     let mut from = 0;
-    for place in places {
+    for place in matches {
         edited.extend_from_slice(&content[from..*place]);
         edited.extend_from_slice(new);
         from = place + old;
@@ -163,8 +160,8 @@ mod tests {
 
     use super::*;
 
-    fn asked(old: &str, new: &str, all: bool) -> Input {
-        Input {
+    fn edit_input(old: &str, new: &str, all: bool) -> FileEditInput {
+        FileEditInput {
             path: "a".into(),
             old: old.into(),
             new: new.into(),
@@ -174,21 +171,24 @@ mod tests {
 
     #[test]
     fn a_text_that_overlaps_with_itself_is_ambiguous() {
-        let error = places(b"aaa", &asked("aa", "b", false)).unwrap_err();
+        let error = find_matches(b"aaa", &edit_input("aa", "b", false)).unwrap_err();
         assert!(error.contains("2 times"), "{error}");
-        assert_eq!(places(b"aaa", &asked("aa", "b", true)), Ok(vec![0]));
+        assert_eq!(
+            find_matches(b"aaa", &edit_input("aa", "b", true)),
+            Ok(vec![0])
+        );
     }
 
     proptest! {
         #[test]
-        fn all_replaces_as_strings_do(
+        fn replacing_all_equals_str_replace(
             content in "[ab\\n]{0,60}", old in "[ab\\n]{1,3}", new in "[abc\\n]{0,4}",
         ) {
             prop_assume!(old != new);
-            let input = asked(&old, &new, true);
-            match places(content.as_bytes(), &input) {
+            let input = edit_input(&old, &new, true);
+            match find_matches(content.as_bytes(), &input) {
                 Ok(places) => {
-                    let edited = replace(content.as_bytes(), &places, &input).unwrap();
+                    let edited = replace_matches(content.as_bytes(), &places, &input).unwrap();
                     prop_assert_eq!(String::from_utf8(edited).unwrap(), content.replace(&old, &new));
                 }
                 Err(_) => prop_assert!(!content.contains(&old)),
@@ -196,10 +196,10 @@ mod tests {
         }
 
         #[test]
-        fn once_is_exactly_once(content in "[ab\\n]{0,40}", old in "[ab\\n]{1,3}") {
-            let input = asked(&old, "new", false);
+        fn a_single_edit_needs_exactly_one_match(content in "[ab\\n]{0,40}", old in "[ab\\n]{1,3}") {
+            let input = edit_input(&old, "new", false);
             let count = (0..content.len()).filter(|at| content[*at..].starts_with(&old)).count();
-            match places(content.as_bytes(), &input) {
+            match find_matches(content.as_bytes(), &input) {
                 Ok(places) => prop_assert_eq!((places.len(), count), (1, 1)),
                 Err(_) => prop_assert!(count != 1),
             }

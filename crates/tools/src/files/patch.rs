@@ -3,45 +3,45 @@
 //! The places are known, so nothing has to be compared: each becomes a hunk of its old and its
 //! new lines, and near ones share a hunk.
 
-use crate::excerpt::beginning;
+use crate::excerpt::truncate_str;
 
 /// Lines shown around a change.
 const CONTEXT: usize = 3;
 
 /// The most bytes of a diff.
-const MOST_BYTES: usize = 8 << 10;
+const MAX_BYTES: usize = 8 << 10;
 
 /// Text of one length, replaced at some places.
 #[derive(Debug)]
-pub(super) struct Change<'a> {
+pub(super) struct EditDiff<'a> {
     pub(super) content: &'a [u8],
     /// In their order, not overlapping.
-    pub(super) places: &'a [usize],
+    pub(super) offsets: &'a [usize],
     pub(super) length: usize,
     pub(super) new: &'a [u8],
 }
 
 /// Places that share a hunk, and the whole lines they are in.
 #[derive(Debug)]
-struct Group {
-    places: std::ops::Range<usize>,
+struct HunkGroup {
+    offsets: std::ops::Range<usize>,
     start: usize,
     end: usize,
 }
 
-impl Change<'_> {
-    pub(super) fn show(&self) -> String {
+impl EditDiff<'_> {
+    pub(super) fn render(&self) -> String {
         let groups = self.groups();
         let mut diff = String::new();
         // Lines of the old content before the group, and how many more the new one has there.
         let (mut counted, mut line, mut shift) = (0, 0, 0);
         for (index, group) in groups.iter().enumerate() {
-            line += lines_in(&self.content[counted..group.start]);
+            line += count_lines(&self.content[counted..group.start]);
             counted = group.start;
             let hunk = self.hunk(group, line, shift);
-            if diff.len() + hunk.text.len() > MOST_BYTES {
+            if diff.len() + hunk.text.len() > MAX_BYTES {
                 if diff.is_empty() {
-                    diff.push_str(beginning(&hunk.text, MOST_BYTES));
+                    diff.push_str(truncate_str(&hunk.text, MAX_BYTES));
                     diff.push('\n');
                 }
                 let left = groups.len() - index;
@@ -49,23 +49,23 @@ impl Change<'_> {
                 break;
             }
             diff.push_str(&hunk.text);
-            shift += hunk.grown;
+            shift += hunk.line_delta;
         }
         diff
     }
 
-    fn groups(&self) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
-        for (index, place) in self.places.iter().enumerate() {
+    fn groups(&self) -> Vec<HunkGroup> {
+        let mut groups: Vec<HunkGroup> = Vec::new();
+        for (index, place) in self.offsets.iter().enumerate() {
             let start = line_start(self.content, *place);
             let end = line_end(self.content, place + self.length);
             match groups.last_mut() {
                 Some(last) if self.are_near(last.end, start) => {
                     last.end = last.end.max(end);
-                    last.places.end = index + 1;
+                    last.offsets.end = index + 1;
                 }
-                _ => groups.push(Group {
-                    places: index..index + 1,
+                _ => groups.push(HunkGroup {
+                    offsets: index..index + 1,
                     start,
                     end,
                 }),
@@ -76,10 +76,10 @@ impl Change<'_> {
 
     /// Whether what is shown around both would touch.
     fn are_near(&self, end: usize, start: usize) -> bool {
-        end >= start || lines_in(&self.content[end..start]) <= 2 * CONTEXT
+        end >= start || count_lines(&self.content[end..start]) <= 2 * CONTEXT
     }
 
-    fn hunk(&self, group: &Group, line: usize, shift: isize) -> Hunk {
+    fn hunk(&self, group: &HunkGroup, line: usize, shift: isize) -> EditHunk {
         let old: Vec<&[u8]> = lines(&self.content[group.start..group.end]);
         let new_bytes = self.new_lines(group);
         let new: Vec<&[u8]> = lines(&new_bytes);
@@ -115,13 +115,16 @@ impl Change<'_> {
             }
         }
         let grown = new.len().cast_signed() - old.len().cast_signed();
-        Hunk { text, grown }
+        EditHunk {
+            text,
+            line_delta: grown,
+        }
     }
 
-    fn new_lines(&self, group: &Group) -> Vec<u8> {
+    fn new_lines(&self, group: &HunkGroup) -> Vec<u8> {
         let mut new = Vec::new();
         let mut from = group.start;
-        for place in &self.places[group.places.clone()] {
+        for place in &self.offsets[group.offsets.clone()] {
             new.extend_from_slice(&self.content[from..*place]);
             new.extend_from_slice(self.new);
             from = place + self.length;
@@ -131,17 +134,17 @@ impl Change<'_> {
     }
 }
 
-struct Hunk {
+struct EditHunk {
     text: String,
     /// How many more lines there are now.
-    grown: isize,
+    line_delta: isize,
 }
 
 fn lines(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
-fn lines_in(bytes: &[u8]) -> usize {
+fn count_lines(bytes: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', bytes).count()
 }
 
@@ -186,40 +189,40 @@ mod tests {
 
     use super::*;
 
-    fn show(content: &str, old: &str, new: &str) -> String {
+    fn render_diff(content: &str, old: &str, new: &str) -> String {
         let places: Vec<usize> = content.match_indices(old).map(|(at, _)| at).collect();
-        Change {
+        EditDiff {
             content: content.as_bytes(),
-            places: &places,
+            offsets: &places,
             length: old.len(),
             new: new.as_bytes(),
         }
-        .show()
+        .render()
     }
 
     #[test]
     fn only_lines_that_differ_are_marked() {
-        let diff = show("1\n2\n3\n4\n5\n6\n7\n", "4\n5\n", "4\nfive\n");
+        let diff = render_diff("1\n2\n3\n4\n5\n6\n7\n", "4\n5\n", "4\nfive\n");
         assert_eq!(diff, "@@ -2,6 +2,6 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n");
         assert_eq!(
-            show("a", "a", ""),
+            render_diff("a", "a", ""),
             "@@ -1 +0,0 @@\n-a\n\\ No newline at end of file\n"
         );
         assert_eq!(
-            show("a\r\nb\r\n", "b", "c"),
+            render_diff("a\r\nb\r\n", "b", "c"),
             "@@ -1,2 +1,2 @@\n a\r\n-b\r\n+c\r\n"
         );
     }
 
     #[test]
-    fn a_long_diff_is_cut_and_says_so() {
+    fn a_long_diff_is_truncated_with_a_note() {
         let far = "x\n".repeat(9);
         let content = format!("old\n{far}").repeat(2000);
-        let diff = show(&content, "old", "new");
-        assert!(diff.len() <= MOST_BYTES + 100, "{}", diff.len());
+        let diff = render_diff(&content, "old", "new");
+        assert!(diff.len() <= MAX_BYTES + 100, "{}", diff.len());
         assert!(diff.contains("changes left out"), "{diff}");
-        let diff = show("old", "old", &"long ".repeat(10_000));
-        assert!(diff.len() <= MOST_BYTES + 100, "{}", diff.len());
+        let diff = render_diff("old", "old", &"long ".repeat(10_000));
+        assert!(diff.len() <= MAX_BYTES + 100, "{}", diff.len());
     }
 
     /// Applies a diff as `patch` would.
@@ -265,12 +268,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_diff_makes_the_new_content_of_the_old(
+        fn applying_the_diff_gives_the_new_content(
             content in "([abc]{0,2}\\n){0,40}[ab]{0,2}", old in "[ab\\n]{1,3}", new in "[abx\\n]{0,4}",
         ) {
             prop_assume!(content.contains(&old) && old != new);
             let expected = content.replace(&old, &new);
-            let diff = show(&content, &old, &new);
+            let diff = render_diff(&content, &old, &new);
             prop_assert_eq!(apply(&content, &diff), expected, "{}", diff);
         }
     }

@@ -1,34 +1,34 @@
 //! `builtin/file-move`
 
-use cleveragents_beneath::path_of;
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::sandbox::Touched;
-use cleveragents_engine::ports::tools::{Call, ToolFailure, ToolOutput};
+use cleveragents_engine::ports::sandbox::TouchedPaths;
+use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_safe_fs::path_from_bytes;
 use rustix::fs::{FileType, RenameFlags, renameat, renameat_with};
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::builtin::{Description, Work, failed, input, unusable};
-use crate::folders::inside::look_inside;
-use crate::place::{Purpose, Spot, Tree};
+use crate::builtin::{ToolDescription, ToolImpl, failed, invalid_input, parse_input};
+use crate::folders::inventory::inspect_folder;
+use crate::paths::{PathPurpose, SandboxTree, TreePath};
 use crate::schema_parts::{object, one_of, path, text};
-use crate::stale::{may_change, may_replace};
+use crate::stale_check::{check_change, check_replace};
 use crate::storable::check_storable;
 
 #[derive(Debug)]
 pub(crate) struct FileMove;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+struct FileMoveInput {
     from: String,
     to: String,
 }
 
-impl Work for FileMove {
-    fn describe(&self) -> Description {
-        Description {
+impl ToolImpl for FileMove {
+    fn describe(&self) -> ToolDescription {
+        ToolDescription {
             name: "file-move",
             text: "Move or rename a file, a link or a whole folder; folders it needs are made. A \
                    file that is at the destination must have been read or written before, and is \
@@ -53,16 +53,16 @@ impl Work for FileMove {
                     one_of(&["created", "replaced"], "What became of the destination."),
                 ),
             ]),
-            capability: Capability::writes(),
+            capability: Capability::read_write(),
             timeout_seconds: 60,
         }
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
-        let input: Input = input(call)?;
-        let tree = Tree::of(call)?;
-        let from = tree.spot(&input.from, Purpose::Rearrange)?;
-        let to = tree.spot(&input.to, Purpose::Rearrange)?;
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
+        let input: FileMoveInput = parse_input(call)?;
+        let tree = SandboxTree::open(call)?;
+        let from = tree.resolve_path(&input.from, PathPurpose::Relocate)?;
+        let to = tree.resolve_path(&input.to, PathPurpose::Relocate)?;
         let (kind, known) = check_source(call, &from, &to)?;
         check_storable(call, &[&from, &to])?;
         let result = check_destination(call, &to)?;
@@ -72,55 +72,64 @@ impl Work for FileMove {
                 "{to} is a file, a folder cannot replace it"
             )));
         }
-        rename(&from, &to).map_err(|error| unmoved(&from, &to, error))?;
+        rename(&from, &to).map_err(|error| move_failure(&from, &to, error))?;
         restamp(call, known, &from, &to);
         Ok(ToolOutput {
             data: json!({"from": from.path, "to": to.path, "kind": kind, "result": result}),
-            touched: Touched::Paths(vec![from.path, to.path]),
+            touched: TouchedPaths::Paths(vec![from.path, to.path]),
         })
     }
 }
 
 /// Contents the actor knows, by their paths.
-type Known = Vec<(ResourcePath, String)>;
+type KnownHashes = Vec<(ResourcePath, String)>;
 
 fn check_source(
-    call: &Call<'_>,
-    from: &Spot,
-    to: &Spot,
-) -> Result<(&'static str, Known), ToolFailure> {
+    call: &ToolInvocation<'_>,
+    from: &TreePath,
+    to: &TreePath,
+) -> Result<(&'static str, KnownHashes), ToolFailure> {
     let kind = from.kind()?;
     if from.path == to.path {
-        return Err(unusable(format!("{} cannot be moved to itself", from.path)));
+        return Err(invalid_input(format!(
+            "{} cannot be moved to itself",
+            from.path
+        )));
     }
     match kind {
         FileType::RegularFile => {
-            let known = may_change(call, from)?;
+            let known = check_change(call, from)?;
             let known = known.map(|digest| (from.path.clone(), digest.hash));
             Ok(("file", known.into_iter().collect()))
         }
-        FileType::Symlink => Ok(("link", Known::new())),
-        FileType::Directory => Ok(("folder", look_inside(call, from)?.known)),
-        other => Err(from.is_instead(other, "a file, a link or a folder")),
+        FileType::Symlink => Ok(("link", KnownHashes::new())),
+        FileType::Directory => Ok(("folder", inspect_folder(call, from)?.known_hashes)),
+        other => Err(from.wrong_kind(other, "a file, a link or a folder")),
     }
 }
 
 /// That the destination is free, or a file that may be replaced.
-pub(super) fn check_destination(call: &Call<'_>, to: &Spot) -> Result<&'static str, ToolFailure> {
+pub(super) fn check_destination(
+    call: &ToolInvocation<'_>,
+    to: &TreePath,
+) -> Result<&'static str, ToolFailure> {
     match to.entry.stat.map(|stat| stat.kind()) {
         None => Ok("created"),
-        Some(FileType::RegularFile) => may_replace(call, to).map(|_| "replaced"),
+        Some(FileType::RegularFile) => check_replace(call, to).map(|_| "replaced"),
         Some(FileType::Directory) => Err(failed(format!(
             "{} is a folder: name the full path in it, or remove it first",
             to.path
         ))),
-        Some(other) => Err(to.is_instead(other, "a file or nothing")),
+        Some(other) => Err(to.wrong_kind(other, "a file or nothing")),
     }
 }
 
-fn rename(from: &Spot, to: &Spot) -> Result<(), Errno> {
+fn rename(from: &TreePath, to: &TreePath) -> Result<(), Errno> {
     let folder = to.entry.make_folder()?;
-    let (old, new) = (path_of(&from.entry.name), path_of(&to.entry.name));
+    let (old, new) = (
+        path_from_bytes(&from.entry.name),
+        path_from_bytes(&to.entry.name),
+    );
     match to.entry.stat {
         Some(_) => renameat(from.entry.folder()?, old, &folder, new),
         None => renameat_with(
@@ -134,7 +143,7 @@ fn rename(from: &Spot, to: &Spot) -> Result<(), Errno> {
 }
 
 /// Folders may have been made on the way.
-fn unmoved(from: &Spot, to: &Spot, error: Errno) -> ToolFailure {
+fn move_failure(from: &TreePath, to: &TreePath, error: Errno) -> ToolFailure {
     let why = match error {
         Errno::INVAL => "a folder cannot be moved into itself".to_owned(),
         Errno::EXIST => "something has just come to be there".to_owned(),
@@ -142,12 +151,12 @@ fn unmoved(from: &Spot, to: &Spot, error: Errno) -> ToolFailure {
     };
     ToolFailure::Failed {
         reason: format!("{} cannot be moved to {}: {why}", from.path, to.path),
-        touched: Touched::Paths(vec![from.path.clone(), to.path.clone()]),
+        touched: TouchedPaths::Paths(vec![from.path.clone(), to.path.clone()]),
     }
 }
 
 /// What the actor knew it knows under its new name.
-fn restamp(call: &Call<'_>, known: Known, from: &Spot, to: &Spot) {
+fn restamp(call: &ToolInvocation<'_>, known: KnownHashes, from: &TreePath, to: &TreePath) {
     call.stamps.forget(&to.path);
     for (path, hash) in known {
         let rest = &path.as_bytes()[from.path.as_bytes().len()..];

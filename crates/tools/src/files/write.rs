@@ -3,31 +3,31 @@
 use std::io::Write;
 
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::sandbox::Touched;
-use cleveragents_engine::ports::tools::{Call, ToolFailure, ToolOutput};
+use cleveragents_engine::ports::sandbox::TouchedPaths;
+use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::builtin::{Description, Work, input, untouched};
-use crate::place::{Purpose, Tree};
-use crate::reading::digest_of;
+use crate::builtin::{ToolDescription, ToolImpl, parse_input, read_only_output};
+use crate::file_content::digest_content;
+use crate::paths::{PathPurpose, SandboxTree};
 use crate::schema_parts::{count, object, one_of, path, text};
-use crate::staging::{self, not_written};
-use crate::stale::may_replace;
+use crate::staging::{self, write_failure};
+use crate::stale_check::check_replace;
 use crate::storable::check_storable;
 
 #[derive(Debug)]
 pub(crate) struct FileWrite;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+struct FileWriteInput {
     path: String,
     content: String,
 }
 
-impl Work for FileWrite {
-    fn describe(&self) -> Description {
-        Description {
+impl ToolImpl for FileWrite {
+    fn describe(&self) -> ToolDescription {
+        ToolDescription {
             name: "file-write",
             text: "Write a whole file, exactly as given; folders it needs are made. A file that \
                    exists must have been read or written before, and is replaced: to change part \
@@ -49,42 +49,42 @@ impl Work for FileWrite {
                 ("size", count("Bytes of the file.")),
                 ("hash", text("BLAKE3 of the file.")),
             ]),
-            capability: Capability::writes(),
+            capability: Capability::read_write(),
             timeout_seconds: 60,
         }
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
-        let input: Input = input(call)?;
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
+        let input: FileWriteInput = parse_input(call)?;
         let content = input.content.as_bytes();
-        let spot = Tree::of(call)?.spot(&input.path, Purpose::Write)?;
-        check_storable(call, &[&spot])?;
-        let digest = digest_of(content);
+        let target = SandboxTree::open(call)?.resolve_path(&input.path, PathPurpose::Write)?;
+        check_storable(call, &[&target])?;
+        let digest = digest_content(content);
         let answer = |result: &str| {
             json!({
-                "path": spot.path,
+                "path": target.path,
                 "result": result,
                 "size": digest.size,
                 "hash": digest.hash,
             })
         };
-        let result = match spot.entry.stat {
+        let result = match target.entry.stat {
             None => "created",
             Some(_) => {
-                spot.expect_file()?;
-                let old = may_replace(call, &spot)?;
+                target.expect_file()?;
+                let old = check_replace(call, &target)?;
                 if old == digest {
-                    return Ok(untouched(answer("unchanged")));
+                    return Ok(read_only_output(answer("unchanged")));
                 }
                 "replaced"
             }
         };
-        staging::place(call, &spot, None, &mut |file| {
+        staging::replace_file(call, &target, None, &mut |file| {
             let written = file.write_all(content);
-            written.map_err(|error| not_written(&spot, &error))
+            written.map_err(|error| write_failure(&target, &error))
         })?;
-        call.stamps.stamp(&spot.path, &digest.hash);
-        let touched = Touched::Paths(vec![spot.path.clone()]);
+        call.stamps.stamp(&target.path, &digest.hash);
+        let touched = TouchedPaths::Paths(vec![target.path.clone()]);
         let data = answer(result);
         Ok(ToolOutput { data, touched })
     }

@@ -1,30 +1,30 @@
 //! `builtin/dir-create`
 
-use cleveragents_beneath::reach::make_and_open_owned;
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::sandbox::Touched;
-use cleveragents_engine::ports::tools::{Call, ToolFailure, ToolOutput};
+use cleveragents_engine::ports::sandbox::TouchedPaths;
+use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_safe_fs::file_access::make_and_open_owned;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::json;
 use std::os::fd::AsFd;
 
-use crate::builtin::{Description, Work, input, untouched};
-use crate::place::{Purpose, Spot, Tree};
+use crate::builtin::{ToolDescription, ToolImpl, parse_input, read_only_output};
+use crate::paths::{PathPurpose, SandboxTree, TreePath};
 use crate::schema_parts::{object, one_of, path, text};
 
 #[derive(Debug)]
 pub(crate) struct DirCreate;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+struct DirCreateInput {
     path: String,
 }
 
-impl Work for DirCreate {
-    fn describe(&self) -> Description {
-        Description {
+impl ToolImpl for DirCreate {
+    fn describe(&self) -> ToolDescription {
+        ToolDescription {
             name: "dir-create",
             text: "Make a folder and those around it; one that exists stays as it is. Folders for \
                    new files need not be made first. Git keeps no empty folders."
@@ -37,35 +37,35 @@ impl Work for DirCreate {
                     one_of(&["created", "unchanged"], "What became of it."),
                 ),
             ]),
-            capability: Capability::writes(),
+            capability: Capability::read_write(),
             timeout_seconds: 60,
         }
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
-        let input: Input = input(call)?;
-        let spot = Tree::of(call)?.spot(&input.path, Purpose::Write)?;
-        let answer = |result: &str| json!({"path": spot.path, "result": result});
-        match spot.entry.stat.map(|stat| stat.kind()) {
-            Some(FileType::Directory) => return Ok(untouched(answer("unchanged"))),
-            Some(other) => return Err(spot.is_instead(other, "a folder or nothing")),
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
+        let input: DirCreateInput = parse_input(call)?;
+        let target = SandboxTree::open(call)?.resolve_path(&input.path, PathPurpose::Write)?;
+        let answer = |result: &str| json!({"path": target.path, "result": result});
+        match target.entry.stat.map(|stat| stat.kind()) {
+            Some(FileType::Directory) => return Ok(read_only_output(answer("unchanged"))),
+            Some(other) => return Err(target.wrong_kind(other, "a folder or nothing")),
             None => {}
         }
-        make(&spot).map_err(|error| ToolFailure::Failed {
+        create_folder(&target).map_err(|error| ToolFailure::Failed {
             reason: format!(
                 "{} cannot be made: {}",
-                spot.path,
+                target.path,
                 std::io::Error::from(error)
             ),
-            touched: Touched::Paths(vec![spot.path.clone()]),
+            touched: TouchedPaths::Paths(vec![target.path.clone()]),
         })?;
         let data = answer("created");
-        let touched = Touched::Paths(vec![spot.path]);
+        let touched = TouchedPaths::Paths(vec![target.path]);
         Ok(ToolOutput { data, touched })
     }
 }
 
-fn make(spot: &Spot) -> Result<(), Errno> {
-    let folder = spot.entry.make_folder()?;
-    make_and_open_owned(folder.as_fd(), &spot.entry.name).map(drop)
+fn create_folder(target: &TreePath) -> Result<(), Errno> {
+    let folder = target.entry.make_folder()?;
+    make_and_open_owned(folder.as_fd(), &target.entry.name).map(drop)
 }

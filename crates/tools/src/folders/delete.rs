@@ -2,33 +2,33 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use cleveragents_beneath::path_of;
-use cleveragents_beneath::reach::{names_in, open_folder};
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::sandbox::Touched;
-use cleveragents_engine::ports::tools::{Call, ToolFailure, ToolOutput};
-use cleveragents_engine::ports::{Stop, Stopped};
+use cleveragents_engine::ports::sandbox::TouchedPaths;
+use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_engine::ports::{StopReason, StopSignal};
+use cleveragents_safe_fs::file_access::{names_in, open_folder};
+use cleveragents_safe_fs::path_from_bytes;
 use rustix::fs::{AtFlags, FileType, unlinkat};
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::inside::look_inside;
-use crate::builtin::{Description, Work, input};
-use crate::place::{Purpose, Tree};
+use super::inventory::inspect_folder;
+use crate::builtin::{ToolDescription, ToolImpl, parse_input};
+use crate::paths::{PathPurpose, SandboxTree};
 use crate::schema_parts::{count, object, path, text};
 
 #[derive(Debug)]
 pub(crate) struct DirDelete;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+struct DirDeleteInput {
     path: String,
 }
 
-impl Work for DirDelete {
-    fn describe(&self) -> Description {
-        Description {
+impl ToolImpl for DirDelete {
+    fn describe(&self) -> ToolDescription {
+        ToolDescription {
             name: "dir-delete",
             text:
                 "Delete a folder with all that is in it, ignored files included. Links in it are \
@@ -40,59 +40,63 @@ impl Work for DirDelete {
                 ("files", count("How many files were in it.")),
                 ("folders", count("How many folders were in it.")),
             ]),
-            capability: Capability::writes(),
+            capability: Capability::read_write(),
             timeout_seconds: 300,
         }
     }
 
-    fn run(&self, call: &Call<'_>) -> Result<ToolOutput, ToolFailure> {
-        let input: Input = input(call)?;
-        let spot = Tree::of(call)?.spot(&input.path, Purpose::Rearrange)?;
-        match spot.kind()? {
+    fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
+        let input: DirDeleteInput = parse_input(call)?;
+        let target = SandboxTree::open(call)?.resolve_path(&input.path, PathPurpose::Relocate)?;
+        match target.kind()? {
             FileType::Directory => {}
-            other => return Err(spot.is_instead(other, "a folder")),
+            other => return Err(target.wrong_kind(other, "a folder")),
         }
-        let inside = look_inside(call, &spot)?;
-        let touched = Touched::Paths(vec![spot.path.clone()]);
-        let folder = spot.entry.folder();
-        let folder = folder.map_err(|error| spot.failed("be deleted", error))?;
-        match remove(folder, &spot.entry.name, call.stop) {
+        let contents = inspect_folder(call, &target)?;
+        let touched = TouchedPaths::Paths(vec![target.path.clone()]);
+        let folder = target.entry.folder();
+        let folder = folder.map_err(|error| target.io_failure("be deleted", error))?;
+        match remove_folder(folder, &target.entry.name, call.stop) {
             Ok(()) => {}
-            Err(Halt::Stopped(why)) => return Err(ToolFailure::Stopped { why, touched }),
-            Err(Halt::Failed(error)) => {
+            Err(RemoveError::Stopped(why)) => return Err(ToolFailure::Stopped { why, touched }),
+            Err(RemoveError::Failed(error)) => {
                 let error = std::io::Error::from(error);
-                let reason = format!("{} cannot be deleted: {error}", spot.path);
+                let reason = format!("{} cannot be deleted: {error}", target.path);
                 return Err(ToolFailure::Failed { reason, touched });
             }
         }
-        for (path, _) in inside.known {
+        for (path, _) in contents.known_hashes {
             call.stamps.forget(&path);
         }
         let data = json!({
-            "path": spot.path,
-            "files": inside.files,
-            "folders": inside.folders,
+            "path": target.path,
+            "files": contents.files,
+            "folders": contents.folders,
         });
         Ok(ToolOutput { data, touched })
     }
 }
 
 /// Why not all was removed.
-enum Halt {
-    Stopped(Stopped),
+enum RemoveError {
+    Stopped(StopReason),
     Failed(Errno),
 }
 
 /// Removes a folder from within, by open folders: no link leads it elsewhere.
-fn remove(parent: BorrowedFd<'_>, name: &[u8], stop: &Stop) -> Result<(), Halt> {
-    let folder = open_folder(parent, name).map_err(Halt::Failed)?;
-    for inner in names_in(folder.as_fd()).map_err(Halt::Failed)? {
-        stop.check().map_err(Halt::Stopped)?;
-        match unlinkat(&folder, path_of(&inner), AtFlags::empty()) {
+fn remove_folder(
+    parent: BorrowedFd<'_>,
+    name: &[u8],
+    stop: &StopSignal,
+) -> Result<(), RemoveError> {
+    let folder = open_folder(parent, name).map_err(RemoveError::Failed)?;
+    for inner in names_in(folder.as_fd()).map_err(RemoveError::Failed)? {
+        stop.check().map_err(RemoveError::Stopped)?;
+        match unlinkat(&folder, path_from_bytes(&inner), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
-            Err(Errno::ISDIR | Errno::PERM) => remove(folder.as_fd(), &inner, stop)?,
-            Err(error) => return Err(Halt::Failed(error)),
+            Err(Errno::ISDIR | Errno::PERM) => remove_folder(folder.as_fd(), &inner, stop)?,
+            Err(error) => return Err(RemoveError::Failed(error)),
         }
     }
-    unlinkat(parent, path_of(name), AtFlags::REMOVEDIR).map_err(Halt::Failed)
+    unlinkat(parent, path_from_bytes(name), AtFlags::REMOVEDIR).map_err(RemoveError::Failed)
 }

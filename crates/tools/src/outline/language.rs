@@ -5,11 +5,11 @@ use cleveragents_domain::ResourcePath;
 use tree_sitter::{Language as Grammar, Node};
 
 use super::languages::{c, go, java, javascript, python, rust};
-use super::symbols::{Found, Surroundings};
+use super::symbols::{NamedSymbol, NodeContext};
 
 /// A language with a grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Language {
+pub(super) enum SourceLanguage {
     C,
     Cpp,
     Go,
@@ -21,11 +21,11 @@ pub(super) enum Language {
     Tsx,
 }
 
-use Language::{C, Cpp, Go, Java, JavaScript, Python, Rust, Tsx, TypeScript};
+use SourceLanguage::{C, Cpp, Go, Java, JavaScript, Python, Rust, Tsx, TypeScript};
 
 /// Every language, with what files written in it end with. A header may be either of two: nearly
 /// all of C is C++ as well, while the grammar of C takes a class for a function.
-const ENDINGS: &[(&[&str], &[Language])] = &[
+const EXTENSIONS: &[(&[&str], &[SourceLanguage])] = &[
     (&["c"], &[C]),
     (&["h"], &[Cpp, C]),
     (&["cc", "cpp", "cxx", "hh", "hpp", "hxx", "ipp"], &[Cpp]),
@@ -39,21 +39,21 @@ const ENDINGS: &[(&[&str], &[Language])] = &[
 ];
 
 /// What the first line of a script calls its interpreter, versions left out.
-const INTERPRETERS: &[(&[&str], &[Language])] =
+const INTERPRETERS: &[(&[&str], &[SourceLanguage])] =
     &[(&["python"], &[Python]), (&["node"], &[JavaScript])];
 
 /// The longest first line that is looked at.
-const MOST_FIRST_LINE: usize = 256;
+const MAX_FIRST_LINE: usize = 256;
 
-impl Language {
+impl SourceLanguage {
     const ALL: [Self; 9] = [C, Cpp, Go, Java, JavaScript, Python, Rust, TypeScript, Tsx];
 
-    pub(super) fn words() -> [&'static str; 9] {
-        Self::ALL.map(Self::word)
+    pub(super) fn names() -> [&'static str; 9] {
+        Self::ALL.map(Self::name)
     }
 
     /// What it is called in answers.
-    pub(super) const fn word(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             C => "c",
             Cpp => "cpp",
@@ -83,48 +83,53 @@ impl Language {
     }
 
     /// The symbols a node stands for, most often none.
-    pub(super) fn symbols(self, node: Node<'_>, around: &Surroundings<'_>) -> Vec<Found> {
+    pub(super) fn symbols(self, node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
         match self {
-            C | Cpp => c::symbols(node, around),
-            Go => go::symbols(node, around),
-            Java => java::symbols(node, around),
-            JavaScript | TypeScript | Tsx => javascript::symbols(node, around),
-            Python => python::symbols(node, around),
-            Rust => rust::symbols(node, around),
+            C | Cpp => c::symbols(node, context),
+            Go => go::symbols(node, context),
+            Java => java::symbols(node, context),
+            JavaScript | TypeScript | Tsx => javascript::symbols(node, context),
+            Python => python::symbols(node, context),
+            Rust => rust::symbols(node, context),
         }
     }
 }
 
 /// The languages a file may be in, the likeliest first; none if it is in no known one.
-pub(super) fn of(path: &ResourcePath, content: &[u8]) -> &'static [Language] {
+pub(super) fn detect_languages(path: &ResourcePath, content: &[u8]) -> &'static [SourceLanguage] {
     let path = String::from_utf8_lossy(path.as_bytes());
     let name = path.rsplit('/').next().unwrap_or_default();
     match name.rsplit_once('.') {
-        Some((start, ending)) if !start.is_empty() => listed(ENDINGS, &ending.to_ascii_lowercase()),
-        _ => listed(INTERPRETERS, &interpreter(content)),
+        Some((start, ending)) if !start.is_empty() => {
+            find_languages(EXTENSIONS, &ending.to_ascii_lowercase())
+        }
+        _ => find_languages(INTERPRETERS, &interpreter(content)),
     }
 }
 
 /// All languages and the endings of their files, for people.
-pub(super) fn known() -> String {
-    let all = Language::ALL.iter().map(|language| {
-        let of_it = ENDINGS.iter().filter(|(_, it)| it.contains(language));
+pub(super) fn describe_known_languages() -> String {
+    let all = SourceLanguage::ALL.iter().map(|language| {
+        let of_it = EXTENSIONS.iter().filter(|(_, it)| it.contains(language));
         let endings: Vec<String> = of_it
             .flat_map(|(endings, _)| endings.iter().map(|ending| format!(".{ending}")))
             .collect();
-        format!("{} ({})", language.word(), endings.join(" "))
+        format!("{} ({})", language.name(), endings.join(" "))
     });
     all.collect::<Vec<_>>().join(", ")
 }
 
-fn listed(list: &'static [(&[&str], &[Language])], wanted: &str) -> &'static [Language] {
-    let row = list.iter().find(|(words, _)| words.contains(&wanted));
+fn find_languages(
+    list: &'static [(&[&str], &[SourceLanguage])],
+    key: &str,
+) -> &'static [SourceLanguage] {
+    let row = list.iter().find(|(words, _)| words.contains(&key));
     row.map_or(&[], |(_, languages)| languages)
 }
 
 /// `python` for `#!/usr/bin/env -S python3.12 -u`, nothing if no interpreter is named.
 fn interpreter(content: &[u8]) -> String {
-    let start = &content[..content.len().min(MOST_FIRST_LINE)];
+    let start = &content[..content.len().min(MAX_FIRST_LINE)];
     let line = start
         .split(|byte| *byte == b'\n')
         .next()
@@ -152,16 +157,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_language_has_an_ending_and_a_grammar_that_can_be_used() {
-        for language in Language::ALL {
-            assert!(ENDINGS.iter().any(|(_, it)| it.contains(&language)));
+    fn every_language_has_an_extension_and_a_grammar() {
+        for language in SourceLanguage::ALL {
+            assert!(EXTENSIONS.iter().any(|(_, it)| it.contains(&language)));
             let mut parser = tree_sitter::Parser::new();
             parser.set_language(&language.grammar()).unwrap();
         }
     }
 
     #[test]
-    fn a_name_or_a_first_line_says_the_language() {
+    fn a_name_or_a_first_line_gives_the_language() {
         for (path, content, expected) in [
             ("a.rs", "", &[Rust][..]),
             ("deep/er/A.PY", "", &[Python]),
@@ -184,7 +189,7 @@ mod tests {
             ("a.", "", &[]),
             ("a.rs/b", "", &[]),
         ] {
-            let found = of(&path.parse().unwrap(), content.as_bytes());
+            let found = detect_languages(&path.parse().unwrap(), content.as_bytes());
             assert_eq!(found, expected, "{path} {content}");
         }
     }

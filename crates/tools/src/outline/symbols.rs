@@ -1,23 +1,23 @@
 //! A syntax tree walked from its first node to its last, and the symbols met on the way.
 
-use cleveragents_engine::ports::Stop;
+use cleveragents_engine::ports::StopSignal;
 use cleveragents_engine::ports::tools::ToolFailure;
 use serde_json::{Value, json};
 use tree_sitter::{Node, Tree as Syntax, TreeCursor};
 
-use super::language::Language;
+use super::language::SourceLanguage;
 use crate::builtin::stopped;
-use crate::excerpt::beginning;
+use crate::excerpt::truncate_str;
 
 /// The most bytes of a name.
-const MOST_NAME: usize = 120;
+const MAX_NAME: usize = 120;
 
 /// After how many nodes the word to stop is looked for.
-const NODES_A_LOOK: usize = 4096;
+const STOP_CHECK_INTERVAL: usize = 4096;
 
 /// What a symbol is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SymbolKind {
     Module,
     Class,
     Struct,
@@ -34,7 +34,7 @@ pub(super) enum Kind {
     Variable,
 }
 
-impl Kind {
+impl SymbolKind {
     const ALL: [Self; 14] = [
         Self::Module,
         Self::Class,
@@ -52,16 +52,16 @@ impl Kind {
         Self::Variable,
     ];
 
-    pub(super) fn words() -> [&'static str; 14] {
-        Self::ALL.map(Self::word)
+    pub(super) fn names() -> [&'static str; 14] {
+        Self::ALL.map(Self::name)
     }
 
     /// Where the nodes in such a symbol are, if it is itself in this.
-    const fn leaves(self, outside: Inside) -> Inside {
+    const fn inner_scope(self, outside: SymbolScope) -> SymbolScope {
         match self {
             Self::Module => outside,
-            Self::Constant | Self::Variable | Self::Macro => Inside::Nothing,
-            Self::Function | Self::Method => Inside::Function,
+            Self::Constant | Self::Variable | Self::Macro => SymbolScope::TopLevel,
+            Self::Function | Self::Method => SymbolScope::Function,
             Self::Class
             | Self::Struct
             | Self::Enum
@@ -69,11 +69,11 @@ impl Kind {
             | Self::Interface
             | Self::Trait
             | Self::Impl
-            | Self::Type => Inside::Type,
+            | Self::Type => SymbolScope::Type,
         }
     }
 
-    const fn word(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Module => "module",
             Self::Class => "class",
@@ -95,33 +95,33 @@ impl Kind {
 
 /// A symbol that a node stands for.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) kind: Kind,
+pub(super) struct NamedSymbol {
+    pub(super) kind: SymbolKind,
     pub(super) name: String,
 }
 
 /// What the nearest symbol around a node is, modules not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Inside {
-    Nothing,
+pub(super) enum SymbolScope {
+    TopLevel,
     Type,
     Function,
 }
 
 /// What is known of the place where a node is.
 #[derive(Debug)]
-pub(super) struct Surroundings<'a> {
+pub(super) struct NodeContext<'a> {
     content: &'a [u8],
-    pub(super) inside: Inside,
+    pub(super) scope: SymbolScope,
     /// Kinds of the nodes around it, the root first.
-    outer: &'a [&'a str],
+    ancestors: &'a [&'a str],
 }
 
-impl Surroundings<'_> {
+impl NodeContext<'_> {
     /// The kind of the node this many levels further out; 1 is the one directly around.
-    pub(super) fn outer(&self, levels: usize) -> &str {
-        let at = self.outer.len().checked_sub(levels);
-        at.map_or("", |at| self.outer[at])
+    pub(super) fn ancestor_kind(&self, levels: usize) -> &str {
+        let at = self.ancestors.len().checked_sub(levels);
+        at.map_or("", |at| self.ancestors[at])
     }
 
     /// The text of a node on one line, cut if it is long and with nothing in it that plays tricks
@@ -129,42 +129,47 @@ impl Surroundings<'_> {
     pub(super) fn text(&self, node: Node<'_>) -> String {
         let bytes = self.content.get(node.byte_range()).unwrap_or_default();
         // Whatever is cut off here would be cut off below.
-        let some = &bytes[..bytes.len().min(8 * MOST_NAME)];
+        let some = &bytes[..bytes.len().min(8 * MAX_NAME)];
         let text = String::from_utf8_lossy(some);
         let words: Vec<&str> = text.split_whitespace().collect();
-        shortened(&words.join(" ").replace(char::is_control, "\u{fffd}"))
+        shorten_name(&words.join(" ").replace(char::is_control, "\u{fffd}"))
     }
 
     /// One symbol for each name in this field of a node.
-    pub(super) fn named(&self, node: Node<'_>, field: &str, kind: Kind) -> Vec<Found> {
+    pub(super) fn symbols_from_field(
+        &self,
+        node: Node<'_>,
+        field: &str,
+        kind: SymbolKind,
+    ) -> Vec<NamedSymbol> {
         let mut cursor = node.walk();
         let names = node.children_by_field_name(field, &mut cursor);
         // Between several names the grammar counts the commas as well.
         let names = names.filter(Node::is_named);
         names
-            .flat_map(|name| self.called(self.text(name), kind))
+            .flat_map(|name| self.symbol_named(self.text(name), kind))
             .collect()
     }
 
     /// A symbol of this name; a parser that guessed may have found an empty one.
-    pub(super) fn called(&self, name: String, kind: Kind) -> Vec<Found> {
+    pub(super) fn symbol_named(&self, name: String, kind: SymbolKind) -> Vec<NamedSymbol> {
         match name.is_empty() {
             true => Vec::new(),
-            false => vec![Found { kind, name }],
+            false => vec![NamedSymbol { kind, name }],
         }
     }
 
     /// A function is a method where it belongs to a type.
-    pub(super) fn function(&self) -> Kind {
-        match self.inside {
-            Inside::Type => Kind::Method,
-            Inside::Nothing | Inside::Function => Kind::Function,
+    pub(super) fn function_kind(&self) -> SymbolKind {
+        match self.scope {
+            SymbolScope::Type => SymbolKind::Method,
+            SymbolScope::TopLevel | SymbolScope::Function => SymbolKind::Function,
         }
     }
 }
 
-fn shortened(name: &str) -> String {
-    let short = beginning(name, MOST_NAME);
+fn shorten_name(name: &str) -> String {
+    let short = truncate_str(name, MAX_NAME);
     let more = if short.len() < name.len() { "…" } else { "" };
     format!("{short}{more}")
 }
@@ -172,7 +177,7 @@ fn shortened(name: &str) -> String {
 /// A symbol with its place.
 #[derive(Debug)]
 struct Symbol {
-    found: Found,
+    named: NamedSymbol,
     line: usize,
     end_line: usize,
     depth: usize,
@@ -183,60 +188,63 @@ struct Symbol {
 pub(super) struct Symbols(Vec<Symbol>);
 
 /// A node that is around the one the walk is at and is a symbol.
-struct Around {
+struct EnclosingSymbol {
     level: usize,
     /// Where that leaves the nodes in it.
-    inside: Inside,
+    scope: SymbolScope,
 }
 
 impl Symbols {
-    pub(super) fn of(
+    pub(super) fn collect(
         syntax: &Syntax,
-        language: Language,
+        language: SourceLanguage,
         content: &[u8],
-        stop: &Stop,
+        stop: &StopSignal,
     ) -> Result<Self, ToolFailure> {
         let mut symbols = Self(Vec::new());
-        let mut around: Vec<Around> = Vec::new();
-        let mut outer = Vec::new();
+        let mut enclosing: Vec<EnclosingSymbol> = Vec::new();
+        let mut ancestors = Vec::new();
         let mut cursor = syntax.walk();
         let mut nodes = 0_usize;
         loop {
-            if nodes.is_multiple_of(NODES_A_LOOK) {
+            if nodes.is_multiple_of(STOP_CHECK_INTERVAL) {
                 stop.check().map_err(stopped)?;
             }
             nodes += 1;
             let node = cursor.node();
             if node.is_named() {
-                let surroundings = Surroundings {
+                let context = NodeContext {
                     content,
-                    inside: inside(&around),
-                    outer: &outer,
+                    scope: current_scope(&enclosing),
+                    ancestors: &ancestors,
                 };
-                let found = language.symbols(node, &surroundings);
-                let level = outer.len();
+                let found = language.symbols(node, &context);
+                let level = ancestors.len();
                 let first = found.first().map(|it| it.kind);
-                symbols.take(node, found, around.len());
-                let inside = first.map(|kind| kind.leaves(inside(&around)));
-                around.extend(inside.map(|inside| Around { level, inside }));
+                symbols.push(node, found, enclosing.len());
+                let inside = first.map(|kind| kind.inner_scope(current_scope(&enclosing)));
+                enclosing.extend(inside.map(|inside| EnclosingSymbol {
+                    level,
+                    scope: inside,
+                }));
             }
-            outer.push(node.kind());
-            if !step(&mut cursor, &mut outer) {
+            ancestors.push(node.kind());
+            if !advance(&mut cursor, &mut ancestors) {
                 return Ok(symbols);
             }
-            let level = outer.len();
-            while around.last().is_some_and(|it| it.level >= level) {
-                around.pop();
+            let level = ancestors.len();
+            while enclosing.last().is_some_and(|it| it.level >= level) {
+                enclosing.pop();
             }
         }
     }
 
-    fn take(&mut self, node: Node<'_>, found: Vec<Found>, depth: usize) {
+    fn push(&mut self, node: Node<'_>, found: Vec<NamedSymbol>, depth: usize) {
         let (start, end) = (node.start_position(), node.end_position());
         // Some nodes reach up to the beginning of the line after them.
         let is_past = end.column == 0 && end.row > start.row;
         self.0.extend(found.into_iter().map(|found| Symbol {
-            found,
+            named: found,
             line: start.row + 1,
             end_line: end.row + usize::from(!is_past),
             depth,
@@ -244,7 +252,7 @@ impl Symbols {
     }
 
     /// As many as fit, the outer ones first, in the order of the file.
-    pub(super) fn tell(self, most: usize) -> Value {
+    pub(super) fn into_output(self, most: usize) -> Value {
         let left_out = self.0.len().saturating_sub(most);
         let mut kept: Vec<(usize, Symbol)> = self.0.into_iter().enumerate().collect();
         kept.sort_by_key(|(place, symbol)| (symbol.depth, *place));
@@ -252,8 +260,8 @@ impl Symbols {
         kept.sort_by_key(|(place, _)| *place);
         let symbols = kept.into_iter().map(|(_, symbol)| {
             json!({
-                "kind": symbol.found.kind.word(),
-                "name": symbol.found.name,
+                "kind": symbol.named.kind.name(),
+                "name": symbol.named.name,
                 "line": symbol.line,
                 "end_line": symbol.end_line,
                 "depth": symbol.depth,
@@ -267,12 +275,12 @@ impl Symbols {
 }
 
 /// Goes to the next node, `outer` ending with the one the cursor is at; says whether there is one.
-fn step(cursor: &mut TreeCursor<'_>, outer: &mut Vec<&str>) -> bool {
+fn advance(cursor: &mut TreeCursor<'_>, ancestors: &mut Vec<&str>) -> bool {
     if cursor.goto_first_child() {
         return true;
     }
     loop {
-        outer.pop();
+        ancestors.pop();
         if cursor.goto_next_sibling() {
             return true;
         }
@@ -283,6 +291,8 @@ fn step(cursor: &mut TreeCursor<'_>, outer: &mut Vec<&str>) -> bool {
 }
 
 /// Where a node is that has these symbols around it.
-fn inside(around: &[Around]) -> Inside {
-    around.last().map_or(Inside::Nothing, |it| it.inside)
+fn current_scope(enclosing: &[EnclosingSymbol]) -> SymbolScope {
+    enclosing
+        .last()
+        .map_or(SymbolScope::TopLevel, |it| it.scope)
 }

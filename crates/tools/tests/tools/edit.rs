@@ -4,14 +4,14 @@ use cleveragents_engine::ports::tools::ToolFailure;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::world::{World, touched};
+use crate::fixture::{ToolFixture, touched};
 
 #[test]
-fn one_place_is_changed_and_shown() {
-    let world = World::new();
-    world.write("a.rs", "fn one() {}\nfn two() {}\nfn three() {}\n");
+fn one_match_is_replaced_and_shown() {
+    let fixture = ToolFixture::new();
+    fixture.write("a.rs", "fn one() {}\nfn two() {}\nfn three() {}\n");
     let input = json!({"path": "a.rs", "old": "two()", "new": "zwei()"});
-    let output = world.run("file-edit", &input).unwrap();
+    let output = fixture.run("file-edit", &input).unwrap();
     assert_eq!(output.data["replaced"], 1);
     assert_eq!(
         output.data["diff"],
@@ -19,18 +19,18 @@ fn one_place_is_changed_and_shown() {
     );
     assert_eq!(output.touched, touched(&["a.rs"]));
     assert_eq!(
-        world.content("a.rs"),
+        fixture.content("a.rs"),
         "fn one() {}\nfn zwei() {}\nfn three() {}\n"
     );
     // Its own edit is known to the actor.
     let again = json!({"path": "a.rs", "content": ""});
-    assert_eq!(world.data("file-write", &again)["result"], "replaced");
+    assert_eq!(fixture.data("file-write", &again)["result"], "replaced");
 }
 
 #[test]
-fn what_is_not_there_or_there_twice_is_refused_with_what_is_near() {
-    let world = World::new();
-    world.write("a", "let total = 1;\nlet total = 2;\n");
+fn a_missing_or_ambiguous_text_is_refused_with_hints() {
+    let fixture = ToolFixture::new();
+    fixture.write("a", "let total = 1;\nlet total = 2;\n");
     for (old, said) in [
         (
             "let totl = 1;",
@@ -42,29 +42,29 @@ fn what_is_not_there_or_there_twice_is_refused_with_what_is_near() {
             "a was not changed: `old` is not in it, nor anything like it",
         ),
     ] {
-        let failure = world.failure("file-edit", &json!({"path": "a", "old": old, "new": "x"}));
+        let failure = fixture.failure("file-edit", &json!({"path": "a", "old": old, "new": "x"}));
         assert!(matches!(failure, ToolFailure::Failed { .. }));
         assert!(failure.to_string().starts_with(said), "{failure}");
     }
     let same = json!({"path": "a", "old": "let", "new": "let"});
     assert_eq!(
-        world.failure("file-edit", &same).to_string(),
+        fixture.failure("file-edit", &same).to_string(),
         "`old` and `new` are the same"
     );
     let all = json!({"path": "a", "old": "let total", "new": "let sum", "all": true});
-    assert_eq!(world.data("file-edit", &all)["replaced"], 2);
+    assert_eq!(fixture.data("file-edit", &all)["replaced"], 2);
 }
 
 #[test]
-fn bytes_around_the_place_stay_whatever_they_are() {
-    let world = World::new();
-    world.write("mixed", b"\xff\xfe old \r\n\0end");
-    world.data(
+fn bytes_around_the_match_are_unchanged() {
+    let fixture = ToolFixture::new();
+    fixture.write("mixed", b"\xff\xfe old \r\n\0end");
+    fixture.data(
         "file-edit",
         &json!({"path": "mixed", "old": "old", "new": "new"}),
     );
     assert_eq!(
-        std::fs::read(world.path("mixed")).unwrap(),
+        std::fs::read(fixture.path("mixed")).unwrap(),
         b"\xff\xfe new \r\n\0end"
     );
 }
@@ -75,13 +75,13 @@ proptest! {
     /// An edit and its reverse give the file back, wherever the marker stands.
     #[test]
     fn an_edit_can_be_undone(before in "[a-c\\r\\n é]{0,40}", after in "[a-c\\r\\n]{0,40}", new in "[x-z\\n]{1,8}") {
-        let world = World::new();
+        let fixture = ToolFixture::new();
         let content = format!("{before}«»{after}");
-        world.write("a", &content);
-        let there = world.data("file-edit", &json!({"path": "a", "old": "«»", "new": format!("<{new}>")}));
+        fixture.write("a", &content);
+        let there = fixture.data("file-edit", &json!({"path": "a", "old": "«»", "new": format!("<{new}>")}));
         prop_assert_eq!(there["replaced"].as_u64(), Some(1));
-        prop_assert_eq!(world.content("a"), content.replace("«»", &format!("<{new}>")));
-        world.data("file-edit", &json!({"path": "a", "old": format!("<{new}>"), "new": "«»"}));
-        prop_assert_eq!(world.content("a"), content);
+        prop_assert_eq!(fixture.content("a"), content.replace("«»", &format!("<{new}>")));
+        fixture.data("file-edit", &json!({"path": "a", "old": format!("<{new}>"), "new": "«»"}));
+        prop_assert_eq!(fixture.content("a"), content);
     }
 }

@@ -6,34 +6,34 @@ use cleveragents_engine::ports::tools::ToolFailure;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
-use crate::world::{SECRET, World, names};
+use crate::fixture::{SECRET, ToolFixture, names};
 
 /// What is in the tree of these tests.
-fn trap() -> World {
-    let world = World::new();
-    world.write("file", "content\n");
-    world.write("folder/inner", "content\n");
-    world.write(".git", "gitdir: /somewhere\n");
-    world.write("nested/.git/config", "[core]\n");
-    world.link("to-secret", world.outside().join("secret"));
-    world.link("to-outside", world.outside());
-    world.link("relative", "../outside");
-    world.link("relative-secret", "folder/../../outside/secret");
-    world.link("chain-1", "chain-2");
-    world.link("chain-2", "folder/chain-3");
-    world.link("folder/chain-3", "../../outside/secret");
-    world.link("loop-a", "loop-b");
-    world.link("loop-b", "loop-a");
-    world.link("proc", "/proc/self/root");
-    world.link("fd", "/proc/self/fd");
-    world.link("etc", "/etc");
-    world.link("to-git", ".git");
-    world.link("to-nested-git", "nested/.git");
-    world.link("zero", "/dev/zero");
+fn sandbox_with_traps() -> ToolFixture {
+    let fixture = ToolFixture::new();
+    fixture.write("file", "content\n");
+    fixture.write("folder/inner", "content\n");
+    fixture.write(".git", "gitdir: /somewhere\n");
+    fixture.write("nested/.git/config", "[core]\n");
+    fixture.link("to-secret", fixture.outside().join("secret"));
+    fixture.link("to-outside", fixture.outside());
+    fixture.link("relative", "../outside");
+    fixture.link("relative-secret", "folder/../../outside/secret");
+    fixture.link("chain-1", "chain-2");
+    fixture.link("chain-2", "folder/chain-3");
+    fixture.link("folder/chain-3", "../../outside/secret");
+    fixture.link("loop-a", "loop-b");
+    fixture.link("loop-b", "loop-a");
+    fixture.link("proc", "/proc/self/root");
+    fixture.link("fd", "/proc/self/fd");
+    fixture.link("etc", "/etc");
+    fixture.link("to-git", ".git");
+    fixture.link("to-nested-git", "nested/.git");
+    fixture.link("zero", "/dev/zero");
     let fifo = Mode::from_raw_mode(0o600);
-    mknodat(CWD, world.path("fifo"), FileType::Fifo, fifo, 0).unwrap();
-    drop(UnixListener::bind(world.path("socket")).unwrap());
-    world
+    mknodat(CWD, fixture.path("fifo"), FileType::Fifo, fifo, 0).unwrap();
+    drop(UnixListener::bind(fixture.path("socket")).unwrap());
+    fixture
 }
 
 /// Paths that must not be reached, and what is said of them, when looking and when writing.
@@ -105,8 +105,8 @@ const UNWRITABLE: &[(&str, &str)] = &[
     ("folder/%1B[2J", "a new name has no control characters"),
 ];
 
-fn told(world: &World, tool: &str, input: &Value) -> String {
-    match world.failure(tool, input) {
+fn failure_message(fixture: &ToolFixture, tool: &str, input: &Value) -> String {
+    match fixture.failure(tool, input) {
         ToolFailure::Stale { content, .. } => {
             assert!(!content.contains(SECRET.trim()), "{tool} {input}");
             panic!("{tool} {input} found a file")
@@ -116,10 +116,10 @@ fn told(world: &World, tool: &str, input: &Value) -> String {
 }
 
 #[test]
-fn no_path_leads_out() {
-    let world = trap();
+fn no_path_leaves_the_sandbox() {
+    let fixture = sandbox_with_traps();
     assert!(PATHS.len() + UNWRITABLE.len() >= 20);
-    let before = names(&world.path(""));
+    let before = names(&fixture.path(""));
     for (path, said) in PATHS {
         for (tool, input) in [
             ("file-read", json!({"path": path})),
@@ -131,18 +131,18 @@ fn no_path_leads_out() {
             ),
             ("file-copy", json!({"from": path, "to": "stolen"})),
         ] {
-            let told = told(&world, tool, &input);
-            assert!(told.contains(said), "{tool} {path}: {told}");
+            let message = failure_message(&fixture, tool, &input);
+            assert!(message.contains(said), "{tool} {path}: {message}");
         }
     }
-    assert_eq!(names(&world.path("")), before);
-    world.assert_outside_untouched();
+    assert_eq!(names(&fixture.path("")), before);
+    fixture.assert_outside_untouched();
 }
 
 #[test]
-fn names_that_git_or_people_would_mistake_are_not_written() {
-    let world = trap();
-    let before = names(&world.path(""));
+fn names_reserved_for_git_are_not_written() {
+    let fixture = sandbox_with_traps();
+    let before = names(&fixture.path(""));
     for (path, said) in UNWRITABLE
         .iter()
         .chain(PATHS.iter().filter(|row| row.1 == "belongs to git"))
@@ -157,17 +157,17 @@ fn names_that_git_or_people_would_mistake_are_not_written() {
             if path.starts_with("to-") && !path.contains('/') && tool != "file-write" {
                 continue;
             }
-            let told = told(&world, tool, &input);
-            assert!(told.contains(said), "{tool} {path}: {told}");
+            let message = failure_message(&fixture, tool, &input);
+            assert!(message.contains(said), "{tool} {path}: {message}");
         }
     }
-    assert_eq!(names(&world.path("")), before);
-    assert_eq!(names(&world.path("nested/.git")), ["config"]);
+    assert_eq!(names(&fixture.path("")), before);
+    assert_eq!(names(&fixture.path("nested/.git")), ["config"]);
 }
 
 #[test]
-fn nothing_is_removed_or_moved_outside() {
-    let world = trap();
+fn nothing_outside_is_removed_or_moved() {
+    let fixture = sandbox_with_traps();
     for (tool, input) in [
         ("file-delete", json!({"path": "to-outside/secret"})),
         ("file-delete", json!({"path": "relative/secret"})),
@@ -194,18 +194,20 @@ fn nothing_is_removed_or_moved_outside() {
         ("git-diff", json!({"path": "../outside"})),
         ("git-log", json!({"path": "/etc"})),
     ] {
-        told(&world, tool, &input);
+        failure_message(&fixture, tool, &input);
     }
-    assert!(world.path(".git").exists() && world.path("nested/.git/config").exists());
-    world.assert_outside_untouched();
+    assert!(fixture.path(".git").exists() && fixture.path("nested/.git/config").exists());
+    fixture.assert_outside_untouched();
 }
 
 #[test]
 fn a_search_and_a_listing_touch_no_special_file_and_follow_no_link() {
-    let world = trap();
-    let found = world.data("file-search", &json!({"pattern": "secret|core|gitdir"}));
+    let fixture = sandbox_with_traps();
+    let found = fixture.data("file-search", &json!({"pattern": "secret|core|gitdir"}));
     assert_eq!(found["matches"], json!([]));
-    let listed = world.data("file-list", &json!({"depth": 100})).to_string();
+    let listed = fixture
+        .data("file-list", &json!({"depth": 100}))
+        .to_string();
     assert!(
         !listed.contains(".git") && !listed.contains("to-outside/"),
         "{listed}"
@@ -217,8 +219,8 @@ fn a_search_and_a_listing_touch_no_special_file_and_follow_no_link() {
 }
 
 #[test]
-fn paths_that_are_too_long_are_refused_by_name() {
-    let world = World::new();
+fn too_long_paths_are_refused() {
+    let fixture = ToolFixture::new();
     let long_name = "n".repeat(256);
     let long_path = "d/".repeat(150) + &"x/".repeat(60);
     let very_long = format!("{}/", "n".repeat(250)).repeat(20);
@@ -228,11 +230,11 @@ fn paths_that_are_too_long_are_refused_by_name() {
         (&very_long, "at most 4096 bytes and 200 names"),
     ] {
         let input = json!({"path": path, "content": ""});
-        let told = told(&world, "file-write", &input);
-        assert!(told.contains(said) && told.len() < 400, "{told}");
+        let message = failure_message(&fixture, "file-write", &input);
+        assert!(message.contains(said) && message.len() < 400, "{message}");
     }
     let longest = "n".repeat(255);
-    world.data("file-write", &json!({"path": longest, "content": "x"}));
-    assert_eq!(world.read(&longest)["content"], "x");
-    assert_eq!(names(&world.path("")), [longest]);
+    fixture.data("file-write", &json!({"path": longest, "content": "x"}));
+    assert_eq!(fixture.read(&longest)["content"], "x");
+    assert_eq!(names(&fixture.path("")), [longest]);
 }

@@ -1,9 +1,9 @@
 //! What the sandbox knows of its changes and its history, as tools tell it.
 
-use cleveragents_engine::ports::sandbox::{Diff, DiffChange, DiffLines, DiffStat, LogEntry};
+use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat, LogEntry, TreeDiff};
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::fixture::ToolFixture;
 
 fn stat(path: &str, change: DiffChange, lines: DiffLines) -> DiffStat {
     DiffStat {
@@ -18,10 +18,10 @@ fn text(inserted: u64, deleted: u64) -> DiffLines {
     DiffLines::Text { inserted, deleted }
 }
 
-fn changed() -> World {
-    let mut world = World::new();
+fn fixture_with_changes() -> ToolFixture {
+    let mut fixture = ToolFixture::new();
     let patch = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n";
-    world.sandbox.diff = Diff {
+    fixture.sandbox.diff = TreeDiff {
         patch: patch.into(),
         files: vec![
             stat("a", DiffChange::Modified, text(1, 1)),
@@ -29,13 +29,13 @@ fn changed() -> World {
             stat("new", DiffChange::Renamed, text(0, 0)),
         ],
     };
-    world
+    fixture
 }
 
 #[test]
-fn the_status_names_what_became_of_each_file() {
-    let world = changed();
-    let data = world.data("git-status", &json!({}));
+fn the_status_lists_the_change_of_each_file() {
+    let fixture = fixture_with_changes();
+    let data = fixture.data("git-status", &json!({}));
     assert_eq!(
         data,
         json!({
@@ -50,9 +50,9 @@ fn the_status_names_what_became_of_each_file() {
 }
 
 #[test]
-fn the_diff_is_of_everything_or_of_one_path() {
-    let world = changed();
-    let data = world.data("git-diff", &json!({}));
+fn the_diff_covers_everything_or_one_path() {
+    let fixture = fixture_with_changes();
+    let data = fixture.data("git-diff", &json!({}));
     assert!(data["patch"].as_str().unwrap().ends_with("-1\n+2\n"));
     assert_eq!(
         (&data["truncated"], &data["left_out"]),
@@ -62,44 +62,47 @@ fn the_diff_is_of_everything_or_of_one_path() {
         (".", "diff []"),
         ("src/a/", "diff [ResourcePath([115, 114, 99, 47, 97])]"),
     ] {
-        world.data("git-diff", &json!({"path": path}));
-        assert_eq!(world.sandbox.asked.lock().unwrap().last().unwrap(), asked);
+        fixture.data("git-diff", &json!({"path": path}));
+        assert_eq!(
+            fixture.sandbox.requests.lock().unwrap().last().unwrap(),
+            asked
+        );
     }
 }
 
 #[test]
 fn a_long_diff_and_a_long_status_are_bounded() {
-    let mut world = changed();
+    let mut fixture = fixture_with_changes();
     let files = (0..1500).map(|number| stat(&number.to_string(), DiffChange::Added, text(1, 0)));
-    world.sandbox.diff.files = files.collect();
-    world.sandbox.diff.patch = "+line\n".repeat(100_000).into_bytes();
-    let data = world.data("git-diff", &json!({}));
+    fixture.sandbox.diff.files = files.collect();
+    fixture.sandbox.diff.patch = "+line\n".repeat(100_000).into_bytes();
+    let data = fixture.data("git-diff", &json!({}));
     let shown = data["patch"].as_str().unwrap().len() as u64;
     assert!(shown <= 256 << 10);
     assert_eq!(data["left_out"].as_u64().unwrap() + shown, 600_000);
     assert_eq!(data["truncated"], true);
-    let data = world.data("git-status", &json!({}));
+    let data = fixture.data("git-status", &json!({}));
     assert_eq!(data["files"].as_array().map(Vec::len), Some(1000));
     assert_eq!(data["left_out"], 500);
 }
 
 #[test]
-fn the_log_tells_commits_newest_first_and_asks_for_no_more_than_was_wanted() {
-    let mut world = World::new();
-    assert_eq!(world.data("git-log", &json!({})), json!({"commits": []}));
-    world.sandbox.commits = vec![LogEntry {
+fn the_log_lists_commits_up_to_the_limit() {
+    let mut fixture = ToolFixture::new();
+    assert_eq!(fixture.data("git-log", &json!({})), json!({"commits": []}));
+    fixture.sandbox.commits = vec![LogEntry {
         id: "0123456789ab".into(),
         author: "Ann".into(),
         seconds: 1_700_000_000,
         subject: "s".repeat(1000),
     }];
-    let data = world.data("git-log", &json!({"path": "src", "limit": 5}));
+    let data = fixture.data("git-log", &json!({"path": "src", "limit": 5}));
     let commit: &Value = &data["commits"][0];
     assert_eq!(commit["time"], "2023-11-14T22:13:20Z");
     assert_eq!(commit["subject"].as_str().unwrap().len(), 200);
-    let asked = world.sandbox.asked.lock().unwrap();
+    let requests = fixture.sandbox.requests.lock().unwrap();
     assert_eq!(
-        *asked,
+        *requests,
         ["log None 20", "log Some(ResourcePath([115, 114, 99])) 5"]
     );
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use cleveragents_domain::process::Network;
-use cleveragents_domain::tool::{Access, Repeatable, Safety};
+use cleveragents_domain::tool::{Repeatability, Safety, ToolAccess};
 use cleveragents_engine::ports::tools::{ToolFailure, Toolbox};
 use cleveragents_tools::{Schemas, ShellSettings};
 use serde_json::Value;
 
-use crate::world::World;
+use crate::fixture::ToolFixture;
 
 const NAMES: [&str; 19] = [
     "ask-user",
@@ -44,14 +44,14 @@ const WRITERS: [&str; 8] = [
 ];
 
 #[test]
-fn every_tool_is_there_with_schemas_that_work_and_words_for_a_reader() {
-    let world = World::new();
-    let definitions = world.tools.definitions();
+fn every_tool_has_valid_schemas_and_a_description() {
+    let fixture = ToolFixture::new();
+    let definitions = fixture.tools.definitions();
     let names: Vec<String> = definitions.iter().map(|it| it.name.to_string()).collect();
     assert_eq!(names, NAMES.map(|name| format!("builtin/{name}")));
     for definition in definitions {
         let name = &definition.name;
-        Schemas::of(definition).unwrap();
+        Schemas::compile(definition).unwrap();
         assert!(definition.description.ends_with('.'), "{name}");
         assert!(definition.description.len() > 40, "{name}");
         assert!(definition.timeout_seconds >= 60, "{name}");
@@ -61,28 +61,28 @@ fn every_tool_is_there_with_schemas_that_work_and_words_for_a_reader() {
                 assert!(schema["description"].is_string(), "{name} {property}");
             }
         }
-        let writes = definition.capability.access == Access::Writes;
+        let writes = definition.capability.access == ToolAccess::Writes;
         let short = name.to_string().replace("builtin/", "");
         assert_eq!(writes, WRITERS.contains(&short.as_str()), "{name}");
         assert_eq!(definition.capability.safety, Safety::Safe);
-        assert_eq!(definition.capability.repeatable, Repeatable::Idempotent);
+        assert_eq!(definition.capability.repeatable, Repeatability::Idempotent);
         assert!(definition.capability.side_effects.is_empty());
     }
     let unknown = "builtin/nothing".parse().unwrap();
-    assert!(world.tools.tool(&unknown).is_none());
+    assert!(fixture.tools.tool(&unknown).is_none());
 }
 
 #[test]
-fn a_shell_with_a_network_says_so() {
+fn a_shell_with_network_declares_a_side_effect() {
     let settings = ShellSettings {
         network: Network::Allow,
-        longest: Duration::from_secs(60),
+        max_timeout: Duration::from_secs(60),
         ..ShellSettings::default()
     };
-    let world = World::with(None, settings);
-    let definition = world.tool("shell").definition();
+    let fixture = ToolFixture::with(None, settings);
+    let definition = fixture.tool("shell").definition();
     assert_eq!(definition.capability.side_effects, ["may use the network"]);
-    assert_eq!(definition.capability.repeatable, Repeatable::OnceOnly);
+    assert_eq!(definition.capability.repeatable, Repeatability::OnceOnly);
     assert_eq!(definition.timeout_seconds, 90);
     assert_eq!(
         definition.input_schema["properties"]["timeout"]["maximum"],
@@ -91,7 +91,7 @@ fn a_shell_with_a_network_says_so() {
 }
 
 /// Tools, inputs they are given, and what is said of them.
-const WRONG: &[(&str, &str, &str)] = &[
+const INVALID_INPUTS: &[(&str, &str, &str)] = &[
     ("file-read", r#"{}"#, "`path` is missing"),
     (
         "file-read",
@@ -220,11 +220,11 @@ const WRONG: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn wrong_inputs_are_refused_with_their_place() {
-    let world = World::new();
-    for (tool, input, said) in WRONG {
+fn invalid_inputs_are_refused_with_their_path() {
+    let fixture = ToolFixture::new();
+    for (tool, input, said) in INVALID_INPUTS {
         let input: Value = serde_json::from_str(input).unwrap();
-        let failure = world.failure(tool, &input);
+        let failure = fixture.failure(tool, &input);
         let ToolFailure::Input { reason } = &failure else {
             panic!("{tool} {input}: {failure:?}");
         };
@@ -233,7 +233,7 @@ fn wrong_inputs_are_refused_with_their_place() {
     // A caller that does not check is answered all the same.
     let unchecked = Value::Null;
     assert!(matches!(
-        world.failure("file-read", &unchecked),
+        fixture.failure("file-read", &unchecked),
         ToolFailure::Input { .. }
     ));
 }

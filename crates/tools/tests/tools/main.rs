@@ -5,19 +5,19 @@
     reason = "clippy exempts test functions, not the functions they share"
 )]
 
+mod browse;
+mod control_tools;
 mod edit;
 mod escapes;
-mod filtered;
+mod fixture;
 mod folders;
+mod git_filters;
 mod history;
 mod inputs;
-mod look;
-mod moving;
+mod move_copy_delete;
 mod outline;
-mod outlined;
+mod outline_samples;
 mod read;
 mod shell;
-mod swaps;
-mod talk;
-mod world;
+mod symlink_races;
 mod write;

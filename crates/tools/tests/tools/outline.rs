@@ -3,15 +3,15 @@
 use cleveragents_engine::ports::tools::ToolFailure;
 use serde_json::{Value, json};
 
-use crate::outlined::FILES;
-use crate::world::{World, touched};
+use crate::fixture::{ToolFixture, touched};
+use crate::outline_samples::FILES;
 
-fn outline(world: &World, path: &str) -> Value {
-    world.data("outline", &json!({"path": path}))
+fn outline(fixture: &ToolFixture, path: &str) -> Value {
+    fixture.data("outline", &json!({"path": path}))
 }
 
 /// One line a symbol, as people would note it down.
-fn told(data: &Value) -> Vec<String> {
+fn symbol_lines(data: &Value) -> Vec<String> {
     let symbols = data["symbols"].as_array().unwrap().iter();
     symbols
         .map(|it| {
@@ -24,13 +24,13 @@ fn told(data: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_symbols_of_every_language_are_found_where_they_are() {
-    let world = World::new();
+fn symbols_of_every_language_are_found() {
+    let fixture = ToolFixture::new();
     for (path, language, content, expected) in FILES {
-        world.write(path, content);
-        let data = outline(&world, path);
+        fixture.write(path, content);
+        let data = outline(&fixture, path);
         assert_eq!(data["language"], *language, "{path}");
-        assert_eq!(told(&data), *expected, "{path}");
+        assert_eq!(symbol_lines(&data), *expected, "{path}");
         assert_eq!(data["left_out"], 0, "{path}");
         assert_eq!(data["total_lines"], content.lines().count(), "{path}");
         assert_eq!(data["syntax_errors"], false, "{path}");
@@ -39,11 +39,11 @@ fn the_symbols_of_every_language_are_found_where_they_are() {
 }
 
 #[test]
-fn an_outline_is_exactly_this_and_is_no_reading() {
-    let world = World::new();
-    world.write("src/a.rs", "fn one() {}\n");
-    world.link("link", "src/a.rs");
-    let output = world.run("outline", &json!({"path": "link"})).unwrap();
+fn an_outline_does_not_count_as_a_read() {
+    let fixture = ToolFixture::new();
+    fixture.write("src/a.rs", "fn one() {}\n");
+    fixture.link("link", "src/a.rs");
+    let output = fixture.run("outline", &json!({"path": "link"})).unwrap();
     assert_eq!(
         output.data,
         json!({
@@ -58,78 +58,81 @@ fn an_outline_is_exactly_this_and_is_no_reading() {
     assert_eq!(output.touched, touched(&[]));
     // Who has seen the names has not seen what would be lost.
     let write = json!({"path": "src/a.rs", "content": "mine\n"});
-    let refused = world.failure("file-write", &write);
+    let refused = fixture.failure("file-write", &write);
     assert!(matches!(refused, ToolFailure::Stale { .. }), "{refused:?}");
-    assert_eq!(world.content("src/a.rs"), "fn one() {}\n");
+    assert_eq!(fixture.content("src/a.rs"), "fn one() {}\n");
 }
 
 #[test]
-fn what_is_too_much_is_left_out_from_the_inside_and_counted() {
-    let world = World::new();
+fn excess_inner_symbols_are_omitted_and_counted() {
+    let fixture = ToolFixture::new();
     let class = |number: usize| {
         let methods = "    def go(self): pass\n".repeat(9);
         format!("class C{number}:\n{methods}")
     };
-    world.write("many.py", (0..100).map(class).collect::<String>());
-    let data = outline(&world, "many.py");
-    let told = told(&data);
-    assert_eq!((told.len(), &data["left_out"]), (500, &json!(500)));
+    fixture.write("many.py", (0..100).map(class).collect::<String>());
+    let data = outline(&fixture, "many.py");
+    let lines = symbol_lines(&data);
+    assert_eq!((lines.len(), &data["left_out"]), (500, &json!(500)));
     assert_eq!(
-        told.iter().filter(|it| it.starts_with("class")).count(),
+        lines.iter().filter(|it| it.starts_with("class")).count(),
         100
     );
-    assert_eq!(told[..2], ["class C0 1-10", "  method go 2-2"]);
-    assert_eq!(told[499], "class C99 991-1000");
+    assert_eq!(lines[..2], ["class C0 1-10", "  method go 2-2"]);
+    assert_eq!(lines[499], "class C99 991-1000");
     let long = format!("fn {}() {{}}\n", "é".repeat(500)).repeat(1000);
-    world.write("long.rs", &long);
-    let data = outline(&world, "long.rs");
+    fixture.write("long.rs", &long);
+    let data = outline(&fixture, "long.rs");
     assert!(data.to_string().len() < 128 << 10);
     let name = data["symbols"][0]["name"].as_str().unwrap();
     assert_eq!(name, format!("{}…", "é".repeat(60)));
 }
 
 #[test]
-fn a_file_with_errors_is_outlined_as_far_as_it_is_understood() {
-    let world = World::new();
-    world.write("a.rs", "fn one() {}\n\nfn two( {{{\n\nstruct Three;\n");
-    let data = outline(&world, "a.rs");
-    assert_eq!(told(&data)[0], "function one 1-1");
+fn a_file_with_syntax_errors_is_outlined_partially() {
+    let fixture = ToolFixture::new();
+    fixture.write("a.rs", "fn one() {}\n\nfn two( {{{\n\nstruct Three;\n");
+    let data = outline(&fixture, "a.rs");
+    assert_eq!(symbol_lines(&data)[0], "function one 1-1");
     assert_eq!(data["syntax_errors"], true);
-    world.write("b.go", "package b\nfunc one() {}\n)))\nfunc two() {}\n");
-    let data = outline(&world, "b.go");
-    assert_eq!(told(&data), ["function one 2-2", "function two 4-4"]);
+    fixture.write("b.go", "package b\nfunc one() {}\n)))\nfunc two() {}\n");
+    let data = outline(&fixture, "b.go");
+    assert_eq!(
+        symbol_lines(&data),
+        ["function one 2-2", "function two 4-4"]
+    );
     assert_eq!(data["syntax_errors"], true);
 }
 
 #[test]
-fn what_a_grammar_cannot_stand_is_not_given_to_it() {
-    let world = World::new();
+fn input_that_breaks_a_grammar_is_refused() {
+    let fixture = ToolFixture::new();
     let nested = |levels: usize| -> String {
         let level = |at: usize| format!("{}if a:\n", " ".repeat(at));
         let code: String = (0..levels).map(level).collect();
         // The scanner keeps a string that is open beside all levels.
         format!("{code}{}b = f\"\"\"{{c\n", " ".repeat(levels))
     };
-    world.write("deep.py", nested(150));
-    assert_eq!(outline(&world, "deep.py")["language"], "python");
+    fixture.write("deep.py", nested(150));
+    assert_eq!(outline(&fixture, "deep.py")["language"], "python");
     for levels in [300, 511, 512, 600] {
-        world.write("deeper.py", nested(levels));
-        let refused = world.failure("outline", &json!({"path": "deeper.py"}));
+        fixture.write("deeper.py", nested(levels));
+        let refused = fixture.failure("outline", &json!({"path": "deeper.py"}));
         assert!(
             refused.to_string().contains("nested too deeply"),
             "{refused}"
         );
     }
     for path in ["a.rb", "a.sh"] {
-        world.write(path, "<<~\"x\n");
-        let refused = world.failure("outline", &json!({"path": path}));
+        fixture.write(path, "<<~\"x\n");
+        let refused = fixture.failure("outline", &json!({"path": path}));
         assert!(refused.to_string().contains("no language"), "{refused}");
     }
 }
 
 #[test]
-fn odd_contents_are_answered() {
-    let world = World::new();
+fn unusual_contents_are_outlined() {
+    let fixture = ToolFixture::new();
     for (path, content, symbols, lines) in [
         ("empty.rs", &b""[..], &[][..], 0),
         ("blank.py", b"\n\n", &[], 2),
@@ -146,34 +149,34 @@ fn odd_contents_are_answered() {
             2,
         ),
     ] {
-        world.write(path, content);
-        let data = outline(&world, path);
-        assert_eq!(told(&data), symbols, "{path}");
+        fixture.write(path, content);
+        let data = outline(&fixture, path);
+        assert_eq!(symbol_lines(&data), symbols, "{path}");
         assert_eq!(data["total_lines"], lines, "{path}");
         assert_eq!(data.get("note"), None, "{path}");
     }
-    world.write(
+    fixture.write(
         "latin.py",
         b"# caf\xe9\nclass One:\n    x = '\xff'\n\ndef tw\xe9(): pass\n",
     );
-    let data = outline(&world, "latin.py");
-    assert_eq!(told(&data)[0], "class One 2-3");
+    let data = outline(&fixture, "latin.py");
+    assert_eq!(symbol_lines(&data)[0], "class One 2-3");
     assert!(data["note"].as_str().unwrap().contains("UTF-8"));
-    world.write("name.js", "exports['a\u{1b}[2J\n b'] = () => 1;\n");
-    let data = outline(&world, "name.js");
+    fixture.write("name.js", "exports['a\u{1b}[2J\n b'] = () => 1;\n");
+    let data = outline(&fixture, "name.js");
     let name = data["symbols"][0]["name"].as_str().unwrap();
     assert!(!name.contains(char::is_control), "{name:?}");
 }
 
 #[test]
-fn what_cannot_be_outlined_is_named_with_what_to_do() {
-    let world = World::new();
-    world.write("notes.txt", "fn one() {}\n");
-    world.write("plain", "fn one() {}\n");
-    world.write("binary.rs", b"fn one() {}\n\0");
-    world.write("large.rs", "//\n".repeat(350_000));
-    world.write("involved.js", ";".repeat(300_000));
-    world.write("src/a.rs", "");
+fn a_refused_outline_reports_reason_and_alternative() {
+    let fixture = ToolFixture::new();
+    fixture.write("notes.txt", "fn one() {}\n");
+    fixture.write("plain", "fn one() {}\n");
+    fixture.write("binary.rs", b"fn one() {}\n\0");
+    fixture.write("large.rs", "//\n".repeat(350_000));
+    fixture.write("involved.js", ";".repeat(300_000));
+    fixture.write("src/a.rs", "");
     for (path, said) in [
         (
             "notes.txt",
@@ -194,7 +197,7 @@ fn what_cannot_be_outlined_is_named_with_what_to_do() {
         ("missing.rs", "missing.rs does not exist"),
         ("src", "src is a folder, a file is needed"),
     ] {
-        let failure = world.failure("outline", &json!({"path": path}));
+        let failure = fixture.failure("outline", &json!({"path": path}));
         let ToolFailure::Failed { reason, .. } = &failure else {
             panic!("{path}: {failure:?}");
         };
@@ -203,8 +206,8 @@ fn what_cannot_be_outlined_is_named_with_what_to_do() {
 }
 
 #[test]
-fn nothing_nests_too_deeply() {
-    let world = World::new();
+fn deep_nesting_does_not_overflow_the_stack() {
+    let fixture = ToolFixture::new();
     const DEEP: usize = 20_000;
     let nested = |open: &str, close: &str| open.repeat(DEEP) + &close.repeat(DEEP);
     for (path, content) in [
@@ -225,18 +228,18 @@ fn nothing_nests_too_deeply() {
         ("a.cpp", nested("namespace a{", "}")),
         ("b.cpp", "a<".repeat(DEEP / 10)),
     ] {
-        world.write(path, content);
+        fixture.write(path, content);
         // As much stack as threads have on which tools run.
         let data = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().stack_size(2 << 20);
             let run = thread
-                .spawn_scoped(scope, || outline(&world, path))
+                .spawn_scoped(scope, || outline(&fixture, path))
                 .unwrap();
             run.join().unwrap()
         });
         assert!(data["symbols"].as_array().unwrap().len() <= 500, "{path}");
     }
-    let data = outline(&world, "a.rs");
+    let data = outline(&fixture, "a.rs");
     assert_eq!(data["left_out"], DEEP - 500);
     assert_eq!(data["symbols"][499]["depth"], 499);
 }

@@ -3,34 +3,36 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use cleveragents_engine::ports::tools::{StaleWhy, ToolFailure};
+use cleveragents_engine::ports::tools::{StaleReason, ToolFailure};
 use serde_json::{Value, json};
 
-use crate::world::{SECRET, World, names, touched};
+use crate::fixture::{SECRET, ToolFixture, names, touched};
 
-fn write(path: &str, content: &str) -> Value {
+fn write_input(path: &str, content: &str) -> Value {
     json!({"path": path, "content": content})
 }
 
 #[test]
-fn a_new_file_is_made_with_its_folders_and_exactly_its_content() {
-    let world = World::new();
+fn a_new_file_is_created_with_its_folders() {
+    let fixture = ToolFixture::new();
     let contents = ["", "a\r\nb\r\n", "no end", "ünïcode\n\n"];
     for (number, content) in contents.into_iter().enumerate() {
         let path = format!("new/{number}/file");
-        let output = world.run("file-write", &write(&path, content)).unwrap();
+        let output = fixture
+            .run("file-write", &write_input(&path, content))
+            .unwrap();
         assert_eq!(output.data["result"], "created");
         assert_eq!(output.touched, touched(&[&path]));
-        assert_eq!(world.content(&path), content);
+        assert_eq!(fixture.content(&path), content);
     }
-    world.assert_outside_untouched();
+    fixture.assert_outside_untouched();
 }
 
 #[test]
-fn what_the_actor_has_not_seen_is_not_overwritten_but_shown() {
-    let world = World::new();
-    world.write("a", "old\n");
-    let failure = world.failure("file-write", &write("a", "new\n"));
+fn an_unread_file_is_shown_instead_of_overwritten() {
+    let fixture = ToolFixture::new();
+    fixture.write("a", "old\n");
+    let failure = fixture.failure("file-write", &write_input("a", "new\n"));
     let ToolFailure::Stale {
         path,
         why,
@@ -40,55 +42,58 @@ fn what_the_actor_has_not_seen_is_not_overwritten_but_shown() {
     else {
         panic!("{failure:?}");
     };
-    assert_eq!((path.to_string().as_str(), why), ("a", StaleWhy::Unseen));
+    assert_eq!(
+        (path.to_string().as_str(), why),
+        ("a", StaleReason::NotRead)
+    );
     assert_eq!(content, "old\n");
     assert_eq!(hash, blake3::hash(b"old\n").to_hex().to_string());
-    assert_eq!(world.content("a"), "old\n");
+    assert_eq!(fixture.content("a"), "old\n");
     // It was shown, so the call may be repeated.
     assert_eq!(
-        world.data("file-write", &write("a", "new\n"))["result"],
+        fixture.data("file-write", &write_input("a", "new\n"))["result"],
         "replaced"
     );
     // What one wrote oneself one knows.
     assert_eq!(
-        world.data("file-write", &write("a", "newer\n"))["result"],
+        fixture.data("file-write", &write_input("a", "newer\n"))["result"],
         "replaced"
     );
     assert_eq!(
-        world.data("file-write", &write("a", "newer\n"))["result"],
+        fixture.data("file-write", &write_input("a", "newer\n"))["result"],
         "unchanged"
     );
 }
 
 #[test]
-fn what_has_changed_since_it_was_read_is_not_overwritten() {
-    let world = World::new();
-    world.write("a", "one\n");
-    world.read("a");
-    world.write("a", "two\n");
+fn a_file_changed_since_its_read_is_not_overwritten() {
+    let fixture = ToolFixture::new();
+    fixture.write("a", "one\n");
+    fixture.read("a");
+    fixture.write("a", "two\n");
     for (tool, input) in [
-        ("file-write", write("a", "three\n")),
+        ("file-write", write_input("a", "three\n")),
         ("file-edit", json!({"path": "a", "old": "o", "new": "0"})),
         ("file-delete", json!({"path": "a"})),
         ("file-move", json!({"from": "a", "to": "b"})),
     ] {
         // Each on its own: a refusal shows the content and stamps it.
-        world.stamps.stamp(&"a".parse().unwrap(), "another");
-        let failure = world.failure(tool, &input);
+        fixture.stamps.stamp(&"a".parse().unwrap(), "another");
+        let failure = fixture.failure(tool, &input);
         assert!(
-            matches!(&failure, ToolFailure::Stale { why: StaleWhy::Changed, content, .. } if content == "two\n"),
+            matches!(&failure, ToolFailure::Stale { why: StaleReason::Changed, content, .. } if content == "two\n"),
             "{tool}: {failure:?}"
         );
-        assert_eq!(world.content("a"), "two\n", "{tool}");
+        assert_eq!(fixture.content("a"), "two\n", "{tool}");
     }
 }
 
 #[test]
-fn a_refusal_shows_no_more_than_the_beginning() {
-    let world = World::new();
-    world.write("long", "é".repeat(100_000));
-    world.write("binary", b"\0\0\0");
-    let shown = |path: &str| match world.failure("file-write", &write(path, "x")) {
+fn a_refusal_shows_only_the_beginning() {
+    let fixture = ToolFixture::new();
+    fixture.write("long", "é".repeat(100_000));
+    fixture.write("binary", b"\0\0\0");
+    let shown = |path: &str| match fixture.failure("file-write", &write_input(path, "x")) {
         ToolFailure::Stale { content, .. } => content,
         other => panic!("{other:?}"),
     };
@@ -100,18 +105,18 @@ fn a_refusal_shows_no_more_than_the_beginning() {
 
 #[test]
 fn permissions_are_kept() {
-    let world = World::new();
+    let fixture = ToolFixture::new();
     for mode in [0o755, 0o600, 0o444] {
         let name = format!("{mode:o}");
-        world.write(&name, "old");
-        fs::set_permissions(world.path(&name), fs::Permissions::from_mode(mode)).unwrap();
-        world.read(&name);
-        world.data("file-write", &write(&name, "new"));
-        world.data(
+        fixture.write(&name, "old");
+        fs::set_permissions(fixture.path(&name), fs::Permissions::from_mode(mode)).unwrap();
+        fixture.read(&name);
+        fixture.data("file-write", &write_input(&name, "new"));
+        fixture.data(
             "file-edit",
             &json!({"path": name, "old": "new", "new": "newer"}),
         );
-        let found = fs::metadata(world.path(&name))
+        let found = fs::metadata(fixture.path(&name))
             .unwrap()
             .permissions()
             .mode();
@@ -120,65 +125,67 @@ fn permissions_are_kept() {
 }
 
 #[test]
-fn a_link_inside_leads_to_its_file_and_stays() {
-    let world = World::new();
-    world.write("real/file", "old\n");
-    world.link("link", "real/file");
-    world.link("folder", "real");
-    world.read("real/file");
-    let output = world.run("file-write", &write("link", "new\n")).unwrap();
+fn writing_through_an_inner_link_keeps_the_link() {
+    let fixture = ToolFixture::new();
+    fixture.write("real/file", "old\n");
+    fixture.link("link", "real/file");
+    fixture.link("folder", "real");
+    fixture.read("real/file");
+    let output = fixture
+        .run("file-write", &write_input("link", "new\n"))
+        .unwrap();
     assert_eq!(output.data["path"], "real/file");
     assert_eq!(output.touched, touched(&["real/file"]));
-    assert!(world.path("link").is_symlink());
-    let output = world
-        .run("file-write", &write("folder/more", "more\n"))
+    assert!(fixture.path("link").is_symlink());
+    let output = fixture
+        .run("file-write", &write_input("folder/more", "more\n"))
         .unwrap();
     assert_eq!(output.touched, touched(&["real/more"]));
-    assert_eq!(world.content("real/file"), "new\n");
-    assert_eq!(names(&world.path("real")), ["file", "more"]);
+    assert_eq!(fixture.content("real/file"), "new\n");
+    assert_eq!(names(&fixture.path("real")), ["file", "more"]);
 }
 
 #[test]
-fn a_hard_link_to_a_file_outside_is_cut_and_not_written_through() {
-    let world = World::new();
-    fs::hard_link(world.outside().join("secret"), world.path("hard")).unwrap();
-    world.read("hard");
-    world.data("file-write", &write("hard", "mine\n"));
-    assert_eq!(world.content("hard"), "mine\n");
-    fs::hard_link(world.outside().join("secret"), world.path("other")).unwrap();
+fn a_hard_link_to_an_outside_file_is_replaced() {
+    let fixture = ToolFixture::new();
+    fs::hard_link(fixture.outside().join("secret"), fixture.path("hard")).unwrap();
+    fixture.read("hard");
+    fixture.data("file-write", &write_input("hard", "mine\n"));
+    assert_eq!(fixture.content("hard"), "mine\n");
+    fs::hard_link(fixture.outside().join("secret"), fixture.path("other")).unwrap();
     let edit = json!({"path": "other", "old": "secret", "new": "public"});
-    world.data("file-edit", &edit);
-    assert_eq!(world.content("other"), SECRET.replace("secret", "public"));
-    world.assert_outside_untouched();
+    fixture.data("file-edit", &edit);
+    assert_eq!(fixture.content("other"), SECRET.replace("secret", "public"));
+    fixture.assert_outside_untouched();
 }
 
 #[test]
-fn scratch_on_another_file_system_is_no_hindrance() {
+fn scratch_may_be_on_another_file_system() {
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
-    let mut world = World::new();
-    world.sandbox.scratch = elsewhere.path().to_owned();
-    world.data("file-write", &write("d/a", "one\n"));
-    world.data(
+    let mut fixture = ToolFixture::new();
+    fixture.sandbox.scratch = elsewhere.path().to_owned();
+    fixture.data("file-write", &write_input("d/a", "one\n"));
+    fixture.data(
         "file-edit",
         &json!({"path": "d/a", "old": "one", "new": "two"}),
     );
-    world.data("file-copy", &json!({"from": "d/a", "to": "d/b"}));
-    assert_eq!(world.content("d/b"), "two\n");
-    assert_eq!(names(&world.path("d")), ["a", "b"]);
+    fixture.data("file-copy", &json!({"from": "d/a", "to": "d/b"}));
+    assert_eq!(fixture.content("d/b"), "two\n");
+    assert_eq!(names(&fixture.path("d")), ["a", "b"]);
     assert_eq!(names(elsewhere.path()), [""; 0]);
 }
 
 #[test]
-fn what_a_killed_call_left_in_scratch_is_in_nobodys_way() {
-    let world = World::new();
+fn leftovers_of_a_killed_call_are_harmless() {
+    let fixture = ToolFixture::new();
     for number in 0..3 {
-        let left = world.sandbox.scratch.join(format!("writing-{number}"));
-        crate::world::write_file(&left, b"half");
+        let left = fixture.sandbox.scratch.join(format!("writing-{number}"));
+        crate::fixture::write_file(&left, b"half");
     }
-    world.data("file-write", &write("a", "whole\n"));
-    assert_eq!(world.content("a"), "whole\n");
+    fixture.data("file-write", &write_input("a", "whole\n"));
+    assert_eq!(fixture.content("a"), "whole\n");
     assert_eq!(
-        names(&world.sandbox.scratch),
+        names(&fixture.sandbox.scratch),
         ["writing-0", "writing-1", "writing-2"]
     );
 }

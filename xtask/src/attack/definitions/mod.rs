@@ -6,10 +6,10 @@ pub mod table;
 use anyhow::Result;
 
 use super::escapes::accounts;
-use super::machine::{Answer, Machine, Setup};
-use super::options::{Family, Options, Who};
+use super::machine::{CommandOutput, Machine, Setup};
+use super::options::{AttackAccount, AttackFamily, AttackOptions};
 use super::parallel;
-use super::tally::{Fault, Outcome, Verdict, shortened};
+use super::tally::{AttackOutcome, AttackVerdict, BrokenPromise, shorten};
 use table::SCRIPTS;
 
 const PRELUDE: &str = include_str!("prelude.sh");
@@ -26,30 +26,30 @@ const VARIABLES: &[(&str, &str)] = &[
 const SECONDS: u64 = 240;
 
 /// Runs every script on a machine of its own.
-pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
+pub fn run(setup: &Setup, options: &AttackOptions) -> Result<Vec<AttackOutcome>> {
     let mut jobs = Vec::new();
-    for (index, who) in accounts(options).into_iter().enumerate() {
-        let wanted = SCRIPTS.iter().filter(|it| options.wants(it.0));
+    for (index, account) in accounts(options).into_iter().enumerate() {
+        let wanted = SCRIPTS.iter().filter(|it| options.selects(it.0));
         let wanted = wanted.filter(|_| index == 0 || options.is_full());
-        jobs.extend(wanted.map(|(name, script)| (who, *name, *script)));
+        jobs.extend(wanted.map(|(name, script)| (account, *name, *script)));
     }
-    let outcomes = parallel(jobs, |(who, name, script)| {
-        let verdict = attempt(setup, who, script);
-        let verdict =
-            verdict.unwrap_or_else(|it| Verdict::NotCounted(format!("cannot be made: {it:#}")));
-        Outcome {
-            family: Family::Definitions,
-            setting: who.name().to_owned(),
+    let outcomes = parallel(jobs, |(account, name, script)| {
+        let verdict = run_script(setup, account, script);
+        let verdict = verdict
+            .unwrap_or_else(|it| AttackVerdict::NotCounted(format!("cannot be made: {it:#}")));
+        AttackOutcome {
+            family: AttackFamily::Definitions,
+            setting: account.name().to_owned(),
             name: name.to_owned(),
             verdict,
-            repeat: format!("definitions --{} --only '{name}'", who.name()),
+            repeat: format!("definitions --{} --only '{name}'", account.name()),
         }
     });
     Ok(outcomes)
 }
 
-fn attempt(setup: &Setup, who: Who, script: &str) -> Result<Verdict> {
-    let mut machine = Machine::new(setup, who)?;
+fn run_script(setup: &Setup, account: AttackAccount, script: &str) -> Result<AttackVerdict> {
+    let mut machine = Machine::new(setup, account)?;
     let program = setup.program.display().to_string();
     let root = machine.root().display().to_string();
     let given = [("AGENTS", program.as_str()), ("ROOT", &root)];
@@ -78,51 +78,51 @@ fn attempt(setup: &Setup, who: Who, script: &str) -> Result<Verdict> {
         ("GIT_COMMITTER_NAME", "User"),
         ("GIT_COMMITTER_EMAIL", "user@localhost"),
     ]);
-    let answer = machine.answer(&mut command, std::time::Duration::from_secs(SECONDS))?;
-    Ok(judge(&answer))
+    let answer = machine.run_command(&mut command, std::time::Duration::from_secs(SECONDS))?;
+    Ok(classify_output(&answer))
 }
 
-fn judge(answer: &Answer) -> Verdict {
+fn classify_output(answer: &CommandOutput) -> AttackVerdict {
     let faults = [
-        ("THROUGH", Fault::Through),
-        ("LOST", Fault::Lost),
-        ("STUCK", Fault::Stuck),
+        ("THROUGH", BrokenPromise::Escaped),
+        ("LOST", BrokenPromise::Lost),
+        ("STUCK", BrokenPromise::Stuck),
     ];
     for (word, fault) in faults {
         if let Some(line) = answer.stdout.lines().find(|it| it.starts_with(word)) {
-            return Verdict::Broken(fault, shortened(line));
+            return AttackVerdict::Broken(fault, shorten(line));
         }
     }
     if answer.timed_out {
-        return Verdict::Broken(Fault::Stuck, answer.summary());
+        return AttackVerdict::Broken(BrokenPromise::Stuck, answer.summary());
     }
     if !answer.stdout.lines().any(|it| it == "CONTROL") {
-        return Verdict::NotCounted(format!("its control fails: {}", answer.summary()));
+        return AttackVerdict::NotCounted(format!("its control fails: {}", answer.summary()));
     }
-    Verdict::Held
+    AttackVerdict::Held
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn verdict(stdout: &str) -> Verdict {
-        judge(&Answer {
+    fn verdict(stdout: &str) -> AttackVerdict {
+        classify_output(&CommandOutput {
             code: Some(0),
             stdout: stdout.into(),
-            ..Answer::default()
+            ..CommandOutput::default()
         })
     }
 
     #[test]
     fn a_script_decides_by_what_it_prints() {
-        assert_eq!(verdict("CONTROL\n"), Verdict::Held);
-        let broken = Verdict::Broken(Fault::Through, "THROUGH it".into());
+        assert_eq!(verdict("CONTROL\n"), AttackVerdict::Held);
+        let broken = AttackVerdict::Broken(BrokenPromise::Escaped, "THROUGH it".into());
         assert_eq!(verdict("CONTROL\nTHROUGH it\n"), broken);
         assert!(matches!(
             verdict("STUCK x\n"),
-            Verdict::Broken(Fault::Stuck, _)
+            AttackVerdict::Broken(BrokenPromise::Stuck, _)
         ));
-        assert!(matches!(verdict("nothing\n"), Verdict::NotCounted(_)));
+        assert!(matches!(verdict("nothing\n"), AttackVerdict::NotCounted(_)));
     }
 }

@@ -2,14 +2,14 @@
 
 /// The language of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Language {
+pub enum ScriptLanguage {
     Shell,
     Python,
 }
 
 /// What the host does while the script runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beside {
+pub enum HostActivity {
     Nothing,
     /// Replaces the credential files of the home by rename, again and again.
     ReplaceCredentials,
@@ -17,7 +17,7 @@ pub enum Beside {
 
 /// Where the script runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum StdioKind {
     Pipe,
     /// The program under attack has a terminal.
     Terminal,
@@ -26,12 +26,12 @@ pub enum Place {
 /// A script with a name. It got through if it prints `THROUGH` or the secret (forwards or backwards), if
 /// anything outside has changed afterwards, or if a process of it is still alive.
 #[derive(Debug, Clone, Copy)]
-pub struct Attempt {
+pub struct AttackAttempt {
     pub name: &'static str,
-    pub language: Language,
+    pub language: ScriptLanguage,
     pub script: &'static str,
-    pub beside: Beside,
-    pub place: Place,
+    pub host_activity: HostActivity,
+    pub stdio: StdioKind,
     /// Must not share its run of the program with other attempts.
     pub alone: bool,
     /// The documentation promises nothing about it at the level `landlock`.
@@ -39,44 +39,44 @@ pub struct Attempt {
 }
 
 /// A shell script.
-pub const fn sh(name: &'static str, script: &'static str) -> Attempt {
-    Attempt {
+pub const fn sh(name: &'static str, script: &'static str) -> AttackAttempt {
+    AttackAttempt {
         name,
-        language: Language::Shell,
+        language: ScriptLanguage::Shell,
         script,
-        beside: Beside::Nothing,
-        place: Place::Pipe,
+        host_activity: HostActivity::Nothing,
+        stdio: StdioKind::Pipe,
         alone: false,
         beyond_landlock: false,
     }
 }
 
 /// A Python script behind `prelude.py`.
-pub const fn py(name: &'static str, script: &'static str) -> Attempt {
+pub const fn py(name: &'static str, script: &'static str) -> AttackAttempt {
     let mut attempt = sh(name, script);
-    attempt.language = Language::Python;
+    attempt.language = ScriptLanguage::Python;
     attempt
 }
 
-impl Attempt {
-    pub const fn alone(mut self) -> Attempt {
+impl AttackAttempt {
+    pub const fn alone(mut self) -> AttackAttempt {
         self.alone = true;
         self
     }
 
-    pub const fn beside(mut self, beside: Beside) -> Attempt {
-        self.beside = beside;
+    pub const fn with_host_activity(mut self, beside: HostActivity) -> AttackAttempt {
+        self.host_activity = beside;
         self.alone = true;
         self
     }
 
-    pub const fn on_terminal(mut self) -> Attempt {
-        self.place = Place::Terminal;
+    pub const fn on_terminal(mut self) -> AttackAttempt {
+        self.stdio = StdioKind::Terminal;
         self.alone = true;
         self
     }
 
-    pub const fn beyond_landlock(mut self) -> Attempt {
+    pub const fn beyond_landlock(mut self) -> AttackAttempt {
         self.beyond_landlock = true;
         self
     }
@@ -84,36 +84,36 @@ impl Attempt {
 
 /// An attempt ready to run, also one that was made from a list of paths.
 #[derive(Debug, Clone)]
-pub struct Case {
+pub struct AttackCase {
     pub name: String,
-    pub language: Language,
+    pub language: ScriptLanguage,
     pub script: String,
-    pub beside: Beside,
-    pub place: Place,
+    pub host_activity: HostActivity,
+    pub stdio: StdioKind,
     pub alone: bool,
     pub beyond_landlock: bool,
 }
 
-impl From<&Attempt> for Case {
-    fn from(attempt: &Attempt) -> Case {
-        Case {
+impl From<&AttackAttempt> for AttackCase {
+    fn from(attempt: &AttackAttempt) -> AttackCase {
+        AttackCase {
             name: attempt.name.to_owned(),
             language: attempt.language,
             script: attempt.script.to_owned(),
-            beside: attempt.beside,
-            place: attempt.place,
+            host_activity: attempt.host_activity,
+            stdio: attempt.stdio,
             alone: attempt.alone,
             beyond_landlock: attempt.beyond_landlock,
         }
     }
 }
 
-impl Case {
-    pub fn shell(name: String, script: String) -> Case {
-        Case {
+impl AttackCase {
+    pub fn shell(name: String, script: String) -> AttackCase {
+        AttackCase {
             name,
             script,
-            ..Case::from(&sh("", ""))
+            ..AttackCase::from(&sh("", ""))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Several attempts as one script, and its output taken apart again.
 
-use super::attempt::{Case, Language};
+use super::attempt::{AttackCase, ScriptLanguage};
 
 const PRELUDE: &str = include_str!("prelude.py");
 
@@ -14,21 +14,21 @@ const SECONDS: u32 = 12;
 const BYTES: u32 = 700;
 
 /// A script that makes the attempts one after the other, each in a folder of its own.
-pub fn script(variables: &str, cases: &[&Case]) -> String {
+pub fn script(variables: &str, cases: &[&AttackCase]) -> String {
     let mut text = format!(
         "{variables}\nexport TREE=$PWD\nT=${{TMPDIR:-/tmp}}\n\
          cat > $T/prelude.py <<'END_OF_PRELUDE'\n{PRELUDE}\nEND_OF_PRELUDE\n"
     );
     for (index, case) in cases.iter().enumerate() {
-        text += &one(index, case);
+        text += &wrap_case(index, case);
     }
     text
 }
 
-fn one(index: usize, case: &Case) -> String {
+fn wrap_case(index: usize, case: &AttackCase) -> String {
     let (before, run) = match case.language {
-        Language::Shell => (String::new(), "sh"),
-        Language::Python => (
+        ScriptLanguage::Shell => (String::new(), "sh"),
+        ScriptLanguage::Python => (
             format!("cat $T/prelude.py > $T/{index}\n"),
             "/usr/bin/python3 -u",
         ),
@@ -59,7 +59,7 @@ pub fn sections(output: &str, count: usize) -> Vec<String> {
 }
 
 /// Whether every attempt began.
-pub fn is_whole(output: &str, count: usize) -> bool {
+pub fn is_complete(output: &str, count: usize) -> bool {
     (0..count).all(|index| {
         output
             .lines()
@@ -68,7 +68,7 @@ pub fn is_whole(output: &str, count: usize) -> bool {
 }
 
 /// Whether an output shows that the attempt got through.
-pub fn shows(output: &str, secret: &str) -> bool {
+pub fn reveals_escape(output: &str, secret: &str) -> bool {
     let backwards: String = secret.chars().rev().collect();
     output.contains("THROUGH") || output.contains(secret) || output.contains(&backwards)
 }
@@ -76,29 +76,29 @@ pub fn shows(output: &str, secret: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attack::escapes::attempt::{Case, py, sh};
+    use crate::attack::escapes::attempt::{AttackCase, py, sh};
 
     #[test]
     fn each_attempt_gets_its_own_output() {
         let output = "noise\n\n@@ attempt 0\none\ntwo\n\n@@ attempt 2\nthree\n";
         assert_eq!(sections(output, 3), ["one\ntwo\n\n", "", "three\n"]);
-        assert!(!is_whole(output, 3));
-        assert!(is_whole("@@ attempt 0\n@@ attempt 1\n", 2));
+        assert!(!is_complete(output, 3));
+        assert!(is_complete("@@ attempt 0\n@@ attempt 1\n", 2));
     }
 
     #[test]
     fn a_secret_shows_in_both_directions() {
-        assert!(shows("x abcdef y", "abcdef"));
-        assert!(shows("x fedcba y", "abcdef"));
-        assert!(shows("THROUGH /dev/x", "abcdef"));
-        assert!(!shows("through nothing abc", "abcdef"));
+        assert!(reveals_escape("x abcdef y", "abcdef"));
+        assert!(reveals_escape("x fedcba y", "abcdef"));
+        assert!(reveals_escape("THROUGH /dev/x", "abcdef"));
+        assert!(!reveals_escape("through nothing abc", "abcdef"));
     }
 
     #[test]
     fn scripts_run_in_their_language() {
         let (shell, python) = (
-            Case::from(&sh("a", "echo a")),
-            Case::from(&py("b", "through()")),
+            AttackCase::from(&sh("a", "echo a")),
+            AttackCase::from(&py("b", "through()")),
         );
         let text = script("export OUT='/x'", &[&shell, &python]);
         assert!(text.contains("sh $T/0"));

@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use super::credentials::{ELSEWHERE, IN_HOME};
-use super::world::Home;
-use crate::attack::machine::{Machine, strings};
-use crate::attack::options::Who;
+use super::credentials::{IN_HOME, OUTSIDE_HOME};
+use super::target_machine::HomeKind;
+use crate::attack::machine::{Machine, to_strings};
+use crate::attack::options::AttackAccount;
 
 /// Restores the folder outside, the repository and the folder of controls.
 pub const RESET: &str = r#"cd "$OUT/.." || exit 1
@@ -20,9 +20,9 @@ mkdir -p control/tree control/scratch && cp shop/a control/tree/ && echo "gitdir
 exit 0"#;
 
 /// Makes the home, the repositories and the files that nobody should see.
-pub fn furnish(machine: &Machine, name: &str) -> Result<()> {
+pub fn create_content(machine: &Machine, name: &str) -> Result<()> {
     let homes = IN_HOME.iter().map(|path| format!("home/{path}"));
-    let all = homes.chain(ELSEWHERE.iter().map(|path| (*path).to_owned()));
+    let all = homes.chain(OUTSIDE_HOME.iter().map(|path| (*path).to_owned()));
     let repository = r#"put() { mkdir -p "$(dirname "$1")" && printf %s "$HOST_SECRET" > "$1"; }
 set -e
 git init -q -b main shop; cd shop
@@ -53,12 +53,16 @@ echo outside > outside/file; printf %s "$HOST_SECRET" > outside/opened; : > "out
     Ok(())
 }
 
-pub fn set_home(machine: &mut Machine, home: Home) -> Result<()> {
-    if matches!(home, Home::Usual | Home::Temporary) {
+pub fn set_home(machine: &mut Machine, home: HomeKind) -> Result<()> {
+    if matches!(home, HomeKind::Usual | HomeKind::Temporary) {
         return Ok(());
     }
     let folder = machine.path("home").display().to_string();
-    let id = if machine.who() == Who::Root { 0 } else { 65534 };
+    let id = if machine.account() == AttackAccount::Root {
+        0
+    } else {
+        65534
+    };
     let accounts = format!("root:x:{id}:{id}:made up:{folder}:/bin/sh\n");
     machine.write("passwd", accounts.as_bytes())?;
     let passwd = machine.path("passwd").display().to_string();
@@ -72,11 +76,11 @@ pub fn set_home(machine: &mut Machine, home: Home) -> Result<()> {
         "-c",
         mount,
     ];
-    machine.outer = strings(&[&words[..], &[&passwd]].concat());
+    machine.outer = to_strings(&[&words[..], &[&passwd]].concat());
     let elsewhere = machine.path("elsewhere").display().to_string();
     machine.must_shell("mkdir elsewhere")?;
     let value = match home {
-        Home::Another => elsewhere,
+        HomeKind::Another => elsewhere,
         _ => String::new(),
     };
     machine.variables.push(("HOME".into(), value));

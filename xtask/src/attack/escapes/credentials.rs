@@ -75,7 +75,7 @@ pub const IN_HOME: &[&str] = &[
 ];
 
 /// Below the root of the machine: places that belong to the user or to the program.
-pub const ELSEWHERE: &[&str] = &[
+pub const OUTSIDE_HOME: &[&str] = &[
     "shop/.env",
     "shop/service/.env.production",
     "shop/library/.env",

@@ -1,8 +1,8 @@
 //! Files outside the tree: the user's, the program's, and those of other sandboxes.
 
-use super::attempt::{Attempt, Beside, py, sh};
+use super::attempt::{AttackAttempt, HostActivity, py, sh};
 
-pub const ATTEMPTS: &[Attempt] = &[
+pub const ATTEMPTS: &[AttackAttempt] = &[
     sh("write-outside", "echo planted > $OUT/planted"),
     sh("append-outside", "echo more >> $OUT/file"),
     sh("truncate-outside", ": > $OUT/file"),
@@ -121,8 +121,8 @@ os.chroot(".")
 print(open(env("OUT") + "/secret").read())
 "#),
     sh("rename-race-out", "mkdir a b; (i=0; while [ $i -lt 200 ]; do ln -sfn $OUT a/x; rm -f a/x; mkdir -p a/x; rmdir a/x; i=$((i+1)); done) & i=0; while [ $i -lt 200 ]; do echo raced > a/x/planted; i=$((i+1)); done 2>/dev/null; wait"),
-    sh("read-by-rename-race", "i=0; while [ $i -lt 150 ]; do cat $H/.netrc $H/.ssh/id_ed25519 $H/.aws/credentials 2>/dev/null && break; i=$((i+1)); sleep 0.01; done").beside(Beside::ReplaceCredentials),
-    sh("read-env-by-rename-race", "i=0; while [ $i -lt 150 ]; do cat $REPO/.env $H/.env 2>/dev/null && break; i=$((i+1)); sleep 0.01; done").beside(Beside::ReplaceCredentials),
+    sh("read-by-rename-race", "i=0; while [ $i -lt 150 ]; do cat $H/.netrc $H/.ssh/id_ed25519 $H/.aws/credentials 2>/dev/null && break; i=$((i+1)); sleep 0.01; done").with_host_activity(HostActivity::ReplaceCredentials),
+    sh("read-env-by-rename-race", "i=0; while [ $i -lt 150 ]; do cat $REPO/.env $H/.env 2>/dev/null && break; i=$((i+1)); sleep 0.01; done").with_host_activity(HostActivity::ReplaceCredentials),
     sh("read-through-other-name", "cat /proc/self/root$H/.ssh/id_ed25519 /proc/self/cwd/../../../../.ssh/id_ed25519 $H/./../home/.ssh/id_ed25519"),
     sh("inherited-file", "cat <&9"),
     sh("inherited-file-write", "echo more >&9; cat /proc/self/fd/9 > /dev/null && [ \"$(readlink /proc/self/fd/9)\" = $OUT/opened ] && echo THROUGH"),

@@ -1,9 +1,9 @@
 //! Git configuration planted in the tree, for the host's git that looks at the tree afterwards. The
 //! tripwire touches a file outside, which the sandbox itself cannot do.
 
-use super::attempt::{Attempt, sh};
+use super::attempt::{AttackAttempt, sh};
 
-pub const ATTEMPTS: &[Attempt] = &[
+pub const ATTEMPTS: &[AttackAttempt] = &[
     sh(
         "git-own-folder",
         r#"cd $TREE; rm -rf .git; git init -q .; git config core.fsmonitor "touch $OUT/fired; false"; echo x > new; [ -z "$CONTROL" ] || git status"#,

@@ -1,10 +1,10 @@
 //! Settings and devices of the kernel. Values are written back as they were read, so that the control,
 //! which runs outside, changes nothing.
 
-use super::attempt::{Attempt, py, sh};
+use super::attempt::{AttackAttempt, py, sh};
 
 /// Files whose content is written back unchanged.
-pub const REWRITTEN: &[&str] = &[
+pub const REWRITTEN_FILES: &[&str] = &[
     "/proc/sys/kernel/core_pattern",
     "/proc/sys/kernel/core_pipe_limit",
     "/proc/sys/kernel/modprobe",
@@ -35,7 +35,7 @@ pub const REWRITTEN: &[&str] = &[
     "/sys/kernel/profiling",
 ];
 
-pub const ATTEMPTS: &[Attempt] = &[
+pub const ATTEMPTS: &[AttackAttempt] = &[
     py(
         "walk-proc-sys",
         r#"

@@ -9,52 +9,54 @@ pub mod attempt;
 pub mod bundle;
 pub mod content;
 pub mod credentials;
+pub mod escape_run;
 pub mod files;
 pub mod git;
 pub mod kernel;
 pub mod network;
 pub mod processes;
 pub mod resources;
-pub mod siege;
+pub mod target_machine;
 pub mod tools;
-pub mod world;
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 
 use super::machine::Setup;
-use super::options::{Family, Level, Options, Who};
+use super::options::{AttackAccount, AttackFamily, AttackOptions, ConfinementLevel};
 use super::parallel;
-use super::tally::Outcome;
+use super::tally::AttackOutcome;
 use crate::environment;
-use attempt::{Case, Place};
-use siege::Siege;
-use world::{Home, World};
+use attempt::{AttackCase, StdioKind};
+use escape_run::EscapeRun;
+use target_machine::{HomeKind, TargetMachine};
 
 /// Whether each attempt works outside, by name.
 type Controls = BTreeMap<String, bool>;
 
 /// Makes all attempts for each account and level.
-pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
+pub fn run(setup: &Setup, options: &AttackOptions) -> Result<Vec<AttackOutcome>> {
     let accounts = accounts(options);
-    let cases: Vec<Case> = cases()
+    let cases: Vec<AttackCase> = cases()
         .into_iter()
-        .filter(|it| options.wants(&it.name))
+        .filter(|it| options.selects(&it.name))
         .collect();
-    let controls = parallel(accounts.clone(), |who| controls(setup, who, &cases));
+    let controls = parallel(accounts.clone(), |account| {
+        run_controls(setup, account, &cases)
+    });
     let mut settings = Vec::new();
-    for (who, controls) in accounts.into_iter().zip(controls) {
+    for (account, controls) in accounts.into_iter().zip(controls) {
         let controls = controls?;
         for level in levels(options) {
-            settings.push((who, level, controls.clone()));
+            settings.push((account, level, controls.clone()));
         }
     }
-    let outcomes = parallel(settings, |(who, level, controls)| {
-        let siege = Siege {
+    let outcomes = parallel(settings, |(account, level, controls)| {
+        let siege = EscapeRun {
             setup,
             options,
-            who,
+            account,
             level,
             controls: &controls,
         };
@@ -68,24 +70,24 @@ pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
 }
 
 /// The accounts to attack from: both if the suite runs as root.
-pub fn accounts(options: &Options) -> Vec<Who> {
+pub fn accounts(options: &AttackOptions) -> Vec<AttackAccount> {
     let possible = match environment::is_root() {
-        true => vec![Who::Root, Who::User],
-        false => vec![Who::User],
+        true => vec![AttackAccount::Root, AttackAccount::User],
+        false => vec![AttackAccount::User],
     };
-    let wanted = |who: &Who| options.who.is_none_or(|it| it == *who);
+    let wanted = |who: &AttackAccount| options.account.is_none_or(|it| it == *who);
     possible.into_iter().filter(wanted).collect()
 }
 
-fn levels(options: &Options) -> Vec<Level> {
+fn levels(options: &AttackOptions) -> Vec<ConfinementLevel> {
     match options.level {
         Some(level) => vec![level],
-        None => vec![Level::Namespaces, Level::Landlock],
+        None => vec![ConfinementLevel::Namespaces, ConfinementLevel::Landlock],
     }
 }
 
 /// Every attempt that is a script.
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<AttackCase> {
     let tables = [
         kernel::ATTEMPTS,
         processes::ATTEMPTS,
@@ -93,65 +95,68 @@ fn cases() -> Vec<Case> {
         git::ATTEMPTS,
         network::ATTEMPTS,
     ];
-    let mut cases: Vec<Case> = tables.concat().iter().map(Case::from).collect();
-    for path in kernel::REWRITTEN {
+    let mut cases: Vec<AttackCase> = tables.concat().iter().map(AttackCase::from).collect();
+    for path in kernel::REWRITTEN_FILES {
         let script = format!("v=$(cat {path}) && printf '%s\\n' \"$v\" > {path} && echo THROUGH");
-        cases.push(Case::shell(format!("rewrite {path}"), script));
+        cases.push(AttackCase::shell(format!("rewrite {path}"), script));
     }
-    cases.extend(credential_cases(Home::Usual));
+    cases.extend(credential_cases(HomeKind::Usual));
     cases
 }
 
 /// One attempt for each file that only the user should read.
-fn credential_cases(home: Home) -> Vec<Case> {
+fn credential_cases(home: HomeKind) -> Vec<AttackCase> {
     let read = |variable: &str, path: &str| {
         let name = format!("{}: read {path}", home.name());
-        Case::shell(name, format!("cat \"${variable}/{path}\" | rev"))
+        AttackCase::shell(name, format!("cat \"${variable}/{path}\" | rev"))
     };
     let homes = credentials::IN_HOME.iter().map(|path| read("H", path));
-    let others = credentials::ELSEWHERE.iter().map(|path| read("ROOT", path));
+    let others = credentials::OUTSIDE_HOME
+        .iter()
+        .map(|path| read("ROOT", path));
     homes.chain(others).collect()
 }
 
 /// Makes each attempt outside: several in one run first, and on its own each that did not show there.
-fn controls(setup: &Setup, who: Who, cases: &[Case]) -> Result<Controls> {
-    let world = World::new(setup, who, Home::Usual)?;
+fn run_controls(setup: &Setup, account: AttackAccount, cases: &[AttackCase]) -> Result<Controls> {
+    let target = TargetMachine::new(setup, account, HomeKind::Usual)?;
     let mut controls = Controls::new();
-    let together: Vec<&Case> = cases.iter().filter(|it| !it.alone).collect();
-    for cases in together.chunks(siege::TOGETHER) {
-        let answer = world.run_outside(&bundle::script(&world.variables, cases), Place::Pipe)?;
+    let together: Vec<&AttackCase> = cases.iter().filter(|it| !it.alone).collect();
+    for cases in together.chunks(escape_run::BATCH_SIZE) {
+        let answer =
+            target.run_on_host(&bundle::script(&target.variables, cases), StdioKind::Pipe)?;
         let sections = bundle::sections(&answer.stdout, cases.len());
         for (case, section) in cases.iter().zip(sections) {
-            controls.insert(case.name.clone(), world.shows(&section));
+            controls.insert(case.name.clone(), target.reveals_escape(&section));
         }
-        world.reset()?;
+        target.reset()?;
     }
     for case in cases {
         if controls.get(&case.name) != Some(&true) {
-            controls.insert(case.name.clone(), control(&world, case)?);
+            controls.insert(case.name.clone(), check_control(&target, case)?);
         }
     }
     Ok(controls)
 }
 
 /// Whether one attempt works outside.
-fn control(world: &World, case: &Case) -> Result<bool> {
-    let before = world.snapshot();
-    let mark = siege::mark();
-    let variables = format!("{}export MARK={mark}\n", world.variables);
-    let answer = world.run_outside(&bundle::script(&variables, &[case]), case.place)?;
-    let mut works = world.shows(&answer.stdout);
-    works |= world.end_survivors(&mark).is_some();
-    if world.snapshot() != before || case.alone {
-        works |= world.snapshot() != before;
-        world.reset()?;
+fn check_control(target: &TargetMachine, case: &AttackCase) -> Result<bool> {
+    let before = target.snapshot();
+    let mark = escape_run::unique_mark();
+    let variables = format!("{}export MARK={mark}\n", target.variables);
+    let answer = target.run_on_host(&bundle::script(&variables, &[case]), case.stdio)?;
+    let mut works = target.reveals_escape(&answer.stdout);
+    works |= target.end_survivors(&mark).is_some();
+    if target.snapshot() != before || case.alone {
+        works |= target.snapshot() != before;
+        target.reset()?;
     }
     Ok(works)
 }
 
 /// Arguments that repeat one attempt.
-fn repeat(who: Who, level: Level, name: &str) -> String {
-    let (family, who, level) = (Family::Escapes.name(), who.name(), level.name());
+fn repeat_arguments(account: AttackAccount, level: ConfinementLevel, name: &str) -> String {
+    let (family, who, level) = (AttackFamily::Escapes.name(), account.name(), level.name());
     format!("{family} --{who} --level {level} --only '{name}'")
 }
 

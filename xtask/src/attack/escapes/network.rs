@@ -1,8 +1,8 @@
 //! Sockets of the machine, with the network denied.
 
-use super::attempt::{Attempt, py, sh};
+use super::attempt::{AttackAttempt, py, sh};
 
-pub const ATTEMPTS: &[Attempt] = &[
+pub const ATTEMPTS: &[AttackAttempt] = &[
     py(
         "tcp-loopback",
         r#"connect(socket.AF_INET, ("127.0.0.1", number("TCP")))"#,

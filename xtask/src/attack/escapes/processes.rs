@@ -1,8 +1,8 @@
 //! Other processes of the machine, and processes that outlive their command.
 
-use super::attempt::{Attempt, py, sh};
+use super::attempt::{AttackAttempt, py, sh};
 
-pub const ATTEMPTS: &[Attempt] = &[
+pub const ATTEMPTS: &[AttackAttempt] = &[
     sh("victim-memory-write", "exec 7<>/proc/$VICTIM/mem && echo THROUGH"),
     py(
         "victim-memory-read",

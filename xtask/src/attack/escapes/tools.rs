@@ -125,7 +125,7 @@ pub const ATTEMPTS: &[(&str, &str, &str)] = &[
 ];
 
 /// The same input with a path inside the tree, for the control.
-pub fn control(input: &str) -> String {
+pub fn control_input(input: &str) -> String {
     let places = [
         ("--output=OUT/planted", "a"),
         ("\"old\": \"outside", "\"old\": \"inside"),
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn controls_stay_inside_the_tree() {
         for (name, _, input) in ATTEMPTS {
-            let inside = control(input);
+            let inside = control_input(input);
             assert!(
                 !inside.contains("OUT") && !inside.contains(".."),
                 "{name}: {inside}"

@@ -2,20 +2,20 @@
 
 use anyhow::Result;
 
-use crate::cluster::{Cluster, packages};
+use crate::cluster::{PostgresCluster, packages};
 use crate::process;
 
 /// One database and its saved copy.
 #[derive(Debug, Clone)]
-pub struct Database {
+pub struct AttackDatabase {
     cluster_url: String,
     name: String,
 }
 
-impl Database {
+impl AttackDatabase {
     /// Makes an empty database.
-    pub fn new(cluster: &Cluster, name: &str) -> Result<Database> {
-        let database = Database {
+    pub fn new(cluster: &PostgresCluster, name: &str) -> Result<AttackDatabase> {
+        let database = AttackDatabase {
             cluster_url: cluster.url(),
             name: name.to_owned(),
         };

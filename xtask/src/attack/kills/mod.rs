@@ -1,11 +1,11 @@
 //! Kills of `plan apply` and `plan unapply`, for every destination: at each system call by injection,
 //! and at random moments. Each starts from a copy of the same finished plan.
 //!
-//! `scenario` prepares and restores the state, `trace` finds the moments, `judge` says what must hold
+//! `scenario` prepares and restores the state, `trace` finds the moments, `recovery_check` says what must hold
 //! afterwards, `database` does the same on PostgreSQL. Start reading at [`run`].
 
 pub mod database;
-pub mod judge;
+pub mod recovery_check;
 pub mod scenario;
 pub mod trace;
 
@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::escapes::accounts;
-use super::machine::{Answer, LIMIT, Running, Setup, family_of, send_signal};
-use super::options::{Family, Options};
-use super::tally::{Outcome, Verdict};
+use super::machine::{CommandOutput, LIMIT, RunningCommand, Setup, process_tree, send_signal};
+use super::options::{AttackFamily, AttackOptions};
+use super::tally::{AttackOutcome, AttackVerdict};
 use super::{Random, parallel, strace};
-use crate::cluster::Cluster;
+use crate::cluster::PostgresCluster;
 use crate::output;
-use database::Database;
-use scenario::{Prepared, Scenario};
-use trace::{Moment, Trace};
+use database::AttackDatabase;
+use scenario::{AttackScenario, PreparedScenario};
+use trace::{KillPoint, Trace};
 
 /// Kills for each scenario in the short form.
 const SHORT_INJECTED: usize = 5;
@@ -35,21 +35,21 @@ const FULL_RANDOM: usize = 1000;
 const POSTGRES_SHARE: usize = 10;
 
 /// Kills the commands of all scenarios.
-pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
-    let scenarios: Vec<Scenario> = Scenario::all();
-    let wanted = |it: &Scenario| {
+pub fn run(setup: &Setup, options: &AttackOptions) -> Result<Vec<AttackOutcome>> {
+    let scenarios: Vec<AttackScenario> = AttackScenario::all();
+    let wanted = |it: &AttackScenario| {
         let name = it.name();
         options
             .only
             .as_ref()
             .is_none_or(|only| name.contains(only.as_str()) || only.starts_with(&name))
     };
-    let scenarios: Vec<Scenario> = scenarios.into_iter().filter(wanted).collect();
-    let cluster = Cluster::start()?;
-    let indexed: Vec<(usize, Scenario)> = scenarios.into_iter().enumerate().collect();
+    let scenarios: Vec<AttackScenario> = scenarios.into_iter().filter(wanted).collect();
+    let cluster = PostgresCluster::start()?;
+    let indexed: Vec<(usize, AttackScenario)> = scenarios.into_iter().enumerate().collect();
     let count = indexed.len();
     let outcomes = parallel(indexed, |(index, scenario)| {
-        let assault = Assault {
+        let assault = ScenarioKills {
             setup,
             options,
             scenario,
@@ -58,8 +58,8 @@ pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
         };
         let outcomes = assault
             .run(&cluster)
-            .unwrap_or_else(|error| vec![assault.not_prepared(&error)]);
-        let broken = |it: &&Outcome| matches!(it.verdict, Verdict::Broken(..));
+            .unwrap_or_else(|error| vec![assault.preparation_failure(&error)]);
+        let broken = |it: &&AttackOutcome| matches!(it.verdict, AttackVerdict::Broken(..));
         output::line(&format!(
             "{}: {} kills, {} broken",
             scenario.name(),
@@ -73,24 +73,24 @@ pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
 
 /// What a random kill hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum KillTarget {
     Program,
     /// The program and all that it started, whatever their process groups.
     Family,
 }
 
-impl Target {
+impl KillTarget {
     fn name(self) -> &'static str {
         match self {
-            Target::Program => "program",
-            Target::Family => "family",
+            KillTarget::Program => "program",
+            KillTarget::Family => "family",
         }
     }
 
     /// Reads `family after 120 ms`.
-    fn parse(text: &str) -> Option<(Target, Duration)> {
+    fn parse(text: &str) -> Option<(KillTarget, Duration)> {
         let (name, after) = text.strip_suffix(" ms")?.split_once(" after ")?;
-        let target = [Target::Program, Target::Family]
+        let target = [KillTarget::Program, KillTarget::Family]
             .into_iter()
             .find(|it| it.name() == name)?;
         Some((target, Duration::from_millis(after.parse().ok()?)))
@@ -98,22 +98,22 @@ impl Target {
 }
 
 /// All kills of one scenario.
-struct Assault<'a> {
+struct ScenarioKills<'a> {
     setup: &'a Setup,
-    options: &'a Options,
-    scenario: Scenario,
+    options: &'a AttackOptions,
+    scenario: AttackScenario,
     index: usize,
     count: usize,
 }
 
-impl Assault<'_> {
-    fn run(&self, cluster: &Cluster) -> Result<Vec<Outcome>> {
+impl ScenarioKills<'_> {
+    fn run(&self, cluster: &PostgresCluster) -> Result<Vec<AttackOutcome>> {
         let who = accounts(self.options)
             .first()
             .copied()
             .context("no account to attack from")?;
-        let prepared = Prepared::new(self.setup, who, self.scenario, None)?;
-        let moments = self.moments(&prepared)?;
+        let prepared = PreparedScenario::new(self.setup, who, self.scenario, None)?;
+        let moments = self.kill_points(&prepared)?;
         let mut outcomes = Vec::new();
         for moment in &moments {
             outcomes.push(self.inject(&prepared, moment)?);
@@ -121,10 +121,10 @@ impl Assault<'_> {
         for (target, after) in self.random_kills(&prepared)? {
             outcomes.push(self.kill_after(&prepared, target, after)?);
         }
-        let on_postgres: Vec<&Moment> = self.postgres_share(&moments);
+        let on_postgres: Vec<&KillPoint> = self.postgres_share(&moments);
         if !on_postgres.is_empty() {
-            let database = Database::new(cluster, &format!("kills_{}", self.index))?;
-            let prepared = Prepared::new(self.setup, who, self.scenario, Some(database))?;
+            let database = AttackDatabase::new(cluster, &format!("kills_{}", self.index))?;
+            let prepared = PreparedScenario::new(self.setup, who, self.scenario, Some(database))?;
             for moment in on_postgres {
                 outcomes.push(self.inject(&prepared, moment)?);
             }
@@ -132,18 +132,18 @@ impl Assault<'_> {
         Ok(outcomes)
     }
 
-    fn not_prepared(&self, error: &anyhow::Error) -> Outcome {
+    fn preparation_failure(&self, error: &anyhow::Error) -> AttackOutcome {
         let name = self.scenario.name();
-        Outcome {
-            family: Family::Kills,
+        AttackOutcome {
+            family: AttackFamily::Kills,
             setting: "sqlite".into(),
             repeat: format!("kills --only '{name}'"),
             name,
-            verdict: Verdict::NotCounted(format!("cannot be prepared: {error:#}")),
+            verdict: AttackVerdict::NotCounted(format!("cannot be prepared: {error:#}")),
         }
     }
 
-    fn postgres_share<'m>(&self, moments: &'m [Moment]) -> Vec<&'m Moment> {
+    fn postgres_share<'m>(&self, moments: &'m [KillPoint]) -> Vec<&'m KillPoint> {
         if !self.options.is_full() && !self.index.is_multiple_of(4) {
             return Vec::new();
         }
@@ -157,15 +157,15 @@ impl Assault<'_> {
     }
 
     /// What follows the scenario's name in `--only`.
-    fn wanted(&self) -> Option<&str> {
+    fn selected_kill(&self) -> Option<&str> {
         let only = self.options.only.as_deref()?;
         only.strip_prefix(&self.scenario.name())?.strip_prefix('/')
     }
 
     /// Kills at random moments: as many as the form demands, or the one that was asked for.
-    fn random_kills(&self, prepared: &Prepared) -> Result<Vec<(Target, Duration)>> {
-        if let Some(wanted) = self.wanted() {
-            return Ok(Target::parse(wanted).into_iter().collect());
+    fn random_kills(&self, prepared: &PreparedScenario) -> Result<Vec<(KillTarget, Duration)>> {
+        if let Some(wanted) = self.selected_kill() {
+            return Ok(KillTarget::parse(wanted).into_iter().collect());
         }
         let count = match self.options.is_full() {
             true => FULL_RANDOM.div_ceil(self.count),
@@ -174,18 +174,18 @@ impl Assault<'_> {
         let mut random = Random::new(self.options.seed.wrapping_add(self.index as u64));
         let duration = self.duration(prepared)?;
         let kills = (0..count).map(|number| {
-            let target = [Target::Program, Target::Family][number % 2];
+            let target = [KillTarget::Program, KillTarget::Family][number % 2];
             (target, duration.mul_f64(random.fraction() * 1.1))
         });
         Ok(kills.collect())
     }
 
     /// The moments to kill at: all of a traced run, a sample of them, or the one that was asked for.
-    fn moments(&self, prepared: &Prepared) -> Result<Vec<Moment>> {
-        let wanted = self.wanted();
+    fn kill_points(&self, prepared: &PreparedScenario) -> Result<Vec<KillPoint>> {
+        let wanted = self.selected_kill();
         if let Some((call, number)) = wanted.and_then(|it| it.split_once(':')) {
             let number = number.parse().context("the number of a call")?;
-            return Ok(vec![Moment {
+            return Ok(vec![KillPoint {
                 call: call.to_owned(),
                 number,
             }]);
@@ -194,9 +194,9 @@ impl Assault<'_> {
         let file = prepared.machine.path("trace");
         let filter = format!("trace={}", trace::filter());
         let options = ["-e", &filter, "-o", &file.to_string_lossy()];
-        self.under_strace(prepared, &options)?;
+        self.run_under_strace(prepared, &options)?;
         let trace = Trace::parse(&prepared.machine.read("trace"));
-        let moments = trace.moments();
+        let moments = trace.kill_points();
         let (name, calls, count) = (self.scenario.name(), trace.len(), moments.len());
         output::line(&format!(
             "{name}: {calls} system calls, {count} moments to kill at"
@@ -211,57 +211,71 @@ impl Assault<'_> {
         })
     }
 
-    fn under_strace(&self, prepared: &Prepared, options: &[&str]) -> Result<Answer> {
-        let words = prepared.words();
+    fn run_under_strace(
+        &self,
+        prepared: &PreparedScenario,
+        options: &[&str],
+    ) -> Result<CommandOutput> {
+        let words = prepared.arguments();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut command = strace::command(&prepared.machine, options, &words);
-        prepared.machine.answer(&mut command, LIMIT)
+        prepared.machine.run_command(&mut command, LIMIT)
     }
 
-    fn inject(&self, prepared: &Prepared, moment: &Moment) -> Result<Outcome> {
+    fn inject(&self, prepared: &PreparedScenario, moment: &KillPoint) -> Result<AttackOutcome> {
         prepared.restore()?;
-        let Moment { call, number } = moment;
+        let KillPoint { call, number } = moment;
         let kill = strace::inject(call, *number, "SIGKILL");
         let kill: Vec<&str> = kill.iter().map(String::as_str).collect();
-        let answer = self.under_strace(prepared, &kill)?;
+        let answer = self.run_under_strace(prepared, &kill)?;
         let verdict = match answer.code {
-            Some(_) => Verdict::NotCounted("the run ended before the call".into()),
-            None => judge::judge(prepared)?,
+            Some(_) => AttackVerdict::NotCounted("the run ended before the call".into()),
+            None => recovery_check::check_recovery(prepared)?,
         };
         Ok(self.outcome(prepared, &format!("{call}:{number}"), verdict))
     }
 
-    fn duration(&self, prepared: &Prepared) -> Result<Duration> {
+    fn duration(&self, prepared: &PreparedScenario) -> Result<Duration> {
         prepared.restore()?;
         let begun = Instant::now();
-        prepared.operate()?;
+        prepared.run_command()?;
         Ok(begun.elapsed())
     }
 
-    fn kill_after(&self, prepared: &Prepared, target: Target, after: Duration) -> Result<Outcome> {
+    fn kill_after(
+        &self,
+        prepared: &PreparedScenario,
+        target: KillTarget,
+        after: Duration,
+    ) -> Result<AttackOutcome> {
         prepared.restore()?;
-        let words = prepared.words();
+        let words = prepared.arguments();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let running = Running::start(&mut prepared.machine.agents_command(&words))?;
+        let running = RunningCommand::start(&mut prepared.machine.agents_command(&words))?;
         std::thread::sleep(after);
         let process_id = running.child.id();
         let killed = match target {
-            Target::Program => vec![process_id],
-            Target::Family => family_of(process_id),
+            KillTarget::Program => vec![process_id],
+            KillTarget::Family => process_tree(process_id),
         };
         for process_id in killed {
             send_signal("KILL", &process_id.to_string());
         }
         running.finish(LIMIT)?;
-        let verdict = judge::judge(prepared)?;
+        let verdict = recovery_check::check_recovery(prepared)?;
         let moment = format!("{} after {} ms", target.name(), after.as_millis());
         Ok(self.outcome(prepared, &moment, verdict))
     }
 
-    fn outcome(&self, prepared: &Prepared, moment: &str, verdict: Verdict) -> Outcome {
+    fn outcome(
+        &self,
+        prepared: &PreparedScenario,
+        moment: &str,
+        verdict: AttackVerdict,
+    ) -> AttackOutcome {
         let name = format!("{}/{moment}", self.scenario.name());
-        Outcome {
-            family: Family::Kills,
+        AttackOutcome {
+            family: AttackFamily::Kills,
             setting: prepared.database_name().to_owned(),
             repeat: format!("kills --only '{name}' --seed {}", self.options.seed),
             name,
@@ -276,8 +290,8 @@ mod tests {
 
     #[test]
     fn a_random_kill_is_read_from_its_name() {
-        let expected = Some((Target::Family, Duration::from_millis(120)));
-        assert_eq!(Target::parse("family after 120 ms"), expected);
-        assert_eq!(Target::parse("unlinkat:7"), None);
+        let expected = Some((KillTarget::Family, Duration::from_millis(120)));
+        assert_eq!(KillTarget::parse("family after 120 ms"), expected);
+        assert_eq!(KillTarget::parse("unlinkat:7"), None);
     }
 }

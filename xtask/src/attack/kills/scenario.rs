@@ -2,13 +2,13 @@
 
 use anyhow::{Context, Result, bail};
 
-use crate::attack::machine::{Answer, Machine, Setup};
-use crate::attack::options::Who;
+use crate::attack::machine::{CommandOutput, Machine, Setup};
+use crate::attack::options::AttackAccount;
 use crate::attack::plans;
 
 /// What the plan changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Targets {
+pub enum PlanTargets {
     Repository,
     Folder,
     TwoRepositories,
@@ -16,22 +16,22 @@ pub enum Targets {
 
 /// The command that is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub enum KilledCommand {
     Apply,
     Unapply,
 }
 
 /// One kind of apply.
 #[derive(Debug, Clone, Copy)]
-pub struct Scenario {
+pub struct AttackScenario {
     pub destination: &'static str,
-    pub targets: Targets,
-    pub operation: Operation,
+    pub targets: PlanTargets,
+    pub operation: KilledCommand,
 }
 
-impl Scenario {
-    pub fn all() -> Vec<Scenario> {
-        use Targets::{Folder, Repository, TwoRepositories};
+impl AttackScenario {
+    pub fn all() -> Vec<AttackScenario> {
+        use PlanTargets::{Folder, Repository, TwoRepositories};
         let pairs = [
             ("current", Repository),
             ("current", TwoRepositories),
@@ -42,9 +42,9 @@ impl Scenario {
             ("worktree", TwoRepositories),
             ("patch", Repository),
         ];
-        let both = [Operation::Apply, Operation::Unapply];
+        let both = [KilledCommand::Apply, KilledCommand::Unapply];
         let each = |(destination, targets)| {
-            both.map(|operation| Scenario {
+            both.map(|operation| AttackScenario {
                 destination,
                 targets,
                 operation,
@@ -55,13 +55,13 @@ impl Scenario {
 
     pub fn name(&self) -> String {
         let targets = match self.targets {
-            Targets::Repository => "git",
-            Targets::Folder => "folder",
-            Targets::TwoRepositories => "two-git",
+            PlanTargets::Repository => "git",
+            PlanTargets::Folder => "folder",
+            PlanTargets::TwoRepositories => "two-git",
         };
         let operation = match self.operation {
-            Operation::Apply => "apply",
-            Operation::Unapply => "unapply",
+            KilledCommand::Apply => "apply",
+            KilledCommand::Unapply => "unapply",
         };
         format!("{}/{targets}/{operation}", self.destination)
     }
@@ -70,63 +70,63 @@ impl Scenario {
     /// repository; with two, one destination has all, and the others a share.
     pub fn step(&self) -> usize {
         match (self.targets, self.destination) {
-            (Targets::TwoRepositories, "branch" | "worktree") => 3,
+            (PlanTargets::TwoRepositories, "branch" | "worktree") => 3,
             _ => 1,
         }
     }
 
     fn folders(&self) -> &'static [&'static str] {
         match self.targets {
-            Targets::TwoRepositories => &["one", "two"],
+            PlanTargets::TwoRepositories => &["one", "two"],
             _ => &["one"],
         }
     }
 }
 
 /// The states of the targets, one text each.
-pub type States = Vec<String>;
+pub type TargetStates = Vec<String>;
 
 /// A machine with the finished plan and a copy of it.
 #[derive(Debug)]
-pub struct Prepared {
-    pub scenario: Scenario,
+pub struct PreparedScenario {
+    pub scenario: AttackScenario,
     pub machine: Machine,
     pub plan: String,
     /// The states of the targets when the command has not run.
-    pub before: States,
+    pub before: TargetStates,
     /// The states of the targets when the command has run once.
-    pub after: States,
-    database: Option<super::database::Database>,
+    pub after: TargetStates,
+    database: Option<super::database::AttackDatabase>,
 }
 
-impl Prepared {
+impl PreparedScenario {
     pub fn new(
         setup: &Setup,
-        who: Who,
-        scenario: Scenario,
-        database: Option<super::database::Database>,
-    ) -> Result<Prepared> {
-        let mut machine = Machine::new(setup, who)?;
+        account: AttackAccount,
+        scenario: AttackScenario,
+        database: Option<super::database::AttackDatabase>,
+    ) -> Result<PreparedScenario> {
+        let mut machine = Machine::new(setup, account)?;
         if let Some(database) = &database {
             machine
                 .variables
                 .push(("CLEVERAGENTS_DATABASE_URL".into(), database.url()));
         }
         for folder in scenario.folders() {
-            make_target(&machine, folder, scenario.targets)?;
+            create_target(&machine, folder, scenario.targets)?;
         }
-        plans::project(&machine, "shop", scenario.folders())?;
+        plans::create_project(&machine, "shop", scenario.folders())?;
         plans::define(&machine, "job", &steps(scenario.folders()), "")?;
-        let plan = plans::executed(&machine, "job", "shop")?;
-        let mut prepared = Prepared {
+        let plan = plans::create_executed_plan(&machine, "job", "shop")?;
+        let mut prepared = PreparedScenario {
             scenario,
             machine,
             plan,
-            before: States::new(),
-            after: States::new(),
+            before: TargetStates::new(),
+            after: TargetStates::new(),
             database,
         };
-        if scenario.operation == Operation::Unapply {
+        if scenario.operation == KilledCommand::Unapply {
             let applied = prepared.apply()?;
             if !applied.is_ok() {
                 bail!("{}: cannot apply: {}", scenario.name(), applied.summary());
@@ -134,7 +134,7 @@ impl Prepared {
         }
         prepared.save()?;
         prepared.before = prepared.states()?;
-        let answer = prepared.operate()?;
+        let answer = prepared.run_command()?;
         if !answer.is_ok() {
             bail!("{}: {}", scenario.name(), answer.summary());
         }
@@ -143,11 +143,11 @@ impl Prepared {
     }
 
     /// The words of the command under attack.
-    pub fn words(&self) -> Vec<String> {
+    pub fn arguments(&self) -> Vec<String> {
         let plan = self.plan.as_str();
         let patch = self.machine.path("result.patch").display().to_string();
         let words: Vec<&str> = match (self.scenario.operation, self.scenario.destination) {
-            (Operation::Unapply, _) => vec!["plan", "unapply", plan, "--yes"],
+            (KilledCommand::Unapply, _) => vec!["plan", "unapply", plan, "--yes"],
             (_, "branch") => vec!["plan", "apply", plan, "--yes", "--to", "branch", "planned"],
             (_, "patch") => vec!["plan", "apply", plan, "--yes", "--to", "patch", &patch],
             (_, other) => vec!["plan", "apply", plan, "--yes", "--to", other],
@@ -156,15 +156,15 @@ impl Prepared {
     }
 
     /// Runs the command without an attack.
-    pub fn operate(&self) -> Result<Answer> {
-        let words = self.words();
+    pub fn run_command(&self) -> Result<CommandOutput> {
+        let words = self.arguments();
         self.machine
             .agents(&words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    fn apply(&self) -> Result<Answer> {
-        let scenario = Scenario {
-            operation: Operation::Apply,
+    fn apply(&self) -> Result<CommandOutput> {
+        let scenario = AttackScenario {
+            operation: KilledCommand::Apply,
             ..self.scenario
         };
         let patch = self.machine.path("result.patch").display().to_string();
@@ -190,7 +190,7 @@ impl Prepared {
         )?;
         self.database
             .as_ref()
-            .map_or(Ok(()), super::database::Database::save)
+            .map_or(Ok(()), super::database::AttackDatabase::save)
     }
 
     /// Goes back to the state before the command.
@@ -199,14 +199,14 @@ impl Prepared {
             .must_shell("rm -rf home one two result.patch; cp -a saved/. .")?;
         self.database
             .as_ref()
-            .map_or(Ok(()), super::database::Database::restore)
+            .map_or(Ok(()), super::database::AttackDatabase::restore)
     }
 
     /// The states of all targets: files, index, branches and their history, without commit ids.
-    pub fn states(&self) -> Result<States> {
+    pub fn states(&self) -> Result<TargetStates> {
         let folders = self.scenario.folders().iter();
-        let mut states: States = folders
-            .map(|it| state(&self.machine, it))
+        let mut states: TargetStates = folders
+            .map(|it| target_state(&self.machine, it))
             .collect::<Result<_>>()?;
         if self.scenario.destination == "patch" {
             states.push(self.machine.read("result.patch"));
@@ -216,7 +216,7 @@ impl Prepared {
 
     /// What `git fsck` says against each repository.
     pub fn damage(&self) -> Result<Option<String>> {
-        if self.scenario.targets == Targets::Folder {
+        if self.scenario.targets == PlanTargets::Folder {
             return Ok(None);
         }
         for folder in self.scenario.folders() {
@@ -238,7 +238,7 @@ impl Prepared {
     }
 }
 
-fn state(machine: &Machine, folder: &str) -> Result<String> {
+fn target_state(machine: &Machine, folder: &str) -> Result<String> {
     let script = r#"cd "$0" || exit 1
 find . -name .git -prune -o -type f -print0 -o -type l -print0 | LC_ALL=C sort -z | xargs -0 -r sha1sum
 [ -d .git ] || exit 0
@@ -247,7 +247,7 @@ git status --porcelain --untracked-files=all
 git for-each-ref refs/heads --format='%(refname) %(tree) %(contents:subject)'
 git for-each-ref refs/heads --format='%(objectname)' | xargs -r -n 1 git rev-list --count"#;
     let mut command = machine.command(&["sh", "-c", script, folder]);
-    let answer = machine.answer(&mut command, crate::attack::machine::LIMIT)?;
+    let answer = machine.run_command(&mut command, crate::attack::machine::LIMIT)?;
     answer
         .is_ok()
         .then_some(answer.stdout)
@@ -255,13 +255,13 @@ git for-each-ref refs/heads --format='%(objectname)' | xargs -r -n 1 git rev-lis
 }
 
 /// A target with work of the user's that no apply may touch.
-fn make_target(machine: &Machine, folder: &str, targets: Targets) -> Result<()> {
+fn create_target(machine: &Machine, folder: &str, targets: PlanTargets) -> Result<()> {
     let files = format!(
         "mkdir {folder} && cd {folder} && mkdir dir && printf '1\\n2\\n3\\n4\\n5\\n6\\n' > a && echo b > dir/b \
          && echo c > c && echo o > other && echo s > staged"
     );
     machine.must_shell(&files)?;
-    if targets != Targets::Folder {
+    if targets != PlanTargets::Folder {
         let script = format!(
             "cd {folder} && git init -q --template= -b main && git add -A && git commit -qm first \
              && echo edited >> other && echo more >> staged && git add staged && echo mine > mine"

@@ -34,22 +34,22 @@ pub fn filter() -> String {
 
 /// The moment of a kill: the n-th call of that name in one thread.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
+pub struct KillPoint {
     pub call: String,
     pub number: usize,
 }
 
 /// One system call of a traced run.
 #[derive(Debug)]
-struct Call {
+struct SystemCall {
     thread: String,
     name: String,
-    effect: Effect,
+    effect: CallEffect,
 }
 
 /// Whether a kill before the call leaves another state than a kill before the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effect {
+enum CallEffect {
     Changes,
     Nothing,
 }
@@ -58,7 +58,7 @@ enum Effect {
 #[derive(Debug, Default)]
 pub struct Trace {
     /// In the order of the trace.
-    calls: Vec<Call>,
+    calls: Vec<SystemCall>,
 }
 
 impl Trace {
@@ -70,13 +70,13 @@ impl Trace {
             let is_name = name
                 .bytes()
                 .all(|it| it.is_ascii_alphanumeric() || it == b'_');
-            (is_name && !name.is_empty()).then(|| Call {
+            (is_name && !name.is_empty()).then(|| SystemCall {
                 thread: thread.to_owned(),
                 name: name.to_owned(),
                 effect: effect(name, rest),
             })
         });
-        let mut calls: Vec<Call> = calls.collect();
+        let mut calls: Vec<SystemCall> = calls.collect();
         skip_inner_writes(&mut calls);
         Trace { calls }
     }
@@ -91,20 +91,20 @@ impl Trace {
 
     /// The moments before every call that changes something, those of rare calls first. strace counts
     /// the calls of each thread apart, so the first thread to reach a number is the one that is hit.
-    pub fn moments(&self) -> Vec<Moment> {
+    pub fn kill_points(&self) -> Vec<KillPoint> {
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let mut changing: BTreeSet<(&str, usize)> = BTreeSet::new();
         for call in &self.calls {
             let count = counts.entry((&call.name, &call.thread)).or_default();
             *count += 1;
-            if call.effect == Effect::Changes {
+            if call.effect == CallEffect::Changes {
                 changing.insert((&call.name, *count));
             }
         }
         let names = GROUPS.concat();
         let moments = names.iter().flat_map(|name| {
             let of_name = changing.iter().filter(move |(it, _)| it == name);
-            of_name.map(|(name, number)| Moment {
+            of_name.map(|(name, number)| KillPoint {
                 call: (*name).to_owned(),
                 number: *number,
             })
@@ -114,19 +114,19 @@ impl Trace {
 }
 
 /// A call that failed, a file opened to read, and a thread woken by another change nothing on disk.
-fn effect(name: &str, rest: &str) -> Effect {
+fn effect(name: &str, rest: &str) -> CallEffect {
     let failed = rest.contains(") = -1 ");
     let only_opens = name == "openat" && !rest.contains("O_CREAT") && !rest.contains("O_TRUNC");
     let wakes = name == "write" && rest.contains(r#""\1\0\0\0\0\0\0\0", 8"#);
     if failed || only_opens || wakes {
-        return Effect::Nothing;
+        return CallEffect::Nothing;
     }
-    Effect::Changes
+    CallEffect::Changes
 }
 
 /// Of pages that a thread writes one after the other, only the first and the last count: a database
 /// ignores a transaction of which the end is missing.
-fn skip_inner_writes(calls: &mut [Call]) {
+fn skip_inner_writes(calls: &mut [SystemCall]) {
     let mut by_thread: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (index, call) in calls.iter().enumerate() {
         by_thread
@@ -137,15 +137,15 @@ fn skip_inner_writes(calls: &mut [Call]) {
     for indices in by_thread.values() {
         for three in indices.windows(3) {
             if three.iter().all(|index| calls[*index].name == "pwrite64") {
-                calls[three[1]].effect = Effect::Nothing;
+                calls[three[1]].effect = CallEffect::Nothing;
             }
         }
     }
 }
 
 /// A sample of the moments for the short form: most of the rare calls' share, then the others.
-pub fn sample(moments: &[Moment], count: usize, seed: u64) -> Vec<Moment> {
-    let group = |index: usize| -> Vec<&Moment> {
+pub fn sample(moments: &[KillPoint], count: usize, seed: u64) -> Vec<KillPoint> {
+    let group = |index: usize| -> Vec<&KillPoint> {
         let in_group = moments
             .iter()
             .filter(|it| GROUPS[index].contains(&it.call.as_str()));
@@ -191,8 +191,8 @@ mod tests {
 10 +++ exited with 0 +++
 ";
 
-    fn moment(call: &str, number: usize) -> Moment {
-        Moment {
+    fn kill_point(call: &str, number: usize) -> KillPoint {
+        KillPoint {
             call: call.into(),
             number,
         }
@@ -203,20 +203,20 @@ mod tests {
         let trace = Trace::parse(TEXT);
         assert_eq!(trace.len(), 10);
         let expected = [
-            moment("unlink", 1),
-            moment("openat", 1),
-            moment("openat", 3),
-            moment("pwrite64", 1),
-            moment("pwrite64", 3),
+            kill_point("unlink", 1),
+            kill_point("openat", 1),
+            kill_point("openat", 3),
+            kill_point("pwrite64", 1),
+            kill_point("pwrite64", 3),
         ];
-        assert_eq!(trace.moments(), expected);
+        assert_eq!(trace.kill_points(), expected);
     }
 
     #[test]
     fn a_sample_has_every_group_and_moves_with_the_seed() {
-        let mut moments: Vec<Moment> = (1..=20).map(|it| moment("unlink", it)).collect();
-        moments.extend((1..=20).map(|it| moment("fsync", it)));
-        moments.extend((1..=20).map(|it| moment("openat", it)));
+        let mut moments: Vec<KillPoint> = (1..=20).map(|it| kill_point("unlink", it)).collect();
+        moments.extend((1..=20).map(|it| kill_point("fsync", it)));
+        moments.extend((1..=20).map(|it| kill_point("openat", it)));
         let first = sample(&moments, 6, 1);
         assert_eq!(first.len(), 6);
         for call in ["unlink", "fsync", "openat"] {

@@ -1,36 +1,36 @@
 //! The whole life of a plan on unusual and hostile repositories: nothing in them is executed, nothing
 //! of the plan's work is dropped in silence, and git agrees with the result.
 //!
-//! `table` lists the repositories, `life` leads a plan through its life and checks it. Start at [`run`].
+//! `table` lists the repositories, `plan_cycle` leads a plan through its life and checks it. Start at [`run`].
 
-pub mod life;
+pub mod plan_cycle;
 pub mod table;
 
 use anyhow::Result;
 
 use super::escapes::accounts;
 use super::machine::Setup;
-use super::options::{Family, Options, Who};
+use super::options::{AttackAccount, AttackFamily, AttackOptions};
 use super::parallel;
-use super::tally::{Outcome, Verdict};
+use super::tally::{AttackOutcome, AttackVerdict};
 use table::{EXECUTING_KEYS, REPOSITORIES};
 
 /// A repository to attack with.
 #[derive(Debug, Clone)]
-pub struct Case {
+pub struct RepositoryCase {
     pub name: String,
     pub script: String,
     pub change: String,
-    pub demand: table::Demand,
+    pub expected: table::ExpectedResult,
 }
 
 /// Leads a plan through its life on each repository.
-pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
+pub fn run(setup: &Setup, options: &AttackOptions) -> Result<Vec<AttackOutcome>> {
     let mut jobs = Vec::new();
     for (index, who) in accounts(options).into_iter().enumerate() {
         let cases = cases(options)
             .into_iter()
-            .filter(|it| options.wants(&it.name));
+            .filter(|it| options.selects(&it.name));
         // The second account is only needed where files of another owner matter: not in the short form.
         let wanted = index == 0 || options.is_full();
         jobs.extend(cases.filter(|_| wanted).map(|case| (who, case)));
@@ -39,31 +39,31 @@ pub fn run(setup: &Setup, options: &Options) -> Result<Vec<Outcome>> {
     outcomes.into_iter().collect()
 }
 
-fn attempt(setup: &Setup, who: Who, case: &Case) -> Result<Outcome> {
-    let verdict = match life::lead(setup, who, case) {
+fn attempt(setup: &Setup, account: AttackAccount, case: &RepositoryCase) -> Result<AttackOutcome> {
+    let verdict = match plan_cycle::run_plan_cycle(setup, account, case) {
         Ok(verdict) => verdict,
-        Err(error) => Verdict::NotCounted(format!("cannot be made here: {error:#}")),
+        Err(error) => AttackVerdict::NotCounted(format!("cannot be made here: {error:#}")),
     };
-    Ok(Outcome {
-        family: Family::Repositories,
-        setting: who.name().to_owned(),
+    Ok(AttackOutcome {
+        family: AttackFamily::Repositories,
+        setting: account.name().to_owned(),
         name: case.name.clone(),
         verdict,
-        repeat: format!("repositories --{} --only '{}'", who.name(), case.name),
+        repeat: format!("repositories --{} --only '{}'", account.name(), case.name),
     })
 }
 
 /// The repositories of the table, and those with keys that execute.
-fn cases(options: &Options) -> Vec<Case> {
-    let tabled = REPOSITORIES.iter().map(|it| Case {
+fn cases(options: &AttackOptions) -> Vec<RepositoryCase> {
+    let tabled = REPOSITORIES.iter().map(|it| RepositoryCase {
         name: it.name.to_owned(),
         script: it.script.to_owned(),
         change: it.change.to_owned(),
-        demand: it.demand,
+        expected: it.expected,
     });
-    let mut cases: Vec<Case> = tabled.collect();
+    let mut cases: Vec<RepositoryCase> = tabled.collect();
     let set = |key: &str| format!("git config '{key}' $TRIP");
-    let executing = |name: String, keys: &[&str]| Case {
+    let executing = |name: String, keys: &[&str]| RepositoryCase {
         name,
         script: format!(
             "printf '* filter=x diff=x merge=x\\n' > .gitattributes; git add -A; git commit -qm keys; {}",
@@ -73,7 +73,7 @@ fn cases(options: &Options) -> Vec<Case> {
                 .join("; ")
         ),
         change: "echo new > new; rm z".to_owned(),
-        demand: table::Demand::AppliedOrRefused,
+        expected: table::ExpectedResult::AppliedOrRefused,
     };
     cases.push(executing("executing-keys".to_owned(), EXECUTING_KEYS));
     if options.is_full() || options.only.is_some() {
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let options = Options::parse(&["--full".to_owned()]).unwrap();
+        let options = AttackOptions::parse(&["--full".to_owned()]).unwrap();
         let cases = cases(&options);
         let names: BTreeSet<&str> = cases.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names.len(), cases.len());

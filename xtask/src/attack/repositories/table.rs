@@ -5,7 +5,7 @@
 
 /// What must become of a plan on the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Demand {
+pub enum ExpectedResult {
     /// The plan is applied, and git agrees with the result.
     Applied,
     /// It is applied in full, or refused with a reason and nothing is changed.
@@ -14,12 +14,12 @@ pub enum Demand {
 
 /// One repository.
 #[derive(Debug, Clone, Copy)]
-pub struct Repository {
+pub struct HostileRepository {
     pub name: &'static str,
     pub script: &'static str,
     /// What the plan's command does in the tree.
     pub change: &'static str,
-    pub demand: Demand,
+    pub expected: ExpectedResult,
 }
 
 /// A repository with some files and one commit.
@@ -28,21 +28,21 @@ pub const BASE: &str = r"git init -q --template= -b main . && mkdir .git/info di
 /// The change that most plans make.
 const EDIT: &str = "echo changed >> a; echo new > new; rm z";
 
-const fn usual(name: &'static str, script: &'static str) -> Repository {
-    Repository {
+const fn usual(name: &'static str, script: &'static str) -> HostileRepository {
+    HostileRepository {
         name,
         script,
         change: EDIT,
-        demand: Demand::Applied,
+        expected: ExpectedResult::Applied,
     }
 }
 
-const fn odd(name: &'static str, script: &'static str, change: &'static str) -> Repository {
-    Repository {
+const fn odd(name: &'static str, script: &'static str, change: &'static str) -> HostileRepository {
+    HostileRepository {
         name,
         script,
         change,
-        demand: Demand::AppliedOrRefused,
+        expected: ExpectedResult::AppliedOrRefused,
     }
 }
 
@@ -99,21 +99,21 @@ pub const EXECUTING_KEYS: &[&str] = &[
     "alias.commit",
 ];
 
-pub const REPOSITORIES: &[Repository] = &[
+pub const REPOSITORIES: &[HostileRepository] = &[
     usual("plain", ":"),
-    usual("sparse-index", "git sparse-checkout set --cone --sparse-index dir").with("mkdir -p o; echo changed > o/y; echo changed >> a"),
+    usual("sparse-index", "git sparse-checkout set --cone --sparse-index dir").with_change("mkdir -p o; echo changed > o/y; echo changed >> a"),
     usual(
         "sparse-index-last-folder",
         "git rm -q z; git commit -qm less; git sparse-checkout set --cone --sparse-index dir",
     )
-    .with("mkdir -p o; echo changed > o/y; echo changed >> a"),
+    .with_change("mkdir -p o; echo changed > o/y; echo changed >> a"),
     usual(
         "sparse-index-new-file",
         "git sparse-checkout set --cone --sparse-index dir",
     )
-    .with("mkdir -p o p/q; echo new > o/new; echo new > p/q/new"),
+    .with_change("mkdir -p o p/q; echo new > o/new; echo new > p/q/new"),
     usual("sparse-checkout", "git sparse-checkout set --no-cone /a /dir"),
-    usual("sparse-checkout-outside", "git sparse-checkout set --cone dir").with("mkdir -p o; echo changed > o/y; echo new > o/new"),
+    usual("sparse-checkout-outside", "git sparse-checkout set --cone dir").with_change("mkdir -p o; echo changed > o/y; echo new > o/new"),
     usual("split-index", "git update-index --split-index; git config core.splitIndex true; echo more > more; git add more; git commit -qm more"),
     usual("untracked-cache", "git update-index --untracked-cache; git config core.untrackedCache true"),
     usual("index-version-2", "git update-index --index-version 2"),
@@ -139,7 +139,7 @@ pub const REPOSITORIES: &[Repository] = &[
     odd("symbolic-link-git-unknown", "d=$PWD; cd ..; rm -rf real-git; mv $d/.git real-git; ln -s ../real-git $d/.git", "echo changed >> a"),
     odd("pointer-git-unknown", "d=$PWD; cd ..; rm -rf real-git; mv $d/.git real-git; echo 'gitdir: ../real-git' > $d/.git", "echo changed >> a"),
     odd("alternates-of-a-home", "echo $HOME > .git/objects/info/alternates", "echo changed >> a; cat $HOME/.ssh/* >> a || true"),
-    usual("crlf", "git config core.autocrlf true; printf '1\\r\\n2\\r\\n' > crlf; git add crlf; git commit -qm crlf; rm -rf a z dir o crlf; git checkout -q -- .").with("printf changed > dir/b; printf new > new; rm z"),
+    usual("crlf", "git config core.autocrlf true; printf '1\\r\\n2\\r\\n' > crlf; git add crlf; git commit -qm crlf; rm -rf a z dir o crlf; git checkout -q -- .").with_change("printf changed > dir/b; printf new > new; rm z"),
     usual("attributes-eol", "printf '*.txt text eol=crlf\\n' > .gitattributes; printf 'x\\n' > t.txt; git add -A; git commit -qm t"),
     usual("working-encoding", "printf 'u working-tree-encoding=UTF-16\\n' > .gitattributes; printf 'x\\n' | iconv -t UTF-16 > u; git add -A; git commit -qm u"),
     usual("ident", "printf 'a ident\\n' > .gitattributes; git add -A; git commit -qm i"),
@@ -192,8 +192,8 @@ pub const REPOSITORIES: &[Repository] = &[
     odd("locked-index", ": > .git/index.lock", EDIT),
 ];
 
-impl Repository {
-    const fn with(mut self, change: &'static str) -> Repository {
+impl HostileRepository {
+    const fn with_change(mut self, change: &'static str) -> HostileRepository {
         self.change = change;
         self
     }

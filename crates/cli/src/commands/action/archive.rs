@@ -4,10 +4,10 @@ use clap::Args;
 use cleveragents_domain::NamespacedName;
 use serde_json::json;
 
-use super::{is_missing, local_names, unknown};
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Level, View};
+use super::{is_missing, local_action_names, unknown_action_failure};
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView};
 
 /// Take an action out of use
 ///
@@ -17,20 +17,24 @@ use crate::output::{Answer, Level, View};
 #[command(after_long_help = "\
 Examples:
   agents action archive local/code-coverage")]
-pub struct Archive {
+pub struct ActionArchiveArgs {
     /// The name of the action
     #[arg(value_name = "NAME")]
     name: NamespacedName,
 }
 
-impl Archive {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let lifecycle = wired.lifecycle();
-        let archived = wired.wait(lifecycle.archive_action(self.name.clone(), wired.actor()));
+impl ActionArchiveArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let lifecycle = app.lifecycle();
+        let archived = app.block_on(lifecycle.archive_action(self.name.clone(), app.actor()));
         if is_missing(&archived) {
-            return Err(unknown(&self.name, &local_names(context), &wired));
+            return Err(unknown_action_failure(
+                &self.name,
+                &local_action_names(context),
+                &app,
+            ));
         }
         let action = archived?;
         let name = action.name.to_string();
@@ -43,9 +47,9 @@ impl Archive {
         });
         let rows = [("name", name.clone()), ("state", action.state.to_string())];
         Ok(
-            Answer::new(data, View::new().panel("Action archived", rows))
-                .say(Level::Info, "Action archived")
-                .say(Level::Hint, format!("agents action show {name}")),
+            CommandAnswer::new(data, OutputView::new().panel("Action archived", rows))
+                .with_message(MessageLevel::Info, "Action archived")
+                .with_message(MessageLevel::Hint, format!("agents action show {name}")),
         )
     }
 }

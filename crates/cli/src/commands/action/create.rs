@@ -7,11 +7,11 @@ use cleveragents_domain::Action;
 use cleveragents_engine::StoreError;
 use cleveragents_engine::lifecycle::LifecycleError;
 
-use super::view::Shown;
-use crate::commands::Context;
+use super::view::ActionView;
+use crate::commands::CommandContext;
 use crate::definition_file::DefinitionFile;
-use crate::failure::{ExitCode, Failure, shown_path};
-use crate::output::{Answer, Level};
+use crate::failure::{CommandFailure, ExitCode, display_path};
+use crate::output::{CommandAnswer, MessageLevel};
 
 /// Register an action from its YAML file
 ///
@@ -24,7 +24,7 @@ Examples:
   agents action create --config coverage.yaml
   agents action create --config coverage.yaml --update
   agents action create --config - < coverage.yaml")]
-pub struct Create {
+pub struct ActionCreateArgs {
     /// The file; `-` reads standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     config: PathBuf,
@@ -34,39 +34,39 @@ pub struct Create {
     update: bool,
 }
 
-impl Create {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl ActionCreateArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let file = DefinitionFile::read(&self.config, context)?;
         let draft = file.action(context.environment).map_err(|errors| {
-            Failure::from(errors).hint(format!(
+            CommandFailure::from(errors).hint(format!(
                 "agents action validate {}",
-                shown_path(&self.config)
+                display_path(&self.config)
             ))
         })?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let lifecycle = wired.lifecycle();
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let lifecycle = app.lifecycle();
         let put = match self.update {
-            true => wired.wait(lifecycle.update_action(draft, wired.actor())),
-            false => wired.wait(lifecycle.create_action(draft, wired.actor())),
+            true => app.block_on(lifecycle.update_action(draft, app.actor())),
+            false => app.block_on(lifecycle.create_action(draft, app.actor())),
         };
-        let action = put.map_err(|error| self.refused(error))?;
-        let (_, uses) = wired.wait(lifecycle.actions())?;
+        let action = put.map_err(|error| self.create_failure(error))?;
+        let (_, uses) = app.block_on(lifecycle.actions())?;
         let plans = uses.get(&action.id).copied().unwrap_or_default();
         Ok(answer(&action, plans))
     }
 
     /// A taken name is answered with the command that replaces what has it.
-    fn refused(&self, error: LifecycleError) -> Failure {
+    fn create_failure(&self, error: LifecycleError) -> CommandFailure {
         match error {
             LifecycleError::Store(StoreError::Taken { name, holder, .. }) => {
                 let what = format!("the action {name} is registered already");
-                Failure::new(ExitCode::Conflict, what)
+                CommandFailure::new(ExitCode::Conflict, what)
                     .kind("taken")
                     .because("an action is replaced only when that is asked for")
                     .hint(format!(
                         "agents action create --config {} --update",
-                        shown_path(&self.config)
+                        display_path(&self.config)
                     ))
                     .hint(format!("agents action show {name}"))
                     .with("holder", holder.into())
@@ -76,13 +76,13 @@ impl Create {
     }
 }
 
-fn answer(action: &Action, plans: u64) -> Answer {
+fn answer(action: &Action, plans: u64) -> CommandAnswer {
     let said = match action.version {
         1 => "Action created",
         _ => "Action updated",
     };
-    let shown = Shown::registered(action, plans);
-    Answer::new(shown.data(), shown.panels(said))
-        .say(Level::Info, said)
-        .say(Level::Hint, shown.use_command())
+    let shown = ActionView::from_registered(action, plans);
+    CommandAnswer::new(shown.data(), shown.panels(said))
+        .with_message(MessageLevel::Info, said)
+        .with_message(MessageLevel::Hint, shown.use_command())
 }

@@ -4,17 +4,17 @@ use clap::Args;
 use cleveragents_domain::ActionState;
 use serde_json::{Value, json};
 
-use super::show::plans_of;
-use super::view::{Origin, Shown, yes_or_no};
-use crate::commands::Context;
-use crate::failure::Failure;
+use super::show::count_plans;
+use super::view::{ActionOrigin, ActionView, yes_or_no};
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::local_actions::{self, LocalAction};
 use crate::name_pattern::NamePattern;
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::wiring::Wired;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// How many rows people see unless they ask for another number.
-const SHOWN: usize = 100;
+const DEFAULT_ROWS: usize = 100;
 
 /// List actions, the newest first, and those of the project around the working directory
 ///
@@ -26,7 +26,7 @@ Examples:
   agents action list --state available --namespace local
   agents action list '^local/code'
   agents action list --limit 10 --format json")]
-pub struct List {
+pub struct ActionListArgs {
     /// Only names that match this regular expression, whatever the case of its letters
     #[arg(value_name = "REGEX")]
     pattern: Option<NamePattern>,
@@ -44,41 +44,44 @@ pub struct List {
     limit: Option<usize>,
 }
 
-impl List {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let (registered, uses) = wired.wait(wired.lifecycle().actions())?;
-        let folders = local_actions::around_here(context.environment);
-        let survey = local_actions::survey(&folders);
-        let twice = local_actions::twice(&survey.actions, None);
-        let faults: Vec<&Failure> = survey.faults.iter().chain(&twice).collect();
-        let mut warnings: Vec<String> = faults.iter().map(|fault| briefly(fault)).collect();
+impl ActionListArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let (registered, uses) = app.block_on(app.lifecycle().actions())?;
+        let folders = local_actions::default_folders(context.environment);
+        let survey = local_actions::scan(&folders);
+        let twice = local_actions::find_duplicates(&survey.actions, None);
+        let faults: Vec<&CommandFailure> = survey.failures.iter().chain(&twice).collect();
+        let mut warnings: Vec<String> = faults
+            .iter()
+            .map(|fault| summarize_failure(fault))
+            .collect();
         let hints: Vec<String> = faults.iter().flat_map(|it| it.hints.clone()).collect();
 
-        let mut all: Vec<Shown> = registered
+        let mut all: Vec<ActionView> = registered
             .iter()
             .map(|action| {
                 let plans = uses.get(&action.id).copied().unwrap_or_default();
-                Shown::registered(action, plans)
+                ActionView::from_registered(action, plans)
             })
             .collect();
         for local in survey.actions {
             let name = &local.draft.name;
             match registered.iter().any(|action| action.name == *name) {
-                true => warnings.push(local_actions::shadowed(name, &local.file)),
-                false => all.push(of_file(local, &wired)?),
+                true => warnings.push(local_actions::shadowed_warning(name, &local.file)),
+                false => all.push(local_action_view(local, &app)?),
             }
         }
-        all.retain(|shown| self.wants(shown));
-        let warned = |answer: Answer, text| answer.say(Level::Warn, text);
+        all.retain(|shown| self.matches(shown));
+        let warned = |answer: CommandAnswer, text| answer.with_message(MessageLevel::Warn, text);
         let answer = warnings.into_iter().fold(self.answer(&all), warned);
-        let hinted = |answer: Answer, text| answer.say(Level::Hint, text);
+        let hinted = |answer: CommandAnswer, text| answer.with_message(MessageLevel::Hint, text);
         Ok(hints.into_iter().fold(answer, hinted))
     }
 
-    fn wants(&self, shown: &Shown) -> bool {
-        let draft = &shown.draft;
+    fn matches(&self, action: &ActionView) -> bool {
+        let draft = &action.draft;
         self.state.is_none_or(|state| state == draft.state)
             && self
                 .namespace
@@ -90,10 +93,10 @@ impl List {
                 .is_none_or(|pattern| pattern.matches(&draft.name))
     }
 
-    fn answer(&self, all: &[Shown]) -> Answer {
+    fn answer(&self, all: &[ActionView]) -> CommandAnswer {
         let listed = &all[..all.len().min(self.limit.unwrap_or(usize::MAX))];
-        let seen = &all[..all.len().min(self.limit.unwrap_or(SHOWN))];
-        let archived = |shown: &&Shown| shown.draft.state == ActionState::Archived;
+        let seen = &all[..all.len().min(self.limit.unwrap_or(DEFAULT_ROWS))];
+        let archived = |shown: &&ActionView| shown.draft.state == ActionState::Archived;
         let archived = all.iter().filter(archived).count();
         let data = json!({
             "actions": listed.iter().map(data).collect::<Vec<Value>>(),
@@ -118,15 +121,19 @@ impl List {
             "plans",
             "source",
         ];
-        let view = View::new().table("Actions", &headers, seen.iter().map(row));
+        let view = OutputView::new().table("Actions", &headers, seen.iter().map(row));
         let number = i64::try_from(listed.len()).unwrap_or(i64::MAX);
-        let answer = Answer::new(data, view)
-            .say(Level::Info, format!("{} listed", counted(number, "action")));
+        let answer = CommandAnswer::new(data, view).with_message(
+            MessageLevel::Info,
+            format!("{} listed", format_count(number, "action")),
+        );
         match all.len() - seen.len() {
-            0 if all.is_empty() => answer.say(Level::Hint, "agents action create --config FILE"),
+            0 if all.is_empty() => {
+                answer.with_message(MessageLevel::Hint, "agents action create --config FILE")
+            }
             0 => answer,
-            more => answer.say(
-                Level::Hint,
+            more => answer.with_message(
+                MessageLevel::Hint,
                 format!("{more} more: repeat it with --limit {}", all.len()),
             ),
         }
@@ -134,50 +141,53 @@ impl List {
 }
 
 /// A failure beside an answer: what and the first reason.
-fn briefly(failure: &Failure) -> String {
+fn summarize_failure(failure: &CommandFailure) -> String {
     match failure.causes.first() {
-        Some(cause) => format!("{}: {cause}", failure.what),
-        None => failure.what.clone(),
+        Some(cause) => format!("{}: {cause}", failure.message),
+        None => failure.message.clone(),
     }
 }
 
-fn of_file(local: LocalAction, wired: &Wired<'_>) -> Result<Shown, Failure> {
-    let plans = plans_of(&local.draft.name, wired)?;
-    Ok(Shown::local(local, plans))
+fn local_action_view(
+    local: LocalAction,
+    app: &AppContext<'_>,
+) -> Result<ActionView, CommandFailure> {
+    let plans = count_plans(&local.draft.name, app)?;
+    Ok(ActionView::from_local(local, plans))
 }
 
-fn data(shown: &Shown) -> Value {
-    let draft = &shown.draft;
+fn data(action: &ActionView) -> Value {
+    let draft = &action.draft;
     json!({
         "name": draft.name,
         "state": draft.state,
         "strategy_actor": draft.actors.strategy_actor,
         "execution_actor": draft.actors.execution_actor,
         "reusable": draft.reusable,
-        "plans": shown.plans,
+        "plans": action.plans,
         "description": draft.description,
-        "source": shown.origin.word(),
-        "file": shown.origin.file(),
+        "source": action.origin.name(),
+        "file": action.origin.file(),
     })
 }
 
-fn row(shown: &Shown) -> Vec<Cell> {
-    let draft = &shown.draft;
+fn row(action: &ActionView) -> Vec<ViewCell> {
+    let draft = &action.draft;
     let state = match draft.state {
-        ActionState::Available => Cell::new(draft.state.to_string(), Tone::Good),
-        ActionState::Archived => Cell::new(draft.state.to_string(), Tone::Faint),
+        ActionState::Available => ViewCell::new(draft.state.to_string(), Tone::Good),
+        ActionState::Archived => ViewCell::new(draft.state.to_string(), Tone::Faint),
     };
-    let source = match &shown.origin {
-        Origin::Registered(_) => Cell::from("registered"),
-        Origin::File(_) => Cell::from("project"),
+    let source = match &action.origin {
+        ActionOrigin::Registered(_) => ViewCell::from("registered"),
+        ActionOrigin::File(_) => ViewCell::from("project"),
     };
     vec![
-        Cell::new(draft.name.to_string(), Tone::Strong),
+        ViewCell::new(draft.name.to_string(), Tone::Strong),
         state,
         draft.actors.strategy_actor.to_string().into(),
         draft.actors.execution_actor.to_string().into(),
         yes_or_no(draft.reusable).into(),
-        shown.plans.to_string().into(),
+        action.plans.to_string().into(),
         source,
     ]
 }

@@ -4,13 +4,13 @@ use clap::Args;
 use cleveragents_domain::NamespacedName;
 use cleveragents_engine::ports::PlanFilter;
 
-use super::view::Shown;
-use super::{is_missing, local_names, unknown};
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::local_actions::{self, Chosen};
-use crate::output::{Answer, Level};
-use crate::wiring::Wired;
+use super::view::ActionView;
+use super::{is_missing, local_action_names, unknown_action_failure};
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::local_actions::{self, ActionSource};
+use crate::output::{CommandAnswer, MessageLevel};
 
 /// Show an action: its actors, typed arguments, rules, and the command that uses it
 ///
@@ -21,52 +21,64 @@ use crate::wiring::Wired;
 Examples:
   agents action show local/code-coverage
   agents action show code-coverage --format json")]
-pub struct Show {
+pub struct ActionShowArgs {
     /// The name of the action
     #[arg(value_name = "NAME")]
     name: NamespacedName,
 }
 
-impl Show {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let folders = local_actions::around_here(context.environment);
+impl ActionShowArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let folders = local_actions::default_folders(context.environment);
         let chosen = local_actions::choose(&self.name, &folders, || {
-            let found = wired.wait(wired.lifecycle().action(self.name.clone()));
+            let found = app.block_on(app.lifecycle().action(self.name.clone()));
             match is_missing(&found) {
                 true => Ok(None),
                 false => Ok(Some(found?)),
             }
         })?;
         let (shown, shadowed) = match chosen {
-            Some(Chosen::Registered { action, shadowed }) => {
-                let (_, uses) = wired.wait(wired.lifecycle().actions())?;
+            Some(ActionSource::Registered { action, shadowed }) => {
+                let (_, uses) = app.block_on(app.lifecycle().actions())?;
                 let plans = uses.get(&action.id).copied().unwrap_or_default();
-                (Shown::registered(&action, plans), shadowed)
+                (ActionView::from_registered(&action, plans), shadowed)
             }
-            Some(Chosen::File(local)) => {
-                let plans = plans_of(&self.name, &wired)?;
-                (Shown::local(*local, plans), None)
+            Some(ActionSource::File(local)) => {
+                let plans = count_plans(&self.name, &app)?;
+                (ActionView::from_local(*local, plans), None)
             }
-            None => return Err(unknown(&self.name, &local_names(context), &wired)),
+            None => {
+                return Err(unknown_action_failure(
+                    &self.name,
+                    &local_action_names(context),
+                    &app,
+                ));
+            }
         };
-        let answer = Answer::new(shown.data(), shown.panels("Action"))
-            .say(Level::Info, "Action shown")
-            .say(Level::Hint, shown.use_command());
+        let answer = CommandAnswer::new(shown.data(), shown.panels("Action"))
+            .with_message(MessageLevel::Info, "Action shown")
+            .with_message(MessageLevel::Hint, shown.use_command());
         Ok(match shadowed {
-            Some(file) => answer.say(Level::Warn, local_actions::shadowed(&self.name, &file)),
+            Some(file) => answer.with_message(
+                MessageLevel::Warn,
+                local_actions::shadowed_warning(&self.name, &file),
+            ),
             None => answer,
         })
     }
 }
 
 /// How many plans there are of an action that is not registered and so not counted.
-pub(super) fn plans_of(name: &NamespacedName, wired: &Wired<'_>) -> Result<u64, Failure> {
+pub(super) fn count_plans(
+    name: &NamespacedName,
+    app: &AppContext<'_>,
+) -> Result<u64, CommandFailure> {
     let filter = PlanFilter {
         action: Some(name.clone()),
         limit: Some(1),
         ..PlanFilter::default()
     };
-    Ok(wired.wait(wired.lifecycle().list_plans(filter))?.total)
+    Ok(app.block_on(app.lifecycle().list_plans(filter))?.total)
 }

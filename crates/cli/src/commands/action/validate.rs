@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use crate::commands::Context;
+use crate::commands::CommandContext;
 use crate::definition_file::DefinitionFile;
-use crate::failure::{Failure, shown_path};
-use crate::output::{Answer, Level, View};
+use crate::failure::{CommandFailure, display_path};
+use crate::output::{CommandAnswer, MessageLevel, OutputView};
 
 /// Check an action's file and say everything that is wrong with it
 ///
@@ -23,18 +23,18 @@ Examples:
 For checks and completion while you write, begin the file with this line and the path to
 docs/schemas/action.schema.json:
   # yaml-language-server: $schema=action.schema.json")]
-pub struct Validate {
+pub struct ActionValidateArgs {
     /// The file; `-` reads standard input
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
 }
 
-impl Validate {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl ActionValidateArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let file = DefinitionFile::read(&self.file, context)?;
         let read = file.action(context.environment);
         let draft = read.map_err(|errors| {
-            Failure::from(errors).hint("mend the file, then validate it again")
+            CommandFailure::from(errors).hint("mend the file, then validate it again")
         })?;
         let name = draft.name.to_string();
         let data = json!({"valid": true, "file": file.name, "name": name, "problems": []});
@@ -43,9 +43,11 @@ impl Validate {
             ("action", name),
             ("arguments", draft.arguments.len().to_string()),
         ];
-        let create = format!("agents action create --config {}", shown_path(&self.file));
-        Ok(Answer::new(data, View::new().panel("Valid", rows))
-            .say(Level::Info, "The action is valid")
-            .say(Level::Hint, create))
+        let create = format!("agents action create --config {}", display_path(&self.file));
+        Ok(
+            CommandAnswer::new(data, OutputView::new().panel("Valid", rows))
+                .with_message(MessageLevel::Info, "The action is valid")
+                .with_message(MessageLevel::Hint, create),
+        )
     }
 }

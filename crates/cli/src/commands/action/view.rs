@@ -6,27 +6,27 @@ use cleveragents_domain::{Action, Argument, ArgumentType};
 use cleveragents_engine::definitions::ActionDraft;
 use serde_json::{Value, json};
 
-use crate::failure::shown_path;
+use crate::failure::display_path;
 use crate::local_actions::LocalAction;
-use crate::output::{Cell, Tone, View};
+use crate::output::{OutputView, Tone, ViewCell};
 
 /// An action, wherever it comes from, and how many plans were made of it.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ActionView {
     pub(super) draft: ActionDraft,
     pub(super) plans: u64,
-    pub(super) origin: Origin,
+    pub(super) origin: ActionOrigin,
 }
 
 /// Where an action comes from.
 #[derive(Debug)]
-pub(super) enum Origin {
+pub(super) enum ActionOrigin {
     Registered(Box<Action>),
     File(PathBuf),
 }
 
-impl Origin {
-    pub(super) fn word(&self) -> &'static str {
+impl ActionOrigin {
+    pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Registered(_) => "registered",
             Self::File(_) => "file",
@@ -36,7 +36,7 @@ impl Origin {
     pub(super) fn file(&self) -> Option<String> {
         match self {
             Self::Registered(_) => None,
-            Self::File(file) => Some(shown_path(file)),
+            Self::File(file) => Some(display_path(file)),
         }
     }
 
@@ -48,20 +48,20 @@ impl Origin {
     }
 }
 
-impl Shown {
-    pub(super) fn registered(action: &Action, plans: u64) -> Self {
+impl ActionView {
+    pub(super) fn from_registered(action: &Action, plans: u64) -> Self {
         Self {
             draft: ActionDraft::from(action),
             plans,
-            origin: Origin::Registered(Box::new(action.clone())),
+            origin: ActionOrigin::Registered(Box::new(action.clone())),
         }
     }
 
-    pub(super) fn local(local: LocalAction, plans: u64) -> Self {
+    pub(super) fn from_local(local: LocalAction, plans: u64) -> Self {
         Self {
             draft: local.draft,
             plans,
-            origin: Origin::File(local.file),
+            origin: ActionOrigin::File(local.file),
         }
     }
 
@@ -92,7 +92,7 @@ impl Shown {
             "reusable": draft.reusable,
             "read_only": draft.read_only,
             "plans": self.plans,
-            "source": self.origin.word(),
+            "source": self.origin.name(),
             "file": self.origin.file(),
             "version": registered.map(|action| action.version),
             "created_at": registered.map(|action| action.created_at),
@@ -104,18 +104,18 @@ impl Shown {
     /// The command that makes a plan of this action; what is written large is to be filled in.
     pub(super) fn use_command(&self) -> String {
         let mut command = format!("agents plan use {} PROJECT", self.draft.name);
-        for argument in self.draft.arguments.iter().filter(|it| is_needed(it)) {
+        for argument in self.draft.arguments.iter().filter(|it| is_required(it)) {
             let value = match argument.argument_type {
                 ArgumentType::Choice => argument.choices.join("|"),
                 other => other.as_str().to_ascii_uppercase(),
             };
-            command.push_str(&format!(" --arg {}={}", argument.name, quoted(&value)));
+            command.push_str(&format!(" --arg {}={}", argument.name, shell_quote(&value)));
         }
         command
     }
 
-    pub(super) fn panels(&self, title: &str) -> View {
-        let view = View::new().panel(title, self.rows());
+    pub(super) fn panels(&self, title: &str) -> OutputView {
+        let view = OutputView::new().panel(title, self.rows());
         let view = match self.draft.arguments.is_empty() {
             true => view,
             false => {
@@ -132,7 +132,7 @@ impl Shown {
             }
         };
         let invariants = self.draft.invariants.iter();
-        let rules: Vec<Vec<Cell>> = invariants.map(|text| vec![text.into()]).collect();
+        let rules: Vec<Vec<ViewCell>> = invariants.map(|text| vec![text.into()]).collect();
         let view = match rules.is_empty() {
             true => view,
             false => view.table("Invariants", &["rule"], rules),
@@ -143,11 +143,11 @@ impl Shown {
         }
     }
 
-    fn rows(&self) -> Vec<(&'static str, Cell)> {
+    fn rows(&self) -> Vec<(&'static str, ViewCell)> {
         let draft = &self.draft;
         let actors = &draft.actors;
         let mut rows = vec![
-            ("name", Cell::new(draft.name.to_string(), Tone::Strong)),
+            ("name", ViewCell::new(draft.name.to_string(), Tone::Strong)),
             ("state", draft.state.to_string().into()),
             ("description", draft.description.clone().into()),
         ];
@@ -176,7 +176,7 @@ impl Shown {
         add("reusable", Some(yes_or_no(draft.reusable)));
         add("read only", Some(yes_or_no(draft.read_only)));
         add("plans", Some(self.plans.to_string()));
-        add("source", Some(self.origin.word().to_owned()));
+        add("source", Some(self.origin.name().to_owned()));
         add("file", self.origin.file());
         if let Some(action) = self.origin.action() {
             add("version", Some(action.version.to_string()));
@@ -199,7 +199,7 @@ impl Shown {
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    fn checks(&self) -> Vec<Vec<Cell>> {
+    fn checks(&self) -> Vec<Vec<ViewCell>> {
         let checks = self.draft.checks.iter();
         let row = checks.map(|check| {
             let timeout = check.timeout.map(|seconds| format!("{seconds} s"));
@@ -213,11 +213,11 @@ impl Shown {
     }
 }
 
-fn is_needed(argument: &Argument) -> bool {
+fn is_required(argument: &Argument) -> bool {
     argument.required && argument.default.is_none()
 }
 
-fn argument_row(argument: &Argument) -> Vec<Cell> {
+fn argument_row(argument: &Argument) -> Vec<ViewCell> {
     let accepts = match &argument.pattern {
         Some(pattern) => pattern.clone(),
         None => argument.choices.join(", "),
@@ -228,7 +228,7 @@ fn argument_row(argument: &Argument) -> Vec<Cell> {
         None => String::new(),
     };
     vec![
-        Cell::new(&argument.name, Tone::Strong),
+        ViewCell::new(&argument.name, Tone::Strong),
         argument.argument_type.to_string().into(),
         yes_or_no(argument.required).into(),
         default.into(),
@@ -245,7 +245,7 @@ pub(super) fn yes_or_no(value: bool) -> String {
 }
 
 /// A word as a shell takes it for one.
-fn quoted(text: &str) -> String {
+fn shell_quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+".contains(c);
     match text.chars().all(plain) {
         true => text.to_owned(),

@@ -5,17 +5,19 @@ use std::path::PathBuf;
 use clap::Args;
 use cleveragents_domain::Actor;
 use cleveragents_engine::StoreError;
-use cleveragents_engine::actors::{ActorRegistryError, Change, RegisteredActor, Update};
+use cleveragents_engine::actors::{
+    ActorRegistryError, DuplicatePolicy, RegisteredActor, RegistryChange,
+};
 use cleveragents_engine::definitions::FORMAT_VERSION;
 use serde_json::json;
 
 use super::{file, model, view};
-use crate::commands::Context;
-use crate::definition_failure::taken;
-use crate::failure::{Failure, shown_path};
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::definition_failure::name_taken_failure;
+use crate::failure::{CommandFailure, display_path};
 use crate::names;
-use crate::output::{Answer, Level};
-use crate::wiring::Wired;
+use crate::output::{CommandAnswer, MessageLevel};
 
 /// Add an actor from its YAML file
 ///
@@ -32,7 +34,7 @@ Examples:
 For checks and completion while you write, begin the file with this line and the path to
 docs/schemas/actor.schema.json:
   # yaml-language-server: $schema=actor.schema.json")]
-pub struct Add {
+pub struct ActorAddArgs {
     /// The file; `-` reads standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     config: PathBuf,
@@ -46,25 +48,25 @@ pub struct Add {
     name: Option<String>,
 }
 
-impl Add {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl ActorAddArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let validate = format!(
             "agents actor validate --config {}",
-            shown_path(&self.config)
+            display_path(&self.config)
         );
         let (_, actor) = file::read(&self.config, context, &validate)?;
         self.check_name(&actor)?;
         let update = match self.update {
-            true => Update::Replace,
-            false => Update::Refuse,
+            true => DuplicatePolicy::Replace,
+            false => DuplicatePolicy::Refuse,
         };
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let added = wired.wait(wired.actors().add(actor, update, wired.actor()));
-        let (row, change) = added.map_err(|error| self.refused(error, &wired))?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let added = app.block_on(app.actors().add(actor, update, app.actor()));
+        let (row, change) = added.map_err(|error| self.add_failure(error, &app))?;
         let said = match change {
-            Change::Added => "Actor added",
-            Change::Updated => "Actor updated",
+            RegistryChange::Added => "Actor added",
+            RegistryChange::Updated => "Actor updated",
         };
         let data = json!({"actor_added": {
             "name": row.actor.name,
@@ -81,47 +83,47 @@ impl Add {
             "change": change.as_str(),
         }});
         let name = &row.actor.name;
-        Ok(Answer::new(data, view::panel(said, &row))
-            .say(Level::Info, said)
-            .say(Level::Hint, format!("agents actor show {name}")))
+        Ok(CommandAnswer::new(data, view::panel(said, &row))
+            .with_message(MessageLevel::Info, said)
+            .with_message(MessageLevel::Hint, format!("agents actor show {name}")))
     }
 
-    fn check_name(&self, actor: &Actor) -> Result<(), Failure> {
+    fn check_name(&self, actor: &Actor) -> Result<(), CommandFailure> {
         let Some(text) = &self.name else {
             return Ok(());
         };
-        let wanted = names::name("actor", text)?;
+        let wanted = names::parse_name("actor", text)?;
         if wanted == actor.name {
             return Ok(());
         }
         let what = format!("the file defines {}, not {wanted}", actor.name);
-        Err(Failure::usage(what)
+        Err(CommandFailure::usage(what)
             .kind("other_name")
             .because("a name that is given must be the name in the file")
             .hint(format!(
                 "agents actor add --config {} {}",
-                shown_path(&self.config),
+                display_path(&self.config),
                 actor.name
             )))
     }
 
     /// A taken name is answered with the command that replaces what has it.
-    fn refused(&self, error: ActorRegistryError, wired: &Wired<'_>) -> Failure {
+    fn add_failure(&self, error: ActorRegistryError, app: &AppContext<'_>) -> CommandFailure {
         let ActorRegistryError::Store(StoreError::Taken { name, .. }) = &error else {
             return error.into();
         };
         let known = name
             .parse()
-            .map(|name| wired.wait(wired.actors().actor(name)));
+            .map(|name| app.block_on(app.actors().actor(name)));
         let since = match known {
             Ok(Ok(RegisteredActor::Added(row))) => Some(row.created_at),
             _ => None,
         };
         let retry = format!(
             "agents actor add --config {} --update",
-            shown_path(&self.config)
+            display_path(&self.config)
         );
-        taken("actor", name, since)
+        name_taken_failure("actor", name, since)
             .hint(retry)
             .hint(format!("agents actor show {name}"))
     }

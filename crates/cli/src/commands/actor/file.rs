@@ -6,20 +6,20 @@ use cleveragents_domain::Actor;
 use cleveragents_engine::definitions::read_actor;
 
 use super::model;
-use crate::commands::Context;
+use crate::commands::CommandContext;
 use crate::definition_file::DefinitionFile;
-use crate::failure::{Failure, shown_path};
+use crate::failure::{CommandFailure, display_path};
 
 /// Reads the file and the actor in it; `mend` is what to do about a file that is wrong.
 pub(super) fn read(
     config: &Path,
-    context: &Context<'_>,
-    mend: &str,
-) -> Result<(DefinitionFile, Actor), Failure> {
+    context: &CommandContext<'_>,
+    hint: &str,
+) -> Result<(DefinitionFile, Actor), CommandFailure> {
     let file = DefinitionFile::read(config, context)?;
     let actor = file
-        .with(context.environment, read_actor)
-        .map_err(|errors| Failure::from(errors).hint(mend))?;
+        .parse_with(context.environment, read_actor)
+        .map_err(|errors| CommandFailure::from(errors).hint(hint))?;
     if let Some(script) = model::script(&actor) {
         check_script(&file.name, script)?;
     }
@@ -27,7 +27,7 @@ pub(super) fn read(
 }
 
 /// That the script is there; what it says is for whoever opens the model to check.
-fn check_script(file: &str, script: &str) -> Result<(), Failure> {
+fn check_script(file: &str, script: &str) -> Result<(), CommandFailure> {
     let path = Path::new(script);
     let reason = match path.metadata() {
         Ok(found) if found.is_file() => return Ok(()),
@@ -35,10 +35,10 @@ fn check_script(file: &str, script: &str) -> Result<(), Failure> {
         Err(error) => error.to_string(),
     };
     Err(
-        Failure::usage(format!("{file}: the script of the model cannot be read"))
+        CommandFailure::usage(format!("{file}: the script of the model cannot be read"))
             .kind("script")
-            .because(format!("{}: {reason}", shown_path(path)))
+            .because(format!("{}: {reason}", display_path(path)))
             .hint("write `model` as the script's path, seen from the actor's file")
-            .with("script", shown_path(path).into()),
+            .with("script", display_path(path).into()),
     )
 }

@@ -6,15 +6,15 @@ use cleveragents_engine::actors::RegisteredActor;
 use serde_json::{Value, json};
 
 use super::model;
-use crate::commands::Context;
-use crate::failure::Failure;
+use crate::argument_types::parse_value;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::name_pattern::NamePattern;
 use crate::names;
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::typed::word;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// How many rows people see unless they ask for another number.
-const SHOWN: usize = 100;
+const DEFAULT_ROWS: usize = 100;
 
 /// List actors by name, the built-in ones among them
 ///
@@ -26,13 +26,13 @@ Examples:
   agents actor list --type llm
   agents actor list '^local/'
   agents actor list --limit 10 --format json")]
-pub struct List {
+pub struct ActorListArgs {
     /// Only names that match this regular expression, whatever the case of its letters
     #[arg(value_name = "REGEX")]
     pattern: Option<String>,
 
     /// Only actors of this type: llm, tool or graph
-    #[arg(long = "type", value_name = "TYPE", value_parser = word::<ActorType>)]
+    #[arg(long = "type", value_name = "TYPE", value_parser = parse_value::<ActorType>)]
     actor_type: Option<ActorType>,
 
     /// List at most this many
@@ -40,12 +40,16 @@ pub struct List {
     limit: Option<usize>,
 }
 
-impl List {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let pattern = self.pattern.as_deref().map(names::pattern).transpose()?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let mut all = wired.wait(wired.actors().actors())?;
+impl ActorListArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let pattern = self
+            .pattern
+            .as_deref()
+            .map(names::parse_pattern)
+            .transpose()?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let mut all = app.block_on(app.actors().actors())?;
         all.retain(|each| {
             let actor = each.actor();
             let is_type = |wanted| wanted == actor.kind.actor_type();
@@ -55,9 +59,9 @@ impl List {
         Ok(self.answer(&all, pattern.as_ref()))
     }
 
-    fn answer(&self, all: &[RegisteredActor], pattern: Option<&NamePattern>) -> Answer {
+    fn answer(&self, all: &[RegisteredActor], pattern: Option<&NamePattern>) -> CommandAnswer {
         let listed = &all[..all.len().min(self.limit.unwrap_or(usize::MAX))];
-        let seen = &all[..all.len().min(self.limit.unwrap_or(SHOWN))];
+        let seen = &all[..all.len().min(self.limit.unwrap_or(DEFAULT_ROWS))];
         let built_in = all.iter().filter(|each| is_built_in(each)).count();
         let data = json!({
             "actors": listed.iter().map(data).collect::<Vec<Value>>(),
@@ -72,16 +76,18 @@ impl List {
             },
         });
         let headers = ["name", "type", "kind", "model", "steps", "description"];
-        let view = View::new().table("Actors", &headers, seen.iter().map(row));
+        let view = OutputView::new().table("Actors", &headers, seen.iter().map(row));
         let number = i64::try_from(listed.len()).unwrap_or(i64::MAX);
-        let said = format!("{} listed", counted(number, "actor"));
-        let answer = Answer::new(data, view).say(Level::Info, said);
+        let said = format!("{} listed", format_count(number, "actor"));
+        let answer = CommandAnswer::new(data, view).with_message(MessageLevel::Info, said);
         match all.len() - seen.len() {
-            0 if all.len() == built_in => answer.say(Level::Hint, "agents actor add --config FILE"),
+            0 if all.len() == built_in => {
+                answer.with_message(MessageLevel::Hint, "agents actor add --config FILE")
+            }
             0 => answer,
             more => {
                 let text = format!("{more} more: repeat it with --limit {}", all.len());
-                answer.say(Level::Hint, text)
+                answer.with_message(MessageLevel::Hint, text)
             }
         }
     }
@@ -106,18 +112,18 @@ fn data(registered: &RegisteredActor) -> Value {
     })
 }
 
-fn row(registered: &RegisteredActor) -> Vec<Cell> {
+fn row(registered: &RegisteredActor) -> Vec<ViewCell> {
     let actor = registered.actor();
     let kind = match is_built_in(registered) {
-        true => Cell::new("built in", Tone::Faint),
-        false => Cell::from("custom"),
+        true => ViewCell::new("built in", Tone::Faint),
+        false => ViewCell::from("custom"),
     };
     let steps = match actor.steps().len() {
         0 => String::new(),
         number => number.to_string(),
     };
     vec![
-        Cell::new(actor.name.to_string(), Tone::Strong),
+        ViewCell::new(actor.name.to_string(), Tone::Strong),
         actor.kind.actor_type().to_string().into(),
         kind,
         model::cell(actor),

@@ -1,14 +1,14 @@
 //! What an actor with a model has that others have not, as commands show it.
 
-use cleveragents_domain::actor::SCRIPTED;
+use cleveragents_domain::actor::SCRIPTED_PROVIDER;
 use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::{Actor, ActorKind, LlmActor};
 use serde_json::{Value, json};
 
-use crate::output::{Cell, Tone};
+use crate::output::{Tone, ViewCell};
 
 /// How much of a system prompt people see, in characters.
-const PROMPT_SHOWN: usize = 200;
+const PROMPT_EXCERPT_LENGTH: usize = 200;
 
 pub(super) fn llm(actor: &Actor) -> Option<&LlmActor> {
     match &actor.kind {
@@ -34,7 +34,7 @@ pub(super) fn model(actor: &Actor) -> Option<&str> {
 /// The script that stands for the model, if one does.
 pub(super) fn script(actor: &Actor) -> Option<&str> {
     let choice = choice(actor)?;
-    (choice.provider == SCRIPTED).then_some(choice.model.as_str())
+    (choice.provider == SCRIPTED_PROVIDER).then_some(choice.model.as_str())
 }
 
 pub(super) fn options(actor: &Actor) -> Value {
@@ -68,17 +68,17 @@ pub(super) fn skills(actor: &Actor) -> Value {
 }
 
 /// The model in a table.
-pub(super) fn cell(actor: &Actor) -> Cell {
+pub(super) fn cell(actor: &Actor) -> ViewCell {
     match (llm(actor), choice(actor)) {
-        (None, _) => Cell::from(""),
-        (Some(_), None) => Cell::new("the default", Tone::Faint),
+        (None, _) => ViewCell::from(""),
+        (Some(_), None) => ViewCell::new("the default", Tone::Faint),
         (Some(_), Some(choice)) => choice.to_string().into(),
     }
 }
 
 /// What a panel says of an actor with a model.
-pub(super) fn rows(llm: &LlmActor) -> Vec<(&'static str, Cell)> {
-    let faint = |text: &str| Cell::new(text, Tone::Faint);
+pub(super) fn rows(llm: &LlmActor) -> Vec<(&'static str, ViewCell)> {
+    let faint = |text: &str| ViewCell::new(text, Tone::Faint);
     let listed = |names: Option<Vec<String>>, all: &str| match names {
         None => faint(all),
         Some(names) if names.is_empty() => faint("none"),
@@ -99,7 +99,7 @@ pub(super) fn rows(llm: &LlmActor) -> Vec<(&'static str, Cell)> {
         ("top_p", options.top_p.map(|it| it.to_string())),
         ("max_tokens", options.max_tokens.map(|it| it.to_string())),
     ] {
-        rows.extend(value.map(|value| (key, Cell::from(value))));
+        rows.extend(value.map(|value| (key, ViewCell::from(value))));
     }
     rows.push((
         "tools",
@@ -110,15 +110,15 @@ pub(super) fn rows(llm: &LlmActor) -> Vec<(&'static str, Cell)> {
         listed(llm.skills.clone(), "all that its project has"),
     ));
     if let Some(prompt) = &llm.system_prompt {
-        rows.push(("system prompt", brief(prompt).into()));
+        rows.push(("system prompt", shorten(prompt).into()));
     }
     rows
 }
 
 /// The beginning of a text, in one line.
-fn brief(text: &str) -> String {
+fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(PROMPT_SHOWN) {
+    match line.char_indices().nth(PROMPT_EXCERPT_LENGTH) {
         Some((cut, _)) => format!("{}…", &line[..cut]),
         None => line,
     }
@@ -130,7 +130,10 @@ mod tests {
 
     #[test]
     fn a_long_prompt_is_cut_and_a_short_one_is_one_line() {
-        assert_eq!(brief("Be brief.\n\n  Be kind.\n"), "Be brief. Be kind.");
-        assert_eq!(brief(&"é".repeat(500)).chars().count(), PROMPT_SHOWN + 1);
+        assert_eq!(shorten("Be brief.\n\n  Be kind.\n"), "Be brief. Be kind.");
+        assert_eq!(
+            shorten(&"é".repeat(500)).chars().count(),
+            PROMPT_EXCERPT_LENGTH + 1
+        );
     }
 }

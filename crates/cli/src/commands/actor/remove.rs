@@ -2,15 +2,15 @@
 
 use clap::Args;
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::actors::{RegisteredActor, Removal};
+use cleveragents_engine::actors::{ActorRemovalMode, RegisteredActor};
 use serde_json::json;
 
-use super::{find, refused, view};
-use crate::ask::{Reply, confirm};
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure};
+use super::{find, registry_failure, view};
+use crate::commands::CommandContext;
+use crate::confirmation::{Confirmation, confirm};
+use crate::failure::{CommandFailure, ExitCode};
 use crate::names;
-use crate::output::{Answer, Level, counted};
+use crate::output::{CommandAnswer, MessageLevel, format_count};
 
 /// Remove an actor
 ///
@@ -21,7 +21,7 @@ use crate::output::{Answer, Level, counted};
 Examples:
   agents actor remove local/greeter
   agents actor remove local/greeter --force --yes")]
-pub struct Remove {
+pub struct ActorRemoveArgs {
     /// The name of the actor
     #[arg(value_name = "NAME")]
     name: String,
@@ -35,22 +35,22 @@ pub struct Remove {
     yes: bool,
 }
 
-impl Remove {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let name = names::name("actor", &self.name)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let found = find(&name, &wired)?;
+impl ActorRemoveArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let name = names::parse_name("actor", &self.name)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let found = find(&name, &app)?;
         if matches!(found, RegisteredActor::Added(_)) {
-            self.ask(&name, context)?;
+            self.confirm_removal(&name, context)?;
         }
         let removal = match self.force {
-            true => Removal::Forced,
-            false => Removal::IfUnused,
+            true => ActorRemovalMode::Forced,
+            false => ActorRemovalMode::IfUnused,
         };
-        let service = wired.actors();
-        let removed = wired.wait(service.remove(name.clone(), removal, wired.actor()));
-        let (row, actions) = removed.map_err(|error| refused(error, &name, &wired))?;
+        let service = app.actors();
+        let removed = app.block_on(service.remove(name.clone(), removal, app.actor()));
+        let (row, actions) = removed.map_err(|error| registry_failure(error, &name, &app))?;
         let data = json!({"actor_removed": {
             "name": name,
             "type": row.actor.kind.actor_type(),
@@ -59,29 +59,35 @@ impl Remove {
             "config": row.actor,
             "referenced_by_actions": actions,
         }});
-        let answer =
-            Answer::new(data, view::panel("Actor removed", &row)).say(Level::Info, "Actor removed");
+        let answer = CommandAnswer::new(data, view::panel("Actor removed", &row))
+            .with_message(MessageLevel::Info, "Actor removed");
         Ok(match actions.len() {
             0 => answer,
             number => {
                 let number = i64::try_from(number).unwrap_or(i64::MAX);
-                let text = format!("{} still named it", counted(number, "action"));
+                let text = format!("{} still named it", format_count(number, "action"));
                 answer
-                    .say(Level::Warn, text)
-                    .say(Level::Hint, "agents action list")
+                    .with_message(MessageLevel::Warn, text)
+                    .with_message(MessageLevel::Hint, "agents action list")
             }
         })
     }
 
-    fn ask(&self, name: &NamespacedName, context: &Context<'_>) -> Result<(), Failure> {
+    fn confirm_removal(
+        &self,
+        name: &NamespacedName,
+        context: &CommandContext<'_>,
+    ) -> Result<(), CommandFailure> {
         if self.yes {
             return Ok(());
         }
         match confirm(&format!("Remove actor {name}?"), context.environment) {
-            Reply::Yes | Reply::Nobody => Ok(()),
-            Reply::No => Err(Failure::new(ExitCode::Decision, "nothing was removed")
-                .because("the question was not answered with yes")
-                .hint(format!("agents actor remove {name} --yes"))),
+            Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
+            Confirmation::No => Err(
+                CommandFailure::new(ExitCode::Decision, "nothing was removed")
+                    .because("the question was not answered with yes")
+                    .hint(format!("agents actor remove {name} --yes")),
+            ),
         }
     }
 }

@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use clap::Args;
 use cleveragents_domain::{ActorKind, LlmActor, NamespacedName};
-use cleveragents_engine::actors::Unanswered;
+use cleveragents_engine::actors::InquiryError;
 use serde_json::json;
 
 use super::find;
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure};
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, ExitCode};
 use crate::names;
-use crate::output::{Answer, Cell, Level, View};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell};
 use crate::progress::ProgressLine;
 
 /// Ask an actor's model something, and show its answer
@@ -24,7 +24,7 @@ use crate::progress::ProgressLine;
 Examples:
   agents actor run builtin/coder \"What is a monad?\"
   agents actor run local/reviewer \"Say hello\" --format json")]
-pub struct Run {
+pub struct ActorRunArgs {
     /// The name of the actor, of the type `llm`
     #[arg(value_name = "NAME")]
     name: String,
@@ -34,30 +34,30 @@ pub struct Run {
     prompt: String,
 }
 
-impl Run {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let name = names::name("actor", &self.name)?;
+impl ActorRunArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let name = names::parse_name("actor", &self.name)?;
         if self.prompt.trim().is_empty() {
-            return Err(Failure::usage("the prompt is empty").kind("no_prompt"));
+            return Err(CommandFailure::usage("the prompt is empty").kind("no_prompt"));
         }
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let found = find(&name, &wired)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let found = find(&name, &app)?;
         let actor = found.actor();
         let ActorKind::Llm(llm) = &actor.kind else {
-            return Err(no_model_in(&name));
+            return Err(no_model_failure(&name));
         };
         let began = Instant::now();
         let progress = ProgressLine::new("model", context.arguments, context.environment);
-        progress.say("thinks");
-        let reply = wired.wait(
-            wired
-                .inquiry()?
-                .ask((&actor.name, llm), &self.prompt, &|_| {}),
-        );
+        progress.set_message("thinks");
+        let reply = app.block_on(app.inquiry()?.prompt_model(
+            (&actor.name, llm),
+            &self.prompt,
+            &|_| {},
+        ));
         let reply = reply.map_err(|error| match error {
-            Unanswered::Model(error) => failed(&error, llm),
-            Unanswered::Store(error) => error.into(),
+            InquiryError::Model(error) => model_failure(&error, llm),
+            InquiryError::Store(error) => error.into(),
         })?;
         drop(progress);
         let data = json!({
@@ -79,10 +79,10 @@ impl Run {
                 "attempts": reply.attempts,
             },
         });
-        let view = View::new().verbatim(reply.text.clone()).panel(
+        let view = OutputView::new().verbatim(reply.text.clone()).panel(
             "Usage",
             [
-                ("model", Cell::from(reply.model.to_string())),
+                ("model", ViewCell::from(reply.model.to_string())),
                 ("tokens read", reply.usage.input_tokens.to_string().into()),
                 (
                     "tokens written",
@@ -90,25 +90,28 @@ impl Run {
                 ),
             ],
         );
-        Ok(Answer::new(data, view).say(Level::Info, "Actor run completed"))
+        Ok(CommandAnswer::new(data, view).with_message(MessageLevel::Info, "Actor run completed"))
     }
 }
 
-fn no_model_in(name: &NamespacedName) -> Failure {
-    Failure::usage(format!("{name} has no model to ask"))
+fn no_model_failure(name: &NamespacedName) -> CommandFailure {
+    CommandFailure::usage(format!("{name} has no model to ask"))
         .kind("no_model")
         .because("only actors of the type `llm` answer questions")
         .hint("agents actor list --type llm")
 }
 
-fn failed(error: &cleveragents_engine::ports::models::ModelError, llm: &LlmActor) -> Failure {
+fn model_failure(
+    error: &cleveragents_engine::ports::models::ModelError,
+    llm: &LlmActor,
+) -> CommandFailure {
     use cleveragents_engine::ports::models::ModelErrorKind;
     let code = match error.kind {
         ModelErrorKind::Unavailable => ExitCode::Usage,
         kind if kind.is_transient() => ExitCode::Temporary,
         _ => ExitCode::Error,
     };
-    let failure = Failure::new(code, error.to_string()).kind("model");
+    let failure = CommandFailure::new(code, error.to_string()).kind("model");
     match &llm.model {
         Some(model) => failure.because(format!("{model} was asked")),
         None => failure

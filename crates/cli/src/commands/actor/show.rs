@@ -5,11 +5,11 @@ use cleveragents_domain::NamespacedName;
 use cleveragents_engine::actors::RegisteredActor;
 use serde_json::{Value, json};
 
-use super::{model, refused, view};
-use crate::commands::Context;
-use crate::failure::Failure;
+use super::{model, registry_failure, view};
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{Answer, Level};
+use crate::output::{CommandAnswer, MessageLevel};
 
 /// Show an actor: its steps or its model, its tools, and the actions that name it
 #[derive(Debug, Args)]
@@ -17,21 +17,22 @@ use crate::output::{Answer, Level};
 Examples:
   agents actor show local/greeter
   agents actor show builtin/direct --format json")]
-pub struct Show {
+pub struct ActorShowArgs {
     /// The name of the actor
     #[arg(value_name = "NAME")]
     name: String,
 }
 
-impl Show {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let name = names::name("actor", &self.name)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let found = wired.wait(wired.actors().actor_in_use(name.clone()));
-        let (registered, actions) = found.map_err(|error| refused(error, &name, &wired))?;
+impl ActorShowArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let name = names::parse_name("actor", &self.name)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let found = app.block_on(app.actors().actor_in_use(name.clone()));
+        let (registered, actions) = found.map_err(|error| registry_failure(error, &name, &app))?;
         let view = view::panels(&registered, &actions);
-        Ok(Answer::new(data(&registered, &actions), view).say(Level::Info, "Actor loaded"))
+        Ok(CommandAnswer::new(data(&registered, &actions), view)
+            .with_message(MessageLevel::Info, "Actor loaded"))
     }
 }
 

@@ -6,9 +6,9 @@ use clap::Args;
 use serde_json::json;
 
 use super::{file, model};
-use crate::commands::Context;
-use crate::failure::{Failure, shown_path};
-use crate::output::{Answer, Cell, Level, View};
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, display_path};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell};
 
 /// Check an actor's file and say everything that is wrong with it
 ///
@@ -20,16 +20,16 @@ Examples:
   agents actor validate --config greeter.yaml
   agents actor validate --config - < greeter.yaml
   agents actor validate --config greeter.yaml --format json")]
-pub struct Validate {
+pub struct ActorValidateArgs {
     /// The file; `-` reads standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     config: PathBuf,
 }
 
-impl Validate {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let mend = "mend the file, then validate it again";
-        let (file, actor) = file::read(&self.config, context, mend)?;
+impl ActorValidateArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let hint = "mend the file, then validate it again";
+        let (file, actor) = file::read(&self.config, context, hint)?;
         let name = actor.name.to_string();
         let data = json!({
             "valid": true,
@@ -44,7 +44,7 @@ impl Validate {
             "skills": model::skills(&actor),
             "problems": [],
         });
-        let mut rows: Vec<(&'static str, Cell)> = vec![
+        let mut rows: Vec<(&'static str, ViewCell)> = vec![
             ("file", file.name.clone().into()),
             ("actor", name.into()),
             ("type", actor.kind.actor_type().to_string().into()),
@@ -53,9 +53,11 @@ impl Validate {
             Some(llm) => rows.extend(model::rows(llm)),
             None => rows.push(("steps", actor.steps().len().to_string().into())),
         }
-        let add = format!("agents actor add --config {}", shown_path(&self.config));
-        Ok(Answer::new(data, View::new().panel("Valid", rows))
-            .say(Level::Info, "The actor is valid")
-            .say(Level::Hint, add))
+        let add = format!("agents actor add --config {}", display_path(&self.config));
+        Ok(
+            CommandAnswer::new(data, OutputView::new().panel("Valid", rows))
+                .with_message(MessageLevel::Info, "The actor is valid")
+                .with_message(MessageLevel::Hint, add),
+        )
     }
 }

@@ -5,20 +5,20 @@ use cleveragents_engine::actors::RegisteredActor;
 use cleveragents_engine::ports::ActorRow;
 
 use super::model;
-use crate::output::{Cell, Tone, View};
+use crate::output::{OutputView, Tone, ViewCell};
 
 /// How much of a hash people see.
-const HASH_SHOWN: usize = 12;
+const HASH_PREFIX_LENGTH: usize = 12;
 /// How much of a step's input people see, in characters.
-const INPUT_SHOWN: usize = 60;
+const INPUT_EXCERPT_LENGTH: usize = 60;
 
 /// An actor of which something was done.
-pub(super) fn panel(title: &str, row: &ActorRow) -> View {
-    View::new().panel(title, rows(&row.actor, Some(row)))
+pub(super) fn panel(title: &str, row: &ActorRow) -> OutputView {
+    OutputView::new().panel(title, rows(&row.actor, Some(row)))
 }
 
 /// Everything about an actor.
-pub(super) fn panels(registered: &RegisteredActor, actions: &[NamespacedName]) -> View {
+pub(super) fn panels(registered: &RegisteredActor, actions: &[NamespacedName]) -> OutputView {
     let row = match registered {
         RegisteredActor::Added(row) => Some(row),
         RegisteredActor::BuiltIn(_) => None,
@@ -29,22 +29,26 @@ pub(super) fn panels(registered: &RegisteredActor, actions: &[NamespacedName]) -
     rows.push((
         "named by",
         match actions.is_empty() {
-            true => Cell::new("no action", Tone::Faint),
+            true => ViewCell::new("no action", Tone::Faint),
             false => actions.join(", ").into(),
         },
     ));
-    let view = View::new().panel("Actor", rows);
+    let view = OutputView::new().panel("Actor", rows);
     if actor.steps().is_empty() {
         return view;
     }
     let headers = ["step", "id", "tool", "resource", "when", "input"];
     let steps = actor.steps().iter().enumerate();
-    view.table("Steps", &headers, steps.map(|(index, it)| step(index, it)))
+    view.table(
+        "Steps",
+        &headers,
+        steps.map(|(index, it)| step_row(index, it)),
+    )
 }
 
-fn rows(actor: &Actor, row: Option<&ActorRow>) -> Vec<(&'static str, Cell)> {
-    let mut rows: Vec<(&'static str, Cell)> = vec![
-        ("name", Cell::new(actor.name.to_string(), Tone::Strong)),
+fn rows(actor: &Actor, row: Option<&ActorRow>) -> Vec<(&'static str, ViewCell)> {
+    let mut rows: Vec<(&'static str, ViewCell)> = vec![
+        ("name", ViewCell::new(actor.name.to_string(), Tone::Strong)),
         ("type", actor.kind.actor_type().to_string().into()),
         ("description", actor.description.clone().into()),
     ];
@@ -54,11 +58,15 @@ fn rows(actor: &Actor, row: Option<&ActorRow>) -> Vec<(&'static str, Cell)> {
         rows.push(("steps", actor.steps().len().to_string().into()));
     }
     match row {
-        None => rows.push(("kind", Cell::new("built in", Tone::Faint))),
+        None => rows.push(("kind", ViewCell::new("built in", Tone::Faint))),
         Some(row) => rows.extend([
             (
                 "hash",
-                row.hash.chars().take(HASH_SHOWN).collect::<String>().into(),
+                row.hash
+                    .chars()
+                    .take(HASH_PREFIX_LENGTH)
+                    .collect::<String>()
+                    .into(),
             ),
             ("added", row.created_at.to_string().into()),
             ("updated", row.updated_at.to_string().into()),
@@ -67,21 +75,21 @@ fn rows(actor: &Actor, row: Option<&ActorRow>) -> Vec<(&'static str, Cell)> {
     rows
 }
 
-fn step(index: usize, step: &ActorStep) -> Vec<Cell> {
-    let text = |text: &Option<String>| Cell::from(text.clone().unwrap_or_default());
+fn step_row(index: usize, step: &ActorStep) -> Vec<ViewCell> {
+    let text = |text: &Option<String>| ViewCell::from(text.clone().unwrap_or_default());
     let resource = step.resource.as_ref().map(ToString::to_string);
     vec![
         (index + 1).to_string().into(),
-        Cell::new(step.id.clone().unwrap_or_default(), Tone::Strong),
+        ViewCell::new(step.id.clone().unwrap_or_default(), Tone::Strong),
         step.tool.to_string().into(),
         text(&resource),
         text(&step.when),
-        brief(&step.input.to_string()).into(),
+        shorten(&step.input.to_string()).into(),
     ]
 }
 
-fn brief(text: &str) -> String {
-    match text.char_indices().nth(INPUT_SHOWN) {
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(INPUT_EXCERPT_LENGTH) {
         Some((cut, _)) => format!("{}…", &text[..cut]),
         None => text.to_owned(),
     }
@@ -93,7 +101,10 @@ mod tests {
 
     #[test]
     fn a_long_input_is_cut() {
-        assert_eq!(brief(&"é".repeat(200)).chars().count(), INPUT_SHOWN + 1);
-        assert_eq!(brief("{}"), "{}");
+        assert_eq!(
+            shorten(&"é".repeat(200)).chars().count(),
+            INPUT_EXCERPT_LENGTH + 1
+        );
+        assert_eq!(shorten("{}"), "{}");
     }
 }

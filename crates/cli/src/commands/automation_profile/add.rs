@@ -8,10 +8,10 @@ use cleveragents_engine::StoreError;
 use cleveragents_engine::definitions::read_profile;
 
 use super::view;
-use crate::commands::Context;
+use crate::commands::CommandContext;
 use crate::definition_file::DefinitionFile;
-use crate::failure::{ExitCode, Failure, shown_path};
-use crate::output::{Answer, Level};
+use crate::failure::{CommandFailure, ExitCode, display_path};
+use crate::output::{CommandAnswer, MessageLevel};
 
 /// Add an automation profile of your own from its YAML file
 ///
@@ -27,7 +27,7 @@ Examples:
 For checks and completion while you write, begin the file with this line and the path to
 docs/schemas/automation-profile.schema.json:
   # yaml-language-server: $schema=automation-profile.schema.json")]
-pub struct Add {
+pub struct AutomationProfileAddArgs {
     /// The file; `-` reads standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     config: PathBuf,
@@ -37,23 +37,24 @@ pub struct Add {
     update: bool,
 }
 
-impl Add {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl AutomationProfileAddArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let file = DefinitionFile::read(&self.config, context)?;
-        let read = file.with(context.environment, read_profile);
-        let profile = read
-            .map_err(|errors| Failure::from(errors).hint("agents automation-profile add --help"))?;
+        let read = file.parse_with(context.environment, read_profile);
+        let profile = read.map_err(|errors| {
+            CommandFailure::from(errors).hint("agents automation-profile add --help")
+        })?;
         if matches!(profile.name, ProfileName::BuiltIn(_)) {
-            return Err(built_in(&profile.name));
+            return Err(built_in_failure(&profile.name));
         }
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let profiles = wired.profiles();
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let profiles = app.profiles();
         let put = match self.update {
-            true => wired.wait(profiles.update(profile, wired.actor())),
-            false => wired.wait(profiles.add(profile, wired.actor())),
+            true => app.block_on(profiles.update(profile, app.actor())),
+            false => app.block_on(profiles.add(profile, app.actor())),
         };
-        let row = put.map_err(|error| self.refused(error))?;
+        let row = put.map_err(|error| self.add_failure(error))?;
         let said = match row.version {
             1 => "Automation profile added",
             _ => "Automation profile updated",
@@ -62,22 +63,22 @@ impl Add {
         let mut data = view::data(&row.profile);
         data["version"] = row.version.into();
         let use_it = format!("agents plan use ACTION PROJECT --automation-profile {name}");
-        Ok(Answer::new(data, view::panels(said, &row.profile))
-            .say(Level::Info, said)
-            .say(
-                Level::Hint,
+        Ok(CommandAnswer::new(data, view::panels(said, &row.profile))
+            .with_message(MessageLevel::Info, said)
+            .with_message(
+                MessageLevel::Hint,
                 format!("agents automation-profile show {name}"),
             )
-            .say(Level::Hint, use_it))
+            .with_message(MessageLevel::Hint, use_it))
     }
 
-    fn refused(&self, error: StoreError) -> Failure {
+    fn add_failure(&self, error: StoreError) -> CommandFailure {
         let StoreError::Taken { name, .. } = error else {
             return error.into();
         };
         let what = format!("the automation profile {name} is there already");
-        let file = shown_path(&self.config);
-        Failure::new(ExitCode::Conflict, what)
+        let file = display_path(&self.config);
+        CommandFailure::new(ExitCode::Conflict, what)
             .kind("taken")
             .because("a profile is replaced only when that is asked for")
             .hint(format!(
@@ -87,8 +88,8 @@ impl Add {
     }
 }
 
-fn built_in(name: &ProfileName) -> Failure {
-    Failure::new(ExitCode::Conflict, format!("{name} is a built-in profile"))
+fn built_in_failure(name: &ProfileName) -> CommandFailure {
+    CommandFailure::new(ExitCode::Conflict, format!("{name} is a built-in profile"))
         .kind("taken")
         .because("the built-in profiles cannot be added or replaced")
         .hint("give yours another name")

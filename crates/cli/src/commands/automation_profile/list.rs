@@ -1,13 +1,13 @@
 //! `agents automation-profile list`
 
 use clap::Args;
-use cleveragents_domain::{AutomationProfile, BuiltIn, ProfileName};
+use cleveragents_domain::{AutomationProfile, BuiltInProfile, ProfileName};
 use serde_json::{Value, json};
 
 use super::view;
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// List the automation profiles: the built-in ones, from the most careful to the least, then yours
 #[derive(Debug, Args)]
@@ -15,16 +15,18 @@ use crate::output::{Answer, Cell, Level, Tone, View, counted};
 Examples:
   agents automation-profile list
   agents automation-profile list --format json")]
-pub struct List {}
+pub struct AutomationProfileListArgs {}
 
-impl List {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl AutomationProfileListArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let setting = context.settings()?.automation_profile();
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let custom = wired.wait(wired.profiles().custom())?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let custom = app.block_on(app.profiles().custom_profiles())?;
         let custom = custom.into_iter().map(|row| row.profile);
-        let built_in = BuiltIn::ALL.iter().map(|built_in| built_in.profile());
+        let built_in = BuiltInProfile::ALL
+            .iter()
+            .map(|built_in| built_in.profile());
         let all: Vec<AutomationProfile> = built_in.chain(custom).collect();
         let chosen = setting.parse::<ProfileName>().ok();
         let is_default = |profile: &AutomationProfile| Some(&profile.name) == chosen.as_ref();
@@ -38,33 +40,33 @@ impl List {
             .collect();
         let rows = all.iter().map(|profile| row(profile, is_default(profile)));
         let headers = ["name", "kind", "default", "description"];
-        let view = View::new().table("Automation profiles", &headers, rows);
+        let view = OutputView::new().table("Automation profiles", &headers, rows);
         let data = json!({
             "profiles": data,
             "default": setting,
             "summary": {
                 "total": all.len(),
-                "built_in": BuiltIn::ALL.len(),
-                "custom": all.len() - BuiltIn::ALL.len(),
+                "built_in": BuiltInProfile::ALL.len(),
+                "custom": all.len() - BuiltInProfile::ALL.len(),
             },
         });
         let number = i64::try_from(all.len()).unwrap_or(i64::MAX);
-        let said = format!("{} listed", counted(number, "automation profile"));
-        Ok(Answer::new(data, view).say(Level::Info, said))
+        let said = format!("{} listed", format_count(number, "automation profile"));
+        Ok(CommandAnswer::new(data, view).with_message(MessageLevel::Info, said))
     }
 }
 
-fn row(profile: &AutomationProfile, is_default: bool) -> Vec<Cell> {
+fn row(profile: &AutomationProfile, is_default: bool) -> Vec<ViewCell> {
     let kind = match view::is_built_in(profile) {
-        true => Cell::new("built in", Tone::Faint),
-        false => Cell::from("custom"),
+        true => ViewCell::new("built in", Tone::Faint),
+        false => ViewCell::from("custom"),
     };
     let default = match is_default {
-        true => Cell::new("default", Tone::Good),
-        false => Cell::from(""),
+        true => ViewCell::new("default", Tone::Good),
+        false => ViewCell::from(""),
     };
     vec![
-        Cell::new(profile.name.to_string(), Tone::Strong),
+        ViewCell::new(profile.name.to_string(), Tone::Strong),
         kind,
         default,
         profile.description.clone().into(),

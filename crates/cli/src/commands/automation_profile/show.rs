@@ -1,15 +1,15 @@
 //! `agents automation-profile show`
 
 use clap::Args;
-use cleveragents_domain::{BuiltIn, NamespacedName, ProfileName};
+use cleveragents_domain::{BuiltInProfile, NamespacedName, ProfileName};
 use cleveragents_engine::StoreError;
 
 use super::view;
-use crate::commands::Context;
-use crate::failure::Failure;
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::nearest::nearest;
-use crate::output::{Answer, Level};
-use crate::wiring::Wired;
+use crate::output::{CommandAnswer, MessageLevel};
 
 /// Show an automation profile: thresholds and what they gate, flags, guards and limits
 ///
@@ -20,40 +20,44 @@ use crate::wiring::Wired;
 Examples:
   agents automation-profile show supervised
   agents automation-profile show local/night-shift --format json")]
-pub struct Show {
+pub struct AutomationProfileShowArgs {
     /// The name of the profile
     #[arg(value_name = "NAME")]
     name: ProfileName,
 }
 
-impl Show {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let found = wired.wait(wired.profiles().profile(self.name.clone()));
+impl AutomationProfileShowArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let found = app.block_on(app.profiles().profile(self.name.clone()));
         let profile = found.map_err(|error| match error {
-            StoreError::NotFound { .. } => self.unknown(error, &wired),
+            StoreError::NotFound { .. } => self.unknown_profile_failure(error, &app),
             other => other.into(),
         })?;
         let mut data = view::data(&profile);
         data["groups"] = view::groups(&profile);
         Ok(
-            Answer::new(data, view::panels("Automation profile", &profile))
-                .say(Level::Info, "Automation profile shown"),
+            CommandAnswer::new(data, view::panels("Automation profile", &profile))
+                .with_message(MessageLevel::Info, "Automation profile shown"),
         )
     }
 
-    fn unknown(&self, error: StoreError, wired: &Wired<'_>) -> Failure {
+    fn unknown_profile_failure(&self, error: StoreError, app: &AppContext<'_>) -> CommandFailure {
         let asked = self.name.to_string().parse::<NamespacedName>();
-        let custom = wired.wait(wired.profiles().custom()).unwrap_or_default();
+        let custom = app
+            .block_on(app.profiles().custom_profiles())
+            .unwrap_or_default();
         let custom = custom.into_iter().map(|row| row.profile.name);
-        let known = BuiltIn::ALL.iter().map(|it| ProfileName::BuiltIn(*it));
+        let known = BuiltInProfile::ALL
+            .iter()
+            .map(|it| ProfileName::BuiltIn(*it));
         // A built-in name has no namespace; as if it had one, it is as near as it looks.
         let known: Vec<(NamespacedName, ProfileName)> = known
             .chain(custom)
             .filter_map(|name| Some((name.to_string().parse().ok()?, name)))
             .collect();
-        let mut failure = Failure::from(error).because("it is neither built in nor added");
+        let mut failure = CommandFailure::from(error).because("it is neither built in nor added");
         let near = asked.map(|asked| nearest(&asked, known.iter().map(|(name, _)| name)));
         for near in near.unwrap_or_default() {
             for (_, name) in known.iter().filter(|(name, _)| name == near) {

@@ -4,7 +4,7 @@ use cleveragents_domain::automation::{ThresholdGroup, ThresholdName};
 use cleveragents_domain::{AutomationProfile, Guards, ProfileName};
 use serde_json::{Map, Value, json};
 
-use crate::output::{Cell, Tone, View};
+use crate::output::{OutputView, Tone, ViewCell};
 
 /// What programs get of a profile.
 pub(super) fn data(profile: &AutomationProfile) -> Value {
@@ -28,7 +28,7 @@ pub(super) fn groups(profile: &AutomationProfile) -> Value {
     let group = |group: &ThresholdGroup| {
         let thresholds = group.thresholds().map(|name| {
             let value = profile.thresholds.get(name).value();
-            let about = json!({"value": value, "gates": name.gates(), "means": means(value)});
+            let about = json!({"value": value, "gates": name.description(), "means": describe_threshold(value)});
             (name.to_string(), about)
         });
         let thresholds: Map<String, Value> = thresholds.collect();
@@ -41,13 +41,16 @@ pub(super) fn is_built_in(profile: &AutomationProfile) -> bool {
     matches!(profile.name, ProfileName::BuiltIn(_))
 }
 
-pub(super) fn panels(title: &str, profile: &AutomationProfile) -> View {
+pub(super) fn panels(title: &str, profile: &AutomationProfile) -> OutputView {
     let kind = match is_built_in(profile) {
         true => "built in",
         false => "custom",
     };
     let rows = [
-        ("name", Cell::new(profile.name.to_string(), Tone::Strong)),
+        (
+            "name",
+            ViewCell::new(profile.name.to_string(), Tone::Strong),
+        ),
         ("description", profile.description.clone().into()),
         ("kind", kind.into()),
         ("require_sandbox", flag(profile.require_sandbox)),
@@ -55,7 +58,7 @@ pub(super) fn panels(title: &str, profile: &AutomationProfile) -> View {
         ("allow_unsafe_tools", flag(profile.allow_unsafe_tools)),
     ];
     let headers = ["threshold", "value", "asks a human", "before it may"];
-    let mut view = View::new().panel(title, rows);
+    let mut view = OutputView::new().panel(title, rows);
     for group in ThresholdGroup::ALL {
         let title = match group {
             ThresholdGroup::PhaseTransitions => "Phase transitions",
@@ -73,7 +76,7 @@ pub(super) fn panels(title: &str, profile: &AutomationProfile) -> View {
     .panel("Limits", limits(profile))
 }
 
-fn threshold_row(profile: &AutomationProfile, name: ThresholdName) -> Vec<Cell> {
+fn threshold_row(profile: &AutomationProfile, name: ThresholdName) -> Vec<ViewCell> {
     let value = profile.thresholds.get(name).value();
     let tone = match value {
         value if value >= 1.0 => Tone::Good,
@@ -87,14 +90,14 @@ fn threshold_row(profile: &AutomationProfile, name: ThresholdName) -> Vec<Cell> 
     };
     vec![
         name.to_string().into(),
-        Cell::new(format!("{value:?}"), tone),
+        ViewCell::new(format!("{value:?}"), tone),
         asks.into(),
-        name.gates().into(),
+        name.description().into(),
     ]
 }
 
 /// What a threshold's value means for a plan.
-fn means(value: f64) -> &'static str {
+fn describe_threshold(value: f64) -> &'static str {
     match value {
         value if value >= 1.0 => "always asks",
         value if value <= 0.0 => "never asks",
@@ -102,14 +105,14 @@ fn means(value: f64) -> &'static str {
     }
 }
 
-fn guards(guards: &Guards) -> [(&'static str, Cell); 6] {
+fn guards(guards: &Guards) -> [(&'static str, ViewCell); 6] {
     let names = |names: &[_]| {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         names.join(", ")
     };
     let or = |text: String, empty: &str| match text.is_empty() {
-        true => Cell::new(empty, Tone::Faint),
-        false => Cell::from(text),
+        true => ViewCell::new(empty, Tone::Faint),
+        false => ViewCell::from(text),
     };
     let calls = guards.max_tool_calls_per_step.map(|it| it.to_string());
     let cost = guards.max_total_cost.map(|usd| format!("{usd} USD"));
@@ -149,9 +152,9 @@ fn limits(profile: &AutomationProfile) -> [(&'static str, String); 2] {
     ]
 }
 
-fn flag(value: bool) -> Cell {
+fn flag(value: bool) -> ViewCell {
     match value {
-        true => Cell::from("yes"),
-        false => Cell::from("no"),
+        true => ViewCell::from("yes"),
+        false => ViewCell::from("no"),
     }
 }

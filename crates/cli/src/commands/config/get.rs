@@ -3,11 +3,11 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{key, shown, value};
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Tone, View};
-use crate::settings::{Resolved, Source};
+use super::{parse_key, value_cell, value_data};
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
+use crate::settings::{ResolvedSetting, SettingSource};
 
 /// Show the value of a setting and where it comes from
 ///
@@ -18,77 +18,82 @@ Examples:
   agents config get plan.concurrency
   agents config get core.format --verbose
   agents config get core.database-url --format json")]
-pub struct Get {
+pub struct ConfigGetArgs {
     /// The name of the setting, as in `agents config list`
     #[arg(value_name = "KEY")]
     key: String,
 }
 
-impl Get {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let key = key(&self.key)?;
+impl ConfigGetArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let key = parse_key(&self.key)?;
         let resolved = context.settings()?.get(key);
         let winner = resolved.winner();
         let source = winner.map(|winner| winner.source.name());
         let origin = winner.and_then(|winner| winner.origin.as_deref());
         let mut data = json!({
             "key": key.name(),
-            "value": value(resolved, winner),
+            "value": value_data(resolved, winner),
             "source": source,
             "origin": origin,
         });
         let mut rows = vec![
             ("key", key.name().into()),
-            ("value", shown(resolved, winner)),
+            ("value", value_cell(resolved, winner)),
             ("source", source.unwrap_or("none").into()),
         ];
         if let Some(origin) = origin {
             rows.push(("origin", origin.into()));
         }
-        let mut view = View::new().panel("Setting", rows);
+        let mut view = OutputView::new().panel("Setting", rows);
         if context.arguments.verbose > 0 {
             data["chain"] = chain_data(resolved);
             let headers = ["source", "value", "origin"];
-            view = view.table("Sources, the strongest first", &headers, chain(resolved));
+            view = view.table(
+                "Sources, the strongest first",
+                &headers,
+                chain_rows(resolved),
+            );
         }
-        Ok(Answer::new(data, view))
+        Ok(CommandAnswer::new(data, view))
     }
 }
 
-fn chain(resolved: &Resolved) -> Vec<Vec<Cell>> {
+fn chain_rows(resolved: &ResolvedSetting) -> Vec<Vec<ViewCell>> {
     let winner = resolved.winner().map(|winner| winner.source);
-    let row = |source: Source| {
-        let candidate = resolved.from(source);
+    let row = |source: SettingSource| {
+        let candidate = resolved.from_source(source);
         let tone = match winner == Some(source) {
             true => Tone::Good,
             false => Tone::Faint,
         };
         let value = match candidate {
-            Some(one) if one.ignored.is_some() => {
-                Cell::new(format!("{} (ignored)", resolved.shown(one)), Tone::Doubtful)
-            }
-            Some(one) => Cell::new(resolved.shown(one).to_string(), tone),
-            None => Cell::new("-", Tone::Faint),
+            Some(one) if one.ignored.is_some() => ViewCell::new(
+                format!("{} (ignored)", resolved.redacted_value(one)),
+                Tone::Doubtful,
+            ),
+            Some(one) => ViewCell::new(resolved.redacted_value(one).to_string(), tone),
+            None => ViewCell::new("-", Tone::Faint),
         };
         let origin = candidate.and_then(|one| one.origin.clone());
         vec![
-            Cell::new(source.name(), tone),
+            ViewCell::new(source.name(), tone),
             value,
-            Cell::new(origin.unwrap_or_else(|| "-".to_owned()), Tone::Faint),
+            ViewCell::new(origin.unwrap_or_else(|| "-".to_owned()), Tone::Faint),
         ]
     };
-    Source::ALL.into_iter().map(row).collect()
+    SettingSource::ALL.into_iter().map(row).collect()
 }
 
-fn chain_data(resolved: &Resolved) -> Value {
-    let row = |source: Source| {
-        let candidate = resolved.from(source);
+fn chain_data(resolved: &ResolvedSetting) -> Value {
+    let row = |source: SettingSource| {
+        let candidate = resolved.from_source(source);
         json!({
             "source": source.name(),
-            "value": value(resolved, candidate),
+            "value": value_data(resolved, candidate),
             "origin": candidate.and_then(|one| one.origin.clone()),
             "ignored": candidate.and_then(|one| one.ignored.clone()),
         })
     };
-    Source::ALL.into_iter().map(row).collect()
+    SettingSource::ALL.into_iter().map(row).collect()
 }

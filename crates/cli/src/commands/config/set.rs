@@ -5,14 +5,14 @@ use std::io::Read;
 use clap::Args;
 use serde_json::json;
 
-use super::{key, target};
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Answer, Level, View};
-use crate::settings::file::{self, Owner, not_for_projects};
-use crate::settings::registry::Scope;
+use super::{parse_key, target_file};
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CommandAnswer, MessageLevel, OutputView};
+use crate::settings::file::{self, SettingsOwner, user_only_failure};
+use crate::settings::registry::SettingScope;
 use crate::settings::value::VALUE_MAXIMUM;
-use crate::settings::{Key, SettingValue, Source, resolve, secrets};
+use crate::settings::{Key, SettingSource, SettingValue, resolve, secrets};
 
 /// Change a setting in your config.toml, or in the project's
 ///
@@ -23,7 +23,7 @@ Examples:
   agents config set plan.concurrency 8
   agents config set core.automation-profile cautious --project
   agents config set provider.openai.api-key - < key.txt")]
-pub struct Set {
+pub struct ConfigSetArgs {
     /// The name of the setting, as in `agents config list`
     #[arg(value_name = "KEY")]
     key: String,
@@ -37,12 +37,12 @@ pub struct Set {
     project: bool,
 }
 
-impl Set {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let key = key(&self.key)?;
-        let (path, owner) = target(&context.locations()?, self.project)?;
-        if owner == Owner::Project && key.setting().scope == Scope::User {
-            return Err(not_for_projects(key, &path.display().to_string())
+impl ConfigSetArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let key = parse_key(&self.key)?;
+        let (path, owner) = target_file(&context.locations()?, self.project)?;
+        if owner == SettingsOwner::Project && key.setting().scope == SettingScope::User {
+            return Err(user_only_failure(key, &path.display().to_string())
                 .hint(format!("agents config set {} VALUE", key.name())));
         }
         let value = match self.value.as_str() {
@@ -51,25 +51,30 @@ impl Set {
         };
         file::set(&path, owner, key, &value)?;
         let answer = answer(key, &value, &path.display().to_string(), owner);
-        Ok(match self.ignored(key, &value, context) {
-            Some(reason) => answer.say(Level::Warn, reason),
+        Ok(match self.ignored_warning(key, &value, context) {
+            Some(reason) => answer.with_message(MessageLevel::Warn, reason),
             None => answer,
         })
     }
 
     /// Why the new value of a project will not count for this user.
-    fn ignored(&self, key: Key, value: &SettingValue, context: &Context<'_>) -> Option<String> {
+    fn ignored_warning(
+        &self,
+        key: Key,
+        value: &SettingValue,
+        context: &CommandContext<'_>,
+    ) -> Option<String> {
         let resolved = context.settings().ok().filter(|_| self.project)?.get(key);
         let mine = resolved
-            .from(Source::Global)
-            .or(resolved.from(Source::Default))?;
-        resolve::too_free(key, value, &mine.value)
+            .from_source(SettingSource::Global)
+            .or(resolved.from_source(SettingSource::Default))?;
+        resolve::ignored_reason(key, value, &mine.value)
     }
 }
 
-fn parse(key: Key, text: &str) -> Result<SettingValue, Failure> {
+fn parse(key: Key, text: &str) -> Result<SettingValue, CommandFailure> {
     key.setting().kind.parse(text).map_err(|error| {
-        Failure::usage(format!("`{}` cannot have this value", key.name()))
+        CommandFailure::usage(format!("`{}` cannot have this value", key.name()))
             .kind("setting_value")
             .caused_by(&error)
             .hint(format!("agents config get {} --verbose", key.name()))
@@ -77,7 +82,7 @@ fn parse(key: Key, text: &str) -> Result<SettingValue, Failure> {
 }
 
 /// The value on standard input, without its line end.
-fn read_value(input: impl Read) -> Result<String, Failure> {
+fn read_value(input: impl Read) -> Result<String, CommandFailure> {
     let mut text = String::new();
     // Two more than a legal value with its line end, so that a longer one is noticed.
     let limit = VALUE_MAXIMUM as u64 + 3;
@@ -85,18 +90,18 @@ fn read_value(input: impl Read) -> Result<String, Failure> {
         .take(limit)
         .read_to_string(&mut text)
         .map_err(|error| {
-            Failure::new(ExitCode::Usage, "cannot read the value from standard input")
+            CommandFailure::new(ExitCode::Usage, "cannot read the value from standard input")
                 .caused_by(&error)
         })?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }
 
-fn answer(key: Key, value: &SettingValue, path: &str, owner: Owner) -> Answer {
-    let shown = secrets::shown(key.setting(), value);
+fn answer(key: Key, value: &SettingValue, path: &str, owner: SettingsOwner) -> CommandAnswer {
+    let shown = secrets::redacted_value(key.setting(), value);
     let source = match owner {
-        Owner::User => "global",
-        Owner::Project => "project",
+        SettingsOwner::User => "global",
+        SettingsOwner::Project => "project",
     };
     let data = json!({
         "key": key.name(),
@@ -109,8 +114,8 @@ fn answer(key: Key, value: &SettingValue, path: &str, owner: Owner) -> Answer {
         ("value", shown.to_string()),
         ("file", path.to_owned()),
     ];
-    Answer::new(data, View::new().panel("Setting changed", rows))
-        .say(Level::Info, format!("{} set", key.name()))
+    CommandAnswer::new(data, OutputView::new().panel("Setting changed", rows))
+        .with_message(MessageLevel::Info, format!("{} set", key.name()))
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use clap::Args;
 use serde_json::json;
 
-use super::{key, target};
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Level, View};
+use super::{parse_key, target_file};
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView};
 use crate::settings::file;
 
 /// Remove a setting from your config.toml, or from the project's
@@ -17,7 +17,7 @@ use crate::settings::file;
 Examples:
   agents config unset plan.concurrency
   agents config unset core.automation-profile --project")]
-pub struct Unset {
+pub struct ConfigUnsetArgs {
     /// The name of the setting
     #[arg(value_name = "KEY")]
     key: String,
@@ -27,13 +27,13 @@ pub struct Unset {
     project: bool,
 }
 
-impl Unset {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let (path, owner) = target(&context.locations()?, self.project)?;
+impl ConfigUnsetArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let (path, owner) = target_file(&context.locations()?, self.project)?;
         let removed = file::unset(&path, owner, &self.key)?;
         if !removed {
             // A name that is neither known nor there is a mistake; a known one is done already.
-            key(&self.key)?;
+            parse_key(&self.key)?;
         }
         let path = path.display().to_string();
         let data = json!({"key": self.key, "removed": removed, "origin": path});
@@ -46,6 +46,9 @@ impl Unset {
             true => ("Setting removed", format!("{} removed", self.key)),
             false => ("Nothing to remove", format!("{} was not set", self.key)),
         };
-        Ok(Answer::new(data, View::new().panel(title, rows)).say(Level::Info, message))
+        Ok(
+            CommandAnswer::new(data, OutputView::new().panel(title, rows))
+                .with_message(MessageLevel::Info, message),
+        )
     }
 }

@@ -11,85 +11,88 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_domain::model_call::{ModelCallRecord, ModelCallState};
 use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
 use cleveragents_domain::{
-    ChangeEntry, ErrorRecord, Event, EventKind, FileState, Operation, Plan, ResourcePath, StreamId,
+    ChangeEntry, ErrorRecord, Event, EventKind, FileOperation, FileState, Plan, ResourcePath,
+    StreamId,
 };
 use cleveragents_engine::execution::context::ChangeRecord;
 use cleveragents_engine::execution::results::{Artifact, ArtifactKind};
 use cleveragents_engine::journal::{ChainFault, Verification};
-use cleveragents_engine::ports::Unit;
+use cleveragents_engine::ports::Transaction;
 use cleveragents_engine::{StoreError, StoreHandle};
 
-use crate::failure::Failure;
-use crate::wiring::Wired;
+use crate::bootstrap::AppContext;
+use crate::failure::CommandFailure;
 
 /// How much is read at once.
 const PAGE: u32 = 1000;
 
 /// Everything on record of one plan.
 #[derive(Debug)]
-pub(super) struct Records {
+pub(super) struct PlanRecords {
     pub(super) tool_calls: Vec<ToolCallRecord>,
     pub(super) model_calls: Vec<ModelCallRecord>,
     pub(super) changes: Vec<RecordedChange>,
     pub(super) errors: Vec<ErrorRecord>,
     events: Vec<Event>,
     /// The difference of the sandbox's tree to what it was made of, as git sees it.
-    net: Vec<Artifact>,
+    net_changes: Vec<Artifact>,
 }
 
 /// A plan's records, and what they prove.
 #[derive(Debug)]
-pub(super) struct Evidence {
+pub(super) struct PlanEvidence {
     pub(super) plan: Plan,
-    pub(super) records: Records,
+    pub(super) records: PlanRecords,
     /// What is missing somewhere, each in a sentence.
-    pub(super) lost: Vec<String>,
+    pub(super) inconsistencies: Vec<String>,
     pub(super) journal: Result<Verification, ChainFault>,
 }
 
-impl Evidence {
-    pub(super) fn of(plan: PlanId, wired: &Wired<'_>) -> Result<Self, Failure> {
-        let net = wired.wait(wired.results()?.artifacts(plan))?.all;
-        let records = wired.wait(Records::read(plan, net, wired.store()))?;
+impl PlanEvidence {
+    pub(super) fn collect(plan: PlanId, app: &AppContext<'_>) -> Result<Self, CommandFailure> {
+        let net = app.block_on(app.results()?.artifacts(plan))?.artifacts;
+        let records = app.block_on(PlanRecords::read(plan, net, app.store()))?;
         Ok(Self {
-            plan: wired.wait(wired.lifecycle().plan(plan))?,
-            lost: records.lost(),
-            journal: wired.verify(StreamId::Plan(plan))?,
+            plan: app.block_on(app.lifecycle().plan(plan))?,
+            inconsistencies: records.find_inconsistencies(),
+            journal: app.verify(StreamId::Plan(plan))?,
             records,
         })
     }
 }
 
-impl Records {
+impl PlanRecords {
     /// Reads all of it in one snapshot.
     async fn read(id: PlanId, net: Vec<Artifact>, store: &StoreHandle) -> Result<Self, StoreError> {
         store
-            .read(move |unit| {
+            .read(move |tx| {
                 let mut changes = Vec::new();
-                for changeset in unit.changesets_of(id)? {
-                    let page = |after| unit.changes_after(changeset.id, after, PAGE);
-                    changes.extend(all(page, |it: &RecordedChange| it.entry.sequence)?);
+                for changeset in tx.changesets_of(id)? {
+                    let page = |after| tx.changes_after(changeset.id, after, PAGE);
+                    changes.extend(read_all_pages(page, |it: &RecordedChange| {
+                        it.entry.sequence
+                    })?);
                 }
-                let unit: &mut dyn Unit = unit;
+                let tx: &mut dyn Transaction = tx;
                 Ok::<_, StoreError>(Self {
-                    tool_calls: all(
-                        |after| unit.tool_calls_after(id, after, PAGE),
+                    tool_calls: read_all_pages(
+                        |after| tx.tool_calls_after(id, after, PAGE),
                         |it: &ToolCallRecord| it.number,
                     )?,
-                    model_calls: all(
-                        |after| unit.model_calls_after(id, after, PAGE),
+                    model_calls: read_all_pages(
+                        |after| tx.model_calls_after(id, after, PAGE),
                         |it: &ModelCallRecord| it.number,
                     )?,
                     changes,
-                    errors: all(
-                        |after| unit.errors_of(id, after, PAGE),
+                    errors: read_all_pages(
+                        |after| tx.errors_of(id, after, PAGE),
                         |it: &ErrorRecord| it.sequence.unwrap_or(i64::MAX),
                     )?,
-                    events: all(
-                        |after| unit.events(StreamId::Plan(id), after, PAGE),
+                    events: read_all_pages(
+                        |after| tx.events(StreamId::Plan(id), after, PAGE),
                         |it: &Event| it.stream_seq,
                     )?,
-                    net: net.clone(),
+                    net_changes: net.clone(),
                 })
             })
             .await
@@ -102,23 +105,23 @@ impl Records {
 
     /// The failed attempts one by one, as the journal has them.
     pub(super) fn attempts(&self) -> Vec<ErrorRecord> {
-        let told = self.events.iter();
-        let told = told.filter(|it| it.kind == EventKind::ErrorRecorded);
+        let events = self.events.iter();
+        let events = events.filter(|it| it.kind == EventKind::ErrorRecorded);
         let read = |event: &Event| serde_json::from_str(event.payload.as_ref()?.get()).ok();
-        told.filter_map(read).collect()
+        events.filter_map(read).collect()
     }
 
     /// Everything that one place has and another has not.
-    fn lost(&self) -> Vec<String> {
-        let mut lost = self.lost_calls();
-        lost.extend(self.lost_changes());
-        lost.extend(replayed(&self.changes, &self.net));
+    fn find_inconsistencies(&self) -> Vec<String> {
+        let mut lost = self.find_call_inconsistencies();
+        lost.extend(self.find_change_inconsistencies());
+        lost.extend(check_replay(&self.changes, &self.net_changes));
         lost
     }
 
     /// Calls and errors: each row has its events, each call has ended, and a call left a recorded
     /// change exactly if it left another tree.
-    fn lost_calls(&self) -> Vec<String> {
+    fn find_call_inconsistencies(&self) -> Vec<String> {
         use EventKind as Kind;
         let mut lost = Vec::new();
         let models = self.model_calls.len() as u64;
@@ -168,14 +171,14 @@ impl Records {
     }
 
     /// Changes: the rows of the changesets and the events of the journal are the same ones.
-    fn lost_changes(&self) -> Vec<String> {
-        let told = self.events.iter();
-        let told = told.filter(|it| it.kind == EventKind::ChangeRecorded);
+    fn find_change_inconsistencies(&self) -> Vec<String> {
+        let events = self.events.iter();
+        let events = events.filter(|it| it.kind == EventKind::ChangeRecorded);
         let read = |event: &Event| {
             let payload = event.payload.as_ref()?;
             serde_json::from_str::<ChangeRecord>(payload.get()).ok()
         };
-        let mut told: Vec<Option<ChangeRecord>> = told.map(read).collect();
+        let mut recorded: Vec<Option<ChangeRecord>> = events.map(read).collect();
         let mut lost = Vec::new();
         for change in &self.changes {
             let same = |it: &Option<ChangeRecord>| {
@@ -183,12 +186,12 @@ impl Records {
                     it.changeset_id == change.changeset_id && it.entry == change.entry
                 })
             };
-            match told.iter().position(same) {
-                Some(place) => drop(told.swap_remove(place)),
+            match recorded.iter().position(same) {
+                Some(place) => drop(recorded.swap_remove(place)),
                 None => lost.push(format!("a change of {} in no event", change.entry.path)),
             }
         }
-        lost.extend(told.iter().map(|it| match it {
+        lost.extend(recorded.iter().map(|it| match it {
             Some(it) => format!("an event about {} without its change", it.entry.path),
             None => "an event about a change that cannot be read".to_owned(),
         }));
@@ -198,9 +201,9 @@ impl Records {
 
 /// Where the recorded changes, done one after the other, do not lead to the tree that is there.
 /// Each must begin where the one before it on the same path ended.
-fn replayed(changes: &[RecordedChange], net: &[Artifact]) -> Vec<String> {
-    type States = BTreeMap<ResourcePath, Option<FileState>>;
-    let (mut first, mut last) = (States::new(), States::new());
+fn check_replay(changes: &[RecordedChange], net: &[Artifact]) -> Vec<String> {
+    type FileStates = BTreeMap<ResourcePath, Option<FileState>>;
+    let (mut first, mut last) = (FileStates::new(), FileStates::new());
     let mut lost = Vec::new();
     for change in changes.iter().filter(|it| it.undone_by.is_none()) {
         for (path, before, after) in effects(&change.entry) {
@@ -238,7 +241,7 @@ fn replayed(changes: &[RecordedChange], net: &[Artifact]) -> Vec<String> {
 fn effects(entry: &ChangeEntry) -> Vec<(ResourcePath, Option<FileState>, Option<FileState>)> {
     let (path, before, after) = (&entry.path, &entry.before, &entry.after);
     match &entry.operation {
-        Operation::Rename { from } => vec![
+        FileOperation::Rename { from } => vec![
             (from.clone(), before.clone(), None),
             (path.clone(), None, after.clone()),
         ],
@@ -247,9 +250,9 @@ fn effects(entry: &ChangeEntry) -> Vec<(ResourcePath, Option<FileState>, Option<
 }
 
 /// Reads page after page until there are no more.
-fn all<T>(
+fn read_all_pages<T>(
     mut page: impl FnMut(i64) -> Result<Vec<T>, StoreError>,
-    place: impl Fn(&T) -> i64,
+    position: impl Fn(&T) -> i64,
 ) -> Result<Vec<T>, StoreError> {
     let mut found = Vec::new();
     let mut after = 0;
@@ -258,7 +261,7 @@ fn all<T>(
         let Some(last) = some.last() else {
             return Ok(found);
         };
-        after = place(last);
+        after = position(last);
         found.extend(some);
     }
 }

@@ -2,24 +2,24 @@
 
 use tokio::signal::unix::SignalKind;
 
-use crate::failure::{ExitCode, Failure};
-use crate::signals::Listener;
-use crate::wiring::Wired;
+use crate::bootstrap::AppContext;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::signals::SignalListener;
 
 /// The signals that ask a program to end.
 #[derive(Debug)]
 pub(super) struct Interrupts {
-    interrupt: Listener,
-    terminate: Listener,
+    interrupt: SignalListener,
+    terminate: SignalListener,
 }
 
 impl Interrupts {
     /// From now on they are heard, and do not end the process.
-    pub(super) fn listen(wired: &Wired<'_>) -> Self {
-        wired.wait(async {
+    pub(super) fn listen(app: &AppContext<'_>) -> Self {
+        app.block_on(async {
             Self {
-                interrupt: Listener::of_interrupts(),
-                terminate: Listener::of(SignalKind::terminate()),
+                interrupt: SignalListener::for_interrupts(),
+                terminate: SignalListener::new(SignalKind::terminate()),
             }
         })
     }
@@ -27,14 +27,14 @@ impl Interrupts {
     /// Waits for one.
     pub(super) async fn next(&mut self) {
         tokio::select! {
-            () = self.interrupt.heard() => {}
-            () = self.terminate.heard() => {}
+            () = self.interrupt.recv() => {}
+            () = self.terminate.recv() => {}
         }
     }
 
     /// Fails if one came.
-    pub(super) fn check(&mut self, wired: &Wired<'_>) -> Result<(), Failure> {
-        let came = wired.wait(async {
+    pub(super) fn check(&mut self, app: &AppContext<'_>) -> Result<(), CommandFailure> {
+        let came = app.block_on(async {
             tokio::select! {
                 biased;
                 () = self.next() => true,
@@ -42,14 +42,14 @@ impl Interrupts {
             }
         });
         match came {
-            true => Err(interrupted()),
+            true => Err(interrupted_failure()),
             false => Ok(()),
         }
     }
 }
 
-pub(super) fn interrupted() -> Failure {
-    Failure::new(ExitCode::Interrupted, "interrupted")
+pub(super) fn interrupted_failure() -> CommandFailure {
+    CommandFailure::new(ExitCode::Interrupted, "interrupted")
         .kind("interrupted")
         .hint("agents demo")
 }

@@ -6,83 +6,85 @@ use std::path::{Path, PathBuf};
 use cleveragents_domain::StreamId;
 use cleveragents_engine::StoreError;
 
-use super::Check;
-use crate::commands::Context;
+use super::HealthCheck;
+use crate::bootstrap::{
+    AppContext, Bootstrap, Engine, HealthFinding, NEWEST_SCHEMA, ProcessInfo, file_system,
+};
+use crate::commands::CommandContext;
 use crate::commands::info::engine_name;
 use crate::disk;
-use crate::failure::Failure;
-use crate::output::counted;
-use crate::wiring::{Card, Engine, Finding, NEWEST_SCHEMA, Wired, Wiring, file_system};
+use crate::failure::CommandFailure;
+use crate::output::format_count;
 
 const FREE_WARNING: u64 = 1 << 30;
 const FREE_ERROR: u64 = 100 << 20;
 /// So many streams of the journal are verified; more would take too long.
 const STREAMS_MAXIMUM: usize = 200;
 
-pub(super) fn checks(context: &Context<'_>) -> Vec<Check> {
-    let wiring = context.wiring();
+pub(super) fn checks(context: &CommandContext<'_>) -> Vec<HealthCheck> {
+    let bootstrap = context.bootstrap();
     let mut checks = match context.locations() {
         Ok(locations) => {
-            let mut checks = directory(&locations.data_directory, &wiring);
+            let mut checks = directory(&locations.data_directory, &bootstrap);
             let database = locations.data_directory.join("cleveragents.db");
             checks.push(private_files(&[locations.config_file, database]));
             checks
         }
-        Err(failure) => vec![Check::failed("data_directory", &failure)],
+        Err(failure) => vec![HealthCheck::from_failure("data_directory", &failure)],
     };
-    match wiring {
+    match bootstrap {
         Ok(wiring) => {
             checks.push(processes(&wiring));
             match wiring.open_to_read() {
                 Ok(wired) => checks.extend(database(&wired)),
-                Err(error) => checks.push(Check::failed("database", &error.into())),
+                Err(error) => checks.push(HealthCheck::from_failure("database", &error.into())),
             }
             checks.push(postgres(&wiring));
         }
         Err(failure) => {
-            let detail = format!("it was not looked at: {}", failure.what);
-            checks.push(Check::error("database", detail));
+            let detail = format!("it was not looked at: {}", failure.message);
+            checks.push(HealthCheck::error("database", detail));
         }
     }
     checks
 }
 
-fn directory(path: &Path, wiring: &Result<Wiring, Failure>) -> Vec<Check> {
-    let mut checks = vec![match wiring {
-        Ok(wiring) => Check::ok("data_directory", wiring.directory().display().to_string()),
-        Err(failure) => Check::failed("data_directory", failure),
+fn directory(path: &Path, bootstrap: &Result<Bootstrap, CommandFailure>) -> Vec<HealthCheck> {
+    let mut checks = vec![match bootstrap {
+        Ok(wiring) => HealthCheck::ok("data_directory", wiring.directory().display().to_string()),
+        Err(failure) => HealthCheck::from_failure("data_directory", failure),
     }];
     let Ok(facts) = path.metadata() else {
         return checks;
     };
     let mode = facts.permissions().mode() & 0o777;
     checks.push(match mode & 0o077 {
-        0 => Check::ok(
+        0 => HealthCheck::ok(
             "permissions",
             format!("{mode:04o}: only you can look inside"),
         ),
-        _ => Check::warning("permissions", format!("{mode:04o}: others can look inside"))
-            .hint(format!("chmod 700 '{}'", path.display())),
+        _ => HealthCheck::warning("permissions", format!("{mode:04o}: others can look inside"))
+            .with_hint(format!("chmod 700 '{}'", path.display())),
     });
     let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
     checks.push(match rustix::fs::access(path, access) {
-        Ok(()) => Check::ok("writable", "files can be created"),
-        Err(error) => Check::error("writable", format!("files cannot be created: {error}"))
-            .hint(format!("ls -ld '{}'", path.display())),
+        Ok(()) => HealthCheck::ok("writable", "files can be created"),
+        Err(error) => HealthCheck::error("writable", format!("files cannot be created: {error}"))
+            .with_hint(format!("ls -ld '{}'", path.display())),
     });
     let kind = file_system(path).unwrap_or_else(|| "unknown".to_owned());
-    checks.push(match wiring {
+    checks.push(match bootstrap {
         Err(failure) if failure.kind == "network_file_system" => {
-            Check::failed("file_system", failure)
+            HealthCheck::from_failure("file_system", failure)
         }
-        _ => Check::ok("file_system", format!("{kind}, local")),
+        _ => HealthCheck::ok("file_system", format!("{kind}, local")),
     });
     checks.push(free_space(path));
     checks
 }
 
 /// Whether others can read what holds contents and keys. Files that are not there are fine.
-fn private_files(files: &[PathBuf]) -> Check {
+fn private_files(files: &[PathBuf]) -> HealthCheck {
     const NAME: &str = "private_files";
     let mode = |file: &Path| Some(file.metadata().ok()?.permissions().mode() & 0o777);
     let open = files.iter().filter_map(|file| {
@@ -91,118 +93,127 @@ fn private_files(files: &[PathBuf]) -> Check {
     });
     let open: Vec<_> = open.collect();
     if open.is_empty() {
-        return Check::ok(NAME, "settings and database are readable by you only");
+        return HealthCheck::ok(NAME, "settings and database are readable by you only");
     }
     let shown = open
         .iter()
         .map(|(file, mode)| format!("{file} ({mode:04o})"));
     let shown: Vec<String> = shown.collect();
     let quoted: Vec<String> = open.iter().map(|(file, _)| format!("'{file}'")).collect();
-    Check::warning(NAME, format!("open to others: {}", shown.join(", ")))
-        .hint(format!("chmod 600 {}", quoted.join(" ")))
+    HealthCheck::warning(NAME, format!("open to others: {}", shown.join(", ")))
+        .with_hint(format!("chmod 600 {}", quoted.join(" ")))
 }
 
-fn free_space(path: &Path) -> Check {
+fn free_space(path: &Path) -> HealthCheck {
     const NAME: &str = "disk";
-    match disk::free(path) {
-        Err(error) => Check::warning(NAME, format!("free space is not known: {error}")),
+    match disk::free_space(path) {
+        Err(error) => HealthCheck::warning(NAME, format!("free space is not known: {error}")),
         Ok(free) => {
-            let detail = format!("{} free", disk::shown(free));
+            let detail = format!("{} free", disk::format_size(free));
             match free {
-                _ if free < FREE_ERROR => Check::error(NAME, detail).hint("agents gc"),
-                _ if free < FREE_WARNING => Check::warning(NAME, detail).hint("agents gc"),
-                _ => Check::ok(NAME, detail),
+                _ if free < FREE_ERROR => HealthCheck::error(NAME, detail).with_hint("agents gc"),
+                _ if free < FREE_WARNING => {
+                    HealthCheck::warning(NAME, detail).with_hint("agents gc")
+                }
+                _ => HealthCheck::ok(NAME, detail),
             }
         }
     }
 }
 
-fn processes(wiring: &Wiring) -> Check {
+fn processes(bootstrap: &Bootstrap) -> HealthCheck {
     const NAME: &str = "processes";
-    let shown = |card: &Card| format!("{} (pid {}, since {})", card.command, card.pid, card.since);
-    match wiring.others() {
-        Ok(others) if others.is_empty() => Check::ok(NAME, "no other process uses the directory"),
+    let shown =
+        |card: &ProcessInfo| format!("{} (pid {}, since {})", card.command, card.pid, card.since);
+    match bootstrap.other_processes() {
+        Ok(others) if others.is_empty() => {
+            HealthCheck::ok(NAME, "no other process uses the directory")
+        }
         Ok(others) => {
             let others: Vec<String> = others.iter().map(shown).collect();
-            Check::ok(NAME, format!("also running: {}", others.join(", ")))
+            HealthCheck::ok(NAME, format!("also running: {}", others.join(", ")))
         }
-        Err(error) => Check::failed(NAME, &error.into()),
+        Err(error) => HealthCheck::from_failure(NAME, &error.into()),
     }
 }
 
-fn postgres(wiring: &Wiring) -> Check {
+fn postgres(bootstrap: &Bootstrap) -> HealthCheck {
     const NAME: &str = "postgresql";
-    match wiring.engine() {
-        Engine::Postgres => Check::ok(NAME, "configured"),
-        _ => Check::warning(
+    match bootstrap.engine() {
+        Engine::Postgres => HealthCheck::ok(NAME, "configured"),
+        _ => HealthCheck::warning(
             NAME,
             "not configured: SQLite serves one machine, several need PostgreSQL",
         )
-        .hint("agents config set core.database-url postgresql://USER@HOST/DATABASE"),
+        .with_hint("agents config set core.database-url postgresql://USER@HOST/DATABASE"),
     }
 }
 
-fn database(wired: &Wired<'_>) -> Vec<Check> {
-    let place = format!("{} at {}", engine_name(wired.engine()), wired.place());
+fn database(app: &AppContext<'_>) -> Vec<HealthCheck> {
+    let place = format!(
+        "{} at {}",
+        engine_name(app.engine()),
+        app.database_location()
+    );
     let schema = format!("version {NEWEST_SCHEMA}, the newest this program knows");
     vec![
-        Check::ok("database", place),
-        Check::ok("schema", schema),
-        structure(wired),
-        journal(wired),
-        runs(wired),
-        locks(wired),
+        HealthCheck::ok("database", place),
+        HealthCheck::ok("schema", schema),
+        structure(app),
+        journal(app),
+        runs(app),
+        locks(app),
     ]
 }
 
-fn structure(wired: &Wired<'_>) -> Check {
+fn structure(app: &AppContext<'_>) -> HealthCheck {
     const NAME: &str = "structure";
-    let findings = match wired.check() {
+    let findings = match app.check() {
         Ok(findings) => findings,
-        Err(error) => return Check::failed(NAME, &error.into()),
+        Err(error) => return HealthCheck::from_failure(NAME, &error.into()),
     };
     match findings.first() {
-        None => Check::ok(NAME, "no damage found"),
-        Some(Finding::Damaged { detail }) => {
+        None => HealthCheck::ok(NAME, "no damage found"),
+        Some(HealthFinding::Damaged { detail }) => {
             let number = findings.len();
-            Check::error(NAME, format!("damaged in {number} places, first: {detail}"))
-                .hint("agents restore FILE --force (the damaged file is kept beside)")
+            HealthCheck::error(NAME, format!("damaged in {number} places, first: {detail}"))
+                .with_hint("agents restore FILE --force (the damaged file is kept beside)")
         }
-        Some(Finding::NotDurable { detail }) => {
-            Check::warning(NAME, format!("{detail}: a power cut could lose data"))
-                .hint("turn it on in postgresql.conf")
+        Some(HealthFinding::NotDurable { detail }) => {
+            HealthCheck::warning(NAME, format!("{detail}: a power cut could lose data"))
+                .with_hint("turn it on in postgresql.conf")
         }
     }
 }
 
 /// Walks the hash chains of the streams, the installation's own first.
-fn journal(wired: &Wired<'_>) -> Check {
+fn journal(app: &AppContext<'_>) -> HealthCheck {
     const NAME: &str = "journal";
-    match verify_streams(wired, STREAMS_MAXIMUM) {
+    match verify_streams(app, STREAMS_MAXIMUM) {
         Ok(verified) => verified.check(NAME),
-        Err(error) => Check::failed(NAME, &error.into()),
+        Err(error) => HealthCheck::from_failure(NAME, &error.into()),
     }
 }
 
 /// How many streams and events were looked at, and what is wrong with them.
 #[derive(Debug, Default)]
-struct Verified {
+struct JournalVerification {
     streams: usize,
     events: i64,
-    left_out: usize,
+    skipped: usize,
     faults: Vec<String>,
 }
 
-fn verify_streams(wired: &Wired<'_>, maximum: usize) -> Result<Verified, StoreError> {
-    let mut streams = wired.streams()?;
+fn verify_streams(app: &AppContext<'_>, maximum: usize) -> Result<JournalVerification, StoreError> {
+    let mut streams = app.streams()?;
     streams.sort_by_key(|stream| *stream != StreamId::System);
-    let mut verified = Verified {
+    let mut verified = JournalVerification {
         streams: streams.len().min(maximum),
-        left_out: streams.len().saturating_sub(maximum),
-        ..Verified::default()
+        skipped: streams.len().saturating_sub(maximum),
+        ..JournalVerification::default()
     };
     for stream in streams.into_iter().take(maximum) {
-        match wired.verify(stream)? {
+        match app.verify(stream)? {
             Ok(found) => verified.events += found.events,
             Err(fault) => verified.faults.push(fault.to_string()),
         }
@@ -210,33 +221,34 @@ fn verify_streams(wired: &Wired<'_>, maximum: usize) -> Result<Verified, StoreEr
     Ok(verified)
 }
 
-impl Verified {
-    fn check(&self, name: &'static str) -> Check {
-        let count = |number: usize, what| counted(i64::try_from(number).unwrap_or(i64::MAX), what);
+impl JournalVerification {
+    fn check(&self, name: &'static str) -> HealthCheck {
+        let count =
+            |number: usize, what| format_count(i64::try_from(number).unwrap_or(i64::MAX), what);
         let mut rest = String::new();
-        if self.left_out > 0 {
-            rest = format!("; {} not looked at", count(self.left_out, "further stream"));
+        if self.skipped > 0 {
+            rest = format!("; {} not looked at", count(self.skipped, "further stream"));
         }
         let streams = count(self.streams, "stream");
         match self.faults.first() {
             None => {
-                let events = counted(self.events, "event");
-                Check::ok(name, format!("{events} in {streams} verified{rest}"))
+                let events = format_count(self.events, "event");
+                HealthCheck::ok(name, format!("{events} in {streams} verified{rest}"))
             }
             Some(first) => {
                 let bad = self.faults.len();
-                Check::error(
+                HealthCheck::error(
                     name,
                     format!("{bad} of {streams} altered, first: {first}{rest}"),
                 )
-                .hint("someone altered the journal; agents restore FILE --force")
+                .with_hint("someone altered the journal; agents restore FILE --force")
             }
         }
     }
 }
 
-fn runs(wired: &Wired<'_>) -> Check {
-    let stale = wired.stale_runs().map(|runs| {
+fn runs(app: &AppContext<'_>) -> HealthCheck {
+    let stale = app.stale_runs().map(|runs| {
         let shown = runs.iter().map(|run| {
             let (plan, owner) = (run.plan.short(), run.owner.short());
             format!(
@@ -249,8 +261,8 @@ fn runs(wired: &Wired<'_>) -> Check {
     stale_check("runs", stale)
 }
 
-fn locks(wired: &Wired<'_>) -> Check {
-    let stale = wired.stale_locks().map(|locks| {
+fn locks(app: &AppContext<'_>) -> HealthCheck {
+    let stale = app.stale_locks().map(|locks| {
         let shown = locks.iter().map(|lock| {
             let owner = lock.owner.short();
             format!(
@@ -264,12 +276,12 @@ fn locks(wired: &Wired<'_>) -> Check {
 }
 
 /// What dead processes left behind; the next who wants it takes it over.
-fn stale_check(name: &'static str, stale: Result<Vec<String>, StoreError>) -> Check {
+fn stale_check(name: &'static str, stale: Result<Vec<String>, StoreError>) -> HealthCheck {
     match stale {
-        Ok(stale) if stale.is_empty() => Check::ok(name, "none is stale"),
-        Ok(stale) => Check::warning(name, format!("stale: {}", stale.join("; ")))
-            .hint("nothing has to be done: whoever needs it next takes it over"),
-        Err(error) => Check::failed(name, &error.into()),
+        Ok(stale) if stale.is_empty() => HealthCheck::ok(name, "none is stale"),
+        Ok(stale) => HealthCheck::warning(name, format!("stale: {}", stale.join("; ")))
+            .with_hint("nothing has to be done: whoever needs it next takes it over"),
+        Err(error) => HealthCheck::from_failure(name, &error.into()),
     }
 }
 
@@ -279,11 +291,11 @@ mod tests {
     use crate::commands::diagnostics::Health;
 
     #[test]
-    fn what_was_left_out_is_said() {
-        let mut verified = Verified {
+    fn skipped_streams_are_reported() {
+        let mut verified = JournalVerification {
             streams: 200,
             events: 1234,
-            left_out: 1,
+            skipped: 1,
             faults: Vec::new(),
         };
         let check = verified.check("journal");
@@ -292,7 +304,7 @@ mod tests {
             check.detail,
             "1234 events in 200 streams verified; 1 further stream not looked at"
         );
-        verified.left_out = 0;
+        verified.skipped = 0;
         verified.faults = vec!["one".to_owned(), "two".to_owned()];
         let check = verified.check("journal");
         assert_eq!(check.status, Health::Error);

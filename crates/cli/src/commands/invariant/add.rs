@@ -2,17 +2,17 @@
 
 use clap::Args;
 use cleveragents_domain::id::InvariantId;
-use cleveragents_domain::{Invariant, NamespacedName, Scope};
+use cleveragents_domain::{Invariant, InvariantScope, NamespacedName};
 use cleveragents_engine::StoreError;
 use cleveragents_engine::invariants::{NewRule, RuleError};
 use serde_json::{Value, json};
 
 use super::view;
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure, excerpt};
-use crate::output::{Answer, Level, View, counted};
-use crate::typed::PlanArgument;
-use crate::wiring::Wired;
+use crate::argument_types::PlanArgument;
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, ExitCode, excerpt};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, format_count};
 
 /// Add a rule that plans must keep
 ///
@@ -27,7 +27,7 @@ Examples:
   agents invariant add --project local/shop Keep-the-public-interface
   agents invariant add --action local/lint --action local/tidy Change-no-tests
   agents invariant add --plan 7XK2M9QD Leave-the-docs-alone")]
-pub struct Add {
+pub struct InvariantAddArgs {
     /// What must hold, in a sentence
     #[arg(value_name = "TEXT")]
     text: String,
@@ -53,63 +53,68 @@ pub struct Add {
     plan: Vec<PlanArgument>,
 }
 
-impl Add {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let named = |failure| view::with_lists(failure, self.project.as_ref());
-        let scopes = self.scopes(&wired).map_err(named)?;
+impl InvariantAddArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let named = |failure| view::with_list_hints(failure, self.project.as_ref());
+        let scopes = self.scopes(&app).map_err(named)?;
         let new = NewRule {
-            text: wired.hide(self.text.trim())?,
+            text: app.mask_secrets(self.text.trim())?,
             scopes,
             non_overridable: self.non_overridable,
         };
-        let service = wired.invariants();
-        let added = wired.wait(service.add(new, wired.actor()));
-        let added = added.map_err(|error| named(refused(error)))?;
+        let service = app.invariants();
+        let added = app.block_on(service.add(new, app.actor()));
+        let added = added.map_err(|error| named(add_failure(error)))?;
         Ok(self.answer(&added))
     }
 
-    fn scopes(&self, wired: &Wired<'_>) -> Result<Vec<Scope>, Failure> {
-        let mut scopes: Vec<Scope> = self.action.iter().cloned().map(Scope::Action).collect();
-        scopes.extend(self.project.iter().cloned().map(Scope::Project));
+    fn scopes(&self, app: &AppContext<'_>) -> Result<Vec<InvariantScope>, CommandFailure> {
+        let mut scopes: Vec<InvariantScope> = self
+            .action
+            .iter()
+            .cloned()
+            .map(InvariantScope::Action)
+            .collect();
+        scopes.extend(self.project.iter().cloned().map(InvariantScope::Project));
         for plan in &self.plan {
-            scopes.push(view::plan_scope(plan, wired)?);
+            scopes.push(view::plan_scope(plan, app)?);
         }
         if scopes.is_empty() {
-            scopes.push(Scope::Global);
+            scopes.push(InvariantScope::Global);
         }
         Ok(scopes)
     }
 
-    fn answer(&self, added: &[Invariant]) -> Answer {
+    fn answer(&self, added: &[Invariant]) -> CommandAnswer {
         let data: Vec<Value> = added.iter().map(view::data).collect();
         let number = i64::try_from(added.len()).unwrap_or(i64::MAX);
         let said = match added {
             [one] if one.non_overridable => {
                 "Invariant added for every plan, non-overridable".into()
             }
-            [one] if one.scope == Scope::Global => "Invariant added for every plan".into(),
+            [one] if one.scope == InvariantScope::Global => "Invariant added for every plan".into(),
             [one] => {
                 let (kind, target) = (one.scope.kind(), view::target(&one.scope));
                 format!("Invariant added for the {kind} {target}")
             }
-            _ => format!("{} added", counted(number, "invariant")),
+            _ => format!("{} added", format_count(number, "invariant")),
         };
         let rows = added.iter().map(view::row);
-        let view = View::new().table("Added", &view::HEADERS, rows);
-        Answer::new(json!({"invariants": data}), view)
-            .say(Level::Info, said)
-            .say(Level::Hint, "agents invariant list")
+        let view = OutputView::new().table("Added", &view::HEADERS, rows);
+        CommandAnswer::new(json!({"invariants": data}), view)
+            .with_message(MessageLevel::Info, said)
+            .with_message(MessageLevel::Hint, "agents invariant list")
     }
 }
 
 /// The same text in the same scope is answered with the rule that has it.
-fn refused(error: RuleError) -> Failure {
+fn add_failure(error: RuleError) -> CommandFailure {
     match error {
         RuleError::Store(StoreError::Taken { name, holder, .. }) => {
             let what = format!("the same rule is there already: `{}`", excerpt(name.trim()));
-            let mut failure = Failure::new(ExitCode::Conflict, what)
+            let mut failure = CommandFailure::new(ExitCode::Conflict, what)
                 .kind("taken")
                 .because("within one scope a rule is said once, whatever its case and spaces")
                 .hint("agents invariant list");

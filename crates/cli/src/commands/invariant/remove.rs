@@ -4,9 +4,9 @@ use clap::Args;
 use cleveragents_domain::id::IdFragment;
 
 use super::view;
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Answer, Level, View};
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CommandAnswer, MessageLevel, OutputView};
 
 /// Remove a rule
 ///
@@ -16,20 +16,20 @@ use crate::output::{Answer, Level, View};
 Examples:
   agents invariant remove 7XK2M9QD
   agents invariant remove 01JZZZZZZZ0000000000ABCDEF")]
-pub struct Remove {
+pub struct InvariantRemoveArgs {
     /// Its id, or at least four characters of either end of it
     #[arg(value_name = "ID")]
     id: IdFragment,
 }
 
-impl Remove {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let service = wired.invariants();
-        let removed = wired.wait(service.remove(self.id.clone(), wired.actor()));
+impl InvariantRemoveArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let service = app.invariants();
+        let removed = app.block_on(service.remove(self.id.clone(), app.actor()));
         let removed = removed.map_err(|error| {
-            let failure = Failure::from(error);
+            let failure = CommandFailure::from(error);
             match failure.exit {
                 ExitCode::NotFound => failure
                     .because("it was never there, or somebody removed it")
@@ -38,7 +38,8 @@ impl Remove {
             }
         })?;
         let rows = [view::row(&removed)];
-        let view = View::new().table("Removed", &view::HEADERS, rows);
-        Ok(Answer::new(view::data(&removed), view).say(Level::Info, "Invariant removed"))
+        let view = OutputView::new().table("Removed", &view::HEADERS, rows);
+        Ok(CommandAnswer::new(view::data(&removed), view)
+            .with_message(MessageLevel::Info, "Invariant removed"))
     }
 }

@@ -1,13 +1,13 @@
 //! Rules as people and programs see them.
 
-use cleveragents_domain::{Invariant, NamespacedName, Scope};
-use cleveragents_engine::invariants::{Origin, Rule};
+use cleveragents_domain::{Invariant, InvariantScope, NamespacedName};
+use cleveragents_engine::invariants::{Rule, RuleOrigin};
 use serde_json::{Value, json};
 
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Cell, Tone};
-use crate::typed::PlanArgument;
-use crate::wiring::Wired;
+use crate::argument_types::PlanArgument;
+use crate::bootstrap::AppContext;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{Tone, ViewCell};
 
 pub(super) const HEADERS: [&str; 4] = ["id", "scope", "for", "rule"];
 
@@ -27,33 +27,33 @@ pub(super) fn data(rule: &Invariant) -> Value {
 pub(super) fn rule_data(rule: &Rule) -> Value {
     let mut data = data(&rule.invariant);
     let origin = match rule.origin {
-        Origin::Added => "added",
-        Origin::Written => "written",
+        RuleOrigin::Added => "added",
+        RuleOrigin::Written => "written",
     };
     data["source"] = data["scope"].clone();
     data["origin"] = origin.into();
-    if rule.origin == Origin::Written {
+    if rule.origin == RuleOrigin::Written {
         data["id"] = Value::Null;
     }
     data
 }
 
-pub(super) fn row(rule: &Invariant) -> Vec<Cell> {
-    cells(rule, Cell::new(rule.id.short(), Tone::Strong))
+pub(super) fn row(rule: &Invariant) -> Vec<ViewCell> {
+    cells(rule, ViewCell::new(rule.id.short(), Tone::Strong))
 }
 
-pub(super) fn rule_row(rule: &Rule) -> Vec<Cell> {
+pub(super) fn rule_row(rule: &Rule) -> Vec<ViewCell> {
     let id = match rule.origin {
-        Origin::Added => Cell::new(rule.invariant.id.short(), Tone::Strong),
-        Origin::Written => Cell::new("-", Tone::Faint),
+        RuleOrigin::Added => ViewCell::new(rule.invariant.id.short(), Tone::Strong),
+        RuleOrigin::Written => ViewCell::new("-", Tone::Faint),
     };
     cells(&rule.invariant, id)
 }
 
-fn cells(rule: &Invariant, id: Cell) -> Vec<Cell> {
+fn cells(rule: &Invariant, id: ViewCell) -> Vec<ViewCell> {
     let scope = match rule.non_overridable {
-        true => Cell::new("global, non-overridable", Tone::Good),
-        false => Cell::from(rule.scope.kind().to_string()),
+        true => ViewCell::new("global, non-overridable", Tone::Good),
+        false => ViewCell::from(rule.scope.kind().to_string()),
     };
     vec![
         id,
@@ -64,22 +64,28 @@ fn cells(rule: &Invariant, id: Cell) -> Vec<Cell> {
 }
 
 /// Whom a scope names, as people know it.
-pub(super) fn target(scope: &Scope) -> String {
+pub(super) fn target(scope: &InvariantScope) -> String {
     match scope {
-        Scope::Global => String::new(),
-        Scope::Project(name) | Scope::Action(name) => name.to_string(),
-        Scope::Plan(plan) => plan.short(),
+        InvariantScope::Global => String::new(),
+        InvariantScope::Project(name) | InvariantScope::Action(name) => name.to_string(),
+        InvariantScope::Plan(plan) => plan.short(),
     }
 }
 
 /// The scope of a plan as people name it.
-pub(super) fn plan_scope(plan: &PlanArgument, wired: &Wired<'_>) -> Result<Scope, Failure> {
-    let plan = wired.wait(wired.lifecycle().find_plan(plan.0.clone()))?;
-    Ok(Scope::Plan(plan.identity.plan_id))
+pub(super) fn plan_scope(
+    plan: &PlanArgument,
+    app: &AppContext<'_>,
+) -> Result<InvariantScope, CommandFailure> {
+    let plan = app.block_on(app.lifecycle().find_plan(plan.0.clone()))?;
+    Ok(InvariantScope::Plan(plan.identity.plan_id))
 }
 
 /// A refusal because a project or plan is not there, with what lists them.
-pub(super) fn with_lists(failure: Failure, project: Option<&NamespacedName>) -> Failure {
+pub(super) fn with_list_hints(
+    failure: CommandFailure,
+    project: Option<&NamespacedName>,
+) -> CommandFailure {
     match (failure.exit, project) {
         (ExitCode::NotFound, Some(_)) => failure.hint("agents project list"),
         (ExitCode::NotFound, None) => failure.hint("agents plan list"),

@@ -1,21 +1,21 @@
 //! `agents plan apply`
 
 use clap::Args;
-use cleveragents_domain::application::{ApplyRecord, PartState};
-use cleveragents_domain::{Plan, State, ValidationSummary};
+use cleveragents_domain::apply_record::{ApplyPartState, ApplyRecord};
+use cleveragents_domain::{Plan, PlanState, ValidationSummary};
 use cleveragents_engine::applying::ApplyOutcome;
 use cleveragents_engine::ports::targets::{Conflict, ConflictReason};
 use serde_json::{Value, json};
 
-use super::destination::To;
-use super::shown::{confirmed, elapsed, find, position, span, standing};
-use super::working::{Told, accompany};
+use super::destination::DestinationArgs;
+use super::progress::{PlanProgress, run_with_progress};
+use super::view::{confirm_or_fail, elapsed, find, format_duration, plan_data, position_cell};
+use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
-use crate::commands::{Context, Output};
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::typed::PlanArgument;
-use crate::wiring::{Wired, Work};
+use crate::bootstrap::{AppContext, PlanWork};
+use crate::commands::{CommandContext, OutputMode};
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// Bring a plan's changes to where they belong, exactly once
 ///
@@ -32,13 +32,13 @@ Examples:
   agents plan apply 4k2m9x0q --to worktree
   agents plan apply 4k2m9x0q --to patch fix-lint.patch
   agents plan apply 4k2m9x0q --as-it-stands")]
-pub struct Apply {
+pub struct PlanApplyArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
     #[command(flatten)]
-    to: To,
+    to: DestinationArgs,
 
     /// Change nothing: an apply that somebody else's change stopped for good counts as done
     ///
@@ -56,70 +56,75 @@ pub struct Apply {
     events: bool,
 }
 
-impl Apply {
-    pub fn output(&self, _: Format) -> Output {
+impl PlanApplyArgs {
+    pub fn output_mode(&self, _: Format) -> OutputMode {
         match self.events {
-            true => Output::Events,
-            false => Output::Answer,
+            true => OutputMode::Events,
+            false => OutputMode::Answer,
         }
     }
 
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let destination = self.to.destination(context)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let plan = find(&wired, &self.plan)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let plan = find(&app, &self.plan)?;
         let id = plan.identity.plan_id;
-        if !plan.position.is_terminal() || plan.position.state() == State::Unapplied {
+        if !plan.position.is_terminal() || plan.position.state() == PlanState::Unapplied {
             let question = match self.as_it_stands {
                 true => format!("Take plan {} for applied as it stands?", plan.name),
                 false => format!("Apply plan {}?", plan.name),
             };
-            confirmed(&question, self.yes, context, "nothing was applied")?;
+            confirm_or_fail(&question, self.yes, context, "nothing was applied")?;
         }
-        let service = wired.applies()?;
-        let ask = wired.apply_ask(id, destination);
-        let told = Told::new(self.events, context);
+        let service = app.apply_service()?;
+        let request = app.apply_request(id, destination);
+        let progress = PlanProgress::new(self.events, context);
         let applied = match self.as_it_stands {
-            true => accompany(&wired, &told, id, service.settle(&ask))??,
-            false => accompany(&wired, &told, id, service.apply(&ask))??,
+            true => run_with_progress(&app, &progress, id, service.settle(&request))??,
+            false => run_with_progress(&app, &progress, id, service.apply(&request))??,
         };
-        outcome(&wired, &applied)
+        outcome_answer(&app, &applied)
     }
 }
 
 /// What came of it, for everybody.
-pub(crate) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answer, Failure> {
+pub(crate) fn outcome_answer(
+    app: &AppContext<'_>,
+    outcome: &ApplyOutcome,
+) -> Result<CommandAnswer, CommandFailure> {
     let plan = outcome.plan();
     let id = plan.identity.plan_id;
     match outcome {
         ApplyOutcome::Applied { apply, .. } => {
-            let work = wired.work_of(id)?;
-            let answer = applied(wired, plan, &work, Some(apply));
+            let work = app.plan_work(id)?;
+            let answer = applied_answer(app, plan, &work, Some(apply));
             Ok(match work.paths {
-                0 => answer.say(Level::Info, "Applied: there was nothing to change"),
+                0 => {
+                    answer.with_message(MessageLevel::Info, "Applied: there was nothing to change")
+                }
                 _ => answer
-                    .say(Level::Info, "Changes applied")
-                    .say(Level::Hint, format!("agents plan unapply {id}")),
+                    .with_message(MessageLevel::Info, "Changes applied")
+                    .with_message(MessageLevel::Hint, format!("agents plan unapply {id}")),
             })
         }
-        ApplyOutcome::Stands { apply, .. } => {
-            let answer = applied(wired, plan, &wired.work_of(id)?, apply.as_ref());
+        ApplyOutcome::Unchanged { apply, .. } => {
+            let answer = applied_answer(app, plan, &app.plan_work(id)?, apply.as_ref());
             let text = format!("nothing to apply: the plan is at {}", plan.position);
-            Ok(answer.say(Level::Info, text))
+            Ok(answer.with_message(MessageLevel::Info, text))
         }
-        ApplyOutcome::Blocked { conflicts, .. } => Err(in_the_way(
+        ApplyOutcome::Blocked { conflicts, .. } => Err(conflict_failure(
             plan,
             conflicts,
             "nothing was applied: something is in the way",
         )),
-        ApplyOutcome::Stopped { conflicts, .. } => Err(in_the_way(
+        ApplyOutcome::Stopped { conflicts, .. } => Err(conflict_failure(
             plan,
             conflicts,
             "somebody changed the target meanwhile; what is theirs was left alone",
         )
         .hint(format!("agents plan apply {id} --as-it-stands"))),
-        ApplyOutcome::Gate { reason, .. } => Err(Failure::new(
+        ApplyOutcome::ValidationsFailed { reason, .. } => Err(CommandFailure::new(
             ExitCode::NotDone,
             "nothing was applied: required validations failed",
         )
@@ -130,7 +135,7 @@ pub(crate) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answe
         .with("plan_id", json!(id))
         .with("phase", json!(plan.position.phase()))
         .with("state", json!(plan.position.state()))),
-        ApplyOutcome::Cancelled(_) => Err(Failure::new(
+        ApplyOutcome::Cancelled(_) => Err(CommandFailure::new(
             ExitCode::Conflict,
             "nothing was applied: the plan was cancelled",
         )
@@ -139,8 +144,8 @@ pub(crate) fn outcome(wired: &Wired<'_>, outcome: &ApplyOutcome) -> Result<Answe
     }
 }
 
-pub(super) fn blocked(plan: &Plan, conflicts: &[Conflict], what: &str) -> Failure {
-    let failure = Failure::new(ExitCode::Conflict, what).kind("conflicts");
+pub(super) fn blocked_failure(plan: &Plan, conflicts: &[Conflict], what: &str) -> CommandFailure {
+    let failure = CommandFailure::new(ExitCode::Conflict, what).kind("conflicts");
     conflicts
         .iter()
         .fold(failure, |failure, it| failure.because(it.to_string()))
@@ -162,15 +167,15 @@ pub(super) fn conflict_data(conflicts: &[Conflict]) -> Vec<Value> {
 }
 
 /// What is in the way of an apply, and the ways on.
-fn in_the_way(plan: &Plan, conflicts: &[Conflict], what: &str) -> Failure {
+fn conflict_failure(plan: &Plan, conflicts: &[Conflict], what: &str) -> CommandFailure {
     let id = plan.identity.plan_id;
-    let failure = blocked(plan, conflicts, what);
-    if is_removed(conflicts) {
+    let failure = blocked_failure(plan, conflicts, what);
+    if is_sandbox_removed(conflicts) {
         return failure
             .hint(format!("agents plan rebase {id}"))
             .hint(format!("agents plan cancel {id}"));
     }
-    let failure = match has_moved(conflicts) {
+    let failure = match has_target_moved(conflicts) {
         true => failure.hint(format!("agents plan rebase {id}")),
         false => failure,
     };
@@ -180,13 +185,13 @@ fn in_the_way(plan: &Plan, conflicts: &[Conflict], what: &str) -> Failure {
 }
 
 /// Whether the plan's own files are gone, so that only doing its work again helps.
-pub(super) fn is_removed(conflicts: &[Conflict]) -> bool {
+pub(super) fn is_sandbox_removed(conflicts: &[Conflict]) -> bool {
     let is_removed = |it: &Conflict| it.reason == ConflictReason::SandboxRemoved;
     conflicts.iter().any(is_removed)
 }
 
 /// Whether commits of the target itself are in the way, so that a rebase may help.
-fn has_moved(conflicts: &[Conflict]) -> bool {
+fn has_target_moved(conflicts: &[Conflict]) -> bool {
     let is_move = |it: &Conflict| {
         matches!(
             it.reason,
@@ -198,8 +203,13 @@ fn has_moved(conflicts: &[Conflict]) -> bool {
     conflicts.iter().any(is_move)
 }
 
-fn applied(wired: &Wired<'_>, plan: &Plan, work: &Work, apply: Option<&ApplyRecord>) -> Answer {
-    let mut data = standing(plan);
+fn applied_answer(
+    app: &AppContext<'_>,
+    plan: &Plan,
+    work: &PlanWork,
+    apply: Option<&ApplyRecord>,
+) -> CommandAnswer {
+    let mut data = plan_data(plan);
     let parts: Vec<Value> = apply
         .iter()
         .flat_map(|it| &it.resources)
@@ -226,7 +236,7 @@ fn applied(wired: &Wired<'_>, plan: &Plan, work: &Work, apply: Option<&ApplyReco
         "lifecycle": {
             "phase": plan.position.phase(),
             "state": plan.position.state(),
-            "total_duration": span(elapsed(plan, wired.now())),
+            "total_duration": format_duration(elapsed(plan, app.now())),
             "total_cost": null,
             "decisions_made": work.decisions,
             "child_plans": 0,
@@ -238,22 +248,22 @@ fn applied(wired: &Wired<'_>, plan: &Plan, work: &Work, apply: Option<&ApplyReco
     let mut rows = vec![
         (
             "plan",
-            Cell::new(plan.identity.plan_id.short(), Tone::Strong),
+            ViewCell::new(plan.identity.plan_id.short(), Tone::Strong),
         ),
         ("name", plan.name.to_string().into()),
-        ("stands at", position(plan.position)),
+        ("stands at", position_cell(plan.position)),
         (
             "changed",
-            counted(i64::try_from(work.paths).unwrap_or(i64::MAX), "path").into(),
+            format_count(i64::try_from(work.paths).unwrap_or(i64::MAX), "path").into(),
         ),
     ];
     for part in apply.iter().flat_map(|it| &it.resources) {
-        if let (PartState::Done, Some(result)) = (part.state, &part.result)
+        if let (ApplyPartState::Done, Some(result)) = (part.state, &part.result)
             && let Some(commit) = result.get("commit").and_then(Value::as_str)
         {
             rows.push(("commit", commit.to_owned().into()));
         }
     }
-    let view = View::new().panel("Applied", rows);
-    Answer::new(Value::Object(data), view)
+    let view = OutputView::new().panel("Applied", rows);
+    CommandAnswer::new(Value::Object(data), view)
 }

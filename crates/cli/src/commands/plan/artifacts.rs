@@ -4,11 +4,11 @@ use clap::Args;
 use cleveragents_engine::execution::results::{self, Artifact, ArtifactKind};
 use serde_json::{Value, json};
 
-use super::shown::{find, projects};
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::typed::PlanArgument;
+use super::view::{find, projects};
+use crate::argument_types::PlanArgument;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 use crate::{changes, disk};
 
 /// List the files a plan wrote, edited and deleted
@@ -20,25 +20,25 @@ use crate::{changes, disk};
 Examples:
   agents plan artifacts 4k2m9x0q
   agents plan artifacts 4k2m9x0q --format json")]
-pub struct Artifacts {
+pub struct PlanArtifactsArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 }
 
-impl Artifacts {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let plan = find(&wired, &self.plan)?;
-        let results = wired.results()?;
-        let found = wired.wait(results.artifacts(plan.identity.plan_id))?;
+impl PlanArtifactsArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let plan = find(&app, &self.plan)?;
+        let results = app.results()?;
+        let found = app.block_on(results.artifacts(plan.identity.plan_id))?;
         Ok(answer(&found))
     }
 }
 
-fn answer(found: &results::Artifacts) -> Answer {
-    let all = &found.all;
+fn answer(found: &results::PlanArtifacts) -> CommandAnswer {
+    let all = &found.artifacts;
     let count = |kind| all.iter().filter(|it| it.kind == kind).count();
     let size: u64 = all.iter().filter_map(size).sum();
     let id = found.plan.identity.plan_id;
@@ -51,7 +51,7 @@ fn answer(found: &results::Artifacts) -> Answer {
             "writes": count(ArtifactKind::Write),
             "edits": count(ArtifactKind::Edit),
             "deletes": count(ArtifactKind::Delete),
-            "total_size": disk::shown(size),
+            "total_size": disk::format_size(size),
             "total_bytes": size,
         },
         "by_plan": { "root": all.len() },
@@ -64,15 +64,17 @@ fn answer(found: &results::Artifacts) -> Answer {
         headers.push("resource");
     }
     let view = match all.is_empty() {
-        true => View::new(),
-        false => View::new().table("Artifacts", &headers, all.iter().map(|it| row(it, several))),
+        true => OutputView::new(),
+        false => {
+            OutputView::new().table("Artifacts", &headers, all.iter().map(|it| row(it, several)))
+        }
     };
     let number = i64::try_from(all.len()).unwrap_or(i64::MAX);
-    let said = format!("{} listed", counted(number, "artifact"));
-    let answer = Answer::new(data, view).say(Level::Info, said);
+    let said = format!("{} listed", format_count(number, "artifact"));
+    let answer = CommandAnswer::new(data, view).with_message(MessageLevel::Info, said);
     match all.is_empty() {
         true => answer,
-        false => answer.say(Level::Hint, format!("agents plan diff {id}")),
+        false => answer.with_message(MessageLevel::Hint, format!("agents plan diff {id}")),
     }
 }
 
@@ -89,31 +91,31 @@ fn data(artifact: &Artifact) -> Value {
     json!({
         "path": artifact.path,
         "type": artifact.kind.as_str(),
-        "size": bytes.map(disk::shown),
+        "size": bytes.map(disk::format_size),
         "bytes": bytes,
         "mode": artifact.file.as_ref().map(|it| format!("{:o}", it.mode)),
         "hash": artifact.file.as_ref().map(|it| &it.hash),
-        "change": changes::lines(artifact.lines),
+        "change": changes::format_line_counts(artifact.lines),
         "child_plan": null,
         "resource": artifact.resource,
     })
 }
 
-fn row(artifact: &Artifact, several: bool) -> Vec<Cell> {
+fn row(artifact: &Artifact, several: bool) -> Vec<ViewCell> {
     let tone = match artifact.kind {
         ArtifactKind::Write => Tone::Good,
         ArtifactKind::Edit => Tone::Doubtful,
         ArtifactKind::Delete => Tone::Bad,
     };
-    let size = size(artifact).map_or_else(|| "—".to_owned(), disk::shown);
+    let size = size(artifact).map_or_else(|| "—".to_owned(), disk::format_size);
     let mut row = vec![
-        Cell::new(artifact.path.to_string(), Tone::Strong),
-        Cell::new(artifact.kind.as_str(), tone),
+        ViewCell::new(artifact.path.to_string(), Tone::Strong),
+        ViewCell::new(artifact.kind.as_str(), tone),
         size.into(),
-        changes::lines(artifact.lines).into(),
+        changes::format_line_counts(artifact.lines).into(),
     ];
     if several {
-        row.push(Cell::new(artifact.resource.to_string(), Tone::Faint));
+        row.push(ViewCell::new(artifact.resource.to_string(), Tone::Faint));
     }
     row
 }

@@ -5,16 +5,16 @@ use std::time::Duration;
 use clap::Args;
 use cleveragents_domain::{Plan, StreamId};
 use cleveragents_engine::journal::Tail;
-use cleveragents_engine::lifecycle::{Cancelled, Moved};
+use cleveragents_engine::lifecycle::{CancelOutcome, PlanMoveOutcome};
 use serde_json::{Value, json};
 
-use super::aborting::abort_stopped_apply;
-use super::shown::{find, position, standing};
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::typed::PlanArgument;
-use crate::wiring::Wired;
+use super::abort_apply::abort_stopped_apply;
+use super::view::{find, plan_data, position_cell};
+use crate::argument_types::PlanArgument;
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Cancel a plan
 ///
@@ -27,7 +27,7 @@ Examples:
   agents plan cancel 4k2m9x0q
   agents plan cancel 4k2m9x0q --reason 'wrong branch'
   agents plan cancel 4k2m9x0q --wait 0")]
-pub struct Cancel {
+pub struct PlanCancelArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
@@ -46,46 +46,54 @@ pub struct Cancel {
     wait: u64,
 }
 
-impl Cancel {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let (wired, plan) = wiring.open_to_abandon(|wired| find(wired, &self.plan))?;
+impl PlanCancelArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let (app, plan) = bootstrap.open_to_abandon(|wired| find(wired, &self.plan))?;
         let id = plan.identity.plan_id;
-        let lifecycle = wired.lifecycle();
-        let reason = wired.hide(&self.reason)?;
-        abort_stopped_apply(&wired, &plan)?;
-        wired.end_left_over(id);
-        match wired.wait(lifecycle.cancel(id, &reason, wired.actor()))? {
-            Cancelled::Done(Moved::Moved(plan)) => answer(&wired, &plan, "Plan cancelled"),
-            Cancelled::Done(Moved::Stands(plan)) => stands(&wired, &plan),
-            Cancelled::Requested(plan) => self.wait_for_owner(&wired, &plan),
+        let lifecycle = app.lifecycle();
+        let reason = app.mask_secrets(&self.reason)?;
+        abort_stopped_apply(&app, &plan)?;
+        app.end_leftover_commands(id);
+        match app.block_on(lifecycle.cancel(id, &reason, app.actor()))? {
+            CancelOutcome::Done(PlanMoveOutcome::Moved(plan)) => {
+                answer(&app, &plan, "Plan cancelled")
+            }
+            CancelOutcome::Done(PlanMoveOutcome::Stands(plan)) => unchanged_answer(&app, &plan),
+            CancelOutcome::Requested(plan) => self.wait_for_owner(&app, &plan),
         }
     }
 
     /// Follows the plan's journal until its owner has stopped, or the time is over.
-    fn wait_for_owner(&self, wired: &Wired<'_>, plan: &Plan) -> Result<Answer, Failure> {
+    fn wait_for_owner(
+        &self,
+        app: &AppContext<'_>,
+        plan: &Plan,
+    ) -> Result<CommandAnswer, CommandFailure> {
         let id = plan.identity.plan_id;
-        let lifecycle = wired.lifecycle();
+        let lifecycle = app.lifecycle();
         let ended = async {
-            let mut tail = Tail::of_stream(wired.store().clone(), StreamId::Plan(id), 0);
+            let mut tail = Tail::of_stream(app.store().clone(), StreamId::Plan(id), 0);
             loop {
                 let plan = lifecycle.plan(id).await?;
                 if plan.position.is_terminal() {
-                    return Ok::<Plan, Failure>(plan);
+                    return Ok::<Plan, CommandFailure>(plan);
                 }
                 tail.next().await?;
             }
         };
-        let patience = Duration::from_secs(self.wait);
-        match wired.wait(async { tokio::time::timeout(patience, ended).await }) {
+        let timeout = Duration::from_secs(self.wait);
+        match app.block_on(async { tokio::time::timeout(timeout, ended).await }) {
             Ok(ended) => {
                 let plan = ended?;
                 match plan.position.state() {
-                    cleveragents_domain::State::Cancelled => answer(wired, &plan, "Plan cancelled"),
-                    _ => stands(wired, &plan),
+                    cleveragents_domain::PlanState::Cancelled => {
+                        answer(app, &plan, "Plan cancelled")
+                    }
+                    _ => unchanged_answer(app, &plan),
                 }
             }
-            Err(_) => Err(Failure::new(
+            Err(_) => Err(CommandFailure::new(
                 ExitCode::Temporary,
                 format!("plan {} was asked to stop and has not yet", plan.name),
             )
@@ -99,13 +107,17 @@ impl Cancel {
     }
 }
 
-fn answer(wired: &Wired<'_>, plan: &Plan, said: &str) -> Result<Answer, Failure> {
+fn answer(
+    app: &AppContext<'_>,
+    plan: &Plan,
+    message: &str,
+) -> Result<CommandAnswer, CommandFailure> {
     let id = plan.identity.plan_id;
     let recovery = vec![format!(
         "agents plan use {} PROJECT",
         plan.brief.action_name
     )];
-    let work = wired.work_of(id)?;
+    let work = app.plan_work(id)?;
     let sandbox = (!work.sandboxes.is_empty()).then(|| {
         json!({
             "status": "preserved",
@@ -113,7 +125,7 @@ fn answer(wired: &Wired<'_>, plan: &Plan, said: &str) -> Result<Answer, Failure>
             "checkpoints": work.checkpoints,
         })
     });
-    let mut data = standing(plan);
+    let mut data = plan_data(plan);
     let more = json!({
         "reason": plan.error_message,
         "cancelled_at": plan.timestamps.finished_at,
@@ -125,19 +137,19 @@ fn answer(wired: &Wired<'_>, plan: &Plan, said: &str) -> Result<Answer, Failure>
         data.extend(more);
     }
     let mut rows = vec![
-        ("plan", Cell::new(id.short(), Tone::Strong)),
+        ("plan", ViewCell::new(id.short(), Tone::Strong)),
         ("name", plan.name.to_string().into()),
-        ("stands at", position(plan.position)),
+        ("stands at", position_cell(plan.position)),
     ];
     if let Some(reason) = &plan.error_message {
         rows.push(("reason", reason.clone().into()));
     }
-    let view = View::new().panel("Plan", rows);
-    Ok(Answer::new(Value::Object(data), view).say(Level::Info, said))
+    let view = OutputView::new().panel("Plan", rows);
+    Ok(CommandAnswer::new(Value::Object(data), view).with_message(MessageLevel::Info, message))
 }
 
 /// It could no longer be cancelled; this is how it stands.
-fn stands(wired: &Wired<'_>, plan: &Plan) -> Result<Answer, Failure> {
+fn unchanged_answer(app: &AppContext<'_>, plan: &Plan) -> Result<CommandAnswer, CommandFailure> {
     let text = format!("nothing to cancel: the plan is at {}", plan.position);
-    answer(wired, plan, &text)
+    answer(app, plan, &text)
 }

@@ -4,11 +4,11 @@ use clap::Args;
 use cleveragents_domain::checkpoint::Checkpoint;
 use serde_json::{Value, json};
 
-use super::shown::find;
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::typed::PlanArgument;
+use super::view::find;
+use crate::argument_types::PlanArgument;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// List the states of a plan's sandboxes that can be gone back to
 ///
@@ -19,20 +19,20 @@ use crate::typed::PlanArgument;
 Examples:
   agents plan checkpoints 4k2m9x0q
   agents plan checkpoints 4k2m9x0q --format json")]
-pub struct Checkpoints {
+pub struct PlanCheckpointsArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 }
 
-impl Checkpoints {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let plan = find(&wired, &self.plan)?;
+impl PlanCheckpointsArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let plan = find(&app, &self.plan)?;
         let id = plan.identity.plan_id;
-        let look = wired.store().read(move |unit| unit.checkpoints_of(id));
-        let mut found = wired.wait(look)?;
+        let look = app.store().read(move |tx| tx.checkpoints_of(id));
+        let mut found = app.block_on(look)?;
         found.reverse();
         let data = json!({
             "plan_id": id,
@@ -40,11 +40,11 @@ impl Checkpoints {
             "summary": { "total": found.len() },
         });
         let headers = ["number", "checkpoint", "made", "label", "state"];
-        let view = View::new().table("Checkpoints", &headers, found.iter().map(row));
+        let view = OutputView::new().table("Checkpoints", &headers, found.iter().map(row));
         let number = i64::try_from(found.len()).unwrap_or(i64::MAX);
-        Ok(Answer::new(data, view).say(
-            Level::Info,
-            format!("{} listed", counted(number, "checkpoint")),
+        Ok(CommandAnswer::new(data, view).with_message(
+            MessageLevel::Info,
+            format!("{} listed", format_count(number, "checkpoint")),
         ))
     }
 }
@@ -66,15 +66,15 @@ fn data(checkpoint: &Checkpoint) -> Value {
     })
 }
 
-fn row(checkpoint: &Checkpoint) -> Vec<Cell> {
+fn row(checkpoint: &Checkpoint) -> Vec<ViewCell> {
     let state = match checkpoint.undone_by {
-        None => Cell::new("stands", Tone::Good),
-        Some(_) => Cell::new("undone", Tone::Faint),
+        None => ViewCell::new("stands", Tone::Good),
+        Some(_) => ViewCell::new("undone", Tone::Faint),
     };
     vec![
         checkpoint.number.to_string().into(),
         checkpoint.id.short().into(),
-        Cell::new(checkpoint.created_at.to_string(), Tone::Faint),
+        ViewCell::new(checkpoint.created_at.to_string(), Tone::Faint),
         checkpoint.label.clone().into(),
         state,
     ]

@@ -6,17 +6,17 @@ use clap::{Args, ValueEnum};
 use cleveragents_domain::id::{DecisionId, IdFragment};
 use cleveragents_domain::{Correction, CorrectionMode, Decision};
 use cleveragents_engine::decisions::{
-    CorrectRequest, Corrected, DecisionService, Preview, Superseded,
+    CorrectionOutcome, CorrectionPreview, CorrectionRequest, DecisionService, SupersededVisibility,
 };
 use serde_json::{Value, json};
 
-use super::aborting::abort_stopped_apply;
+use super::abort_apply::abort_stopped_apply;
 use super::headline;
-use crate::ask::{Reply, confirm};
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::wiring::Wired;
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::confirmation::{Confirmation, confirm};
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// Change a decision, or add to it, and have the plan worked on again
 ///
@@ -30,14 +30,14 @@ Examples:
   agents plan correct --mode revert --dry-run -g KeepTheOldApi 01jz4q7x
   agents plan correct --mode revert -g KeepTheOldApi 01jz4q7x --yes
   agents plan correct --mode append --guidance CoverTheErrorsToo 01jz4q7x")]
-pub struct Correct {
+pub struct PlanCorrectArgs {
     /// The decision: its id, or at least four characters of either end of it
     #[arg(value_name = "DECISION")]
     decision: IdFragment,
 
     /// What becomes of what was decided
     #[arg(long, value_enum)]
-    mode: Mode,
+    mode: CorrectionModeArg,
 
     /// What should be decided instead, or added
     #[arg(long, short, allow_hyphen_values = true)]
@@ -53,90 +53,97 @@ pub struct Correct {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Mode {
+enum CorrectionModeArg {
     /// Give up the decision and what followed from it
     Revert,
     /// Keep everything and add the guidance
     Append,
 }
 
-impl From<Mode> for CorrectionMode {
-    fn from(mode: Mode) -> Self {
+impl From<CorrectionModeArg> for CorrectionMode {
+    fn from(mode: CorrectionModeArg) -> Self {
         match mode {
-            Mode::Revert => Self::Revert,
-            Mode::Append => Self::Append,
+            CorrectionModeArg::Revert => Self::Revert,
+            CorrectionModeArg::Append => Self::Append,
         }
     }
 }
 
-impl Correct {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl PlanCorrectArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         DecisionService::check_guidance(&self.guidance)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let service = wired.decisions();
-        let request = self.request(&wired, &service)?;
-        let preview = wired.wait(service.impact(request.decision, request.mode))?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let service = app.decisions();
+        let request = self.request(&app, &service)?;
+        let preview = app.block_on(service.impact(request.decision, request.mode))?;
         if self.dry_run {
-            let given_up = given_up(&wired, &service, &preview)?;
+            let given_up = reverted_decisions(&app, &service, &preview)?;
             return Ok(preview_answer(&preview, &given_up));
         }
-        self.ask(&preview, context)?;
-        let decision = wired.wait(service.find(self.decision.clone()))?;
-        let plan = wired.wait(wired.lifecycle().plan(decision.plan_id))?;
-        abort_stopped_apply(&wired, &plan)?;
-        let corrected = wired.wait(service.correct(request))?;
+        self.confirm_revert(&preview, context)?;
+        let decision = app.block_on(service.find(self.decision.clone()))?;
+        let plan = app.block_on(app.lifecycle().plan(decision.plan_id))?;
+        abort_stopped_apply(&app, &plan)?;
+        let corrected = app.block_on(service.correct(request))?;
         let plan = corrected.correction.plan_id;
-        let history = wired.wait(service.corrections(plan))?;
+        let history = app.block_on(service.corrections(plan))?;
         Ok(match corrected.correction.mode {
-            CorrectionMode::Revert => reverted(&corrected, &history),
-            CorrectionMode::Append => appended(&corrected, &history),
+            CorrectionMode::Revert => reverted_answer(&corrected, &history),
+            CorrectionMode::Append => appended_answer(&corrected, &history),
         })
     }
 
     fn request(
         &self,
-        wired: &Wired<'_>,
+        app: &AppContext<'_>,
         service: &DecisionService,
-    ) -> Result<CorrectRequest, Failure> {
-        let decision = wired.wait(service.find(self.decision.clone()))?;
-        Ok(CorrectRequest {
+    ) -> Result<CorrectionRequest, CommandFailure> {
+        let decision = app.block_on(service.find(self.decision.clone()))?;
+        Ok(CorrectionRequest {
             decision: decision.decision_id,
             mode: self.mode.into(),
-            guidance: wired.hide(&self.guidance)?,
-            actor: wired.actor().to_owned(),
+            guidance: app.mask_secrets(&self.guidance)?,
+            actor: app.actor().to_owned(),
         })
     }
 
     /// Somebody at a terminal is asked once, if more than the decision itself is given up.
-    fn ask(&self, preview: &Preview, context: &Context<'_>) -> Result<(), Failure> {
+    fn confirm_revert(
+        &self,
+        preview: &CorrectionPreview,
+        context: &CommandContext<'_>,
+    ) -> Result<(), CommandFailure> {
         let number = preview.superseded.len();
         if self.yes || number < 2 {
             return Ok(());
         }
         let question = format!(
             "Give up {} and go back to {}?",
-            decisions(number),
+            format_decision_count(number),
             preview.to
         );
         match confirm(&question, context.environment) {
-            Reply::Yes | Reply::Nobody => Ok(()),
-            Reply::No => Err(Failure::new(ExitCode::Decision, "nothing was corrected")
-                .because("the question was not answered with yes")
-                .hint("agents plan correct --mode append … keeps what was decided")
-                .hint("agents plan correct --mode revert … --yes")),
+            Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
+            Confirmation::No => Err(CommandFailure::new(
+                ExitCode::Decision,
+                "nothing was corrected",
+            )
+            .because("the question was not answered with yes")
+            .hint("agents plan correct --mode append … keeps what was decided")
+            .hint("agents plan correct --mode revert … --yes")),
         }
     }
 }
 
 /// The decisions that would be given up, nearest first.
-fn given_up(
-    wired: &Wired<'_>,
+fn reverted_decisions(
+    app: &AppContext<'_>,
     service: &DecisionService,
-    preview: &Preview,
-) -> Result<Vec<Decision>, Failure> {
+    preview: &CorrectionPreview,
+) -> Result<Vec<Decision>, CommandFailure> {
     let plan = preview.plan.identity.plan_id;
-    let tree = wired.wait(service.tree(plan, Superseded::Shown))?;
+    let tree = app.block_on(service.tree(plan, SupersededVisibility::Shown))?;
     let by_id: HashMap<DecisionId, Decision> = tree
         .nodes
         .into_iter()
@@ -146,11 +153,11 @@ fn given_up(
     Ok(found.cloned().collect())
 }
 
-fn decisions(number: usize) -> String {
-    counted(i64::try_from(number).unwrap_or(i64::MAX), "decision")
+fn format_decision_count(number: usize) -> String {
+    format_count(i64::try_from(number).unwrap_or(i64::MAX), "decision")
 }
 
-fn preview_answer(preview: &Preview, given_up: &[Decision]) -> Answer {
+fn preview_answer(preview: &CorrectionPreview, given_up: &[Decision]) -> CommandAnswer {
     let plan = &preview.plan;
     let attempt = plan.attempt + 1;
     let listed = given_up.iter().map(|decision| {
@@ -171,20 +178,23 @@ fn preview_answer(preview: &Preview, given_up: &[Decision]) -> Answer {
             "attempt": attempt,
         },
         "would_revert": listed.collect::<Vec<_>>(),
-        "affected_subtree": affected(preview),
+        "affected_subtree": affected_data(preview),
         "goes_back_to": preview.to,
     });
     let rows = vec![
         ("decision", headline(&preview.decision).into()),
         ("mode", preview.mode.as_str().into()),
         ("impact", preview.impact.level().as_str().into()),
-        ("plan", Cell::new(plan.name.to_string(), Tone::Strong)),
+        ("plan", ViewCell::new(plan.name.to_string(), Tone::Strong)),
         ("at", plan.position.to_string().into()),
         ("would go back to", preview.to.as_str().into()),
         ("attempt", attempt.to_string().into()),
-        ("unaffected", decisions(preview.unaffected).into()),
+        (
+            "unaffected",
+            format_decision_count(preview.unaffected).into(),
+        ),
     ];
-    let view = View::new().panel("Dry Run: Correction Preview", rows);
+    let view = OutputView::new().panel("Dry Run: Correction Preview", rows);
     let view = match given_up.is_empty() {
         true => view.text("Nothing would be reverted."),
         false => view.table(
@@ -199,12 +209,12 @@ fn preview_answer(preview: &Preview, given_up: &[Decision]) -> Answer {
             }),
         ),
     };
-    Answer::new(data, view).say(Level::Info, "Dry run: nothing was changed")
+    CommandAnswer::new(data, view).with_message(MessageLevel::Info, "Dry run: nothing was changed")
 }
 
 /// What a correction gives up. Child plans and files are not touched by it: they are counted where
 /// something is done to them.
-fn affected(preview: &Preview) -> Value {
+fn affected_data(preview: &CorrectionPreview) -> Value {
     json!({
         "decisions_invalidated": preview.superseded.len(),
         "child_plans_rolled_back": 0,
@@ -213,12 +223,12 @@ fn affected(preview: &Preview) -> Value {
     })
 }
 
-fn reverted(corrected: &Corrected, history: &[Correction]) -> Answer {
+fn reverted_answer(corrected: &CorrectionOutcome, history: &[Correction]) -> CommandAnswer {
     let preview = &corrected.preview;
     let data = json!({
         "plan_id": corrected.plan.identity.plan_id,
-        "correction": correction(corrected),
-        "affected_subtree": affected(preview),
+        "correction": correction_data(corrected),
+        "affected_subtree": affected_data(preview),
         "sandbox_rollback": {
             "checkpoint": null,
             "files_reverted": 0,
@@ -228,13 +238,13 @@ fn reverted(corrected: &Corrected, history: &[Correction]) -> Answer {
             "queued": corrected.plan.position.phase(),
             "eta": null,
         },
-        "history": past(history),
+        "history": history_data(history),
     });
     let subtree = [
-        ("given up", decisions(preview.superseded.len())),
-        ("unaffected", decisions(preview.unaffected)),
+        ("given up", format_decision_count(preview.superseded.len())),
+        ("unaffected", format_decision_count(preview.unaffected)),
     ];
-    let view = View::new()
+    let view = OutputView::new()
         .panel("Correction", facts(corrected))
         .panel("Affected Subtree", subtree)
         .panel("Sandbox Rollback", [("files", "none were changed back")])
@@ -245,7 +255,7 @@ fn reverted(corrected: &Corrected, history: &[Correction]) -> Answer {
     finish(data, view, corrected, history, "Correction applied")
 }
 
-fn appended(corrected: &Corrected, history: &[Correction]) -> Answer {
+fn appended_answer(corrected: &CorrectionOutcome, history: &[Correction]) -> CommandAnswer {
     let kept = corrected.preview.impact.artifacts.len();
     let note = format!(
         "Nothing was given up; the plan goes back to {}.",
@@ -253,7 +263,7 @@ fn appended(corrected: &Corrected, history: &[Correction]) -> Answer {
     );
     let data = json!({
         "plan_id": corrected.plan.identity.plan_id,
-        "correction": correction(corrected),
+        "correction": correction_data(corrected),
         "append_detail": {
             "original_decision_preserved": true,
             "existing_artifacts_kept": kept,
@@ -264,13 +274,15 @@ fn appended(corrected: &Corrected, history: &[Correction]) -> Answer {
             "new_child": corrected.decision.decision_id,
             "eta": null,
         },
-        "history": past(history),
+        "history": history_data(history),
     });
-    let view = View::new().panel("Correction", facts(corrected)).text(note);
+    let view = OutputView::new()
+        .panel("Correction", facts(corrected))
+        .text(note);
     finish(data, view, corrected, history, "Append correction queued")
 }
 
-fn correction(corrected: &Corrected) -> Value {
+fn correction_data(corrected: &CorrectionOutcome) -> Value {
     json!({
         "id": corrected.correction.id,
         "mode": corrected.correction.mode,
@@ -282,7 +294,7 @@ fn correction(corrected: &Corrected) -> Value {
     })
 }
 
-fn facts(corrected: &Corrected) -> Vec<(&'static str, Cell)> {
+fn facts(corrected: &CorrectionOutcome) -> Vec<(&'static str, ViewCell)> {
     let original = &corrected.preview.decision;
     vec![
         ("mode", corrected.correction.mode.as_str().into()),
@@ -295,7 +307,7 @@ fn facts(corrected: &Corrected) -> Vec<(&'static str, Cell)> {
         ),
         (
             "guidance",
-            Cell::new(corrected.correction.guidance.as_str(), Tone::Strong),
+            ViewCell::new(corrected.correction.guidance.as_str(), Tone::Strong),
         ),
         ("plan", corrected.plan.name.to_string().into()),
         ("at", corrected.plan.position.to_string().into()),
@@ -304,8 +316,8 @@ fn facts(corrected: &Corrected) -> Vec<(&'static str, Cell)> {
 }
 
 /// Corrections of the plan, newest first.
-fn past(history: &[Correction]) -> Vec<Value> {
-    let told = |one: &Correction| {
+fn history_data(history: &[Correction]) -> Vec<Value> {
+    let entry_data = |one: &Correction| {
         json!({
             "id": one.id,
             "decision": one.original_decision_id,
@@ -315,19 +327,19 @@ fn past(history: &[Correction]) -> Vec<Value> {
             "created": one.created_at,
         })
     };
-    history.iter().rev().map(told).collect()
+    history.iter().rev().map(entry_data).collect()
 }
 
 fn finish(
     data: Value,
-    view: View,
-    corrected: &Corrected,
+    view: OutputView,
+    corrected: &CorrectionOutcome,
     history: &[Correction],
-    said: &str,
-) -> Answer {
+    message: &str,
+) -> CommandAnswer {
     let rows = history.iter().rev().map(|one| {
         vec![
-            Cell::from(one.created_at.to_string()),
+            ViewCell::from(one.created_at.to_string()),
             one.mode.as_str().into(),
             one.original_decision_id.short().into(),
             one.state.as_str().into(),
@@ -335,8 +347,8 @@ fn finish(
     });
     let view = view.table("History", &["when", "mode", "decision", "state"], rows);
     let plan = corrected.plan.identity.plan_id.short();
-    Answer::new(data, view)
-        .say(Level::Info, said)
-        .say(Level::Hint, format!("agents plan tree {plan}"))
-        .say(Level::Hint, format!("agents plan execute {plan}"))
+    CommandAnswer::new(data, view)
+        .with_message(MessageLevel::Info, message)
+        .with_message(MessageLevel::Hint, format!("agents plan tree {plan}"))
+        .with_message(MessageLevel::Hint, format!("agents plan execute {plan}"))
 }

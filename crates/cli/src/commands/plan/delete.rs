@@ -3,11 +3,11 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::shown::{confirmed, find, position, standing};
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::typed::PlanArgument;
+use super::view::{confirm_or_fail, find, plan_data, position_cell};
+use crate::argument_types::PlanArgument;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Delete a finished plan
 ///
@@ -18,7 +18,7 @@ use crate::typed::PlanArgument;
 Examples:
   agents plan delete 4k2m9x0q
   agents plan delete 4k2m9x0q --yes")]
-pub struct Delete {
+pub struct PlanDeleteArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
@@ -28,28 +28,28 @@ pub struct Delete {
     yes: bool,
 }
 
-impl Delete {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let plan = find(&wired, &self.plan)?;
+impl PlanDeleteArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let plan = find(&app, &self.plan)?;
         let question = format!("Delete {} and everything but its journal?", plan.name);
-        confirmed(&question, self.yes, context, "nothing was deleted")?;
+        confirm_or_fail(&question, self.yes, context, "nothing was deleted")?;
         let id = plan.identity.plan_id;
-        let deleted = wired.wait(wired.lifecycle().delete(id, wired.actor()))?;
-        let mut data = standing(&deleted);
+        let deleted = app.block_on(app.lifecycle().delete(id, app.actor()))?;
+        let mut data = plan_data(&deleted);
         data.insert("deleted".to_owned(), json!(true));
-        let view = View::new().panel(
+        let view = OutputView::new().panel(
             "Deleted",
             [
-                ("plan", Cell::new(id.to_string(), Tone::Strong)),
+                ("plan", ViewCell::new(id.to_string(), Tone::Strong)),
                 ("name", deleted.name.to_string().into()),
-                ("stood at", position(deleted.position)),
+                ("stood at", position_cell(deleted.position)),
             ],
         );
-        Ok(Answer::new(Value::Object(data), view)
-            .say(Level::Info, "Plan deleted; its journal stays")
-            .say(Level::Hint, format!("agents plan verify {id}"))
-            .say(Level::Hint, format!("agents plan purge {id}")))
+        Ok(CommandAnswer::new(Value::Object(data), view)
+            .with_message(MessageLevel::Info, "Plan deleted; its journal stays")
+            .with_message(MessageLevel::Hint, format!("agents plan verify {id}"))
+            .with_message(MessageLevel::Hint, format!("agents plan purge {id}")))
     }
 }

@@ -7,12 +7,12 @@ use clap::{Args, ValueEnum};
 use cleveragents_domain::AbsolutePath;
 use cleveragents_engine::ports::targets::Destination;
 
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::places::quoted;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::resource_directory::shell_quote;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Where {
+enum DestinationKind {
     Current,
     Branch,
     Worktree,
@@ -20,7 +20,7 @@ enum Where {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct To {
+pub(crate) struct DestinationArgs {
     /// Where to: the branch checked out, another branch, only the files, or a patch file
     #[arg(
         long,
@@ -31,20 +31,20 @@ pub(crate) struct To {
     to: Vec<String>,
 }
 
-impl To {
+impl DestinationArgs {
     /// As it was typed, to be repeated; nothing if it goes where it always goes.
-    pub(crate) fn typed(&self) -> String {
+    pub(crate) fn to_argument(&self) -> String {
         match self.to.as_slice() {
             [only] if only == "current" => String::new(),
             words => {
-                let quoted = words.iter().map(|word| quoted(Path::new(word)));
+                let quoted = words.iter().map(|word| shell_quote(Path::new(word)));
                 format!(" --to {}", quoted.collect::<Vec<_>>().join(" "))
             }
         }
     }
 
     /// For people who are asked: the folder's branch, or where else.
-    pub(crate) fn shown(&self, folder: &str) -> String {
+    pub(crate) fn describe(&self, folder: &str) -> String {
         match self.to.as_slice() {
             [only] if only == "current" => folder.to_owned(),
             words => format!("{folder}, {}", words.join(" ")),
@@ -52,31 +52,40 @@ impl To {
     }
 
     /// Where to, as it was typed.
-    pub(crate) fn destination(&self, context: &Context<'_>) -> Result<Destination, Failure> {
+    pub(crate) fn destination(
+        &self,
+        context: &CommandContext<'_>,
+    ) -> Result<Destination, CommandFailure> {
         let words = "use current, branch NAME, worktree or patch FILE";
-        let wrong = |what: String| Failure::usage(what).kind("destination").because(words);
+        let wrong = |what: String| {
+            CommandFailure::usage(what)
+                .kind("destination")
+                .because(words)
+        };
         let (first, name) = match self.to.as_slice() {
             [first] => (first, None),
             [first, name] => (first, Some(name)),
             _ => return Err(wrong("--to takes one or two words".to_owned())),
         };
-        let first =
-            Where::from_str(first, true).map_err(|_| wrong(format!("--to {first} is nowhere")))?;
+        let first = DestinationKind::from_str(first, true)
+            .map_err(|_| wrong(format!("--to {first} is nowhere")))?;
         match (first, name) {
-            (Where::Current, None) => Ok(Destination::Current),
-            (Where::Worktree, None) => Ok(Destination::Worktree),
-            (Where::Branch, Some(name)) => Ok(Destination::Branch(name.clone())),
-            (Where::Patch, Some(file)) => {
+            (DestinationKind::Current, None) => Ok(Destination::Current),
+            (DestinationKind::Worktree, None) => Ok(Destination::Worktree),
+            (DestinationKind::Branch, Some(name)) => Ok(Destination::Branch(name.clone())),
+            (DestinationKind::Patch, Some(file)) => {
                 let path = context.absolute(&PathBuf::from(file));
                 let path: PathBuf = path.components().collect();
                 AbsolutePath::from_bytes(path.as_os_str().as_bytes())
                     .map(Destination::Patch)
                     .map_err(|error| wrong(format!("--to patch {file}: {error}")))
             }
-            (Where::Branch, None) => {
+            (DestinationKind::Branch, None) => {
                 Err(wrong("--to branch needs the name of a branch".to_owned()))
             }
-            (Where::Patch, None) => Err(wrong("--to patch needs the name of a file".to_owned())),
+            (DestinationKind::Patch, None) => {
+                Err(wrong("--to patch needs the name of a file".to_owned()))
+            }
             (_, Some(name)) => Err(wrong(format!(
                 "--to takes no second word here, not `{name}`"
             ))),

@@ -2,17 +2,17 @@
 
 use clap::Args;
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::execution::patch::{FilePatch, Hunk, files};
+use cleveragents_engine::execution::patch::{FilePatch, PatchHunk, file_patches};
 use cleveragents_engine::execution::results::{PlanDiff, ResourceDiff};
 use cleveragents_engine::execution::{ResultsError, Selection};
 use cleveragents_engine::ports::sandbox::DiffStat;
 use serde_json::{Value, json};
 
-use super::shown::{find, projects};
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::typed::PlanArgument;
+use super::view::{find, projects};
+use crate::argument_types::PlanArgument;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 use crate::{changes, names};
 
 /// How many files, hunks of each and lines of each hunk the preview has.
@@ -33,7 +33,7 @@ Examples:
   agents plan diff 4k2m9x0q --file src/cart.rs docs
   agents plan diff 4k2m9x0q --patch | git apply --check
   agents plan diff 4k2m9x0q --patch --resource local/shop")]
-pub struct Diff {
+pub struct PlanDiffArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
@@ -55,23 +55,23 @@ pub struct Diff {
     resource: Option<String>,
 }
 
-impl Diff {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl PlanDiffArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let resource = self.resource.as_deref();
-        let resource = resource.map(|text| names::name("resource", text));
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let plan = find(&wired, &self.plan)?;
+        let resource = resource.map(|text| names::parse_name("resource", text));
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let plan = find(&app, &self.plan)?;
         let selection = Selection {
             resource: resource.transpose()?,
             paths: self.files.clone(),
         };
-        let results = wired.results()?;
-        let diff = wired.wait(results.diff(plan.identity.plan_id, selection))?;
+        let results = app.results()?;
+        let diff = app.block_on(results.diff(plan.identity.plan_id, selection))?;
         self.answer(&diff)
     }
 
-    fn answer(&self, diff: &PlanDiff) -> Result<Answer, Failure> {
+    fn answer(&self, diff: &PlanDiff) -> Result<CommandAnswer, CommandFailure> {
         let id = diff.plan.identity.plan_id;
         let changed: Vec<&ResourceDiff> = diff
             .resources
@@ -80,31 +80,34 @@ impl Diff {
             .collect();
         let data = data(diff, &changed)?;
         let number = changed.iter().map(|it| it.diff.files.len()).sum::<usize>();
-        let answer = Answer::new(data, self.view(&changed)?);
+        let answer = CommandAnswer::new(data, self.view(&changed)?);
         if number == 0 {
             return Ok(match diff.resources.is_empty() {
                 true => answer
-                    .say(Level::Info, "nothing was done yet: there is no sandbox")
-                    .say(Level::Hint, format!("agents plan execute {id}")),
-                false => answer.say(Level::Info, "the plan changed nothing"),
+                    .with_message(
+                        MessageLevel::Info,
+                        "nothing was done yet: there is no sandbox",
+                    )
+                    .with_message(MessageLevel::Hint, format!("agents plan execute {id}")),
+                false => answer.with_message(MessageLevel::Info, "the plan changed nothing"),
             });
         }
-        let answer = answer.say(Level::Info, "Diff generated");
+        let answer = answer.with_message(MessageLevel::Info, "Diff generated");
         Ok(match diff.plan.position.is_terminal() {
             true => answer,
-            false => answer.say(Level::Hint, format!("agents plan apply {id}")),
+            false => answer.with_message(MessageLevel::Hint, format!("agents plan apply {id}")),
         })
     }
 
-    fn view(&self, changed: &[&ResourceDiff]) -> Result<View, Failure> {
+    fn view(&self, changed: &[&ResourceDiff]) -> Result<OutputView, CommandFailure> {
         if self.patch {
             return match changed {
-                [] => Ok(View::new()),
-                [one] => Ok(View::new().patch(one.diff.patch.clone())),
-                several => Err(choose_one(several)),
+                [] => Ok(OutputView::new()),
+                [one] => Ok(OutputView::new().patch(one.diff.patch.clone())),
+                several => Err(several_resources_failure(several)),
             };
         }
-        let mut view = View::new();
+        let mut view = OutputView::new();
         for one in changed {
             let (title, after) = match changed {
                 [_] => ("Changes".to_owned(), None),
@@ -128,40 +131,41 @@ fn headers(resource: Option<&NamespacedName>) -> Vec<&'static str> {
     headers
 }
 
-fn rows(files: &[DiffStat], resource: Option<&NamespacedName>) -> Vec<Vec<Cell>> {
+fn rows(files: &[DiffStat], resource: Option<&NamespacedName>) -> Vec<Vec<ViewCell>> {
     let row = |file: &DiffStat| {
         let mut row = changes::row(file);
-        row.extend(resource.map(|name| Cell::new(name.to_string(), Tone::Faint)));
+        row.extend(resource.map(|name| ViewCell::new(name.to_string(), Tone::Faint)));
         row
     };
     files.iter().map(row).collect()
 }
 
 /// Patches of several places are not one patch.
-fn choose_one(several: &[&ResourceDiff]) -> Failure {
+fn several_resources_failure(several: &[&ResourceDiff]) -> CommandFailure {
     let names: Vec<String> = several
         .iter()
         .map(|it| it.sandbox.resource_name.to_string())
         .collect();
-    let failure = Failure::usage("the plan changed several resources, and a patch is of one")
-        .kind("several_resources")
-        .because(format!("it changed {}", names.join(", ")));
+    let failure =
+        CommandFailure::usage("the plan changed several resources, and a patch is of one")
+            .kind("several_resources")
+            .because(format!("it changed {}", names.join(", ")));
     let failure = names.iter().fold(failure, |failure, name| {
         failure.hint(format!("add --resource {name}"))
     });
     failure.with("candidates", json!(names))
 }
 
-fn data(diff: &PlanDiff, changed: &[&ResourceDiff]) -> Result<Value, Failure> {
+fn data(diff: &PlanDiff, changed: &[&ResourceDiff]) -> Result<Value, CommandFailure> {
     let all = || changed.iter().flat_map(|it| &it.diff.files);
-    let (inserted, deleted) = changes::sum(all());
+    let (inserted, deleted) = changes::sum_lines(all());
     let mut listed = Vec::new();
     let mut preview = Vec::new();
     let mut resources = Vec::new();
     for one in &diff.resources {
         let name = &one.sandbox.resource_name;
         listed.extend(one.diff.files.iter().map(|file| file_data(file, name)));
-        let patches = files(&one.diff).map_err(ResultsError::from)?;
+        let patches = file_patches(&one.diff).map_err(ResultsError::from)?;
         let left = FILES.saturating_sub(preview.len());
         preview.extend(
             patches
@@ -178,7 +182,7 @@ fn data(diff: &PlanDiff, changed: &[&ResourceDiff]) -> Result<Value, Failure> {
             "files_changed": listed.len(),
             "insertions": inserted,
             "deletions": deleted,
-            "net_change": net(inserted, deleted),
+            "net_change": format_net_change(inserted, deleted),
         },
         "files_left_out_of_preview": listed.len().saturating_sub(FILES),
         "files": listed,
@@ -198,7 +202,7 @@ fn data(diff: &PlanDiff, changed: &[&ResourceDiff]) -> Result<Value, Failure> {
 }
 
 fn resource_data(one: &ResourceDiff) -> Value {
-    let (inserted, deleted) = changes::sum(&one.diff.files);
+    let (inserted, deleted) = changes::sum_lines(&one.diff.files);
     json!({
         "resource": one.sandbox.resource_name,
         "sandbox_id": one.sandbox.id,
@@ -214,21 +218,21 @@ fn resource_data(one: &ResourceDiff) -> Value {
 }
 
 /// `+8 lines`, `-1 line`, `0 lines`.
-fn net(inserted: u64, deleted: u64) -> String {
+fn format_net_change(inserted: u64, deleted: u64) -> String {
     let sign = match inserted.cmp(&deleted) {
         std::cmp::Ordering::Less => "-",
         std::cmp::Ordering::Equal => "",
         std::cmp::Ordering::Greater => "+",
     };
     let number = i64::try_from(inserted.abs_diff(deleted)).unwrap_or(i64::MAX);
-    format!("{sign}{}", counted(number, "line"))
+    format!("{sign}{}", format_count(number, "line"))
 }
 
 fn file_data(file: &DiffStat, resource: &NamespacedName) -> Value {
     json!({
         "path": file.path,
-        "change": changes::lines(file.lines),
-        "status": changes::word(file),
+        "change": changes::format_line_counts(file.lines),
+        "status": changes::change_name(file),
         "renamed_from": file.renamed_from,
         "resource": resource,
     })
@@ -244,7 +248,7 @@ fn file_preview(patch: &FilePatch<'_>, resource: &NamespacedName) -> Value {
     })
 }
 
-fn hunk_preview(hunk: &Hunk<'_>) -> Value {
+fn hunk_preview(hunk: &PatchHunk<'_>) -> Value {
     let (deleted, inserted) = (hunk.deletions(), hunk.insertions());
     let left_out = |lines: &[&[u8]]| lines.len().saturating_sub(LINES);
     let shown = |lines: &[&[u8]]| -> Vec<String> {
@@ -267,8 +271,8 @@ mod tests {
 
     #[test]
     fn the_net_change_has_a_sign() {
-        assert_eq!(net(10, 2), "+8 lines");
-        assert_eq!(net(0, 1), "-1 line");
-        assert_eq!(net(3, 3), "0 lines");
+        assert_eq!(format_net_change(10, 2), "+8 lines");
+        assert_eq!(format_net_change(0, 1), "-1 line");
+        assert_eq!(format_net_change(3, 3), "0 lines");
     }
 }

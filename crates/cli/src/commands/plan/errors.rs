@@ -5,12 +5,14 @@ use cleveragents_domain::{ErrorRecord, Event, EventKind};
 use serde_json::{Value, json};
 
 use super::events::{follow, payload};
-use super::shown::find;
+use super::view::find;
+use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
-use crate::commands::{Context, Output};
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Reader, Tone, View, counted};
-use crate::typed::PlanArgument;
+use crate::commands::{CommandContext, OutputMode};
+use crate::failure::CommandFailure;
+use crate::output::{
+    CommandAnswer, MessageLevel, OutputView, ReaderState, Tone, ViewCell, format_count,
+};
 
 /// Show what went wrong with a plan, and what to do about it
 ///
@@ -22,7 +24,7 @@ Examples:
   agents plan errors 4k2m9x0q
   agents plan errors 4k2m9x0q --follow
   agents plan errors 4k2m9x0q --format json")]
-pub struct Errors {
+pub struct PlanErrorsArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
@@ -32,32 +34,37 @@ pub struct Errors {
     follow: bool,
 }
 
-impl Errors {
-    pub fn output(&self, format: Format) -> Output {
+impl PlanErrorsArgs {
+    pub fn output_mode(&self, format: Format) -> OutputMode {
         match self.follow && format.is_envelope() {
-            true => Output::Events,
-            false => Output::Answer,
+            true => OutputMode::Events,
+            false => OutputMode::Answer,
         }
     }
 
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let plan = find(&wired, &self.plan)?;
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let plan = find(&app, &self.plan)?;
         let id = plan.identity.plan_id;
         if self.follow {
-            let output = self.output(context.format);
-            follow(&wired, &context.lines, (id, 0), |event| {
-                match error_in(event) {
-                    Some(error) if output == Output::Events => context.lines.json(&data(&error)),
+            let output = self.output_mode(context.format);
+            follow(
+                &app,
+                &context.lines,
+                (id, 0),
+                |event| match parse_error_event(event) {
+                    Some(error) if output == OutputMode::Events => {
+                        context.lines.json(&data(&error))
+                    }
                     Some(error) => context.lines.cells(&row(&error)),
-                    None => Ok(Reader::There),
-                }
-            })?;
+                    None => Ok(ReaderState::Open),
+                },
+            )?;
         }
-        let history = wired.wait(wired.recovery().history(id))?;
+        let history = app.block_on(app.recovery().history(id))?;
         let view = match self.follow || history.is_empty() {
-            true => View::new(),
+            true => OutputView::new(),
             false => view(&history),
         };
         let occurrences: u64 = history.iter().map(|error| error.occurrences).sum();
@@ -73,21 +80,21 @@ impl Errors {
         let number = i64::try_from(history.len()).unwrap_or(i64::MAX);
         let said = match number {
             0 => "nothing went wrong so far".to_owned(),
-            _ => format!("{} listed", counted(number, "error")),
+            _ => format!("{} listed", format_count(number, "error")),
         };
-        let mut answer = Answer::new(answer, view).say(Level::Info, said);
+        let mut answer = CommandAnswer::new(answer, view).with_message(MessageLevel::Info, said);
         if let Some(newest) = history.iter().max_by_key(|error| error.at)
             && !plan.position.is_terminal()
         {
             for hint in &newest.hints {
-                answer = answer.say(Level::Hint, hint.command.clone());
+                answer = answer.with_message(MessageLevel::Hint, hint.command.clone());
             }
         }
         Ok(answer)
     }
 }
 
-fn error_in(event: &Event) -> Option<ErrorRecord> {
+fn parse_error_event(event: &Event) -> Option<ErrorRecord> {
     match event.kind {
         EventKind::ErrorRecorded => serde_json::from_value(payload(event)?).ok(),
         _ => None,
@@ -119,14 +126,14 @@ pub(crate) fn data(error: &ErrorRecord) -> Value {
     })
 }
 
-fn row(error: &ErrorRecord) -> Vec<Cell> {
+fn row(error: &ErrorRecord) -> Vec<ViewCell> {
     let place = match error.step {
         Some(step) => format!("{} step {step}", error.phase),
         None => error.phase.to_string(),
     };
     vec![
         error.sequence.unwrap_or_default().to_string().into(),
-        Cell::new(error.category.as_str(), Tone::Bad),
+        ViewCell::new(error.category.as_str(), Tone::Bad),
         place.into(),
         error.attempt.to_string().into(),
         format!("{}×", error.occurrences).into(),
@@ -135,16 +142,16 @@ fn row(error: &ErrorRecord) -> Vec<Cell> {
     ]
 }
 
-fn view(history: &[ErrorRecord]) -> View {
+fn view(history: &[ErrorRecord]) -> OutputView {
     let headers = [
         "number", "category", "where", "attempt", "times", "recovery", "message",
     ];
-    let mut view = View::new().table("Errors", &headers, history.iter().map(row));
+    let mut view = OutputView::new().table("Errors", &headers, history.iter().map(row));
     for error in history.iter().filter(|error| !error.cause_chain.is_empty()) {
         let title = format!("Causes of {}", error.sequence.unwrap_or_default());
         let causes = error.cause_chain.iter().enumerate();
         let rows =
-            causes.map(|(depth, cause)| (format!("{}", depth + 1), Cell::from(cause.clone())));
+            causes.map(|(depth, cause)| (format!("{}", depth + 1), ViewCell::from(cause.clone())));
         view = view.panel(&title, rows);
     }
     view

@@ -8,9 +8,9 @@ use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_engine::{StoreError, StoreHandle};
 use serde_json::{Value, json};
 
-use crate::failure::{Failure, excerpt};
-use crate::output::{Cell, Lines, Reader, Tone};
-use crate::wiring::Wired;
+use crate::bootstrap::AppContext;
+use crate::failure::{CommandFailure, excerpt};
+use crate::output::{OutputLines, ReaderState, Tone, ViewCell};
 
 /// An event for programs.
 pub(super) fn data(event: &Event) -> Value {
@@ -35,7 +35,7 @@ pub(super) fn payload(event: &Event) -> Option<Value> {
 pub(super) const HEADERS: [&str; 5] = ["seq", "at", "kind", "actor", "what"];
 
 /// An event for people.
-pub(super) fn cells(event: &Event) -> Vec<Cell> {
+pub(super) fn cells(event: &Event) -> Vec<ViewCell> {
     let tone = match event.kind {
         EventKind::PlanErrored | EventKind::ErrorRecorded => Tone::Bad,
         EventKind::PlanApplied => Tone::Good,
@@ -43,15 +43,15 @@ pub(super) fn cells(event: &Event) -> Vec<Cell> {
     };
     vec![
         event.stream_seq.to_string().into(),
-        Cell::new(event.at.to_string(), Tone::Faint),
-        Cell::new(event.kind.as_str(), tone),
-        Cell::new(event.actor.clone(), Tone::Faint),
-        what(event).into(),
+        ViewCell::new(event.at.to_string(), Tone::Faint),
+        ViewCell::new(event.kind.as_str(), tone),
+        ViewCell::new(event.actor.clone(), Tone::Faint),
+        summarize(event).into(),
     ]
 }
 
 /// The gist of the payload.
-fn what(event: &Event) -> String {
+fn summarize(event: &Event) -> String {
     let Some(payload) = payload(event) else {
         return "(erased)".to_owned();
     };
@@ -69,21 +69,21 @@ fn what(event: &Event) -> String {
 /// Follows a plan's journal, giving each event to `show`, until the plan is finished and nobody
 /// runs it, or nobody reads any more. Answers with the last place seen.
 pub(super) fn follow(
-    wired: &Wired<'_>,
-    lines: &Lines,
+    app: &AppContext<'_>,
+    lines: &OutputLines,
     (plan, after): (PlanId, i64),
-    mut show: impl FnMut(&Event) -> Result<Reader, Failure>,
-) -> Result<i64, Failure> {
-    let store = wired.store().clone();
+    mut show: impl FnMut(&Event) -> Result<ReaderState, CommandFailure>,
+) -> Result<i64, CommandFailure> {
+    let store = app.store().clone();
     let mut tail = Tail::of_stream(store.clone(), StreamId::Plan(plan), after);
     let mut last = after;
-    wired.wait(async {
+    app.block_on(async {
         loop {
             // Asked before reading: what comes after a finished plan is read below.
             let finished = is_finished(&store, plan).await?;
-            let mut events = tail.available().await?;
+            let mut events = tail.read_available().await?;
             if events.is_empty() {
-                if finished || lines.reader() == Reader::Gone {
+                if finished || lines.reader_state() == ReaderState::Closed {
                     return Ok(last);
                 }
                 // Now and then who reads is looked after, and whether anybody runs the plan.
@@ -94,7 +94,7 @@ pub(super) fn follow(
             }
             for event in &events {
                 last = event.stream_seq;
-                if show(event)? == Reader::Gone {
+                if show(event)? == ReaderState::Closed {
                     return Ok(last);
                 }
             }
@@ -103,13 +103,13 @@ pub(super) fn follow(
 }
 
 async fn is_finished(store: &StoreHandle, plan: PlanId) -> Result<bool, LifecycleError> {
-    let look = store.read(move |unit| {
-        let now = unit.now()?;
-        let run = unit.run_of(plan)?;
+    let look = store.read(move |tx| {
+        let now = tx.now()?;
+        let run = tx.run_of(plan)?;
         if run.is_some_and(|run| run.expires_at > now) {
             return Ok(false);
         }
-        match unit.plan(plan) {
+        match tx.plan(plan) {
             Ok(plan) => Ok(plan.position.is_terminal()),
             Err(StoreError::NotFound { .. }) => Ok(true),
             Err(error) => Err(error.into()),

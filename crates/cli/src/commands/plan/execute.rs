@@ -2,22 +2,24 @@
 
 use clap::Args;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Plan, Waiting};
-use cleveragents_engine::execution::{Executed, ExecutionError, Executor, Left, MayApply};
-use cleveragents_engine::ports::Stopped;
+use cleveragents_domain::{Plan, WaitReason};
+use cleveragents_engine::execution::{
+    AutoApply, ExecuteOutcome, ExecutionError, Executor, QueueOutcome,
+};
+use cleveragents_engine::ports::StopReason;
 use cleveragents_engine::ports::targets::Destination;
 use serde_json::{Value, json};
 
-use super::apply::outcome;
-use super::shown::{find, position, standing};
-use super::working::{Told, accompany, sandbox_data, sandbox_rows};
+use super::apply::outcome_answer;
+use super::progress::{PlanProgress, run_with_progress, sandbox_data, sandbox_rows};
+use super::view::{find, plan_data, position_cell};
+use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
-use crate::commands::{Context, Output};
-use crate::execution_failure::interrupted;
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::typed::PlanArgument;
-use crate::wiring::Wired;
+use crate::bootstrap::AppContext;
+use crate::commands::{CommandContext, OutputMode};
+use crate::execution_failure::interrupted_failure;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Take a plan on, up to the next decision that is yours
 ///
@@ -32,7 +34,7 @@ Examples:
   agents plan execute 4k2m9x0q --events
   agents plan execute 4k2m9x0q --detach
   agents plan execute 4k2m9x0q --format json")]
-pub struct Execute {
+pub struct PlanExecuteArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
@@ -46,106 +48,122 @@ pub struct Execute {
     events: bool,
 }
 
-impl Execute {
-    pub fn output(&self, _: Format) -> Output {
+impl PlanExecuteArgs {
+    pub fn output_mode(&self, _: Format) -> OutputMode {
         match self.events {
-            true => Output::Events,
-            false => Output::Answer,
+            true => OutputMode::Events,
+            false => OutputMode::Answer,
         }
     }
 
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let plan = find(&wired, &self.plan)?;
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let plan = find(&app, &self.plan)?;
         let id = plan.identity.plan_id;
-        let executor = wired.executor()?;
+        let executor = app.executor()?;
         if self.detach {
-            return detach(&wired, &executor, &plan);
+            return detach(&app, &executor, &plan);
         }
-        let told = Told::new(self.events, context);
-        let waits = |running: usize| told.waits_for_a_slot(running);
-        let work = executor.execute(id, wired.actor(), &waits);
-        let executed = accompany(&wired, &told, id, work)?;
-        concluded(&wired, &told, id, executed)
+        let progress = PlanProgress::new(self.events, context);
+        let waits = |running: usize| progress.show_waiting_for_slot(running);
+        let work = executor.execute(id, app.actor(), &waits);
+        let executed = run_with_progress(&app, &progress, id, work)?;
+        conclude(&app, &progress, id, executed)
     }
 }
 
 /// Leaves the plan queued with the human's word on record.
-fn detach(wired: &Wired<'_>, executor: &Executor, plan: &Plan) -> Result<Answer, Failure> {
+fn detach(
+    app: &AppContext<'_>,
+    executor: &Executor,
+    plan: &Plan,
+) -> Result<CommandAnswer, CommandFailure> {
     let id = plan.identity.plan_id;
-    if let Some(Waiting::Approval { .. }) = plan.position.waiting() {
+    if let Some(WaitReason::Approval { .. }) = plan.position.waiting() {
         let what = "a call waits for your approval, which holds for the command that makes it";
-        return Err(Failure::new(ExitCode::Conflict, what)
+        return Err(CommandFailure::new(ExitCode::Conflict, what)
             .kind("approval")
             .hint(format!("agents plan execute {id}")));
     }
-    let left = wired.wait(executor.leave_queued(id, wired.actor()))?;
-    let plan = match &left {
-        Left::Queued(plan) | Left::Unapproved(plan) | Left::Stands(plan) => plan,
+    let outcome = app.block_on(executor.enqueue(id, app.actor()))?;
+    let plan = match &outcome {
+        QueueOutcome::Queued(plan)
+        | QueueOutcome::Unapproved(plan)
+        | QueueOutcome::Unchanged(plan) => plan,
     };
-    let answer = answer_of(wired, plan)?;
-    Ok(match &left {
-        Left::Queued(_) => answer
-            .say(
-                Level::Info,
+    let answer = plan_answer(app, plan)?;
+    Ok(match &outcome {
+        QueueOutcome::Queued(_) => answer
+            .with_message(
+                MessageLevel::Info,
                 "queued: it waits for somebody to go on with it",
             )
-            .say(Level::Hint, format!("agents plan resume {id}")),
-        Left::Unapproved(_) => answer
-            .say(Level::Info, "Strategy made: approve it to go on")
-            .say(Level::Hint, format!("agents plan tree {id}"))
-            .say(Level::Hint, format!("agents plan execute {id}"))
-            .exit(ExitCode::Decision),
-        Left::Stands(plan) => told(answer, &Executed::Stands(plan.clone()), ""),
+            .with_message(MessageLevel::Hint, format!("agents plan resume {id}")),
+        QueueOutcome::Unapproved(_) => answer
+            .with_message(MessageLevel::Info, "Strategy made: approve it to go on")
+            .with_message(MessageLevel::Hint, format!("agents plan tree {id}"))
+            .with_message(MessageLevel::Hint, format!("agents plan execute {id}"))
+            .with_exit_code(ExitCode::Decision),
+        QueueOutcome::Unchanged(plan) => {
+            add_messages(answer, &ExecuteOutcome::Unchanged(plan.clone()), "")
+        }
     })
 }
 
 /// What came of the work; a plan whose profile applies by itself is applied.
-pub(super) fn concluded(
-    wired: &Wired<'_>,
-    told: &Told,
+pub(super) fn conclude(
+    app: &AppContext<'_>,
+    progress: &PlanProgress,
     id: PlanId,
-    executed: Result<Executed, ExecutionError>,
-) -> Result<Answer, Failure> {
-    let executed = executed.map_err(|error| stopped(error, id))?;
-    if let Executed::Complete {
-        applies: MayApply::Yes,
+    executed: Result<ExecuteOutcome, ExecutionError>,
+) -> Result<CommandAnswer, CommandFailure> {
+    let executed = executed.map_err(|error| stopped_failure(error, id))?;
+    if let ExecuteOutcome::Complete {
+        auto_apply: AutoApply::Yes,
         ..
     } = &executed
     {
-        wired.go_on_unless_interrupted(id)?;
-        let service = wired.applies()?;
-        let ask = wired.apply_ask(id, Destination::Current);
-        let applied = accompany(wired, told, id, service.apply(&ask))??;
-        return outcome(wired, &applied);
+        app.check_not_interrupted(id)?;
+        let service = app.apply_service()?;
+        let request = app.apply_request(id, Destination::Current);
+        let applied = run_with_progress(app, progress, id, service.apply(&request))??;
+        return outcome_answer(app, &applied);
     }
-    answer(wired, &executed, "")
+    answer(app, &executed, "")
 }
 
 /// Why the work did not come to an end; one that was interrupted can be gone on with.
-pub(crate) fn stopped(error: ExecutionError, id: PlanId) -> Failure {
+pub(crate) fn stopped_failure(error: ExecutionError, id: PlanId) -> CommandFailure {
     match error {
-        ExecutionError::Stopped(Stopped::Interrupted) => interrupted(id),
+        ExecutionError::Stopped(StopReason::Interrupted) => interrupted_failure(id),
         other => other.into(),
     }
 }
 
 /// What came of the work; `to` is how it is said where changes go, if that is not as always.
-pub(crate) fn answer(wired: &Wired<'_>, executed: &Executed, to: &str) -> Result<Answer, Failure> {
-    Ok(told(answer_of(wired, executed.plan())?, executed, to))
+pub(crate) fn answer(
+    app: &AppContext<'_>,
+    executed: &ExecuteOutcome,
+    to: &str,
+) -> Result<CommandAnswer, CommandFailure> {
+    Ok(add_messages(
+        plan_answer(app, executed.plan())?,
+        executed,
+        to,
+    ))
 }
 
 /// How the plan stands, and what is on record of its work.
-fn answer_of(wired: &Wired<'_>, plan: &Plan) -> Result<Answer, Failure> {
+fn plan_answer(app: &AppContext<'_>, plan: &Plan) -> Result<CommandAnswer, CommandFailure> {
     let id = plan.identity.plan_id;
-    let work = wired.work_of(id)?;
-    let mut data = standing(plan);
+    let work = app.plan_work(id)?;
+    let mut data = plan_data(plan);
     let more = json!({
         "sandbox": sandbox_data(&work.sandboxes).first(),
         "sandboxes": sandbox_data(&work.sandboxes),
         "started": plan.timestamps.execute_started_at.or(plan.timestamps.strategize_started_at),
-        "worker": wired.owner(),
+        "worker": app.owner(),
         "strategy_summary": {
             "hash": work.strategy.as_ref().map(|it| &it.hash),
             "summary": work.strategy.as_ref().map(|it| &it.strategy.summary),
@@ -155,7 +173,7 @@ fn answer_of(wired: &Wired<'_>, plan: &Plan) -> Result<Answer, Failure> {
             "invariants": work.invariants,
             "planned_child_plans": 0,
         },
-        "progress": progress(plan, &work),
+        "progress": progress_data(plan, &work),
         "tool_calls": work.tool_calls,
         "changes": work.changes,
         "validation": work.validation,
@@ -164,36 +182,36 @@ fn answer_of(wired: &Wired<'_>, plan: &Plan) -> Result<Answer, Failure> {
         data.extend(more);
     }
     let mut rows = vec![
-        ("plan", Cell::new(id.short(), Tone::Strong)),
+        ("plan", ViewCell::new(id.short(), Tone::Strong)),
         ("name", plan.name.to_string().into()),
-        ("stands at", position(plan.position)),
+        ("stands at", position_cell(plan.position)),
         ("tool calls", work.tool_calls.to_string().into()),
         ("changes", work.changes.to_string().into()),
     ];
     if let Some(strategy) = &work.strategy {
         rows.insert(3, ("strategy", strategy.strategy.summary.clone().into()));
     }
-    let mut view = View::new().panel("Plan", rows);
+    let mut view = OutputView::new().panel("Plan", rows);
     if !work.sandboxes.is_empty() {
         let headers = ["resource", "sandbox", "state"];
         view = view.table("Sandboxes", &headers, sandbox_rows(&work.sandboxes));
     }
-    let mut answer = Answer::new(Value::Object(data), view);
+    let mut answer = CommandAnswer::new(Value::Object(data), view);
     for sandbox in &work.sandboxes {
         for warning in &sandbox.warnings {
             let text = format!("{}: {warning}", sandbox.resource_name);
-            answer = answer.say(Level::Warn, text);
+            answer = answer.with_message(MessageLevel::Warn, text);
         }
     }
     Ok(answer)
 }
 
 /// How far the parts of the work are.
-fn progress(plan: &Plan, work: &crate::wiring::Work) -> Vec<Value> {
-    use cleveragents_domain::{Phase, State};
+fn progress_data(plan: &Plan, work: &crate::bootstrap::PlanWork) -> Vec<Value> {
+    use cleveragents_domain::{Phase, PlanState};
     let at = plan.position;
     let executed = at.has_passed(Phase::Execute)
-        || (at.phase() == Phase::Execute && at.state() == State::Complete);
+        || (at.phase() == Phase::Execute && at.state() == PlanState::Complete);
     let status = |done: bool, begun: bool| match (done, begun) {
         (true, _) => "done",
         (false, true) => "stopped",
@@ -210,86 +228,93 @@ fn progress(plan: &Plan, work: &crate::wiring::Work) -> Vec<Value> {
 }
 
 /// What people are told, and how the command ends.
-fn told(answer: Answer, executed: &Executed, to: &str) -> Answer {
+fn add_messages(answer: CommandAnswer, executed: &ExecuteOutcome, to: &str) -> CommandAnswer {
     let id = executed.plan().identity.plan_id;
     match executed {
-        Executed::Stands(plan) => answer
-            .say(
-                Level::Info,
+        ExecuteOutcome::Unchanged(plan) => answer
+            .with_message(
+                MessageLevel::Info,
                 format!("nothing is outstanding: the plan is at {}", plan.position),
             )
-            .say(Level::Hint, next(plan, to)),
-        Executed::Gate { decision, .. } => answer
-            .say(Level::Info, "Strategy made: approve it to go on")
-            .say(Level::Info, decision.explanation.clone())
-            .say(Level::Hint, format!("agents plan tree {id}"))
-            .say(Level::Hint, format!("agents plan execute {id}"))
-            .exit(ExitCode::Decision),
-        Executed::Waits {
+            .with_message(MessageLevel::Hint, next_command(plan, to)),
+        ExecuteOutcome::NeedsApproval { decision, .. } => answer
+            .with_message(MessageLevel::Info, "Strategy made: approve it to go on")
+            .with_message(MessageLevel::Info, decision.explanation.clone())
+            .with_message(MessageLevel::Hint, format!("agents plan tree {id}"))
+            .with_message(MessageLevel::Hint, format!("agents plan execute {id}"))
+            .with_exit_code(ExitCode::Decision),
+        ExecuteOutcome::Waiting {
             waiting, reason, ..
-        } => waits(answer.say(Level::Info, reason.clone()), *waiting, id),
-        Executed::Limit { reason, .. } => answer
-            .say(Level::Error, reason.clone())
-            .say(Level::Hint, format!("agents plan errors {id}"))
-            .exit(ExitCode::Limit),
-        Executed::Complete { applies, .. } => {
-            let answer = answer.say(Level::Info, "Executed");
+        } => add_waiting_messages(
+            answer.with_message(MessageLevel::Info, reason.clone()),
+            *waiting,
+            id,
+        ),
+        ExecuteOutcome::LimitReached { reason, .. } => answer
+            .with_message(MessageLevel::Error, reason.clone())
+            .with_message(MessageLevel::Hint, format!("agents plan errors {id}"))
+            .with_exit_code(ExitCode::Limit),
+        ExecuteOutcome::Complete {
+            auto_apply: applies,
+            ..
+        } => {
+            let answer = answer.with_message(MessageLevel::Info, "Executed");
             let answer = match applies {
-                MayApply::No(reason) => answer.say(Level::Info, reason.clone()),
-                MayApply::Yes => answer,
+                AutoApply::No(reason) => answer.with_message(MessageLevel::Info, reason.clone()),
+                AutoApply::Yes => answer,
             };
             answer
-                .say(Level::Hint, format!("agents plan diff {id}"))
-                .say(Level::Hint, format!("agents plan apply {id}{to}"))
+                .with_message(MessageLevel::Hint, format!("agents plan diff {id}"))
+                .with_message(MessageLevel::Hint, format!("agents plan apply {id}{to}"))
         }
-        Executed::Constrained { reason, .. } => answer
-            .say(
-                Level::Error,
+        ExecuteOutcome::Constrained { reason, .. } => answer
+            .with_message(
+                MessageLevel::Error,
                 format!("Required validations failed: {reason}"),
             )
-            .say(Level::Hint, format!("agents plan diff {id}"))
-            .say(Level::Hint, format!("agents plan execute {id}"))
-            .exit(ExitCode::NotDone),
-        Executed::Failed { reason, .. } => answer
-            .say(Level::Error, reason.clone())
-            .say(Level::Hint, format!("agents plan errors {id}"))
-            .say(Level::Hint, format!("agents plan execute {id}"))
-            .exit(ExitCode::Error),
-        Executed::Cancelled(_) => answer
-            .say(
-                Level::Error,
+            .with_message(MessageLevel::Hint, format!("agents plan diff {id}"))
+            .with_message(MessageLevel::Hint, format!("agents plan execute {id}"))
+            .with_exit_code(ExitCode::NotDone),
+        ExecuteOutcome::Failed { reason, .. } => answer
+            .with_message(MessageLevel::Error, reason.clone())
+            .with_message(MessageLevel::Hint, format!("agents plan errors {id}"))
+            .with_message(MessageLevel::Hint, format!("agents plan execute {id}"))
+            .with_exit_code(ExitCode::Error),
+        ExecuteOutcome::Cancelled(_) => answer
+            .with_message(
+                MessageLevel::Error,
                 "the plan was cancelled while it was worked on",
             )
-            .exit(ExitCode::Conflict),
+            .with_exit_code(ExitCode::Conflict),
     }
 }
 
 /// What a plan that waits needs, and from whom.
-fn waits(answer: Answer, waiting: Waiting, id: PlanId) -> Answer {
+fn add_waiting_messages(answer: CommandAnswer, waiting: WaitReason, id: PlanId) -> CommandAnswer {
     match waiting {
-        Waiting::Approval { .. } | Waiting::Slot => answer
-            .say(Level::Hint, format!("agents plan execute {id}"))
-            .say(Level::Hint, format!("agents plan checkpoints {id}"))
-            .exit(ExitCode::Decision),
-        Waiting::Answer { .. } => answer
-            .say(Level::Hint, format!("agents plan prompt {id} \"…\""))
-            .say(Level::Hint, format!("agents plan resume {id}"))
-            .exit(ExitCode::Decision),
-        Waiting::Budget => answer
-            .say(Level::Hint, format!("agents plan errors {id}"))
-            .say(
-                Level::Hint,
+        WaitReason::Approval { .. } | WaitReason::Slot => answer
+            .with_message(MessageLevel::Hint, format!("agents plan execute {id}"))
+            .with_message(MessageLevel::Hint, format!("agents plan checkpoints {id}"))
+            .with_exit_code(ExitCode::Decision),
+        WaitReason::Answer { .. } => answer
+            .with_message(MessageLevel::Hint, format!("agents plan prompt {id} \"…\""))
+            .with_message(MessageLevel::Hint, format!("agents plan resume {id}"))
+            .with_exit_code(ExitCode::Decision),
+        WaitReason::Budget => answer
+            .with_message(MessageLevel::Hint, format!("agents plan errors {id}"))
+            .with_message(
+                MessageLevel::Hint,
                 format!("agents plan resume {id} --max-usd|--max-tokens|--max-wall …"),
             )
-            .exit(ExitCode::Limit),
-        Waiting::Until { until } => answer
-            .say(Level::Info, format!("it may go on at {until}"))
-            .say(Level::Hint, format!("agents plan resume {id}"))
-            .exit(ExitCode::Temporary),
+            .with_exit_code(ExitCode::Limit),
+        WaitReason::Until { until } => answer
+            .with_message(MessageLevel::Info, format!("it may go on at {until}"))
+            .with_message(MessageLevel::Hint, format!("agents plan resume {id}"))
+            .with_exit_code(ExitCode::Temporary),
     }
 }
 
-fn next(plan: &Plan, to: &str) -> String {
+fn next_command(plan: &Plan, to: &str) -> String {
     let id = plan.identity.plan_id;
     match plan.position.is_terminal() {
         true => format!("agents plan status {id}"),

@@ -3,13 +3,13 @@
 use clap::Args;
 use cleveragents_domain::Decision;
 use cleveragents_domain::id::IdFragment;
-use cleveragents_engine::decisions::{Explained, StoredContext};
+use cleveragents_engine::decisions::{DecisionExplanation, StoredContext};
 use serde_json::{Value, json};
 
 use super::headline;
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View};
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Explain a decision: why it was made, from what, and what hangs on it
 ///
@@ -21,7 +21,7 @@ Examples:
   agents plan explain 01jz4q7x
   agents plan explain 01jz4q7x --show-context --show-reasoning
   agents plan explain 01jz4q7x --show-context --format json | jq -r .data.context")]
-pub struct Explain {
+pub struct PlanExplainArgs {
     /// The decision: its id, or at least four characters of either end of it
     #[arg(value_name = "DECISION")]
     decision: IdFragment,
@@ -35,34 +35,38 @@ pub struct Explain {
     show_reasoning: bool,
 }
 
-impl Explain {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let explained = wired.wait(wired.decisions().explain(self.decision.clone()))?;
+impl PlanExplainArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let explained = app.block_on(app.decisions().explain(self.decision.clone()))?;
         Ok(self.answer(&explained))
     }
 
-    fn answer(&self, explained: &Explained) -> Answer {
+    fn answer(&self, explained: &DecisionExplanation) -> CommandAnswer {
         let decision = &explained.decision;
-        let answer = Answer::new(self.data(explained), self.view(explained))
-            .say(Level::Info, "Decision explained");
+        let answer = CommandAnswer::new(self.data(explained), self.view(explained))
+            .with_message(MessageLevel::Info, "Decision explained");
         let answer = match (&explained.context, self.show_context) {
-            (StoredContext::Released, _) => {
-                answer.say(Level::Warn, "the context was stored but is no longer kept")
-            }
-            (StoredContext::None, true) => {
-                answer.say(Level::Warn, "no context was stored with this decision")
-            }
+            (StoredContext::Released, _) => answer.with_message(
+                MessageLevel::Warn,
+                "the context was stored but is no longer kept",
+            ),
+            (StoredContext::None, true) => answer.with_message(
+                MessageLevel::Warn,
+                "no context was stored with this decision",
+            ),
             _ => answer,
         };
         match (self.show_reasoning, &decision.actor_reasoning) {
-            (true, None) => answer.say(Level::Warn, "the actor left no words of its own"),
+            (true, None) => {
+                answer.with_message(MessageLevel::Warn, "the actor left no words of its own")
+            }
             _ => answer,
         }
     }
 
-    fn data(&self, explained: &Explained) -> Value {
+    fn data(&self, explained: &DecisionExplanation) -> Value {
         let decision = &explained.decision;
         let impact = &explained.impact;
         let hash = &decision.context_snapshot.hash;
@@ -74,7 +78,7 @@ impl Explain {
             "confidence": decision.confidence_score,
             "plan_id": decision.plan_id,
             "phase": decision.phase,
-            "sequence": place(explained),
+            "sequence": format_position(explained),
             "created": decision.created_at,
             "superseded": decision.is_superseded,
             "correction": decision.is_correction,
@@ -119,9 +123,9 @@ impl Explain {
         data
     }
 
-    fn view(&self, explained: &Explained) -> View {
+    fn view(&self, explained: &DecisionExplanation) -> OutputView {
         let decision = &explained.decision;
-        let view = View::new()
+        let view = OutputView::new()
             .panel("Decision", facts(explained))
             .panel("Alternatives Considered", choices(decision))
             .panel("Impact", impact_rows(explained))
@@ -130,14 +134,14 @@ impl Explain {
         let view = match (&explained.context, self.show_context) {
             (StoredContext::Kept { items, .. }, true) => items.iter().fold(view, |view, item| {
                 let title = format!("Context: {}", item.name);
-                view.text(title).verbatim(whole_lines(&item.text))
+                view.text(title).verbatim(with_final_newline(&item.text))
             }),
             _ => view,
         };
         let view = match (&decision.actor_reasoning, self.show_reasoning) {
             (Some(words), true) => view
                 .text("Model Reasoning (raw)")
-                .verbatim(whole_lines(words)),
+                .verbatim(with_final_newline(words)),
             _ => view,
         };
         view.panel("Correction", [("how", correction_hint(decision))])
@@ -145,7 +149,7 @@ impl Explain {
 }
 
 /// The text with its last line ended, so that what is shown below begins on a line of its own.
-fn whole_lines(text: &str) -> String {
+fn with_final_newline(text: &str) -> String {
     match text.ends_with('\n') {
         true => text.to_owned(),
         false => format!("{text}\n"),
@@ -153,7 +157,7 @@ fn whole_lines(text: &str) -> String {
 }
 
 /// `2 of 5`
-fn place(explained: &Explained) -> String {
+fn format_position(explained: &DecisionExplanation) -> String {
     let place = explained.decision.sequence_number;
     format!("{place} of {}", explained.decisions)
 }
@@ -181,16 +185,16 @@ fn alternatives(decision: &Decision) -> Vec<Alternative<'_>> {
         .collect()
 }
 
-fn facts(explained: &Explained) -> Vec<(&'static str, Cell)> {
+fn facts(explained: &DecisionExplanation) -> Vec<(&'static str, ViewCell)> {
     let decision = &explained.decision;
     let state = match (decision.is_superseded, decision.is_correction) {
-        (true, _) => Cell::new("superseded by a correction", Tone::Doubtful),
-        (false, true) => Cell::new("stands, as a correction", Tone::Good),
+        (true, _) => ViewCell::new("superseded by a correction", Tone::Doubtful),
+        (false, true) => ViewCell::new("stands, as a correction", Tone::Good),
         (false, false) => "stands".into(),
     };
     let score = match decision.confidence_score {
-        Some(score) => Cell::from(format!("{:.2}", score.value())),
-        None => Cell::new("(not said)", Tone::Faint),
+        Some(score) => ViewCell::from(format!("{:.2}", score.value())),
+        None => ViewCell::new("(not said)", Tone::Faint),
     };
     let mut path: Vec<String> = explained.path_to_root.iter().map(headline).collect();
     path.reverse();
@@ -200,29 +204,29 @@ fn facts(explained: &Explained) -> Vec<(&'static str, Cell)> {
         ("question", decision.question.as_str().into()),
         (
             "chosen",
-            Cell::new(decision.chosen_option.as_str(), Tone::Strong),
+            ViewCell::new(decision.chosen_option.as_str(), Tone::Strong),
         ),
         ("confidence", score),
         ("plan", explained.plan.name.to_string().into()),
         ("phase", decision.phase.as_str().into()),
-        ("sequence", place(explained).into()),
+        ("sequence", format_position(explained).into()),
         ("created", decision.created_at.to_string().into()),
         ("state", state),
         ("below", or_none(path.join(" › "))),
     ]
 }
 
-fn or_none(text: String) -> Cell {
+fn or_none(text: String) -> ViewCell {
     match text.is_empty() {
-        true => Cell::new("(nothing)", Tone::Faint),
+        true => ViewCell::new("(nothing)", Tone::Faint),
         false => text.into(),
     }
 }
 
-fn choices(decision: &Decision) -> Vec<(String, Cell)> {
+fn choices(decision: &Decision) -> Vec<(String, ViewCell)> {
     let row = |one: &Alternative<'_>| {
         let cell = match one.chosen {
-            true => Cell::new(format!("{} (chosen)", one.description), Tone::Strong),
+            true => ViewCell::new(format!("{} (chosen)", one.description), Tone::Strong),
             false => one.description.into(),
         };
         (one.index.to_string(), cell)
@@ -230,7 +234,7 @@ fn choices(decision: &Decision) -> Vec<(String, Cell)> {
     alternatives(decision).iter().map(row).collect()
 }
 
-fn impact_rows(explained: &Explained) -> Vec<(&'static str, String)> {
+fn impact_rows(explained: &DecisionExplanation) -> Vec<(&'static str, String)> {
     let impact = &explained.impact;
     vec![
         ("downstream decisions", impact.downstream.len().to_string()),
@@ -240,13 +244,13 @@ fn impact_rows(explained: &Explained) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn context_rows(explained: &Explained) -> Vec<(&'static str, Cell)> {
+fn context_rows(explained: &DecisionExplanation) -> Vec<(&'static str, ViewCell)> {
     let snapshot = &explained.decision.context_snapshot;
     let state = match &explained.context {
-        StoredContext::None => Cell::new("nothing was stored", Tone::Faint),
-        StoredContext::Released => Cell::new("no longer kept", Tone::Doubtful),
+        StoredContext::None => ViewCell::new("nothing was stored", Tone::Faint),
+        StoredContext::Released => ViewCell::new("no longer kept", Tone::Doubtful),
         StoredContext::Kept { text, .. } => {
-            Cell::new(format!("{} bytes, hash checked", text.len()), Tone::Good)
+            ViewCell::new(format!("{} bytes, hash checked", text.len()), Tone::Good)
         }
     };
     let hash = match snapshot.hash.as_str() {

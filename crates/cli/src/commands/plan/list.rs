@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use cleveragents_domain::{NamespacedName, Phase, Plan, State, Timestamp};
+use cleveragents_domain::{NamespacedName, Phase, Plan, PlanState, Timestamp};
 use cleveragents_engine::StoreError;
 use cleveragents_engine::ports::{PlanCursor, PlanFilter};
 use serde_json::{Value, json};
 
-use super::shown::{elapsed, projects, span, standing, state};
-use crate::commands::Context;
-use crate::commands::action::{is_missing, unknown};
-use crate::failure::Failure;
+use super::view::{elapsed, format_duration, plan_data, projects, state_cell};
+use crate::argument_types::{DEFAULT_ROWS, parse_value};
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::commands::action::{is_missing, unknown_action_failure};
+use crate::failure::CommandFailure;
 use crate::name_pattern::NamePattern;
 use crate::names;
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::typed::{PEOPLE_SEE, word};
-use crate::wiring::Wired;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// How many plans are looked through at once for a pattern.
 const PAGE: u32 = 500;
@@ -31,15 +31,15 @@ Examples:
   agents plan list --state errored --project local/shop
   agents plan list --phase execute --limit 10
   agents plan list 'lint|format' --format json")]
-pub struct List {
+pub struct PlanListArgs {
     /// Only plans in this phase: strategize, execute or apply
-    #[arg(long, value_name = "PHASE", value_parser = word::<Phase>)]
+    #[arg(long, value_name = "PHASE", value_parser = parse_value::<Phase>)]
     phase: Option<Phase>,
 
     /// Only plans in this state: queued, processing, complete, errored, cancelled, constrained or
     /// applied
-    #[arg(long, value_name = "STATE", value_parser = word::<State>)]
-    state: Option<State>,
+    #[arg(long, value_name = "STATE", value_parser = parse_value::<PlanState>)]
+    state: Option<PlanState>,
 
     /// Only plans on this project
     #[arg(long, value_name = "PROJECT")]
@@ -60,41 +60,45 @@ pub struct List {
 
 /// What is listed, and how many there are in all.
 #[derive(Default)]
-struct Found {
+struct PlanListPage {
     plans: Vec<Plan>,
     total: u64,
-    by_state: BTreeMap<State, u64>,
+    by_state: BTreeMap<PlanState, u64>,
 }
 
-impl List {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
+impl PlanListArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
         let limit = match (self.limit, context.format.is_envelope()) {
-            (None, false) => Some(PEOPLE_SEE),
+            (None, false) => Some(DEFAULT_ROWS),
             (limit, _) => limit,
         };
-        let pattern = self.regex.as_deref().map(names::pattern).transpose()?;
+        let pattern = self
+            .regex
+            .as_deref()
+            .map(names::parse_pattern)
+            .transpose()?;
         let filter = self.filter()?;
         let found = match &pattern {
             None => page(
-                &wired,
+                &app,
                 PlanFilter {
                     limit,
                     ..filter.clone()
                 },
             )?,
-            Some(pattern) => matching(&wired, &filter, pattern, limit)?,
+            Some(pattern) => find_matching(&app, &filter, pattern, limit)?,
         };
         if found.total == 0 {
-            known(&wired, filter.project.as_ref(), filter.action.as_ref())?;
+            check_names_exist(&app, filter.project.as_ref(), filter.action.as_ref())?;
         }
-        Ok(self.answer(&found, wired.now()))
+        Ok(self.answer(&found, app.now()))
     }
 
-    fn filter(&self) -> Result<PlanFilter, Failure> {
+    fn filter(&self) -> Result<PlanFilter, CommandFailure> {
         let name = |what, text: &Option<String>| {
-            let name = text.as_deref().map(|text| names::name(what, text));
+            let name = text.as_deref().map(|text| names::parse_name(what, text));
             name.transpose()
         };
         Ok(PlanFilter {
@@ -106,8 +110,8 @@ impl List {
         })
     }
 
-    fn answer(&self, found: &Found, now: Timestamp) -> Answer {
-        let count = |states: &[State]| -> u64 {
+    fn answer(&self, found: &PlanListPage, now: Timestamp) -> CommandAnswer {
+        let count = |states: &[PlanState]| -> u64 {
             let counts = states.iter().map(|state| found.by_state.get(state));
             counts.flatten().sum()
         };
@@ -122,31 +126,31 @@ impl List {
             },
             "summary": {
                 "total": found.total,
-                "processing": count(&[State::Processing]),
-                "completed": count(&[State::Complete, State::Applied]),
-                "errored": count(&[State::Errored]),
-                "cancelled": count(&[State::Cancelled]),
-                "queued": count(&[State::Queued]),
-                "constrained": count(&[State::Constrained]),
-                "unapplied": count(&[State::Unapplied]),
+                "processing": count(&[PlanState::Processing]),
+                "completed": count(&[PlanState::Complete, PlanState::Applied]),
+                "errored": count(&[PlanState::Errored]),
+                "cancelled": count(&[PlanState::Cancelled]),
+                "queued": count(&[PlanState::Queued]),
+                "constrained": count(&[PlanState::Constrained]),
+                "unapplied": count(&[PlanState::Unapplied]),
             },
         });
         let headers = ["plan", "phase", "state", "action", "project", "elapsed"];
         let rows = found.plans.iter().map(|plan| row(plan, now));
         let listed = found.plans.len();
         let view = match listed {
-            0 => View::new(),
-            _ => View::new().table("Plans", &headers, rows),
+            0 => OutputView::new(),
+            _ => OutputView::new().table("Plans", &headers, rows),
         };
         let said = format!(
             "{} listed",
-            counted(i64::try_from(listed).unwrap_or(i64::MAX), "plan")
+            format_count(i64::try_from(listed).unwrap_or(i64::MAX), "plan")
         );
-        let answer = Answer::new(data, view).say(Level::Info, said);
+        let answer = CommandAnswer::new(data, view).with_message(MessageLevel::Info, said);
         match found.total.saturating_sub(listed as u64) {
             0 => answer,
-            more => answer.say(
-                Level::Info,
+            more => answer.with_message(
+                MessageLevel::Info,
                 format!("{more} more match; see them with --limit"),
             ),
         }
@@ -155,28 +159,28 @@ impl List {
 
 /// Refuses names of a project or an action that there is not. Plans outlive both, so this is asked
 /// only when no plan was found.
-fn known(
-    wired: &Wired<'_>,
+fn check_names_exist(
+    app: &AppContext<'_>,
     project: Option<&NamespacedName>,
     action: Option<&NamespacedName>,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     if let Some(project) = project.cloned() {
-        let look = wired.store().read(move |unit| unit.project(&project));
-        let found: Result<_, StoreError> = wired.wait(look);
-        found.map_err(|error| Failure::from(error).hint("agents project list"))?;
+        let look = app.store().read(move |tx| tx.project(&project));
+        let found: Result<_, StoreError> = app.block_on(look);
+        found.map_err(|error| CommandFailure::from(error).hint("agents project list"))?;
     }
     if let Some(action) = action {
-        let found = wired.wait(wired.lifecycle().action(action.clone()));
+        let found = app.block_on(app.lifecycle().action(action.clone()));
         if is_missing(&found) {
-            return Err(unknown(action, &[], wired));
+            return Err(unknown_action_failure(action, &[], app));
         }
     }
     Ok(())
 }
 
-fn page(wired: &Wired<'_>, filter: PlanFilter) -> Result<Found, Failure> {
-    let page = wired.wait(wired.lifecycle().list_plans(filter))?;
-    Ok(Found {
+fn page(app: &AppContext<'_>, filter: PlanFilter) -> Result<PlanListPage, CommandFailure> {
+    let page = app.block_on(app.lifecycle().list_plans(filter))?;
+    Ok(PlanListPage {
         plans: page.plans,
         total: page.total,
         by_state: page.by_state,
@@ -184,14 +188,14 @@ fn page(wired: &Wired<'_>, filter: PlanFilter) -> Result<Found, Failure> {
 }
 
 /// Looks through all plans, page by page; what matches is counted, the newest are kept.
-fn matching(
-    wired: &Wired<'_>,
+fn find_matching(
+    app: &AppContext<'_>,
     filter: &PlanFilter,
     pattern: &NamePattern,
     limit: Option<u32>,
-) -> Result<Found, Failure> {
+) -> Result<PlanListPage, CommandFailure> {
     let most = limit.map_or(usize::MAX, |limit| limit as usize);
-    let mut found = Found::default();
+    let mut found = PlanListPage::default();
     let mut before = None;
     loop {
         let next = PlanFilter {
@@ -199,7 +203,7 @@ fn matching(
             before,
             ..filter.clone()
         };
-        let plans = page(wired, next)?.plans;
+        let plans = page(app, next)?.plans;
         let Some(last) = plans.last() else {
             return Ok(found);
         };
@@ -226,21 +230,24 @@ fn matching(
     }
 }
 
-fn row(plan: &Plan, now: Timestamp) -> Vec<Cell> {
+fn row(plan: &Plan, now: Timestamp) -> Vec<ViewCell> {
     vec![
-        Cell::new(plan.identity.plan_id.short(), Tone::Strong),
+        ViewCell::new(plan.identity.plan_id.short(), Tone::Strong),
         plan.position.phase().as_str().into(),
-        state(plan.position.state()),
+        state_cell(plan.position.state()),
         plan.brief.action_name.to_string().into(),
         projects(plan).into(),
-        Cell::new(span(elapsed(plan, now)), Tone::Faint),
+        ViewCell::new(format_duration(elapsed(plan, now)), Tone::Faint),
     ]
 }
 
 fn row_data(plan: &Plan, now: Timestamp) -> Value {
-    let mut row = standing(plan);
+    let mut row = plan_data(plan);
     row.insert("id".to_owned(), json!(plan.identity.plan_id));
-    row.insert("elapsed".to_owned(), json!(span(elapsed(plan, now))));
+    row.insert(
+        "elapsed".to_owned(),
+        json!(format_duration(elapsed(plan, now))),
+    );
     row.insert("created_at".to_owned(), json!(plan.timestamps.created_at));
     Value::Object(row)
 }

@@ -4,17 +4,17 @@ use clap::Args;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Event, StreamId};
 use cleveragents_engine::StoreError;
-use cleveragents_engine::ports::Head;
+use cleveragents_engine::ports::StreamHead;
 use serde_json::{Value, json};
 
 use super::events::{self, HEADERS};
-use super::shown::find_journal;
+use super::view::find_journal;
+use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
-use crate::commands::{Context, Output};
-use crate::failure::Failure;
-use crate::output::{Answer, Level, Reader, View, counted};
-use crate::typed::PlanArgument;
-use crate::wiring::Wired;
+use crate::bootstrap::AppContext;
+use crate::commands::{CommandContext, OutputMode};
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, ReaderState, format_count};
 
 /// How many events are read at once.
 const PAGE: u32 = 1000;
@@ -30,7 +30,7 @@ Examples:
   agents plan log 4k2m9x0q --follow
   agents plan log 4k2m9x0q --events --from-seq 12
   agents plan log 4k2m9x0q --limit 5 --format json")]
-pub struct Log {
+pub struct PlanLogArgs {
     /// The plan; of a deleted plan its whole id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
@@ -52,86 +52,78 @@ pub struct Log {
     follow: bool,
 }
 
-impl Log {
+impl PlanLogArgs {
     /// Who follows wants each event when it happens, so an envelope comes last.
-    pub fn output(&self, format: Format) -> Output {
+    pub fn output_mode(&self, format: Format) -> OutputMode {
         match self.events || (self.follow && format.is_envelope()) {
-            true => Output::Events,
-            false => Output::Answer,
+            true => OutputMode::Events,
+            false => OutputMode::Answer,
         }
     }
 
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let id = find_journal(&wired, &self.plan)?;
-        let head = self.head(&wired, id)?;
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let id = find_journal(&app, &self.plan)?;
+        let head = self.head(&app, id)?;
         if self.from_seq > head.stream_seq + 1 {
-            return Err(Failure::usage(format!(
+            return Err(CommandFailure::usage(format!(
                 "--from-seq {} lies beyond the end of the journal, which has {}",
                 self.from_seq,
-                counted(head.stream_seq, "event")
+                format_count(head.stream_seq, "event")
             )));
         }
-        let output = self.output(context.format);
+        let output = self.output_mode(context.format);
         let show = |event: &Event| match output {
-            Output::Events => context.lines.json(&events::data(event)),
-            Output::Answer => context.lines.cells(&events::cells(event)),
+            OutputMode::Events => context.lines.json(&events::data(event)),
+            OutputMode::Answer => context.lines.cells(&events::cells(event)),
         };
         if self.follow {
-            let last = events::follow(&wired, &context.lines, (id, self.from_seq - 1), show)?;
-            return Ok(self.summary(id, last, &self.head(&wired, id)?));
+            let last = events::follow(&app, &context.lines, (id, self.from_seq - 1), show)?;
+            return Ok(self.summary(id, last, &self.head(&app, id)?));
         }
-        if output == Output::Events {
-            let last = self.each(&wired, id, show)?;
+        if output == OutputMode::Events {
+            let last = self.for_each_event(&app, id, show)?;
             return Ok(self.summary(id, last, &head));
         }
-        let found = self.read(&wired, id)?;
-        Ok(self.whole(id, &found, &head))
+        let found = self.read(&app, id)?;
+        Ok(self.full_answer(id, &found, &head))
     }
 
-    fn head(&self, wired: &Wired<'_>, id: PlanId) -> Result<Head, StoreError> {
-        wired.wait(
-            wired
-                .store()
-                .read(move |unit| unit.head(StreamId::Plan(id))),
-        )
+    fn head(&self, app: &AppContext<'_>, id: PlanId) -> Result<StreamHead, StoreError> {
+        app.block_on(app.store().read(move |tx| tx.head(StreamId::Plan(id))))
     }
 
-    fn page(&self, wired: &Wired<'_>, id: PlanId, after: i64) -> Result<Vec<Event>, StoreError> {
+    fn page(&self, app: &AppContext<'_>, id: PlanId, after: i64) -> Result<Vec<Event>, StoreError> {
         let stream = StreamId::Plan(id);
-        wired.wait(
-            wired
-                .store()
-                .read(move |unit| unit.events(stream, after, PAGE)),
-        )
+        app.block_on(app.store().read(move |tx| tx.events(stream, after, PAGE)))
     }
 
-    fn read(&self, wired: &Wired<'_>, id: PlanId) -> Result<Vec<Event>, Failure> {
+    fn read(&self, app: &AppContext<'_>, id: PlanId) -> Result<Vec<Event>, CommandFailure> {
         let mut found = Vec::new();
-        self.each(wired, id, |event| {
+        self.for_each_event(app, id, |event| {
             found.push(event.clone());
-            Ok(Reader::There)
+            Ok(ReaderState::Open)
         })?;
         Ok(found)
     }
 
     /// Gives each event that was asked for to `show`; answers with the last place.
-    fn each(
+    fn for_each_event(
         &self,
-        wired: &Wired<'_>,
+        app: &AppContext<'_>,
         id: PlanId,
-        mut show: impl FnMut(&Event) -> Result<Reader, Failure>,
-    ) -> Result<i64, Failure> {
+        mut show: impl FnMut(&Event) -> Result<ReaderState, CommandFailure>,
+    ) -> Result<i64, CommandFailure> {
         let mut last = self.from_seq - 1;
         let mut left = self.limit.unwrap_or(u64::MAX);
         loop {
-            let page = self.page(wired, id, last)?;
+            let page = self.page(app, id, last)?;
             if page.is_empty() {
                 return Ok(last);
             }
             for event in page {
-                if left == 0 || show(&event)? == Reader::Gone {
+                if left == 0 || show(&event)? == ReaderState::Closed {
                     return Ok(last);
                 }
                 left -= 1;
@@ -140,7 +132,7 @@ impl Log {
         }
     }
 
-    fn whole(&self, id: PlanId, found: &[Event], head: &Head) -> Answer {
+    fn full_answer(&self, id: PlanId, found: &[Event], head: &StreamHead) -> CommandAnswer {
         let shown: Vec<Value> = found.iter().map(events::data).collect();
         let data = json!({
             "plan_id": id,
@@ -148,13 +140,16 @@ impl Log {
             "head": {"plan_seq": head.stream_seq, "hash": head.hash},
         });
         let rows = found.iter().map(events::cells);
-        let view = View::new().table("Journal", &HEADERS, rows);
+        let view = OutputView::new().table("Journal", &HEADERS, rows);
         let number = i64::try_from(found.len()).unwrap_or(i64::MAX);
-        Answer::new(data, view).say(Level::Info, format!("{} shown", counted(number, "event")))
+        CommandAnswer::new(data, view).with_message(
+            MessageLevel::Info,
+            format!("{} shown", format_count(number, "event")),
+        )
     }
 
     /// What is left to say after the events were written one by one.
-    fn summary(&self, id: PlanId, last: i64, head: &Head) -> Answer {
+    fn summary(&self, id: PlanId, last: i64, head: &StreamHead) -> CommandAnswer {
         let written = last - self.from_seq + 1;
         let data = json!({
             "plan_id": id,
@@ -163,9 +158,9 @@ impl Log {
             "events": written,
             "head": {"plan_seq": head.stream_seq, "hash": head.hash},
         });
-        Answer::new(data, View::new()).say(
-            Level::Info,
-            format!("{} written", counted(written, "event")),
+        CommandAnswer::new(data, OutputView::new()).with_message(
+            MessageLevel::Info,
+            format!("{} written", format_count(written, "event")),
         )
     }
 }

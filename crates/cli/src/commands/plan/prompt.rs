@@ -2,14 +2,14 @@
 
 use clap::Args;
 use cleveragents_domain::action::TEXT_MAXIMUM;
-use cleveragents_engine::lifecycle::Addressee;
+use cleveragents_engine::lifecycle::MessageRecipient;
 use serde_json::{Value, json};
 
-use super::shown::{find, position, standing};
-use crate::commands::Context;
-use crate::failure::{Failure, excerpt};
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::typed::PlanArgument;
+use super::view::{find, plan_data, position_cell};
+use crate::argument_types::PlanArgument;
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, excerpt};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Tell a plan something: guidance, or the answer to its question
 ///
@@ -20,7 +20,7 @@ use crate::typed::PlanArgument;
 Examples:
   agents plan prompt 4k2m9x0q 'keep the public interface as it is'
   agents plan prompt 4k2m9x0q yes")]
-pub struct Prompt {
+pub struct PlanPromptArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
@@ -30,31 +30,32 @@ pub struct Prompt {
     guidance: String,
 }
 
-impl Prompt {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl PlanPromptArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         if self.guidance.trim().is_empty() {
-            return Err(
-                Failure::usage("the guidance is empty").hint("say what the plan should know")
-            );
+            return Err(CommandFailure::usage("the guidance is empty")
+                .hint("say what the plan should know"));
         }
         if self.guidance.len() > TEXT_MAXIMUM {
-            return Err(Failure::usage("the guidance is too long").because(format!(
-                "it may be {TEXT_MAXIMUM} bytes long, this one has {}",
-                self.guidance.len()
-            )));
+            return Err(
+                CommandFailure::usage("the guidance is too long").because(format!(
+                    "it may be {TEXT_MAXIMUM} bytes long, this one has {}",
+                    self.guidance.len()
+                )),
+            );
         }
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let plan = find(&wired, &self.plan)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let plan = find(&app, &self.plan)?;
         let id = plan.identity.plan_id;
-        let prompted = wired.lifecycle();
-        let guidance = wired.hide(&self.guidance)?;
-        let prompted = wired.wait(prompted.prompt(id, &guidance, wired.actor()))?;
+        let prompted = app.lifecycle();
+        let guidance = app.mask_secrets(&self.guidance)?;
+        let prompted = app.block_on(prompted.prompt(id, &guidance, app.actor()))?;
         let (to, said) = match prompted.to {
-            Addressee::Owner => ("owner", "the process that runs the plan gets it next"),
-            Addressee::NextOwner => ("next_owner", "whoever runs the plan next gets it"),
+            MessageRecipient::Owner => ("owner", "the process that runs the plan gets it next"),
+            MessageRecipient::NextOwner => ("next_owner", "whoever runs the plan next gets it"),
         };
-        let mut data = standing(&prompted.plan);
+        let mut data = plan_data(&prompted.plan);
         let more = json!({
             "guidance": self.guidance,
             "message_id": prompted.message.id,
@@ -64,19 +65,22 @@ impl Prompt {
         if let Value::Object(more) = more {
             data.extend(more);
         }
-        let view = View::new().panel(
+        let view = OutputView::new().panel(
             "Guidance",
             [
-                ("plan", Cell::new(id.short(), Tone::Strong)),
-                ("stands at", position(prompted.plan.position)),
+                ("plan", ViewCell::new(id.short(), Tone::Strong)),
+                ("stands at", position_cell(prompted.plan.position)),
                 ("guidance", excerpt(&self.guidance).into()),
                 ("number", prompted.message.sequence.to_string().into()),
             ],
         );
-        let answer = Answer::new(Value::Object(data), view).say(Level::Info, said);
+        let answer =
+            CommandAnswer::new(Value::Object(data), view).with_message(MessageLevel::Info, said);
         Ok(match prompted.to {
-            Addressee::Owner => answer,
-            Addressee::NextOwner => answer.say(Level::Hint, format!("agents plan resume {id}")),
+            MessageRecipient::Owner => answer,
+            MessageRecipient::NextOwner => {
+                answer.with_message(MessageLevel::Hint, format!("agents plan resume {id}"))
+            }
         })
     }
 }

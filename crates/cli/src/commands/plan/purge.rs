@@ -1,14 +1,14 @@
 //! `agents plan purge`
 
 use clap::Args;
-use cleveragents_engine::lifecycle::Erasure;
+use cleveragents_engine::lifecycle::PlanPurgeRequest;
 use serde_json::json;
 
-use super::shown::{confirmed, find_journal};
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::typed::PlanArgument;
+use super::view::{confirm_or_fail, find_journal};
+use crate::argument_types::PlanArgument;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// Erase what a plan's journal says, on the record
 ///
@@ -19,7 +19,7 @@ use crate::typed::PlanArgument;
 Examples:
   agents plan purge 4k2m9x0q --reason 'a customer asked us to'
   agents plan purge 4k2m9x0q --from-seq 12 --to-seq 12 --reason 'a password' --yes")]
-pub struct Purge {
+pub struct PlanPurgeArgs {
     /// The plan; of a deleted plan its whole id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
@@ -41,29 +41,29 @@ pub struct Purge {
     yes: bool,
 }
 
-impl Purge {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl PlanPurgeArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         if let (Some(first), Some(last)) = (self.from_seq, self.to_seq)
             && first > last
         {
-            return Err(Failure::usage(format!(
+            return Err(CommandFailure::usage(format!(
                 "--from-seq {first} comes after --to-seq {last}"
             )));
         }
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let id = find_journal(&wired, &self.plan)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let id = find_journal(&app, &self.plan)?;
         let question = format!(
             "Erase what the journal of plan {} says, for good?",
             id.short()
         );
-        confirmed(&question, self.yes, context, "nothing was erased")?;
-        let erased = wired.wait(wired.lifecycle().purge(Erasure {
+        confirm_or_fail(&question, self.yes, context, "nothing was erased")?;
+        let erased = app.block_on(app.lifecycle().purge(PlanPurgeRequest {
             plan: id,
             first: self.from_seq,
             last: self.to_seq,
-            reason: wired.hide(&self.reason)?,
-            actor: wired.actor().to_owned(),
+            reason: app.mask_secrets(&self.reason)?,
+            actor: app.actor().to_owned(),
         }))?;
         let number = i64::try_from(erased.payloads).unwrap_or(i64::MAX);
         let data = json!({
@@ -72,18 +72,18 @@ impl Purge {
             "reason": self.reason,
             "head_hash": erased.head_hash,
         });
-        let view = View::new().panel(
+        let view = OutputView::new().panel(
             "Journal",
             [
-                ("plan", Cell::new(id.short(), Tone::Strong)),
+                ("plan", ViewCell::new(id.short(), Tone::Strong)),
                 ("payloads erased", number.to_string().into()),
                 ("head hash", erased.head_hash.into()),
             ],
         );
         let said = match number {
             0 => "there was nothing left to erase".to_owned(),
-            _ => format!("{} erased", counted(number, "payload")),
+            _ => format!("{} erased", format_count(number, "payload")),
         };
-        Ok(Answer::new(data, view).say(Level::Info, said))
+        Ok(CommandAnswer::new(data, view).with_message(MessageLevel::Info, said))
     }
 }

@@ -4,19 +4,19 @@ use clap::Args;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Plan, ResourceType, ValidationSummary};
 use cleveragents_engine::applying::{ApplyFailure, RebaseOutcome, RebasedResource};
-use cleveragents_engine::execution::Executed;
+use cleveragents_engine::execution::ExecuteOutcome;
 use cleveragents_engine::ports::targets::Conflict;
 use serde_json::{Map, Value, json};
 
-use super::aborting::abort_stopped_apply;
-use super::apply::{blocked, conflict_data, is_removed};
-use super::execute::stopped;
-use super::shown::{find, position, standing};
-use super::working::{Told, accompany};
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::typed::PlanArgument;
+use super::abort_apply::abort_stopped_apply;
+use super::apply::{blocked_failure, conflict_data, is_sandbox_removed};
+use super::execute::stopped_failure;
+use super::progress::{PlanProgress, run_with_progress};
+use super::view::{find, plan_data, position_cell};
+use crate::argument_types::PlanArgument;
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Move a plan's result onto the current commits of its targets
 ///
@@ -29,39 +29,45 @@ use crate::typed::PlanArgument;
 Examples:
   agents plan rebase 4k2m9x0q
   agents plan rebase 4k2m9x0q --format json")]
-pub struct Rebase {
+pub struct PlanRebaseArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 }
 
-impl Rebase {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let (wired, plan) = wiring.open_to_abandon(|wired| find(wired, &self.plan))?;
+impl PlanRebaseArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let (app, plan) = bootstrap.open_to_abandon(|wired| find(wired, &self.plan))?;
         let id = plan.identity.plan_id;
-        abort_stopped_apply(&wired, &plan)?;
-        let service = wired.applies()?;
-        let told = Told::new(false, context);
-        let rebased = accompany(&wired, &told, id, service.rebase(id, wired.actor()))?;
+        abort_stopped_apply(&app, &plan)?;
+        let service = app.apply_service()?;
+        let progress = PlanProgress::new(false, context);
+        let rebased = run_with_progress(&app, &progress, id, service.rebase(id, app.actor()))?;
         let rebased = rebased.map_err(|error| match error {
-            ApplyFailure::Execution(error) => stopped(*error, id),
+            ApplyFailure::Execution(error) => stopped_failure(*error, id),
             error => error.into(),
         })?;
         match &rebased {
-            RebaseOutcome::Blocked { plan, conflicts } => Err(not_rebased(plan, conflicts)),
+            RebaseOutcome::Blocked { plan, conflicts } => Err(rebase_failure(plan, conflicts)),
             RebaseOutcome::Unmoved { resources, .. } => {
                 let data = data(&rebased, resources, None, &[]);
                 let view = view(&rebased, resources, None);
-                Ok(unmoved(Answer::new(Value::Object(data), view), resources))
+                Ok(add_unmoved_message(
+                    CommandAnswer::new(Value::Object(data), view),
+                    resources,
+                ))
             }
             RebaseOutcome::Requeued {
                 resources,
                 conflicts,
                 ..
             } => {
-                let failure = requeued(id, conflicts);
-                Err(with(failure, data(&rebased, resources, None, conflicts)))
+                let failure = requeued_failure(id, conflicts);
+                Err(with_data(
+                    failure,
+                    data(&rebased, resources, None, conflicts),
+                ))
             }
             RebaseOutcome::Rebased {
                 executed,
@@ -70,14 +76,14 @@ impl Rebase {
             } => {
                 let validation = validation.as_ref();
                 let data = data(&rebased, resources, validation, &[]);
-                match not_ready(id, executed) {
-                    Some(failure) => Err(with(failure, data)),
+                match not_ready_failure(id, executed) {
+                    Some(failure) => Err(with_data(failure, data)),
                     None => {
                         let view = view(&rebased, resources, validation);
-                        Ok(Answer::new(Value::Object(data), view)
-                            .say(Level::Info, "Rebased")
-                            .say(Level::Hint, format!("agents plan diff {id}"))
-                            .say(Level::Hint, format!("agents plan apply {id}")))
+                        Ok(CommandAnswer::new(Value::Object(data), view)
+                            .with_message(MessageLevel::Info, "Rebased")
+                            .with_message(MessageLevel::Hint, format!("agents plan diff {id}"))
+                            .with_message(MessageLevel::Hint, format!("agents plan apply {id}")))
                     }
                 }
             }
@@ -85,7 +91,7 @@ impl Rebase {
     }
 }
 
-fn with(failure: Failure, data: Map<String, Value>) -> Failure {
+fn with_data(failure: CommandFailure, data: Map<String, Value>) -> CommandFailure {
     let data = data.into_iter();
     data.fold(failure, |failure, (key, value)| failure.with(&key, value))
 }
@@ -96,7 +102,7 @@ fn data(
     validation: Option<&ValidationSummary>,
     conflicts: &[Conflict],
 ) -> Map<String, Value> {
-    let mut data = standing(rebased.plan());
+    let mut data = plan_data(rebased.plan());
     let listed = resources.iter().map(|it| {
         json!({
             "resource": it.resource,
@@ -119,60 +125,64 @@ fn view(
     rebased: &RebaseOutcome,
     resources: &[RebasedResource],
     validation: Option<&ValidationSummary>,
-) -> View {
+) -> OutputView {
     let plan = rebased.plan();
     let mut rows = vec![
         (
             "plan",
-            Cell::new(plan.identity.plan_id.short(), Tone::Strong),
+            ViewCell::new(plan.identity.plan_id.short(), Tone::Strong),
         ),
         ("name", plan.name.to_string().into()),
-        ("stands at", position(plan.position)),
+        ("stands at", position_cell(plan.position)),
     ];
     for it in resources {
         let text = match (it.from == it.to, it.resource_type) {
             (true, ResourceType::FsDirectory) => format!("{}: a folder, unchanged", it.resource),
-            (true, _) => format!("{}: still at {}", it.resource, short(it.to.as_deref())),
+            (true, _) => format!(
+                "{}: still at {}",
+                it.resource,
+                short_commit(it.to.as_deref())
+            ),
             (false, _) => format!(
                 "{}: {} → {}",
                 it.resource,
-                short(it.from.as_deref()),
-                short(it.to.as_deref())
+                short_commit(it.from.as_deref()),
+                short_commit(it.to.as_deref())
             ),
         };
         rows.push(("resource", text.into()));
     }
     if let Some(summary) = validation {
         let cell = match (summary.permits_apply(), summary.results.is_empty()) {
-            (_, true) => Cell::new("none", Tone::Faint),
-            (true, _) => Cell::new("passed", Tone::Good),
-            (false, _) => Cell::new("failed", Tone::Bad),
+            (_, true) => ViewCell::new("none", Tone::Faint),
+            (true, _) => ViewCell::new("passed", Tone::Good),
+            (false, _) => ViewCell::new("failed", Tone::Bad),
         };
         rows.push(("validations", cell));
     }
-    View::new().panel("Rebase", rows)
+    OutputView::new().panel("Rebase", rows)
 }
 
 /// The beginning of a commit's id, as git shows it.
-fn short(commit: Option<&str>) -> &str {
+fn short_commit(commit: Option<&str>) -> &str {
     match commit {
         Some(commit) => commit.get(..7).unwrap_or(commit),
         None => "no commit",
     }
 }
 
-fn unmoved(answer: Answer, resources: &[RebasedResource]) -> Answer {
+fn add_unmoved_message(answer: CommandAnswer, resources: &[RebasedResource]) -> CommandAnswer {
     let is_repository = |it: &&RebasedResource| it.resource_type == ResourceType::GitCheckout;
     let repositories: Vec<&RebasedResource> = resources.iter().filter(is_repository).collect();
     let text = match repositories.as_slice() {
         [] => "nothing to rebase: a folder has no commits to move onto".to_owned(),
         [one] => format!(
             "nothing to rebase: the target is still at {}",
-            short(one.to.as_deref())
+            short_commit(one.to.as_deref())
         ),
         several => {
             let at = several.iter();
-            let at = at.map(|it| format!("{} ({})", short(it.to.as_deref()), it.resource));
+            let at = at.map(|it| format!("{} ({})", short_commit(it.to.as_deref()), it.resource));
             let at: Vec<String> = at.collect();
             format!(
                 "nothing to rebase: the targets are still at {}",
@@ -180,26 +190,26 @@ fn unmoved(answer: Answer, resources: &[RebasedResource]) -> Answer {
             )
         }
     };
-    answer.say(Level::Info, text)
+    answer.with_message(MessageLevel::Info, text)
 }
 
-fn not_rebased(plan: &Plan, conflicts: &[Conflict]) -> Failure {
+fn rebase_failure(plan: &Plan, conflicts: &[Conflict]) -> CommandFailure {
     let id = plan.identity.plan_id;
     let what = "nothing was rebased: a target cannot be moved onto";
-    blocked(plan, conflicts, what)
+    blocked_failure(plan, conflicts, what)
         .hint(format!("agents plan rebase {id}"))
         .hint(format!("agents plan cancel {id}"))
 }
 
-fn requeued(id: PlanId, conflicts: &[Conflict]) -> Failure {
-    let what = match is_removed(conflicts) {
+fn requeued_failure(id: PlanId, conflicts: &[Conflict]) -> CommandFailure {
+    let what = match is_sandbox_removed(conflicts) {
         true => "there is no result to move: the plan is queued to be executed again",
         false => {
             "the result cannot be merged: the plan is queued to be executed again on the targets \
              as they are now"
         }
     };
-    let failure = Failure::new(ExitCode::Decision, what).kind("requeued");
+    let failure = CommandFailure::new(ExitCode::Decision, what).kind("requeued");
     let listed = conflicts.iter();
     listed
         .fold(failure, |failure, it| failure.because(it.to_string()))
@@ -207,10 +217,10 @@ fn requeued(id: PlanId, conflicts: &[Conflict]) -> Failure {
 }
 
 /// Why a result that was moved cannot be applied.
-fn not_ready(id: PlanId, executed: &Executed) -> Option<Failure> {
+fn not_ready_failure(id: PlanId, executed: &ExecuteOutcome) -> Option<CommandFailure> {
     match executed {
-        Executed::Constrained { reason, .. } => Some(
-            Failure::new(
+        ExecuteOutcome::Constrained { reason, .. } => Some(
+            CommandFailure::new(
                 ExitCode::Decision,
                 "rebased, and required validations fail on the merge",
             )
@@ -219,13 +229,14 @@ fn not_ready(id: PlanId, executed: &Executed) -> Option<Failure> {
             .hint(format!("agents plan execute {id}"))
             .hint(format!("agents plan revert {id}")),
         ),
-        Executed::Failed { reason, .. } => Some(
-            Failure::new(ExitCode::Error, "rebased, and could not be validated")
+        ExecuteOutcome::Failed { reason, .. } => Some(
+            CommandFailure::new(ExitCode::Error, "rebased, and could not be validated")
                 .because(reason.clone())
                 .hint(format!("agents plan execute {id}")),
         ),
-        Executed::Cancelled(_) => Some(
-            Failure::new(ExitCode::Conflict, "the plan was cancelled meanwhile").kind("cancelled"),
+        ExecuteOutcome::Cancelled(_) => Some(
+            CommandFailure::new(ExitCode::Conflict, "the plan was cancelled meanwhile")
+                .kind("cancelled"),
         ),
         _ => None,
     }

@@ -1,16 +1,16 @@
 //! `agents plan reject`
 
 use clap::Args;
-use cleveragents_engine::execution::{Rejected, Rejection};
+use cleveragents_engine::execution::{RejectOutcome, Rejection};
 use serde_json::{Value, json};
 
-use super::aborting::abort_stopped_apply;
-use super::shown::{find, position, standing};
-use crate::commands::Context;
-use crate::failure::Failure;
+use super::abort_apply::abort_stopped_apply;
+use super::view::{find, plan_data, position_cell};
+use crate::argument_types::PlanArgument;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::typed::PlanArgument;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Take a file, or one hunk of it, out of what a plan is about to apply
 ///
@@ -23,7 +23,7 @@ Examples:
   agents plan diff 4k2m9x0q
   agents plan reject 4k2m9x0q docs/notes.md --why 'nobody asked for notes'
   agents plan reject 4k2m9x0q src/cart.rs:2 --why 'the name was right' --resource local/shop")]
-pub struct Reject {
+pub struct PlanRejectArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
@@ -42,31 +42,31 @@ pub struct Reject {
     resource: Option<String>,
 }
 
-impl Reject {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl PlanRejectArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let resource = self.resource.as_deref();
-        let resource = resource.map(|text| names::name("resource", text));
+        let resource = resource.map(|text| names::parse_name("resource", text));
         let resource = resource.transpose()?;
-        let (path, hunk) = split(&self.part);
-        let wiring = context.wiring()?;
-        let (wired, plan) = wiring.open_to_abandon(|wired| find(wired, &self.plan))?;
-        abort_stopped_apply(&wired, &plan)?;
-        let executor = wired.executor()?;
-        let ask = Rejection {
+        let (path, hunk) = split_hunk(&self.part);
+        let bootstrap = context.bootstrap()?;
+        let (app, plan) = bootstrap.open_to_abandon(|wired| find(wired, &self.plan))?;
+        abort_stopped_apply(&app, &plan)?;
+        let executor = app.executor()?;
+        let request = Rejection {
             plan: plan.identity.plan_id,
             resource,
             path: path.to_owned(),
             hunk,
-            why: wired.hide(self.why.trim())?,
-            actor: wired.actor().to_owned(),
+            why: app.mask_secrets(self.why.trim())?,
+            actor: app.actor().to_owned(),
         };
-        let done = wired.wait(executor.reject(&ask))?;
+        let done = app.block_on(executor.reject(&request))?;
         Ok(self.answer(&done))
     }
 
-    fn answer(&self, done: &Rejected) -> Answer {
+    fn answer(&self, done: &RejectOutcome) -> CommandAnswer {
         let id = done.plan.identity.plan_id;
-        let mut data = standing(&done.plan);
+        let mut data = plan_data(&done.plan);
         let more = json!({
             "rejected": {
                 "path": done.path,
@@ -87,41 +87,42 @@ impl Reject {
         };
         let passed = done.validation.permits_apply();
         let validation = match (passed, done.validation.results.is_empty()) {
-            (_, true) => Cell::new("nothing to ask", Tone::Faint),
-            (true, _) => Cell::new("passed", Tone::Good),
-            (false, _) => Cell::new("failed", Tone::Bad),
+            (_, true) => ViewCell::new("nothing to ask", Tone::Faint),
+            (true, _) => ViewCell::new("passed", Tone::Good),
+            (false, _) => ViewCell::new("failed", Tone::Bad),
         };
         let rows = vec![
-            ("plan", Cell::new(id.short(), Tone::Strong)),
+            ("plan", ViewCell::new(id.short(), Tone::Strong)),
             ("taken out", what.into()),
             ("resource", done.resource.to_string().into()),
             ("because", self.why.trim().into()),
             ("validations", validation),
-            ("stands at", position(done.plan.position)),
+            ("stands at", position_cell(done.plan.position)),
         ];
-        let view = View::new().panel("Rejected", rows);
-        let answer = Answer::new(Value::Object(data), view).say(Level::Info, "Rejected");
+        let view = OutputView::new().panel("Rejected", rows);
+        let answer = CommandAnswer::new(Value::Object(data), view)
+            .with_message(MessageLevel::Info, "Rejected");
         let answer = match passed {
             true => answer,
-            false => answer.say(
-                Level::Warn,
+            false => answer.with_message(
+                MessageLevel::Warn,
                 format!(
                     "required validations fail now: {}",
-                    done.validation.obstacles()
+                    done.validation.required_failures()
                 ),
             ),
         };
         answer
-            .say(Level::Hint, format!("agents plan diff {id}"))
-            .say(
-                Level::Hint,
+            .with_message(MessageLevel::Hint, format!("agents plan diff {id}"))
+            .with_message(
+                MessageLevel::Hint,
                 format!("agents plan rollback {id} {}", done.checkpoint.number),
             )
     }
 }
 
 /// The file and the number of a hunk; a number too large for any is still one.
-fn split(part: &str) -> (&str, Option<u32>) {
+fn split_hunk(part: &str) -> (&str, Option<u32>) {
     match part.rsplit_once(':') {
         Some((path, number))
             if !path.is_empty()
@@ -140,12 +141,12 @@ mod tests {
 
     #[test]
     fn a_number_behind_the_last_colon_is_a_hunk() {
-        assert_eq!(split("a.txt"), ("a.txt", None));
-        assert_eq!(split("a.txt:2"), ("a.txt", Some(2)));
-        assert_eq!(split("a:b:03"), ("a:b", Some(3)));
-        assert_eq!(split("a:b"), ("a:b", None));
-        assert_eq!(split("a:"), ("a:", None));
-        assert_eq!(split(":1"), (":1", None));
-        assert_eq!(split("a:99999999999"), ("a", Some(u32::MAX)));
+        assert_eq!(split_hunk("a.txt"), ("a.txt", None));
+        assert_eq!(split_hunk("a.txt:2"), ("a.txt", Some(2)));
+        assert_eq!(split_hunk("a:b:03"), ("a:b", Some(3)));
+        assert_eq!(split_hunk("a:b"), ("a:b", None));
+        assert_eq!(split_hunk("a:"), ("a:", None));
+        assert_eq!(split_hunk(":1"), (":1", None));
+        assert_eq!(split_hunk("a:99999999999"), ("a", Some(u32::MAX)));
     }
 }

@@ -1,19 +1,19 @@
 //! `agents plan resume`
 
 use clap::{Args, value_parser};
-use cleveragents_domain::{Budget, Waiting};
-use cleveragents_engine::execution::{NextMove, Outlook};
+use cleveragents_domain::{Budget, WaitReason};
+use cleveragents_engine::execution::{NextMove, ResumePreview};
 use serde_json::{Value, json};
 
-use super::execute::concluded;
-use super::shown::{find, position, standing};
-use super::working::{Told, accompany};
+use super::execute::conclude;
+use super::progress::{PlanProgress, run_with_progress};
+use super::view::{find, plan_data, position_cell};
+use crate::argument_types::{PlanArgument, parse_dollars};
 use crate::arguments::Format;
-use crate::commands::{Context, Output};
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::typed::{PlanArgument, dollars};
-use crate::wiring::Wired;
+use crate::bootstrap::AppContext;
+use crate::commands::{CommandContext, OutputMode};
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// Go on with a plan from where it stands
 ///
@@ -28,7 +28,7 @@ Examples:
   agents plan resume 4k2m9x0q --dry-run
   agents plan resume 4k2m9x0q --max-usd 2.50
   agents plan resume 4k2m9x0q --events")]
-pub struct Resume {
+pub struct PlanResumeArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
@@ -42,15 +42,15 @@ pub struct Resume {
     events: bool,
 
     #[command(flatten)]
-    budget: NewBudget,
+    budget: BudgetArgs,
 }
 
 /// Another budget for a plan that has used up its own.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Another budget")]
-struct NewBudget {
+struct BudgetArgs {
     /// What models may cost over the whole plan, in US dollars
-    #[arg(long, value_name = "USD", value_parser = dollars, conflicts_with = "dry_run")]
+    #[arg(long, value_name = "USD", value_parser = parse_dollars, conflicts_with = "dry_run")]
     max_usd: Option<f64>,
 
     /// How many tokens models may use over the whole plan
@@ -62,8 +62,8 @@ struct NewBudget {
     max_wall: Option<u64>,
 }
 
-impl NewBudget {
-    fn wanted(&self) -> Option<Budget> {
+impl BudgetArgs {
+    fn to_budget(&self) -> Option<Budget> {
         let wanted = Budget {
             usd: self.max_usd,
             tokens: self.max_tokens,
@@ -73,42 +73,42 @@ impl NewBudget {
     }
 }
 
-impl Resume {
-    pub fn output(&self, _: Format) -> Output {
+impl PlanResumeArgs {
+    pub fn output_mode(&self, _: Format) -> OutputMode {
         match self.events {
-            true => Output::Events,
-            false => Output::Answer,
+            true => OutputMode::Events,
+            false => OutputMode::Answer,
         }
     }
 
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = if self.dry_run {
-            wiring.open_to_read()?
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = if self.dry_run {
+            bootstrap.open_to_read()?
         } else {
-            wiring.open()?
+            bootstrap.open()?
         };
-        let id = find(&wired, &self.plan)?.identity.plan_id;
-        let executor = wired.executor()?;
+        let id = find(&app, &self.plan)?.identity.plan_id;
+        let executor = app.executor()?;
         if self.dry_run {
-            let outlook = wired.wait(executor.outlook(id))?;
-            return Ok(told(&wired, &outlook));
+            let outlook = app.block_on(executor.preview_resume(id))?;
+            return Ok(outlook_answer(&app, &outlook));
         }
-        if let Some(wanted) = self.budget.wanted() {
-            wired.wait(wired.lifecycle().change_budget(id, wanted, wired.actor()))?;
+        if let Some(wanted) = self.budget.to_budget() {
+            app.block_on(app.lifecycle().change_budget(id, wanted, app.actor()))?;
         }
-        let progress = Told::new(self.events, context);
-        let waits = |running: usize| progress.waits_for_a_slot(running);
-        let work = executor.resume(id, wired.actor(), &waits);
-        let executed = accompany(&wired, &progress, id, work)?;
-        concluded(&wired, &progress, id, executed)
+        let progress = PlanProgress::new(self.events, context);
+        let waits = |running: usize| progress.show_waiting_for_slot(running);
+        let work = executor.resume(id, app.actor(), &waits);
+        let executed = run_with_progress(&app, &progress, id, work)?;
+        conclude(&app, &progress, id, executed)
     }
 }
 
-fn told(wired: &Wired<'_>, outlook: &Outlook) -> Answer {
+fn outlook_answer(app: &AppContext<'_>, outlook: &ResumePreview) -> CommandAnswer {
     let plan = &outlook.plan;
     let id = plan.identity.plan_id;
-    let mut data = standing(plan);
+    let mut data = plan_data(plan);
     let more = json!({
         "dry_run": true,
         "outlook": outlook,
@@ -118,11 +118,11 @@ fn told(wired: &Wired<'_>, outlook: &Outlook) -> Answer {
         data.extend(more);
     }
     let count =
-        |number: usize, what: &str| counted(i64::try_from(number).unwrap_or(i64::MAX), what);
+        |number: usize, what: &str| format_count(i64::try_from(number).unwrap_or(i64::MAX), what);
     let mut rows = vec![
-        ("plan", Cell::new(id.short(), Tone::Strong)),
-        ("stands at", position(plan.position)),
-        ("next", coming(outlook).into()),
+        ("plan", ViewCell::new(id.short(), Tone::Strong)),
+        ("stands at", position_cell(plan.position)),
+        ("next", describe_next(outlook).into()),
         (
             "not done again",
             count(outlook.confirmed_calls, "tool call").into(),
@@ -139,18 +139,19 @@ fn told(wired: &Wired<'_>, outlook: &Outlook) -> Answer {
         let text = count(outlook.interrupted_models, "question");
         rows.push(("asked again", text.into()));
     }
-    let answer = Answer::new(Value::Object(data), View::new().panel("Plan", rows));
+    let answer = CommandAnswer::new(Value::Object(data), OutputView::new().panel("Plan", rows));
     let answer = match &outlook.holder {
-        Some(holder) if holder.owner != wired.owner() => {
-            answer.say(Level::Info, format!("it has an owner: {}", holder.owner))
-        }
+        Some(holder) if holder.owner != app.owner() => answer.with_message(
+            MessageLevel::Info,
+            format!("it has an owner: {}", holder.owner),
+        ),
         _ => answer,
     };
     with_hint(answer, outlook)
 }
 
 /// What comes next, and what has to come before.
-fn coming(outlook: &Outlook) -> String {
+fn describe_next(outlook: &ResumePreview) -> String {
     let next = match outlook.next {
         NextMove::Strategize => "a strategy is looked for".to_owned(),
         NextMove::Approve => "the strategy needs a yes, or a profile that goes on alone".to_owned(),
@@ -167,22 +168,26 @@ fn coming(outlook: &Outlook) -> String {
     }
 }
 
-fn with_hint(answer: Answer, outlook: &Outlook) -> Answer {
+fn with_hint(answer: CommandAnswer, outlook: &ResumePreview) -> CommandAnswer {
     let plan = &outlook.plan;
     let id = plan.identity.plan_id;
     let answer = match plan.position.waiting() {
-        Some(Waiting::Answer { .. }) => {
-            answer.say(Level::Hint, format!("agents plan prompt {id} \"…\""))
+        Some(WaitReason::Answer { .. }) => {
+            answer.with_message(MessageLevel::Hint, format!("agents plan prompt {id} \"…\""))
         }
-        Some(Waiting::Approval { .. }) => {
-            return answer.say(Level::Hint, format!("agents plan execute {id}"));
+        Some(WaitReason::Approval { .. }) => {
+            return answer.with_message(MessageLevel::Hint, format!("agents plan execute {id}"));
         }
         _ => answer,
     };
     match outlook.next {
         NextMove::Nothing => answer,
-        NextMove::Apply => answer.say(Level::Hint, format!("agents plan apply {id}")),
-        NextMove::Approve => answer.say(Level::Hint, format!("agents plan execute {id}")),
-        _ => answer.say(Level::Hint, format!("agents plan resume {id}")),
+        NextMove::Apply => {
+            answer.with_message(MessageLevel::Hint, format!("agents plan apply {id}"))
+        }
+        NextMove::Approve => {
+            answer.with_message(MessageLevel::Hint, format!("agents plan execute {id}"))
+        }
+        _ => answer.with_message(MessageLevel::Hint, format!("agents plan resume {id}")),
     }
 }

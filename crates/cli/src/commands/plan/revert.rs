@@ -3,15 +3,15 @@
 use clap::Args;
 use cleveragents_domain::Phase;
 use cleveragents_domain::lifecycle::MAX_REVERSIONS;
-use cleveragents_engine::lifecycle::Moved;
+use cleveragents_engine::lifecycle::PlanMoveOutcome;
 use serde_json::{Value, json};
 
-use super::aborting::abort_stopped_apply;
-use super::shown::{find, position, standing};
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::typed::{PlanArgument, word};
+use super::abort_apply::abort_stopped_apply;
+use super::view::{find, plan_data, position_cell};
+use crate::argument_types::{PlanArgument, parse_value};
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Send a plan back to make another strategy
 ///
@@ -22,13 +22,13 @@ use crate::typed::{PlanArgument, word};
 Examples:
   agents plan revert 4k2m9x0q --reason 'the tests must stay as they are'
   agents plan revert 4k2m9x0q --to-phase strategize")]
-pub struct Revert {
+pub struct PlanRevertArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
     /// Where to go back to; there is only one place
-    #[arg(long, value_name = "PHASE", default_value = "strategize", value_parser = word::<Phase>)]
+    #[arg(long, value_name = "PHASE", default_value = "strategize", value_parser = parse_value::<Phase>)]
     to_phase: Phase,
 
     /// Why, for the record and the next attempt
@@ -36,20 +36,20 @@ pub struct Revert {
     reason: String,
 }
 
-impl Revert {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let (wired, before) = wiring.open_to_abandon(|wired| find(wired, &self.plan))?;
+impl PlanRevertArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let (app, before) = bootstrap.open_to_abandon(|wired| find(wired, &self.plan))?;
         let id = before.identity.plan_id;
-        let lifecycle = wired.lifecycle();
-        let reason = wired.hide(&self.reason)?;
-        abort_stopped_apply(&wired, &before)?;
-        wired.end_left_over(id);
-        let moved = lifecycle.revert(id, self.to_phase, &reason, wired.actor());
-        let moved = wired.wait(moved)?;
+        let lifecycle = app.lifecycle();
+        let reason = app.mask_secrets(&self.reason)?;
+        abort_stopped_apply(&app, &before)?;
+        app.end_leftover_commands(id);
+        let moved = lifecycle.revert(id, self.to_phase, &reason, app.actor());
+        let moved = app.block_on(moved)?;
         let plan = moved.plan();
         let left = MAX_REVERSIONS.saturating_sub(plan.position.reversions());
-        let mut data = standing(plan);
+        let mut data = plan_data(plan);
         let more = json!({
             "reason": self.reason,
             "from": {"phase": before.position.phase(), "state": before.position.state()},
@@ -59,21 +59,21 @@ impl Revert {
         if let Value::Object(more) = more {
             data.extend(more);
         }
-        let view = View::new().panel(
+        let view = OutputView::new().panel(
             "Plan",
             [
-                ("plan", Cell::new(id.short(), Tone::Strong)),
+                ("plan", ViewCell::new(id.short(), Tone::Strong)),
                 ("name", plan.name.to_string().into()),
                 ("was at", before.position.to_string().into()),
-                ("stands at", position(plan.position)),
+                ("stands at", position_cell(plan.position)),
                 ("reversions left", left.to_string().into()),
             ],
         );
-        let answer = Answer::new(Value::Object(data), view);
+        let answer = CommandAnswer::new(Value::Object(data), view);
         Ok(match moved {
-            Moved::Moved(_) => answer.say(Level::Info, "Plan reverted"),
-            Moved::Stands(plan) => answer.say(
-                Level::Info,
+            PlanMoveOutcome::Moved(_) => answer.with_message(MessageLevel::Info, "Plan reverted"),
+            PlanMoveOutcome::Stands(plan) => answer.with_message(
+                MessageLevel::Info,
                 format!("nothing to revert: the plan is at {}", plan.position),
             ),
         })

@@ -2,16 +2,16 @@
 
 use clap::Args;
 use cleveragents_domain::checkpoint::Checkpoint;
-use cleveragents_engine::execution::{CheckpointChoice, Rollback as Done};
+use cleveragents_engine::execution::{CheckpointChoice, RollbackOutcome as Done};
 use cleveragents_engine::ports::sandbox::DiffStat;
 use serde_json::{Value, json};
 
-use super::aborting::abort_stopped_apply;
-use super::shown::{confirmed, find, position, standing};
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::typed::PlanArgument;
+use super::abort_apply::abort_stopped_apply;
+use super::view::{confirm_or_fail, find, plan_data, position_cell};
+use crate::argument_types::PlanArgument;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// Set a plan's sandboxes back to a checkpoint
 ///
@@ -24,7 +24,7 @@ Examples:
   agents plan checkpoints 4k2m9x0q
   agents plan rollback 4k2m9x0q 3
   agents plan rollback 4k2m9x0q 01jz4q7x --yes")]
-pub struct Rollback {
+pub struct PlanRollbackArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
@@ -38,26 +38,26 @@ pub struct Rollback {
     yes: bool,
 }
 
-impl Rollback {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let choice = self.choice()?;
-        let wiring = context.wiring()?;
-        let (wired, plan) = wiring.open_to_abandon(|wired| find(wired, &self.plan))?;
+impl PlanRollbackArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let choice = self.checkpoint_choice()?;
+        let bootstrap = context.bootstrap()?;
+        let (app, plan) = bootstrap.open_to_abandon(|wired| find(wired, &self.plan))?;
         let id = plan.identity.plan_id;
         let question = format!(
             "Set plan {} back to checkpoint {}?",
             plan.name, self.checkpoint
         );
-        confirmed(&question, self.yes, context, "nothing was set back")?;
-        abort_stopped_apply(&wired, &plan)?;
-        let executor = wired.executor()?;
-        let done = wired.wait(executor.rollback(id, choice, wired.actor()))?;
-        let left = wired.wait(executor.checkpoints(id))?;
+        confirm_or_fail(&question, self.yes, context, "nothing was set back")?;
+        abort_stopped_apply(&app, &plan)?;
+        let executor = app.executor()?;
+        let done = app.block_on(executor.rollback(id, choice, app.actor()))?;
+        let left = app.block_on(executor.checkpoints(id))?;
         Ok(answer(&done, &left))
     }
 
     /// Short numbers are places, everything else is an id.
-    fn choice(&self) -> Result<CheckpointChoice, Failure> {
+    fn checkpoint_choice(&self) -> Result<CheckpointChoice, CommandFailure> {
         let typed = self.checkpoint.trim();
         if typed.len() < 4
             && let Ok(number) = typed.parse::<i64>()
@@ -65,20 +65,20 @@ impl Rollback {
             return Ok(CheckpointChoice::Number(number));
         }
         let fragment = typed.parse().map_err(|error| {
-            Failure::usage(format!("`{typed}` names no checkpoint: {error}"))
+            CommandFailure::usage(format!("`{typed}` names no checkpoint: {error}"))
                 .hint(format!("agents plan checkpoints {}", self.plan.0.as_str()))
         })?;
         Ok(CheckpointChoice::Id(fragment))
     }
 }
 
-fn answer(done: &Done, left: &[Checkpoint]) -> Answer {
-    let rolled = &done.done;
+fn answer(done: &Done, remaining: &[Checkpoint]) -> CommandAnswer {
+    let rolled = &done.record;
     let (plan, checkpoint, back) = (&rolled.plan, &rolled.checkpoint, &rolled.back);
     let id = plan.identity.plan_id;
-    let remaining = left.iter().filter(|it| it.undone_by.is_none()).count();
-    let reverted: Vec<Value> = done.files.iter().map(file).collect();
-    let mut data = standing(plan);
+    let remaining = remaining.iter().filter(|it| it.undone_by.is_none()).count();
+    let reverted: Vec<Value> = done.files.iter().map(file_data).collect();
+    let mut data = plan_data(plan);
     let more = json!({
         "rollback_summary": {
             "plan": id,
@@ -105,31 +105,31 @@ fn answer(done: &Done, left: &[Checkpoint]) -> Answer {
     if let Value::Object(more) = more {
         data.extend(more);
     }
-    let number = |count: u64, what| counted(i64::try_from(count).unwrap_or(i64::MAX), what);
+    let number = |count: u64, what| format_count(i64::try_from(count).unwrap_or(i64::MAX), what);
     let rows = vec![
-        ("plan", Cell::new(id.short(), Tone::Strong)),
+        ("plan", ViewCell::new(id.short(), Tone::Strong)),
         (
             "checkpoint",
             format!("{} ({})", checkpoint.number, checkpoint.label).into(),
         ),
         ("files set back", done.files.len().to_string().into()),
         ("undone", number(back.calls, "tool call").into()),
-        ("stands at", position(plan.position)),
+        ("stands at", position_cell(plan.position)),
     ];
-    let mut view = View::new().panel("Rolled back", rows);
+    let mut view = OutputView::new().panel("Rolled back", rows);
     if !done.files.is_empty() {
         let rows = done.files.iter().map(|it| vec![it.path.to_string().into()]);
         view = view.table("Files", &["path"], rows);
     }
-    Answer::new(Value::Object(data), view)
-        .say(Level::Info, "Rolled back")
-        .say(
-            Level::Hint,
+    CommandAnswer::new(Value::Object(data), view)
+        .with_message(MessageLevel::Info, "Rolled back")
+        .with_message(
+            MessageLevel::Hint,
             format!("agents plan rollback {id} {}", back.set_aside.number),
         )
-        .say(Level::Hint, format!("agents plan execute {id}"))
+        .with_message(MessageLevel::Hint, format!("agents plan execute {id}"))
 }
 
-fn file(stat: &DiffStat) -> Value {
+fn file_data(stat: &DiffStat) -> Value {
     json!({ "file": stat.path, "action": "set back" })
 }

@@ -2,18 +2,20 @@
 
 use clap::Args;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{ErrorRecord, Phase, Plan, PlanTimestamps, State, Timestamp};
+use cleveragents_domain::{ErrorRecord, Phase, Plan, PlanState, PlanTimestamps, Timestamp};
 use cleveragents_engine::StoreError;
 use cleveragents_engine::ports::Holder;
 use serde_json::{Value, json};
 
-use super::shown::{elapsed, find, position, projects, span, standing, waiting_for};
-use super::working::sandbox_data;
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::typed::PlanArgument;
-use crate::wiring::{Wired, Work};
+use super::progress::sandbox_data;
+use super::view::{
+    describe_waiting, elapsed, find, format_duration, plan_data, position_cell, projects,
+};
+use crate::argument_types::PlanArgument;
+use crate::bootstrap::{AppContext, PlanWork};
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Show where a plan stands
 ///
@@ -23,54 +25,57 @@ use crate::wiring::{Wired, Work};
 Examples:
   agents plan status 4k2m9x0q
   agents plan status local/fix-lint-4k2m9x0q --format json")]
-pub struct Status {
+pub struct PlanStatusArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 }
 
 /// A plan with what is known of it beside its row.
-struct Found {
+struct PlanStatusView {
     plan: Plan,
     run: Option<Holder>,
     newest_error: Option<ErrorRecord>,
-    work: Work,
+    work: PlanWork,
 }
 
-impl Status {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let plan = find(&wired, &self.plan)?;
+impl PlanStatusArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let plan = find(&app, &self.plan)?;
         let id = plan.identity.plan_id;
-        let run = wired
+        let run = app
             .store()
-            .read(move |unit| unit.run_of(id).map(|run| (run, unit.now())));
-        let (run, now) = wired.wait(run)?;
+            .read(move |tx| tx.run_of(id).map(|run| (run, tx.now())));
+        let (run, now) = app.block_on(run)?;
         let now: Timestamp = now?;
-        let found = Found {
-            newest_error: newest_error(&wired, &plan)?,
-            work: wired.work_of(id)?,
+        let found = PlanStatusView {
+            newest_error: newest_error(&app, &plan)?,
+            work: app.plan_work(id)?,
             run: run.filter(|run| run.expires_at > now),
             plan,
         };
-        Ok(found.answer(wired.now()))
+        Ok(found.answer(app.now()))
     }
 }
 
 /// The error that the plan stopped at.
-fn newest_error(wired: &Wired<'_>, plan: &Plan) -> Result<Option<ErrorRecord>, StoreError> {
-    if !matches!(plan.position.state(), State::Errored | State::Constrained) {
+fn newest_error(app: &AppContext<'_>, plan: &Plan) -> Result<Option<ErrorRecord>, StoreError> {
+    if !matches!(
+        plan.position.state(),
+        PlanState::Errored | PlanState::Constrained
+    ) {
         return Ok(None);
     }
-    let history = wired.wait(wired.recovery().history(plan.identity.plan_id))?;
+    let history = app.block_on(app.recovery().history(plan.identity.plan_id))?;
     Ok(history.into_iter().max_by_key(|error| error.at))
 }
 
-impl Found {
-    fn answer(&self, now: Timestamp) -> Answer {
+impl PlanStatusView {
+    fn answer(&self, now: Timestamp) -> CommandAnswer {
         let plan = &self.plan;
-        let mut view = View::new().panel("Plan", self.facts());
+        let mut view = OutputView::new().panel("Plan", self.facts());
         view = view.table("Progress", &["phase", "status"], self.progress_rows());
         view = view.panel("Timing", timing(plan, now));
         if !self.work.sandboxes.is_empty() {
@@ -80,14 +85,15 @@ impl Found {
             Some(message) => view.panel("Why it stopped", self.error_rows(message)),
             None => view,
         };
-        let mut answer = Answer::new(self.data(now), view).say(Level::Info, "Status refreshed");
+        let mut answer = CommandAnswer::new(self.data(now), view)
+            .with_message(MessageLevel::Info, "Status refreshed");
         for hint in self.hints() {
-            answer = answer.say(Level::Hint, hint);
+            answer = answer.with_message(MessageLevel::Hint, hint);
         }
         answer
     }
 
-    fn execution(&self) -> Vec<(&'static str, Cell)> {
+    fn execution(&self) -> Vec<(&'static str, ViewCell)> {
         let work = &self.work;
         let states: Vec<&str> = work.sandboxes.iter().map(|it| it.state.as_str()).collect();
         vec![
@@ -98,17 +104,17 @@ impl Found {
         ]
     }
 
-    fn facts(&self) -> Vec<(&'static str, Cell)> {
+    fn facts(&self) -> Vec<(&'static str, ViewCell)> {
         let plan = &self.plan;
         let brief = &plan.brief;
         let profile = &brief.automation_profile.name;
         let mut rows = vec![
             (
                 "plan",
-                Cell::new(plan.identity.plan_id.short(), Tone::Strong),
+                ViewCell::new(plan.identity.plan_id.short(), Tone::Strong),
             ),
             ("name", plan.name.to_string().into()),
-            ("stands at", position(plan.position)),
+            ("stands at", position_cell(plan.position)),
             ("does", brief.description.clone().into()),
             ("action", brief.action_name.to_string().into()),
             ("projects", projects(plan).into()),
@@ -124,8 +130,8 @@ impl Found {
                 rows.push(("run by", by.into()));
             }
             None if self.is_abandoned() => {
-                let nobody = "nobody any more: its process ended";
-                rows.push(("run by", Cell::new(nobody, Tone::Doubtful)));
+                let not_running = "nobody any more: its process ended";
+                rows.push(("run by", ViewCell::new(not_running, Tone::Doubtful)));
             }
             None => {}
         }
@@ -134,11 +140,11 @@ impl Found {
 
     /// Whether somebody began and nobody goes on.
     fn is_abandoned(&self) -> bool {
-        self.run.is_none() && self.plan.position.state() == State::Processing
+        self.run.is_none() && self.plan.position.state() == PlanState::Processing
     }
 
-    fn error_rows(&self, message: &str) -> Vec<(&'static str, Cell)> {
-        let mut rows = vec![("reason", Cell::new(message, Tone::Bad))];
+    fn error_rows(&self, message: &str) -> Vec<(&'static str, ViewCell)> {
+        let mut rows = vec![("reason", ViewCell::new(message, Tone::Bad))];
         if let Some(error) = &self.newest_error {
             rows.push(("category", error.category.as_str().into()));
             rows.push(("recovery", error.recovery.as_str().into()));
@@ -165,7 +171,7 @@ impl Found {
             }];
         }
         match self.plan.position.waiting() {
-            Some(cleveragents_domain::Waiting::Answer { .. }) => {
+            Some(cleveragents_domain::WaitReason::Answer { .. }) => {
                 vec![format!("agents plan prompt {id} \"your answer\"")]
             }
             _ => Vec::new(),
@@ -181,17 +187,18 @@ impl Found {
             "queued"
         } else {
             match at.state() {
-                State::Processing if self.is_abandoned() => "stopped",
-                State::Processing => "running",
-                State::Errored | State::Cancelled | State::Constrained | State::Unapplied => {
-                    "stopped"
-                }
-                State::Queued | State::Complete | State::Applied => "queued",
+                PlanState::Processing if self.is_abandoned() => "stopped",
+                PlanState::Processing => "running",
+                PlanState::Errored
+                | PlanState::Cancelled
+                | PlanState::Constrained
+                | PlanState::Unapplied => "stopped",
+                PlanState::Queued | PlanState::Complete | PlanState::Applied => "queued",
             }
         }
     }
 
-    fn progress_rows(&self) -> Vec<Vec<Cell>> {
+    fn progress_rows(&self) -> Vec<Vec<ViewCell>> {
         let row = |phase: &Phase| {
             let status = self.progress(*phase);
             let tone = match status {
@@ -200,14 +207,14 @@ impl Found {
                 "stopped" => Tone::Bad,
                 _ => Tone::Faint,
             };
-            vec![Cell::from(phase.as_str()), Cell::new(status, tone)]
+            vec![ViewCell::from(phase.as_str()), ViewCell::new(status, tone)]
         };
         Phase::ALL.iter().map(row).collect()
     }
 
     fn data(&self, now: Timestamp) -> Value {
         let plan = &self.plan;
-        let mut data = standing(plan);
+        let mut data = plan_data(plan);
         let times = &plan.timestamps;
         let progress: Vec<Value> = Phase::ALL
             .iter()
@@ -225,7 +232,7 @@ impl Found {
                 "recovery": newest.map(|error| error.recovery),
             })
         });
-        let waits = plan.position.waiting().map(waiting_for);
+        let waits = plan.position.waiting().map(describe_waiting);
         let more = json!({
             "description": plan.brief.description,
             "automation": plan.brief.automation_profile.name,
@@ -234,7 +241,7 @@ impl Found {
             "progress": progress,
             "timing": {
                 "started": started(times),
-                "elapsed": span(elapsed(plan, now)),
+                "elapsed": format_duration(elapsed(plan, now)),
                 "eta": null,
                 "created_at": times.created_at,
                 "updated_at": times.updated_at,
@@ -274,7 +281,7 @@ fn started(times: &PlanTimestamps) -> Option<Timestamp> {
     starts.into_iter().flatten().min()
 }
 
-fn timing(plan: &Plan, now: Timestamp) -> Vec<(&'static str, Cell)> {
+fn timing(plan: &Plan, now: Timestamp) -> Vec<(&'static str, ViewCell)> {
     let times = &plan.timestamps;
     let mut rows = vec![("created", times.created_at.to_string().into())];
     if let Some(started) = started(times) {
@@ -283,6 +290,6 @@ fn timing(plan: &Plan, now: Timestamp) -> Vec<(&'static str, Cell)> {
     if let Some(finished) = times.finished_at {
         rows.push(("finished", finished.to_string().into()));
     }
-    rows.push(("elapsed", span(elapsed(plan, now)).into()));
+    rows.push(("elapsed", format_duration(elapsed(plan, now)).into()));
     rows
 }

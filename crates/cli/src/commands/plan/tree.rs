@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::Args;
 use cleveragents_domain::strategy::{StrategyRecord, StrategyStep};
 use cleveragents_domain::{Decision, DecisionType, Plan};
-use cleveragents_engine::decisions::{DecisionTree, Superseded, TreeNode};
+use cleveragents_engine::decisions::{DecisionTree, SupersededVisibility, TreeNode};
 use serde_json::{Map, Value, json};
 
 use super::{confidence, headline};
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, Twig, View};
-use crate::typed::PlanArgument;
+use crate::argument_types::PlanArgument;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, TreeRow, ViewCell};
 
 /// Deeper levels are in `nodes` only: readers of JSON give up at some depth (128 in places, and a
 /// level of the tree takes two).
@@ -29,7 +29,7 @@ Examples:
   agents plan tree 00abcdef
   agents plan tree local/fix-all-00abcdef --show-superseded
   agents plan tree 00abcdef --format json | jq .data.summary")]
-pub struct Tree {
+pub struct PlanTreeArgs {
     /// The plan: its id, at least four characters of either end of it, or its name
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
@@ -39,31 +39,31 @@ pub struct Tree {
     show_superseded: bool,
 }
 
-impl Tree {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl PlanTreeArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let superseded = match self.show_superseded {
-            true => Superseded::Shown,
-            false => Superseded::Hidden,
+            true => SupersededVisibility::Shown,
+            false => SupersededVisibility::Hidden,
         };
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let tree = wired.wait(async {
-            let plan = wired.lifecycle().find_plan(self.plan.0.clone()).await?;
-            let decisions = wired.decisions();
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let tree = app.block_on(async {
+            let plan = app.lifecycle().find_plan(self.plan.0.clone()).await?;
+            let decisions = app.decisions();
             let tree = decisions.tree(plan.identity.plan_id, superseded).await?;
-            Ok::<_, Failure>(tree)
+            Ok::<_, CommandFailure>(tree)
         })?;
         Ok(answer(&tree, superseded))
     }
 }
 
-fn answer(tree: &DecisionTree, superseded: Superseded) -> Answer {
+fn answer(tree: &DecisionTree, superseded: SupersededVisibility) -> CommandAnswer {
     let plan = &tree.plan;
-    let summary = Summary::of(tree);
+    let summary = DecisionTreeSummary::of(tree);
     let data = json!({
         "plan_id": plan.identity.plan_id,
-        "tree": nested(&tree.nodes),
-        "nodes": tree.nodes.iter().map(flat).collect::<Vec<_>>(),
+        "tree": nested_data(&tree.nodes),
+        "nodes": tree.nodes.iter().map(node_data).collect::<Vec<_>>(),
         "summary": {
             "nodes": summary.nodes,
             "depth": summary.depth,
@@ -72,13 +72,14 @@ fn answer(tree: &DecisionTree, superseded: Superseded) -> Answer {
             "superseded": tree.superseded,
         },
         "child_plans": tree.child_plans.iter().map(child_plan).collect::<Vec<_>>(),
-        "strategy": tree.strategy.as_ref().map(strategy),
+        "strategy": tree.strategy.as_ref().map(strategy_data),
         "decision_ids": decision_ids(tree),
     });
-    let answer = Answer::new(data, view(tree, &summary)).say(Level::Info, "Decision tree rendered");
-    match superseded == Superseded::Hidden && tree.superseded > 0 {
-        true => answer.say(
-            Level::Hint,
+    let answer = CommandAnswer::new(data, view(tree, &summary))
+        .with_message(MessageLevel::Info, "Decision tree rendered");
+    match superseded == SupersededVisibility::Hidden && tree.superseded > 0 {
+        true => answer.with_message(
+            MessageLevel::Hint,
             format!(
                 "agents plan tree {} --show-superseded",
                 plan.identity.plan_id.short()
@@ -88,7 +89,7 @@ fn answer(tree: &DecisionTree, superseded: Superseded) -> Answer {
     }
 }
 
-struct Summary {
+struct DecisionTreeSummary {
     nodes: usize,
     /// How many levels there are.
     depth: usize,
@@ -96,7 +97,7 @@ struct Summary {
     invariants: usize,
 }
 
-impl Summary {
+impl DecisionTreeSummary {
     fn of(tree: &DecisionTree) -> Self {
         let rule = |node: &&TreeNode| {
             node.decision.decision_type == DecisionType::InvariantEnforced
@@ -113,10 +114,10 @@ impl Summary {
     }
 }
 
-fn view(tree: &DecisionTree, summary: &Summary) -> View {
+fn view(tree: &DecisionTree, summary: &DecisionTreeSummary) -> OutputView {
     let plan = &tree.plan;
     let rows = [
-        ("plan", Cell::new(plan.name.to_string(), Tone::Strong)),
+        ("plan", ViewCell::new(plan.name.to_string(), Tone::Strong)),
         ("id", plan.identity.plan_id.to_string().into()),
         ("at", plan.position.to_string().into()),
         ("attempt", plan.attempt.to_string().into()),
@@ -128,9 +129,9 @@ fn view(tree: &DecisionTree, summary: &Summary) -> View {
         ("invariants", summary.invariants),
         ("superseded", tree.superseded),
     ];
-    let view = View::new()
+    let view = OutputView::new()
         .panel("Plan", rows)
-        .tree("Decision Tree", tree.nodes.iter().map(twig))
+        .tree("Decision Tree", tree.nodes.iter().map(tree_row))
         .panel(
             "Summary",
             counts.map(|(name, number)| (name, number.to_string())),
@@ -154,14 +155,14 @@ fn view(tree: &DecisionTree, summary: &Summary) -> View {
     }
 }
 
-fn show_strategy(view: View, record: &StrategyRecord) -> View {
+fn show_strategy(view: OutputView, record: &StrategyRecord) -> OutputView {
     let approved = match &record.approved_by {
-        Some(by) => Cell::new(format!("by {by}"), Tone::Good),
-        None => Cell::new("not yet", Tone::Doubtful),
+        Some(by) => ViewCell::new(format!("by {by}"), Tone::Good),
+        None => ViewCell::new("not yet", Tone::Doubtful),
     };
     let rows = [
-        ("summary", Cell::from(record.strategy.summary.clone())),
-        ("hash", Cell::new(record.hash.clone(), Tone::Faint)),
+        ("summary", ViewCell::from(record.strategy.summary.clone())),
+        ("hash", ViewCell::new(record.hash.clone(), Tone::Faint)),
         ("approved", approved),
     ];
     let steps = record.strategy.steps.iter().zip(1..);
@@ -172,7 +173,7 @@ fn show_strategy(view: View, record: &StrategyRecord) -> View {
         .table("Steps", &["step", "title"], steps)
 }
 
-fn strategy(record: &StrategyRecord) -> Value {
+fn strategy_data(record: &StrategyRecord) -> Value {
     json!({
         "number": record.number,
         "hash": record.hash,
@@ -185,28 +186,28 @@ fn strategy(record: &StrategyRecord) -> Value {
 }
 
 /// A decision as a line of the tree.
-pub(crate) fn twig(node: &TreeNode) -> Twig {
+pub(crate) fn tree_row(node: &TreeNode) -> TreeRow {
     let decision = &node.decision;
     let mut cells = vec![
-        Cell::new(decision.decision_type.as_str(), Tone::Strong),
-        Cell::new(decision.decision_id.short(), Tone::Faint),
+        ViewCell::new(decision.decision_type.as_str(), Tone::Strong),
+        ViewCell::new(decision.decision_id.short(), Tone::Faint),
         headline(decision).into(),
     ];
     cells.extend(confidence(decision));
     if decision.is_correction {
-        cells.push(Cell::new("(correction)", Tone::Good));
+        cells.push(ViewCell::new("(correction)", Tone::Good));
     }
     if decision.is_superseded {
-        cells.push(Cell::new("(superseded)", Tone::Doubtful));
+        cells.push(ViewCell::new("(superseded)", Tone::Doubtful));
     }
-    Twig {
+    TreeRow {
         depth: node.depth,
         cells,
     }
 }
 
 /// What both forms of a node say of it.
-fn described(decision: &Decision) -> Map<String, Value> {
+fn node_fields(decision: &Decision) -> Map<String, Value> {
     let mut node = Map::new();
     let mut say = |key: &str, value: Value| node.insert(key.to_owned(), value);
     say("id", json!(decision.decision_id));
@@ -227,8 +228,8 @@ fn described(decision: &Decision) -> Map<String, Value> {
 }
 
 /// A decision for programs.
-pub(crate) fn flat(node: &TreeNode) -> Value {
-    let mut flat = described(&node.decision);
+pub(crate) fn node_data(node: &TreeNode) -> Value {
+    let mut flat = node_fields(&node.decision);
     flat.insert("parent_id".to_owned(), json!(node.parent));
     flat.insert("depth".to_owned(), json!(node.depth));
     Value::Object(flat)
@@ -236,7 +237,7 @@ pub(crate) fn flat(node: &TreeNode) -> Value {
 
 /// The first root with its children in it, down to a bounded depth; a node whose children are left
 /// out says how many decisions are below it.
-fn nested(nodes: &[TreeNode]) -> Value {
+fn nested_data(nodes: &[TreeNode]) -> Value {
     // Of each level the node whose children are being collected.
     let mut path: Vec<Map<String, Value>> = Vec::new();
     for (number, node) in nodes.iter().enumerate() {
@@ -251,7 +252,7 @@ fn nested(nodes: &[TreeNode]) -> Value {
             continue;
         }
         fold_to(&mut path, node.depth);
-        let mut own = described(&node.decision);
+        let mut own = node_fields(&node.decision);
         own.insert("children".to_owned(), json!([]));
         path.push(own);
     }

@@ -7,22 +7,22 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use cleveragents_domain::automation::ProfileSource;
-use cleveragents_domain::{Base, NamespacedName, Plan, Resource};
+use cleveragents_domain::{BaseSource, NamespacedName, Plan, Resource};
 use cleveragents_engine::StoreError;
-use cleveragents_engine::lifecycle::{ActionChoice, LifecycleError, UseRequest};
+use cleveragents_engine::lifecycle::{ActionChoice, LifecycleError, UseActionRequest};
 use serde_json::{Value, json};
 
-use super::shown::{position, projects, standing};
-use crate::commands::Context;
-use crate::commands::action::{is_missing, local_names, unknown};
-use crate::consent::{self, Trust};
-use crate::failure::Failure;
-use crate::left_behind::{self, LeftBehind};
-use crate::local_actions::{self, Chosen};
+use super::view::{plan_data, position_cell, projects};
+use crate::argument_types::parse_value;
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::commands::action::{is_missing, local_action_names, unknown_action_failure};
+use crate::consent::{self, TrustArgs};
+use crate::failure::CommandFailure;
+use crate::local_actions::{self, ActionSource};
 use crate::names;
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::typed::word;
-use crate::wiring::Wired;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use crate::uncommitted::{self, UncommittedFiles};
 
 /// Use an action on projects: makes a plan
 ///
@@ -38,7 +38,7 @@ Examples:
   agents plan use local/rename local/shop local/docs --automation-profile trusted
   agents plan use local/fix-lint local/shop --trust
   agents plan use local/fix-lint local/shop --idempotency-key build-4711 --format json")]
-pub struct Use {
+pub struct PlanUseArgs {
     /// The action to use
     #[arg(value_name = "ACTION")]
     action: String,
@@ -68,32 +68,32 @@ pub struct Use {
     execution_actor: Option<String>,
 
     /// What the work begins from: `head`, the last commit, or `worktree`, the files as they are
-    #[arg(long, value_name = "BASE", default_value = "head", value_parser = word::<Base>)]
-    base: Base,
+    #[arg(long, value_name = "BASE", default_value = "head", value_parser = parse_value::<BaseSource>)]
+    base: BaseSource,
 
     /// A name for this request: repeating it with the same name returns the same plan
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     idempotency_key: Option<String>,
 
     #[command(flatten)]
-    trust: Trust,
+    trust: TrustArgs,
 }
 
-impl Use {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl PlanUseArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let mut request = self.request(context)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        request.actor = wired.actor().to_owned();
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        request.actor = app.actor().to_owned();
         for text in &mut request.invariants {
-            *text = wired.hide(text)?;
+            *text = app.mask_secrets(text)?;
         }
-        let name = names::name("action", &self.action)?;
+        let name = names::parse_name("action", &self.action)?;
         let resources =
-            resources(&wired, &request.projects).map_err(|error| refused(error.into(), &name))?;
-        let folders = self.folders(context, &resources);
+            resources(&app, &request.projects).map_err(|error| use_failure(error.into(), &name))?;
+        let folders = self.action_folders(context, &resources);
         let chosen = local_actions::choose(&name, &folders, || {
-            let found = wired.wait(wired.lifecycle().action(name.clone()));
+            let found = app.block_on(app.lifecycle().action(name.clone()));
             match is_missing(&found) {
                 true => Ok(None),
                 false => Ok(Some(found?)),
@@ -101,53 +101,63 @@ impl Use {
         })?;
         let (mut warning, mut wanted) = (None, None);
         match chosen {
-            Some(Chosen::Registered { shadowed, .. }) => {
-                warning = shadowed.map(|file| local_actions::shadowed(&name, &file));
+            Some(ActionSource::Registered { shadowed, .. }) => {
+                warning = shadowed.map(|file| local_actions::shadowed_warning(&name, &file));
             }
-            Some(Chosen::File(local)) => {
+            Some(ActionSource::File(local)) => {
                 let action = local.into_action();
-                self.trust.require(&action, &wired, context.environment)?;
+                self.trust.require(&action, &app, context.environment)?;
                 wanted = action.draft.automation_profile.clone();
                 request.action = ActionChoice::Repository(Box::new(action));
             }
-            None => return Err(unknown(&name, &local_names(context), &wired)),
+            None => {
+                return Err(unknown_action_failure(
+                    &name,
+                    &local_action_names(context),
+                    &app,
+                ));
+            }
         }
-        self.trust.includes(&resources, &wired)?;
-        let plan = wired.wait(wired.plan_maker()?.use_action(request));
-        let plan = plan.map_err(|error| refused(error, &name))?;
-        let tightened = consent::tightened(&plan, wanted.as_ref());
-        let left_behind = match plan.brief.base {
-            Base::Head => left_behind::look(&resources, &wiring, context.environment),
-            Base::Worktree => Vec::new(),
+        self.trust.trust_includes(&resources, &app)?;
+        let plan = app.block_on(app.masking_lifecycle()?.use_action(request));
+        let plan = plan.map_err(|error| use_failure(error, &name))?;
+        let tightened = consent::tightened_profile_warning(&plan, wanted.as_ref());
+        let uncommitted = match plan.brief.base {
+            BaseSource::Head => {
+                uncommitted::find_uncommitted(&resources, &bootstrap, context.environment)
+            }
+            BaseSource::Worktree => Vec::new(),
         };
         let mut answer = answer(&plan, resources.len());
-        answer.data["uncommitted"] = left_behind.iter().map(LeftBehind::data).collect();
+        answer.data["uncommitted"] = uncommitted.iter().map(UncommittedFiles::data).collect();
         let warnings = warning.into_iter().chain(tightened);
         Ok(warnings
-            .chain(left_behind.iter().map(LeftBehind::warning))
-            .fold(answer, |answer, text| answer.say(Level::Warn, text)))
+            .chain(uncommitted.iter().map(UncommittedFiles::warning))
+            .fold(answer, |answer, text| {
+                answer.with_message(MessageLevel::Warn, text)
+            }))
     }
 
     /// What was typed, as a request that names no actor yet.
-    fn request(&self, context: &Context<'_>) -> Result<UseRequest, Failure> {
+    fn request(&self, context: &CommandContext<'_>) -> Result<UseActionRequest, CommandFailure> {
         let actor = |text: &Option<String>| {
-            let name = text.as_deref().map(|text| names::name("actor", text));
+            let name = text.as_deref().map(|text| names::parse_name("actor", text));
             name.transpose()
         };
         let projects = self
             .projects
             .iter()
-            .map(|text| names::name("project", text));
-        let chosen = self.automation_profile.as_deref().map(names::profile);
+            .map(|text| names::parse_name("project", text));
+        let chosen = self.automation_profile.as_deref().map(names::parse_profile);
         let settings = context.settings()?;
         let repository_profile = settings.repository_automation_profile();
-        let repository_profile = repository_profile.as_deref().map(names::profile);
-        Ok(UseRequest {
-            action: ActionChoice::Registered(names::name("action", &self.action)?),
+        let repository_profile = repository_profile.as_deref().map(names::parse_profile);
+        Ok(UseActionRequest {
+            action: ActionChoice::Registered(names::parse_name("action", &self.action)?),
             projects: projects.collect::<Result<_, _>>()?,
             arguments: self.arguments.clone(),
             automation_profile: chosen.transpose()?,
-            default_profile: names::profile(&settings.user_automation_profile())?,
+            default_profile: names::parse_profile(&settings.user_automation_profile())?,
             repository_profile: repository_profile.transpose()?,
             invariants: self.invariants.clone(),
             strategy_actor: actor(&self.strategy_actor)?,
@@ -160,12 +170,12 @@ impl Use {
     }
 
     /// Where actions that are not registered may stand: in the projects, then around here.
-    fn folders(&self, context: &Context<'_>, resources: &[Resource]) -> Vec<PathBuf> {
+    fn action_folders(&self, context: &CommandContext<'_>, resources: &[Resource]) -> Vec<PathBuf> {
         let path = |resource: &Resource| {
             PathBuf::from(OsString::from_vec(resource.path.as_bytes().to_vec()))
         };
         let mut folders: Vec<PathBuf> = resources.iter().map(path).collect();
-        for folder in local_actions::around_here(context.environment) {
+        for folder in local_actions::default_folders(context.environment) {
             if !folders.contains(&folder) {
                 folders.push(folder);
             }
@@ -175,7 +185,7 @@ impl Use {
 }
 
 /// A refusal, with what to look at next.
-fn refused(error: LifecycleError, action: &NamespacedName) -> Failure {
+fn use_failure(error: LifecycleError, action: &NamespacedName) -> CommandFailure {
     let project = matches!(
         error,
         LifecycleError::Store(StoreError::NotFound {
@@ -184,7 +194,7 @@ fn refused(error: LifecycleError, action: &NamespacedName) -> Failure {
         })
     );
     let argument = matches!(error, LifecycleError::Argument(_));
-    let failure = Failure::from(error);
+    let failure = CommandFailure::from(error);
     match (project, argument) {
         (true, _) => failure.hint("agents project list"),
         (_, true) => failure.hint(format!("agents action show {action}")),
@@ -194,19 +204,22 @@ fn refused(error: LifecycleError, action: &NamespacedName) -> Failure {
 
 /// The resources of the projects. A project that is not there is told by the use itself, which
 /// looks again.
-fn resources(wired: &Wired<'_>, projects: &[NamespacedName]) -> Result<Vec<Resource>, StoreError> {
+fn resources(
+    app: &AppContext<'_>,
+    projects: &[NamespacedName],
+) -> Result<Vec<Resource>, StoreError> {
     let projects = projects.to_vec();
-    let look = wired.store().read(move |unit| {
+    let look = app.store().read(move |tx| {
         let mut resources = Vec::new();
         for project in &projects {
-            resources.extend(unit.resources_of(project)?);
+            resources.extend(tx.resources_of(project)?);
         }
         Ok(resources)
     });
-    wired.wait(look)
+    app.block_on(look)
 }
 
-fn answer(plan: &Plan, resources: usize) -> Answer {
+fn answer(plan: &Plan, resources: usize) -> CommandAnswer {
     let id = plan.identity.plan_id;
     let brief = &plan.brief;
     let next_steps = ["execute", "status", "tree"].map(|verb| format!("agents plan {verb} {id}"));
@@ -215,32 +228,32 @@ fn answer(plan: &Plan, resources: usize) -> Answer {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        (name.as_str(), Cell::from(shown))
+        (name.as_str(), ViewCell::from(shown))
     });
-    let mut view = View::new().panel(
+    let mut view = OutputView::new().panel(
         "Plan",
         [
-            ("plan", Cell::new(id.short(), Tone::Strong)),
-            ("name", Cell::from(plan.name.to_string())),
-            ("stands at", position(plan.position)),
-            ("action", Cell::from(brief.action_name.to_string())),
-            ("projects", Cell::from(projects(plan))),
-            ("resources", Cell::from(resources.to_string())),
+            ("plan", ViewCell::new(id.short(), Tone::Strong)),
+            ("name", ViewCell::from(plan.name.to_string())),
+            ("stands at", position_cell(plan.position)),
+            ("action", ViewCell::from(brief.action_name.to_string())),
+            ("projects", ViewCell::from(projects(plan))),
+            ("resources", ViewCell::from(resources.to_string())),
             (
                 "profile",
-                Cell::from(format!(
+                ViewCell::from(format!(
                     "{} (from {})",
                     brief.automation_profile.name,
-                    source(brief.automation_source)
+                    source_name(brief.automation_source)
                 )),
             ),
             (
                 "strategy by",
-                Cell::from(brief.actors.strategy_actor.to_string()),
+                ViewCell::from(brief.actors.strategy_actor.to_string()),
             ),
             (
                 "execution by",
-                Cell::from(brief.actors.execution_actor.to_string()),
+                ViewCell::from(brief.actors.execution_actor.to_string()),
             ),
         ],
     );
@@ -249,24 +262,24 @@ fn answer(plan: &Plan, resources: usize) -> Answer {
     }
     if !brief.invariants.is_empty() {
         let rows = brief.invariants.iter();
-        let rows = rows.map(|it| vec![Cell::from(it.source.as_str()), it.text.clone().into()]);
+        let rows = rows.map(|it| vec![ViewCell::from(it.source.as_str()), it.text.clone().into()]);
         view = view.table("Rules", &["from", "rule"], rows);
     }
-    let mut answer =
-        Answer::new(data(plan, resources, &next_steps), view).say(Level::Info, "Plan created");
+    let mut answer = CommandAnswer::new(data(plan, resources, &next_steps), view)
+        .with_message(MessageLevel::Info, "Plan created");
     for step in next_steps {
-        answer = answer.say(Level::Hint, step);
+        answer = answer.with_message(MessageLevel::Hint, step);
     }
     if resources == 0 {
         let text = "no project of this plan has a resource, so it cannot start yet";
-        answer = answer.say(Level::Warn, text);
+        answer = answer.with_message(MessageLevel::Warn, text);
     }
     answer
 }
 
 fn data(plan: &Plan, resources: usize, next_steps: &[String]) -> Value {
     let brief = &plan.brief;
-    let mut data = standing(plan);
+    let mut data = plan_data(plan);
     let more = json!({
         "description": brief.description,
         "automation_profile": brief.automation_profile.name,
@@ -278,7 +291,7 @@ fn data(plan: &Plan, resources: usize, next_steps: &[String]) -> Value {
         },
         "automation": {
             "profile": brief.automation_profile.name,
-            "source": source(brief.automation_source),
+            "source": source_name(brief.automation_source),
             "read_only": brief.read_only,
         },
         "context": {
@@ -297,7 +310,7 @@ fn data(plan: &Plan, resources: usize, next_steps: &[String]) -> Value {
     Value::Object(data)
 }
 
-fn source(source: ProfileSource) -> &'static str {
+fn source_name(source: ProfileSource) -> &'static str {
     match source {
         ProfileSource::Plan => "CLI flag",
         ProfileSource::Action => "action",

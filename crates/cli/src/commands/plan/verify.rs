@@ -5,11 +5,11 @@ use cleveragents_domain::StreamId;
 use cleveragents_engine::journal::{ChainFault, verify};
 use serde_json::json;
 
-use super::shown::find_journal;
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::typed::PlanArgument;
+use super::view::find_journal;
+use crate::argument_types::PlanArgument;
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Prove that a plan's journal is as it was written
 ///
@@ -20,7 +20,7 @@ use crate::typed::PlanArgument;
 Examples:
   agents plan verify 4k2m9x0q
   agents plan verify 4k2m9x0q --expect 9f2c4d…")]
-pub struct Verify {
+pub struct PlanVerifyArgs {
     /// The plan; of a deleted plan its whole id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
@@ -30,14 +30,14 @@ pub struct Verify {
     expect: Option<String>,
 }
 
-impl Verify {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let id = find_journal(&wired, &self.plan)?;
+impl PlanVerifyArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let id = find_journal(&app, &self.plan)?;
         let expect = self.expect.as_ref().map(|hash| hash.to_ascii_lowercase());
-        let verified = wired.wait(verify(wired.store(), StreamId::Plan(id), expect))?;
-        let found = verified.map_err(|fault| altered(&fault))?;
+        let verified = app.block_on(verify(app.store(), StreamId::Plan(id), expect))?;
+        let found = verified.map_err(|fault| altered_failure(&fault))?;
         let data = json!({
             "plan_id": id,
             "verified": true,
@@ -45,21 +45,21 @@ impl Verify {
             "purged": found.purged,
             "head_hash": found.head_hash,
         });
-        let view = View::new().panel(
+        let view = OutputView::new().panel(
             "Journal",
             [
-                ("plan", Cell::new(id.short(), Tone::Strong)),
+                ("plan", ViewCell::new(id.short(), Tone::Strong)),
                 ("events", found.events.to_string().into()),
                 ("payloads erased", found.purged.to_string().into()),
                 ("head hash", found.head_hash.into()),
             ],
         );
-        Ok(Answer::new(data, view).say(Level::Info, "Journal verified"))
+        Ok(CommandAnswer::new(data, view).with_message(MessageLevel::Info, "Journal verified"))
     }
 }
 
-fn altered(fault: &ChainFault) -> Failure {
-    Failure::new(ExitCode::Error, "the journal does not verify")
+fn altered_failure(fault: &ChainFault) -> CommandFailure {
+    CommandFailure::new(ExitCode::Error, "the journal does not verify")
         .kind("altered")
         .because(fault.to_string())
         .hint("agents diagnostics")

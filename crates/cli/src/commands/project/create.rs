@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use cleveragents_engine::projects::{Created, NewProject};
+use cleveragents_engine::projects::{CreatedProject, NewProject};
 use serde_json::json;
 
 use super::{data, rule, view};
-use crate::commands::Context;
+use crate::commands::CommandContext;
 use crate::commands::resource::resource_data;
-use crate::failure::Failure;
-use crate::output::{Answer, Level, counted};
-use crate::{names, places};
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, format_count};
+use crate::{names, resource_directory};
 
 /// Create a project, with the directories it is about
 ///
@@ -25,7 +25,7 @@ Examples:
   agents project create shop --path /srv/shop --path /srv/shop-docs
   agents project create shop --path . --invariant no-new-dependencies
   agents project create bank --automation-profile cautious --description Payments")]
-pub struct Create {
+pub struct ProjectCreateArgs {
     /// Its name: NAME or NAMESPACE/NAME
     name: String,
 
@@ -46,32 +46,34 @@ pub struct Create {
     automation_profile: Option<String>,
 }
 
-impl Create {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let name = names::name("project", &self.name)?;
-        let profile = self.automation_profile.as_deref().map(names::profile);
+impl ProjectCreateArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let name = names::parse_name("project", &self.name)?;
+        let profile = self.automation_profile.as_deref().map(names::parse_profile);
         let automation_profile = profile.transpose()?;
         let data_directory = &context.settings()?.locations.data_directory;
-        let look = |path: &PathBuf| places::look(&context.absolute(path), data_directory)?.found();
+        let look = |path: &PathBuf| {
+            resource_directory::inspect(&context.absolute(path), data_directory)?.to_location()
+        };
         let mut new = NewProject {
             name,
             description: self.description.clone(),
             automation_profile,
-            places: self.path.iter().map(look).collect::<Result<_, _>>()?,
+            locations: self.path.iter().map(look).collect::<Result<_, _>>()?,
             invariants: self.invariant.clone(),
         };
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
         for text in &mut new.invariants {
-            *text = wired.hide(text)?;
+            *text = app.mask_secrets(text)?;
         }
-        let created = wired.wait(wired.projects().create(new, wired.actor()))?;
+        let created = app.block_on(app.projects().create(new, app.actor()))?;
         Ok(answer(&created))
     }
 }
 
-fn answer(created: &Created) -> Answer {
-    let Created {
+fn answer(created: &CreatedProject) -> CommandAnswer {
+    let CreatedProject {
         project,
         resources,
         reused,
@@ -92,27 +94,27 @@ fn answer(created: &Created) -> Answer {
         0 => "without resources".to_owned(),
         number => {
             let number = i64::try_from(number).unwrap_or(i64::MAX);
-            format!("with {}", counted(number, "resource"))
+            format!("with {}", format_count(number, "resource"))
         }
     };
     let said = format!("project {} created {with}", project.name);
-    let mut answer = Answer::new(json, view).say(Level::Info, said);
+    let mut answer = CommandAnswer::new(json, view).with_message(MessageLevel::Info, said);
     for resource in resources.iter().filter(|it| reused.contains(&it.name)) {
         let said = format!(
             "{} was registered before and is linked as {}",
             resource.path, resource.name
         );
-        answer = answer.say(Level::Info, said);
+        answer = answer.with_message(MessageLevel::Info, said);
     }
     let next = match resources.is_empty() {
         true => {
-            answer = answer.say(
-                Level::Hint,
+            answer = answer.with_message(
+                MessageLevel::Hint,
                 "agents resource add git-checkout NAME --path DIR",
             );
             format!("agents project link-resource {} RESOURCE", project.name)
         }
         false => format!("agents project show {}", project.name),
     };
-    answer.say(Level::Hint, next)
+    answer.with_message(MessageLevel::Hint, next)
 }

@@ -2,15 +2,15 @@
 
 use clap::Args;
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::projects::{Deleted, Force};
+use cleveragents_engine::projects::{ActivePlanPolicy, DeletedProject};
 use serde_json::json;
 
-use crate::ask::{Reply, confirm};
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure};
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::confirmation::{Confirmation, confirm};
+use crate::failure::{CommandFailure, ExitCode};
 use crate::names;
-use crate::output::{Answer, Cell, Level, View, counted};
-use crate::wiring::Wired;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell, format_count};
 
 /// Delete a project with its links and invariants
 ///
@@ -21,7 +21,7 @@ use crate::wiring::Wired;
 Examples:
   agents project delete shop
   agents project delete shop --force --yes")]
-pub struct Delete {
+pub struct ProjectDeleteArgs {
     /// The project
     name: String,
 
@@ -34,51 +34,53 @@ pub struct Delete {
     yes: bool,
 }
 
-impl Delete {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let name = names::name("project", &self.name)?;
+impl ProjectDeleteArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let name = names::parse_name("project", &self.name)?;
         let force = match self.force {
-            true => Force::Cancel,
-            false => Force::Refuse,
+            true => ActivePlanPolicy::Cancel,
+            false => ActivePlanPolicy::Refuse,
         };
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        self.ask(&wired, &name, context)?;
-        let service = wired.projects();
-        let deleted = service.delete(name, force, wired.actor());
-        Ok(answer(&wired.wait(deleted)?))
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        self.confirm_deletion(&app, &name, context)?;
+        let service = app.projects();
+        let deleted = service.delete(name, force, app.actor());
+        Ok(answer(&app.block_on(deleted)?))
     }
 
     /// Says what will be gone, if someone is there to answer and nothing is in the way.
-    fn ask(
+    fn confirm_deletion(
         &self,
-        wired: &Wired<'_>,
+        app: &AppContext<'_>,
         name: &NamespacedName,
-        context: &Context<'_>,
-    ) -> Result<(), Failure> {
-        let active = wired.wait(wired.projects().active_plans(name.clone()))?;
+        context: &CommandContext<'_>,
+    ) -> Result<(), CommandFailure> {
+        let active = app.block_on(app.projects().active_plans(name.clone()))?;
         let question = match active.len() {
             0 => format!("Delete project {name}?"),
             _ if !self.force => return Ok(()),
             number => format!(
                 "Delete project {name} and cancel {}?",
-                counted(i64::try_from(number).unwrap_or(i64::MAX), "plan")
+                format_count(i64::try_from(number).unwrap_or(i64::MAX), "plan")
             ),
         };
         if self.yes {
             return Ok(());
         }
         match confirm(&question, context.environment) {
-            Reply::Yes | Reply::Nobody => Ok(()),
-            Reply::No => Err(Failure::new(ExitCode::Decision, "nothing was deleted")
-                .because("the question was not answered with yes")
-                .hint(format!("agents project delete {name} --yes"))),
+            Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
+            Confirmation::No => Err(
+                CommandFailure::new(ExitCode::Decision, "nothing was deleted")
+                    .because("the question was not answered with yes")
+                    .hint(format!("agents project delete {name} --yes")),
+            ),
         }
     }
 }
 
-fn answer(deleted: &Deleted) -> Answer {
-    let Deleted {
+fn answer(deleted: &DeletedProject) -> CommandAnswer {
+    let DeletedProject {
         project,
         resources_unlinked: unlinked,
         plans_cancelled: cancelled,
@@ -88,7 +90,7 @@ fn answer(deleted: &Deleted) -> Answer {
         "resources_unlinked": unlinked,
         "plans_cancelled": cancelled,
     }});
-    let listed = |texts: Vec<String>| -> Cell {
+    let listed = |texts: Vec<String>| -> ViewCell {
         match texts.is_empty() {
             true => "none".into(),
             false => texts.join(", ").into(),
@@ -96,7 +98,7 @@ fn answer(deleted: &Deleted) -> Answer {
     };
     let names = unlinked.iter().map(ToString::to_string).collect();
     let plans = cancelled.iter().map(|plan| plan.short()).collect();
-    let view = View::new().panel(
+    let view = OutputView::new().panel(
         "Deleted",
         [
             ("project", project.to_string().into()),
@@ -104,9 +106,10 @@ fn answer(deleted: &Deleted) -> Answer {
             ("plans cancelled", listed(plans)),
         ],
     );
-    let answer = Answer::new(json, view).say(Level::Info, format!("project {project} deleted"));
+    let answer = CommandAnswer::new(json, view)
+        .with_message(MessageLevel::Info, format!("project {project} deleted"));
     match unlinked.is_empty() {
         true => answer,
-        false => answer.say(Level::Hint, "agents resource list"),
+        false => answer.with_message(MessageLevel::Hint, "agents resource list"),
     }
 }

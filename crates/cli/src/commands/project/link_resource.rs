@@ -1,20 +1,20 @@
 //! `agents project link-resource`
 
 use clap::Args;
-use cleveragents_engine::projects::Linking;
+use cleveragents_engine::projects::LinkOutcome;
 use serde_json::json;
 
-use crate::commands::Context;
-use crate::failure::Failure;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{Answer, Level, View};
+use crate::output::{CommandAnswer, MessageLevel, OutputView};
 
 /// Link a resource to a project
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   agents project link-resource shop local/library")]
-pub struct LinkResource {
+pub struct ProjectLinkResourceArgs {
     /// The project
     project: String,
 
@@ -22,15 +22,15 @@ pub struct LinkResource {
     resource: String,
 }
 
-impl LinkResource {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let project = names::name("project", &self.project)?;
-        let resource = names::name("resource", &self.resource)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let service = wired.projects();
-        let linking = service.link(project.clone(), resource.clone(), wired.actor());
-        let linking = wired.wait(linking)?;
+impl ProjectLinkResourceArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let project = names::parse_name("project", &self.project)?;
+        let resource = names::parse_name("resource", &self.resource)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let service = app.projects();
+        let linking = service.link(project.clone(), resource.clone(), app.actor());
+        let linking = app.block_on(linking)?;
         let rows = [
             ("project", project.to_string()),
             ("resource", resource.to_string()),
@@ -38,13 +38,13 @@ impl LinkResource {
         let json = json!({
             "project": project,
             "resource": resource,
-            "changed": linking == Linking::New,
+            "changed": linking == LinkOutcome::New,
         });
         let said = match linking {
-            Linking::New => format!("{resource} linked to {project}"),
-            Linking::Stands => format!("{resource} was linked to {project} before"),
+            LinkOutcome::New => format!("{resource} linked to {project}"),
+            LinkOutcome::Stands => format!("{resource} was linked to {project} before"),
         };
-        let answer = Answer::new(json, View::new().panel("Link", rows));
-        Ok(answer.say(Level::Info, said))
+        let answer = CommandAnswer::new(json, OutputView::new().panel("Link", rows));
+        Ok(answer.with_message(MessageLevel::Info, said))
     }
 }

@@ -5,13 +5,13 @@ use cleveragents_engine::projects::ProjectView;
 use serde_json::{Value, json};
 
 use super::data;
-use crate::commands::Context;
-use crate::failure::Failure;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// How many people are shown unless they say.
-const SHOWN_MAXIMUM: usize = 100;
+const DEFAULT_ROWS: usize = 100;
 
 /// List projects, the newest first
 #[derive(Debug, Args)]
@@ -20,7 +20,7 @@ Examples:
   agents project list
   agents project list ^local/shop
   agents project list --limit 5 --format json")]
-pub struct List {
+pub struct ProjectListArgs {
     /// Only those whose names match this regular expression
     regex: Option<String>,
 
@@ -29,12 +29,16 @@ pub struct List {
     limit: Option<u32>,
 }
 
-impl List {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let pattern = self.regex.as_deref().map(names::pattern).transpose()?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let mut found = wired.wait(wired.projects().list())?;
+impl ProjectListArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let pattern = self
+            .regex
+            .as_deref()
+            .map(names::parse_pattern)
+            .transpose()?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let mut found = app.block_on(app.projects().list())?;
         found.retain(|it| {
             pattern
                 .as_ref()
@@ -47,7 +51,7 @@ impl List {
         Ok(self.answer(&found, total))
     }
 
-    fn answer(&self, found: &[ProjectView], total: usize) -> Answer {
+    fn answer(&self, found: &[ProjectView], total: usize) -> CommandAnswer {
         let json = json!({
             "projects": found.iter().map(row_data).collect::<Vec<_>>(),
             "filters": {"regex": self.regex, "limit": self.limit},
@@ -55,21 +59,21 @@ impl List {
         });
         let shown = match self.limit {
             Some(_) => found.len(),
-            None => found.len().min(SHOWN_MAXIMUM),
+            None => found.len().min(DEFAULT_ROWS),
         };
         let headers = ["name", "resources", "plans", "profile", "description"];
         let view = match found.is_empty() {
-            true => View::new().text("There is no such project."),
-            false => View::new().table("Projects", &headers, found[..shown].iter().map(row)),
+            true => OutputView::new().text("There is no such project."),
+            false => OutputView::new().table("Projects", &headers, found[..shown].iter().map(row)),
         };
-        let counted = counted(i64::try_from(total).unwrap_or(i64::MAX), "project");
+        let counted = format_count(i64::try_from(total).unwrap_or(i64::MAX), "project");
         let said = match total - shown {
             0 => counted,
             more => format!("{counted}, {more} of them not shown"),
         };
-        let answer = Answer::new(json, view).say(Level::Info, said);
+        let answer = CommandAnswer::new(json, view).with_message(MessageLevel::Info, said);
         match total {
-            0 => answer.say(Level::Hint, "agents project create NAME --path DIR"),
+            0 => answer.with_message(MessageLevel::Hint, "agents project create NAME --path DIR"),
             _ => answer,
         }
     }
@@ -79,11 +83,11 @@ fn plans(found: &ProjectView) -> u64 {
     found.plans.values().sum()
 }
 
-fn row(found: &ProjectView) -> Vec<Cell> {
+fn row(found: &ProjectView) -> Vec<ViewCell> {
     let project = &found.project;
     let profile = project.automation_profile.as_ref();
     vec![
-        Cell::new(project.name.to_string(), Tone::Strong),
+        ViewCell::new(project.name.to_string(), Tone::Strong),
         found.resources.len().to_string().into(),
         plans(found).to_string().into(),
         profile.map_or_else(String::new, ToString::to_string).into(),

@@ -5,11 +5,11 @@ use cleveragents_engine::projects::ProjectView;
 use serde_json::json;
 
 use super::{data, rule, view};
-use crate::commands::Context;
+use crate::commands::CommandContext;
 use crate::commands::resource::resource_data;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{Answer, Level};
+use crate::output::{CommandAnswer, MessageLevel};
 
 /// Show a project with its resources, invariants and plans
 #[derive(Debug, Args)]
@@ -17,22 +17,22 @@ use crate::output::{Answer, Level};
 Examples:
   agents project show shop
   agents project show team/shop --format json")]
-pub struct Show {
+pub struct ProjectShowArgs {
     /// The project
     name: String,
 }
 
-impl Show {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let name = names::name("project", &self.name)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let found = wired.wait(wired.projects().show(name))?;
+impl ProjectShowArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let name = names::parse_name("project", &self.name)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let found = app.block_on(app.projects().show(name))?;
         Ok(answer(&found))
     }
 }
 
-fn answer(found: &ProjectView) -> Answer {
+fn answer(found: &ProjectView) -> CommandAnswer {
     let total: u64 = found.plans.values().sum();
     let json = json!({
         "project": data(&found.project),
@@ -54,10 +54,10 @@ fn answer(found: &ProjectView) -> Answer {
         &found.invariants,
         Some(plans),
     );
-    let answer = Answer::new(json, view);
+    let answer = CommandAnswer::new(json, view);
     match found.resources.is_empty() {
-        true => answer.say(
-            Level::Hint,
+        true => answer.with_message(
+            MessageLevel::Hint,
             format!(
                 "agents project link-resource {} RESOURCE",
                 found.project.name

@@ -1,20 +1,20 @@
 //! `agents project unlink-resource`
 
 use clap::Args;
-use cleveragents_engine::projects::Unlinking;
+use cleveragents_engine::projects::UnlinkOutcome;
 use serde_json::json;
 
-use crate::commands::Context;
-use crate::failure::Failure;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{Answer, Level, View};
+use crate::output::{CommandAnswer, MessageLevel, OutputView};
 
 /// Take a resource out of a project; it stays registered
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   agents project unlink-resource shop local/library")]
-pub struct UnlinkResource {
+pub struct ProjectUnlinkResourceArgs {
     /// The project
     project: String,
 
@@ -22,15 +22,15 @@ pub struct UnlinkResource {
     resource: String,
 }
 
-impl UnlinkResource {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let project = names::name("project", &self.project)?;
-        let resource = names::name("resource", &self.resource)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let service = wired.projects();
-        let unlinking = service.unlink(project.clone(), resource.clone(), wired.actor());
-        let unlinking = wired.wait(unlinking)?;
+impl ProjectUnlinkResourceArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let project = names::parse_name("project", &self.project)?;
+        let resource = names::parse_name("resource", &self.resource)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let service = app.projects();
+        let unlinking = service.unlink(project.clone(), resource.clone(), app.actor());
+        let unlinking = app.block_on(unlinking)?;
         let rows = [
             ("project", project.to_string()),
             ("resource", resource.to_string()),
@@ -38,13 +38,13 @@ impl UnlinkResource {
         let json = json!({
             "project": project,
             "resource": resource,
-            "changed": unlinking == Unlinking::Done,
+            "changed": unlinking == UnlinkOutcome::Done,
         });
         let said = match unlinking {
-            Unlinking::Done => format!("{resource} unlinked from {project}"),
-            Unlinking::Stands => format!("{resource} was not linked to {project}"),
+            UnlinkOutcome::Done => format!("{resource} unlinked from {project}"),
+            UnlinkOutcome::Stands => format!("{resource} was not linked to {project}"),
         };
-        let answer = Answer::new(json, View::new().panel("Unlink", rows));
-        Ok(answer.say(Level::Info, said))
+        let answer = CommandAnswer::new(json, OutputView::new().panel("Unlink", rows));
+        Ok(answer.with_message(MessageLevel::Info, said))
     }
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 use cleveragents_domain::{Resource, ResourceType};
 
-use super::{resource_data, sandbox};
-use crate::commands::Context;
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::places::{self, Kind};
-use crate::{names, places::Place};
+use super::{resource_data, sandbox_strategy};
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use crate::resource_directory::{self, DirectoryKind};
+use crate::{names, resource_directory::ResourceDirectory};
 
 /// Register a directory under a name of your choice
 ///
@@ -21,7 +21,7 @@ use crate::{names, places::Place};
 Examples:
   agents resource add git-checkout local/library --path /srv/library
   agents resource add fs-directory team/notes --path ./notes")]
-pub struct Add {
+pub struct ResourceAddArgs {
     /// git-checkout or fs-directory
     #[arg(value_name = "TYPE")]
     resource_type: String,
@@ -34,39 +34,41 @@ pub struct Add {
     path: PathBuf,
 }
 
-impl Add {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let resource_type = names::resource_type(&self.resource_type)?;
-        let name = names::name("resource", &self.name)?;
+impl ResourceAddArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let resource_type = names::parse_resource_type(&self.resource_type)?;
+        let name = names::parse_name("resource", &self.name)?;
         let data_directory = &context.settings()?.locations.data_directory;
-        let place = places::look(&context.absolute(&self.path), data_directory)?;
-        let found = place.found_as(resource_type)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let service = wired.projects();
-        let added = service.add_resource(name, found, wired.actor());
-        Ok(answer(&wired.wait(added)?, &place))
+        let place = resource_directory::inspect(&context.absolute(&self.path), data_directory)?;
+        let found = place.to_location_as(resource_type)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let service = app.projects();
+        let added = service.add_resource(name, found, app.actor());
+        Ok(answer(&app.block_on(added)?, &place))
     }
 }
 
-fn answer(resource: &Resource, place: &Place) -> Answer {
+fn answer(resource: &Resource, directory: &ResourceDirectory) -> CommandAnswer {
     let name = &resource.name;
     let rows = [
-        ("name", Cell::new(name.to_string(), Tone::Strong)),
+        ("name", ViewCell::new(name.to_string(), Tone::Strong)),
         ("type", resource.resource_type.as_str().into()),
-        ("sandbox", sandbox(resource.resource_type).into()),
+        ("sandbox", sandbox_strategy(resource.resource_type).into()),
         ("path", resource.path.to_string().into()),
     ];
-    let view = View::new().panel("Resource", rows);
-    let mut answer = Answer::new(resource_data(resource), view)
-        .say(Level::Info, format!("resource {name} registered"));
-    if resource.resource_type == ResourceType::FsDirectory && place.kind == Kind::GitCheckout {
+    let view = OutputView::new().panel("Resource", rows);
+    let mut answer = CommandAnswer::new(resource_data(resource), view)
+        .with_message(MessageLevel::Info, format!("resource {name} registered"));
+    if resource.resource_type == ResourceType::FsDirectory
+        && directory.kind == DirectoryKind::GitCheckout
+    {
         let said = "it is a git checkout: as a folder it is copied whole, and work on it makes no \
                     commit";
-        answer = answer.say(Level::Warn, said);
+        answer = answer.with_message(MessageLevel::Warn, said);
     }
-    answer.say(
-        Level::Hint,
+    answer.with_message(
+        MessageLevel::Hint,
         format!("agents project link-resource PROJECT {name}"),
     )
 }

@@ -4,14 +4,14 @@ use clap::Args;
 use cleveragents_engine::projects::ResourceView;
 use serde_json::json;
 
-use super::{joined, summary, view_data};
-use crate::commands::Context;
-use crate::failure::Failure;
+use super::{join_names, summary, view_data};
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{Answer, Cell, Level, View, counted};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell, format_count};
 
 /// How many people are shown unless they say.
-const SHOWN_MAXIMUM: usize = 100;
+const DEFAULT_ROWS: usize = 100;
 
 /// List resources, the newest first
 #[derive(Debug, Args)]
@@ -19,7 +19,7 @@ const SHOWN_MAXIMUM: usize = 100;
 Examples:
   agents resource list
   agents resource list --type git-checkout --format json")]
-pub struct List {
+pub struct ResourceListArgs {
     /// Only those of this type: git-checkout or fs-directory
     #[arg(long = "type", value_name = "TYPE")]
     resource_type: Option<String>,
@@ -29,13 +29,16 @@ pub struct List {
     limit: Option<u32>,
 }
 
-impl List {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wanted = self.resource_type.as_deref().map(names::resource_type);
+impl ResourceListArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let wanted = self
+            .resource_type
+            .as_deref()
+            .map(names::parse_resource_type);
         let wanted = wanted.transpose()?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let mut found = wired.wait(wired.projects().map())?.resources;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let mut found = app.block_on(app.projects().project_map())?.resources;
         found.retain(|one| wanted.is_none_or(|wanted| one.resource.resource_type == wanted));
         let total = found.len();
         if let Some(limit) = self.limit {
@@ -44,7 +47,7 @@ impl List {
         Ok(self.answer(&found, total))
     }
 
-    fn answer(&self, found: &[ResourceView], total: usize) -> Answer {
+    fn answer(&self, found: &[ResourceView], total: usize) -> CommandAnswer {
         let json = json!({
             "resources": found.iter().map(view_data).collect::<Vec<_>>(),
             "filters": {"type": self.resource_type, "limit": self.limit},
@@ -52,22 +55,22 @@ impl List {
         });
         let shown = match self.limit {
             Some(_) => found.len(),
-            None => found.len().min(SHOWN_MAXIMUM),
+            None => found.len().min(DEFAULT_ROWS),
         };
         let headers = ["name", "type", "sandbox", "path", "projects"];
         let view = match found.is_empty() {
-            true => View::new().text("There is no such resource."),
-            false => View::new().table("Resources", &headers, found[..shown].iter().map(row)),
+            true => OutputView::new().text("There is no such resource."),
+            false => OutputView::new().table("Resources", &headers, found[..shown].iter().map(row)),
         };
-        let counted = counted(i64::try_from(total).unwrap_or(i64::MAX), "resource");
+        let counted = format_count(i64::try_from(total).unwrap_or(i64::MAX), "resource");
         let said = match total - shown {
             0 => counted,
             more => format!("{counted}, {more} of them not shown"),
         };
-        let answer = Answer::new(json, view).say(Level::Info, said);
+        let answer = CommandAnswer::new(json, view).with_message(MessageLevel::Info, said);
         match total {
-            0 => answer.say(
-                Level::Hint,
+            0 => answer.with_message(
+                MessageLevel::Hint,
                 "agents resource add git-checkout NAME --path DIR",
             ),
             _ => answer,
@@ -75,8 +78,8 @@ impl List {
     }
 }
 
-fn row(found: &ResourceView) -> Vec<Cell> {
+fn row(found: &ResourceView) -> Vec<ViewCell> {
     let mut row = summary(&found.resource);
-    row.push(joined(&found.projects).into());
+    row.push(join_names(&found.projects).into());
     row
 }

@@ -4,10 +4,10 @@ use clap::Args;
 use serde_json::json;
 
 use super::resource_data;
-use crate::commands::Context;
-use crate::failure::Failure;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{Answer, Level, View};
+use crate::output::{CommandAnswer, MessageLevel, OutputView};
 
 /// Take a resource off the register; its files stay
 ///
@@ -16,26 +16,26 @@ use crate::output::{Answer, Level, View};
 #[command(after_long_help = "\
 Examples:
   agents resource remove local/library")]
-pub struct Remove {
+pub struct ResourceRemoveArgs {
     /// The resource
     name: String,
 }
 
-impl Remove {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let name = names::name("resource", &self.name)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let service = wired.projects();
-        let removed = service.remove_resource(name, wired.actor());
-        let removed = wired.wait(removed)?;
+impl ResourceRemoveArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let name = names::parse_name("resource", &self.name)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let service = app.projects();
+        let removed = service.remove_resource(name, app.actor());
+        let removed = app.block_on(removed)?;
         let rows = [
             ("name", removed.name.to_string()),
             ("path", removed.path.to_string()),
         ];
-        let view = View::new().panel("Removed", rows);
+        let view = OutputView::new().panel("Removed", rows);
         let said = format!("resource {} removed, its files stay", removed.name);
         let json = json!({"removed": resource_data(&removed)});
-        Ok(Answer::new(json, view).say(Level::Info, said))
+        Ok(CommandAnswer::new(json, view).with_message(MessageLevel::Info, said))
     }
 }

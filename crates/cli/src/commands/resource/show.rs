@@ -3,50 +3,53 @@
 use clap::Args;
 use cleveragents_engine::projects::ResourceView;
 
-use super::{joined, sandbox, view_data};
-use crate::commands::Context;
-use crate::failure::Failure;
+use super::{join_names, sandbox_strategy, view_data};
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{Answer, Cell, Level, Tone, View};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Show a resource and the projects it is linked to
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   agents resource show local/library")]
-pub struct Show {
+pub struct ResourceShowArgs {
     /// The resource
     name: String,
 }
 
-impl Show {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let name = names::name("resource", &self.name)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let found = wired.wait(wired.projects().show_resource(name))?;
+impl ResourceShowArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let name = names::parse_name("resource", &self.name)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let found = app.block_on(app.projects().show_resource(name))?;
         Ok(answer(&found))
     }
 }
 
-fn answer(found: &ResourceView) -> Answer {
+fn answer(found: &ResourceView) -> CommandAnswer {
     let resource = &found.resource;
     let projects = match found.projects.is_empty() {
-        true => Cell::new("none", Tone::Faint),
-        false => joined(&found.projects).into(),
+        true => ViewCell::new("none", Tone::Faint),
+        false => join_names(&found.projects).into(),
     };
     let rows = [
-        ("name", Cell::new(resource.name.to_string(), Tone::Strong)),
+        (
+            "name",
+            ViewCell::new(resource.name.to_string(), Tone::Strong),
+        ),
         ("type", resource.resource_type.as_str().into()),
-        ("sandbox", sandbox(resource.resource_type).into()),
+        ("sandbox", sandbox_strategy(resource.resource_type).into()),
         ("path", resource.path.to_string().into()),
         ("projects", projects),
         ("created", resource.created_at.to_string().into()),
     ];
-    let answer = Answer::new(view_data(found), View::new().panel("Resource", rows));
+    let answer = CommandAnswer::new(view_data(found), OutputView::new().panel("Resource", rows));
     match found.projects.is_empty() {
-        true => answer.say(
-            Level::Hint,
+        true => answer.with_message(
+            MessageLevel::Hint,
             format!("agents project link-resource PROJECT {}", resource.name),
         ),
         false => answer,

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::Args;
 use cleveragents_domain::{NamespacedName, Resource};
 use cleveragents_engine::StoreError;
-use cleveragents_engine::projects::{Map, ProjectError, ResourceView};
+use cleveragents_engine::projects::{ProjectError, ProjectMap, ResourceView};
 use serde_json::{Value, json};
 
-use crate::commands::Context;
-use crate::failure::Failure;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{Answer, Cell, Level, Tone, Twig, View};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, TreeRow, ViewCell};
 
 /// Show projects, their resources, and which resources are inside others
 #[derive(Debug, Args)]
@@ -19,21 +19,21 @@ use crate::output::{Answer, Cell, Level, Tone, Twig, View};
 Examples:
   agents resource tree
   agents resource tree local/library")]
-pub struct Tree {
+pub struct ResourceTreeArgs {
     /// Only this resource and what is inside it
     name: Option<String>,
 }
 
-impl Tree {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl ResourceTreeArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let name = self
             .name
             .as_deref()
-            .map(|name| names::name("resource", name));
+            .map(|name| names::parse_name("resource", name));
         let name = name.transpose()?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let map = wired.wait(wired.projects().map())?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let map = app.block_on(app.projects().project_map())?;
         let nodes = match name {
             Some(name) => nodes_below(&map, &name)?,
             None => all_nodes(&map),
@@ -43,34 +43,34 @@ impl Tree {
 }
 
 /// One line of the tree.
-struct Node<'a> {
+struct ResourceTreeNode<'a> {
     depth: usize,
-    what: What<'a>,
+    kind: ResourceTreeNodeKind<'a>,
 }
 
-enum What<'a> {
+enum ResourceTreeNodeKind<'a> {
     Project(&'a NamespacedName),
     /// Whoever stands below is linked to no project.
     Unlinked,
     Resource {
         resource: &'a Resource,
-        link: Link,
+        link: ResourceLink,
     },
 }
 
 /// Whether a resource is there because it is linked or because it is inside one that is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Link {
+enum ResourceLink {
     Linked,
-    OnlyInside,
+    Nested,
     /// No project stands above.
-    NotAsked,
+    NoProject,
 }
 
 /// Which resources are directly inside which, by their paths.
 struct Nesting<'a> {
-    inside: BTreeMap<&'a NamespacedName, Vec<&'a Resource>>,
-    outer: BTreeMap<&'a NamespacedName, &'a Resource>,
+    children: BTreeMap<&'a NamespacedName, Vec<&'a Resource>>,
+    parents: BTreeMap<&'a NamespacedName, &'a Resource>,
 }
 
 impl<'a> Nesting<'a> {
@@ -84,8 +84,8 @@ impl<'a> Nesting<'a> {
         };
         sorted.sort_by_cached_key(|resource| components(resource));
         let mut nesting = Self {
-            inside: BTreeMap::new(),
-            outer: BTreeMap::new(),
+            children: BTreeMap::new(),
+            parents: BTreeMap::new(),
         };
         let mut way: Vec<&Resource> = Vec::new();
         for resource in sorted {
@@ -97,11 +97,11 @@ impl<'a> Nesting<'a> {
             }
             if let Some(outer) = way.last() {
                 nesting
-                    .inside
+                    .children
                     .entry(&outer.name)
                     .or_default()
                     .push(resource);
-                nesting.outer.insert(&resource.name, outer);
+                nesting.parents.insert(&resource.name, outer);
             }
             way.push(resource);
         }
@@ -109,71 +109,77 @@ impl<'a> Nesting<'a> {
     }
 
     /// Whether one of `linked` has this resource inside.
-    fn is_below(&self, resource: &Resource, linked: &BTreeSet<&NamespacedName>) -> bool {
-        let mut outer = self.outer.get(&resource.name);
+    fn is_nested_in(&self, resource: &Resource, linked: &BTreeSet<&NamespacedName>) -> bool {
+        let mut outer = self.parents.get(&resource.name);
         while let Some(resource) = outer {
             if linked.contains(&resource.name) {
                 return true;
             }
-            outer = self.outer.get(&resource.name);
+            outer = self.parents.get(&resource.name);
         }
         false
     }
 
     /// The resource and everything inside it.
-    fn add(
+    fn add_subtree(
         &self,
-        nodes: &mut Vec<Node<'a>>,
+        nodes: &mut Vec<ResourceTreeNode<'a>>,
         (depth, top): (usize, &'a Resource),
         linked: Option<&BTreeSet<&NamespacedName>>,
     ) {
         let mut open = vec![(depth, top)];
         while let Some((depth, resource)) = open.pop() {
             let link = match linked.map(|linked| linked.contains(&resource.name)) {
-                Some(true) => Link::Linked,
-                Some(false) => Link::OnlyInside,
-                None => Link::NotAsked,
+                Some(true) => ResourceLink::Linked,
+                Some(false) => ResourceLink::Nested,
+                None => ResourceLink::NoProject,
             };
-            let what = What::Resource { resource, link };
-            nodes.push(Node { depth, what });
-            let inside = self.inside.get(&resource.name).into_iter().flatten();
+            let what = ResourceTreeNodeKind::Resource { resource, link };
+            nodes.push(ResourceTreeNode { depth, kind: what });
+            let inside = self.children.get(&resource.name).into_iter().flatten();
             open.extend(inside.rev().map(|inner| (depth + 1, *inner)));
         }
     }
 }
 
-fn all_nodes(map: &Map) -> Vec<Node<'_>> {
+fn all_nodes(map: &ProjectMap) -> Vec<ResourceTreeNode<'_>> {
     let nesting = Nesting::of(&map.resources);
     let mut nodes = Vec::new();
     for (project, resources) in &map.projects {
-        let what = What::Project(&project.name);
-        nodes.push(Node { depth: 0, what });
+        let what = ResourceTreeNodeKind::Project(&project.name);
+        nodes.push(ResourceTreeNode {
+            depth: 0,
+            kind: what,
+        });
         let linked: BTreeSet<_> = resources.iter().map(|resource| &resource.name).collect();
         let known = map.resources.iter().map(|view| &view.resource);
         let known: BTreeMap<_, _> = known.map(|resource| (&resource.name, resource)).collect();
         for resource in resources.iter().filter_map(|one| known.get(&one.name)) {
-            if !nesting.is_below(resource, &linked) {
-                nesting.add(&mut nodes, (1, resource), Some(&linked));
+            if !nesting.is_nested_in(resource, &linked) {
+                nesting.add_subtree(&mut nodes, (1, resource), Some(&linked));
             }
         }
     }
     let alone = |view: &&ResourceView| {
-        view.projects.is_empty() && !nesting.outer.contains_key(&view.resource.name)
+        view.projects.is_empty() && !nesting.parents.contains_key(&view.resource.name)
     };
     let alone: Vec<&ResourceView> = map.resources.iter().filter(alone).collect();
     if !alone.is_empty() {
-        nodes.push(Node {
+        nodes.push(ResourceTreeNode {
             depth: 0,
-            what: What::Unlinked,
+            kind: ResourceTreeNodeKind::Unlinked,
         });
     }
     for view in alone {
-        nesting.add(&mut nodes, (1, &view.resource), None);
+        nesting.add_subtree(&mut nodes, (1, &view.resource), None);
     }
     nodes
 }
 
-fn nodes_below<'a>(map: &'a Map, name: &NamespacedName) -> Result<Vec<Node<'a>>, Failure> {
+fn nodes_below<'a>(
+    map: &'a ProjectMap,
+    name: &NamespacedName,
+) -> Result<Vec<ResourceTreeNode<'a>>, CommandFailure> {
     let found = map
         .resources
         .iter()
@@ -186,59 +192,63 @@ fn nodes_below<'a>(map: &'a Map, name: &NamespacedName) -> Result<Vec<Node<'a>>,
         return Err(ProjectError::from(missing).into());
     };
     let mut nodes = Vec::new();
-    Nesting::of(&map.resources).add(&mut nodes, (0, &found.resource), None);
+    Nesting::of(&map.resources).add_subtree(&mut nodes, (0, &found.resource), None);
     Ok(nodes)
 }
 
-fn answer(nodes: &[Node<'_>]) -> Answer {
+fn answer(nodes: &[ResourceTreeNode<'_>]) -> CommandAnswer {
     let json = json!({"tree": nodes.iter().map(data).collect::<Vec<_>>()});
     let view = match nodes.is_empty() {
-        true => View::new().text("There is no project and no resource."),
-        false => View::new().tree("Resources", nodes.iter().map(twig)),
+        true => OutputView::new().text("There is no project and no resource."),
+        false => OutputView::new().tree("Resources", nodes.iter().map(tree_row)),
     };
-    let answer = Answer::new(json, view);
+    let answer = CommandAnswer::new(json, view);
     match nodes.is_empty() {
-        true => answer.say(Level::Hint, "agents project create NAME --path DIR"),
+        true => answer.with_message(MessageLevel::Hint, "agents project create NAME --path DIR"),
         false => answer,
     }
 }
 
-fn twig(node: &Node<'_>) -> Twig {
-    let cells = match &node.what {
-        What::Project(name) => vec![Cell::new(name.to_string(), Tone::Strong)],
-        What::Unlinked => vec![Cell::new("(in no project)", Tone::Faint)],
-        What::Resource { resource, link } => {
+fn tree_row(node: &ResourceTreeNode<'_>) -> TreeRow {
+    let cells = match &node.kind {
+        ResourceTreeNodeKind::Project(name) => vec![ViewCell::new(name.to_string(), Tone::Strong)],
+        ResourceTreeNodeKind::Unlinked => vec![ViewCell::new("(in no project)", Tone::Faint)],
+        ResourceTreeNodeKind::Resource { resource, link } => {
             let mut cells = vec![
-                Cell::from(resource.name.to_string()),
-                Cell::new(resource.resource_type.as_str(), Tone::Faint),
+                ViewCell::from(resource.name.to_string()),
+                ViewCell::new(resource.resource_type.as_str(), Tone::Faint),
                 resource.path.to_string().into(),
             ];
-            if *link == Link::OnlyInside {
-                cells.push(Cell::new("(not linked)", Tone::Faint));
+            if *link == ResourceLink::Nested {
+                cells.push(ViewCell::new("(not linked)", Tone::Faint));
             }
             cells
         }
     };
-    Twig {
+    TreeRow {
         depth: node.depth,
         cells,
     }
 }
 
-fn data(node: &Node<'_>) -> Value {
-    match &node.what {
-        What::Project(name) => json!({"depth": node.depth, "kind": "project", "name": name}),
-        What::Unlinked => json!({"depth": node.depth, "kind": "unlinked", "name": null}),
-        What::Resource { resource, link } => json!({
+fn data(node: &ResourceTreeNode<'_>) -> Value {
+    match &node.kind {
+        ResourceTreeNodeKind::Project(name) => {
+            json!({"depth": node.depth, "kind": "project", "name": name})
+        }
+        ResourceTreeNodeKind::Unlinked => {
+            json!({"depth": node.depth, "kind": "unlinked", "name": null})
+        }
+        ResourceTreeNodeKind::Resource { resource, link } => json!({
             "depth": node.depth,
             "kind": "resource",
             "name": resource.name,
             "type": resource.resource_type,
             "path": resource.path,
             "linked": match link {
-                Link::Linked => Some(true),
-                Link::OnlyInside => Some(false),
-                Link::NotAsked => None,
+                ResourceLink::Linked => Some(true),
+                ResourceLink::Nested => Some(false),
+                ResourceLink::NoProject => None,
             },
         }),
     }

@@ -5,15 +5,15 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::definitions::do_action;
+use cleveragents_engine::definitions::built_in_do_action;
 use cleveragents_engine::lifecycle::ActionChoice;
 
-use super::place::Place;
-use crate::commands::Context;
-use crate::commands::action::{is_missing, local_names, unknown};
-use crate::failure::{Failure, shown_path};
-use crate::local_actions::{self, Chosen};
-use crate::wiring::Wired;
+use super::target_folder::TargetFolder;
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::commands::action::{is_missing, local_action_names, unknown_action_failure};
+use crate::failure::{CommandFailure, display_path};
+use crate::local_actions::{self, ActionSource};
 
 /// The longest a task may be, in bytes.
 const TASK_MAXIMUM: usize = 64 << 10;
@@ -23,37 +23,37 @@ const TITLE_MAXIMUM: usize = 100;
 
 /// What somebody typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct TaskText {
     text: String,
     /// Whether it can be the name of an action: only what was typed on the line.
-    may_name: bool,
+    may_be_name: bool,
 }
 
 /// What is to be done.
 #[derive(Debug)]
-pub(super) enum Task {
+pub(super) enum RunTask {
     Action(ActionChoice),
-    Words(Words),
+    Text(TaskText),
 }
 
 /// What was typed, or stands in the file.
-pub(super) fn words(
+pub(super) fn read_task(
     typed: Option<&str>,
     file: Option<&Path>,
-    context: &Context<'_>,
-) -> Result<Words, Failure> {
+    context: &CommandContext<'_>,
+) -> Result<TaskText, CommandFailure> {
     let (text, may_name) = match (typed, file) {
-        (Some("-"), _) => (read("standard input", io::stdin().lock())?, false),
+        (Some("-"), _) => (read_text("standard input", io::stdin().lock())?, false),
         (Some(typed), _) => (typed.to_owned(), true),
         (None, Some(path)) => {
-            let name = shown_path(path);
+            let name = display_path(path);
             let opened = File::open(context.absolute(path)).map_err(|error| {
-                Failure::usage(format!("{name} cannot be read")).caused_by(&error)
+                CommandFailure::usage(format!("{name} cannot be read")).caused_by(&error)
             })?;
-            (read(&name, opened)?, false)
+            (read_text(&name, opened)?, false)
         }
         (None, None) => {
-            return Err(Failure::usage("nothing is said to be done")
+            return Err(CommandFailure::usage("nothing is said to be done")
                 .kind("no_task")
                 .hint("agents run \"what to do\"")
                 .hint("agents run ACTION")
@@ -61,80 +61,86 @@ pub(super) fn words(
         }
     };
     if text.trim().is_empty() {
-        return Err(Failure::usage("the task is empty")
+        return Err(CommandFailure::usage("the task is empty")
             .kind("no_task")
             .hint("agents run \"what to do\""));
     }
     if text.contains('\0') {
-        return Err(Failure::usage("the task has a NUL character in it")
+        return Err(CommandFailure::usage("the task has a NUL character in it")
             .kind("no_task")
             .because("a task is text, and becomes part of a commit's message"));
     }
     if text.len() > TASK_MAXIMUM {
         let what = format!("a task may be {TASK_MAXIMUM} bytes long, this one has more");
-        return Err(Failure::usage(what)
+        return Err(CommandFailure::usage(what)
             .kind("too_long")
             .hint("put the details into a file of the repository and name it"));
     }
-    Ok(Words { text, may_name })
-}
-
-fn read(name: &str, input: impl Read) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    let limit = TASK_MAXIMUM as u64 + 1;
-    input
-        .take(limit)
-        .read_to_end(&mut bytes)
-        .map_err(|error| Failure::usage(format!("{name} cannot be read")).caused_by(&error))?;
-    String::from_utf8(bytes).map_err(|_| {
-        Failure::usage(format!("{name} is not text")).because("a task is written in UTF-8")
+    Ok(TaskText {
+        text,
+        may_be_name: may_name,
     })
 }
 
-impl Task {
+fn read_text(name: &str, input: impl Read) -> Result<String, CommandFailure> {
+    let mut bytes = Vec::new();
+    let limit = TASK_MAXIMUM as u64 + 1;
+    input.take(limit).read_to_end(&mut bytes).map_err(|error| {
+        CommandFailure::usage(format!("{name} cannot be read")).caused_by(&error)
+    })?;
+    String::from_utf8(bytes).map_err(|_| {
+        CommandFailure::usage(format!("{name} is not text")).because("a task is written in UTF-8")
+    })
+}
+
+impl RunTask {
     /// What the words mean: an action that there is, or the words themselves. What is shaped like
     /// a whole name and names nothing is a mistake, not a task.
-    pub(super) fn of(
-        words: &Words,
-        place: &Place,
-        context: &Context<'_>,
-        wired: &Wired<'_>,
-    ) -> Result<Self, Failure> {
-        let Some(name) = words.name() else {
-            return Ok(Self::Words(words.clone()));
+    pub(super) fn resolve(
+        task_text: &TaskText,
+        target: &TargetFolder,
+        context: &CommandContext<'_>,
+        app: &AppContext<'_>,
+    ) -> Result<Self, CommandFailure> {
+        let Some(name) = task_text.action_name() else {
+            return Ok(Self::Text(task_text.clone()));
         };
-        let mut folders: Vec<PathBuf> = vec![place.folder.clone()];
+        let mut folders: Vec<PathBuf> = vec![target.folder.clone()];
         folders.extend(
-            local_actions::around_here(context.environment)
+            local_actions::default_folders(context.environment)
                 .into_iter()
-                .filter(|folder| *folder != place.folder),
+                .filter(|folder| *folder != target.folder),
         );
         let chosen = local_actions::choose(&name, &folders, || {
-            let found = wired.wait(wired.lifecycle().action(name.clone()));
+            let found = app.block_on(app.lifecycle().action(name.clone()));
             match is_missing(&found) {
                 true => Ok(None),
                 false => Ok(Some(found?)),
             }
         })?;
         Ok(match chosen {
-            Some(Chosen::Registered { .. }) => Self::Action(ActionChoice::Registered(name)),
-            Some(Chosen::File(local)) => {
+            Some(ActionSource::Registered { .. }) => Self::Action(ActionChoice::Registered(name)),
+            Some(ActionSource::File(local)) => {
                 let action = Box::new(local.into_action());
                 Self::Action(ActionChoice::Repository(action))
             }
-            None if words.text.contains('/') => {
-                return Err(unknown(&name, &local_names(context), wired));
+            None if task_text.text.contains('/') => {
+                return Err(unknown_action_failure(
+                    &name,
+                    &local_action_names(context),
+                    app,
+                ));
             }
-            None => Self::Words(words.clone()),
+            None => Self::Text(task_text.clone()),
         })
     }
 }
 
-impl Words {
+impl TaskText {
     /// The action that the words may name.
-    fn name(&self) -> Option<NamespacedName> {
+    fn action_name(&self) -> Option<NamespacedName> {
         let text = self.text.trim();
-        match self.may_name && !text.contains(char::is_whitespace) {
+        match self.may_be_name && !text.contains(char::is_whitespace) {
             true => text.parse().ok(),
             false => None,
         }
@@ -149,6 +155,9 @@ impl Words {
             title.push('…');
         }
         let arguments = vec![format!("title={title}"), format!("task={text}")];
-        (ActionChoice::Given(Box::new(do_action())), arguments)
+        (
+            ActionChoice::Given(Box::new(built_in_do_action())),
+            arguments,
+        )
     }
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 use cleveragents_engine::applying::SweptApply;
-use cleveragents_engine::sandboxes::{GcAsk, Mode, Swept, Verdict};
+use cleveragents_engine::sandboxes::{GcMode, GcRequest, GcVerdict, SweptSandbox};
 use serde_json::{Value, json};
 
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 use crate::settings::parse_duration;
 
 /// Remove sandboxes nobody needs any more
@@ -26,46 +26,46 @@ Examples:
   agents sandbox gc --dry-run
   agents sandbox gc
   agents sandbox gc --older-than 7d")]
-pub struct Gc {
+pub struct SandboxGcArgs {
     /// Only say what would be removed
     #[arg(long)]
     dry_run: bool,
 
     /// Only of plans that were finished at least this long ago: 30m, 12h, 7d
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0s")]
+    #[arg(long, value_name = "TIME", value_parser = parse_age, default_value = "0s")]
     older_than: Duration,
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+fn parse_age(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "write a number and s, m, h or d, such as 7d".to_owned())
 }
 
-impl Gc {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let (_reserve, wiring) = context.collecting()?;
-        let wired = wiring.open()?;
-        let service = wired.sandboxes()?;
-        let ask = GcAsk {
+impl SandboxGcArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let (_reserve, bootstrap) = context.bootstrap_for_gc()?;
+        let app = bootstrap.open()?;
+        let service = app.sandboxes()?;
+        let request = GcRequest {
             mode: match self.dry_run {
-                true => Mode::Look,
-                false => Mode::Remove,
+                true => GcMode::DryRun,
+                false => GcMode::Remove,
             },
             older_than: self.older_than,
-            actor: wired.actor().to_owned(),
+            actor: app.actor().to_owned(),
         };
-        let swept = wired.wait(service.gc(&ask))?;
-        let applies = wired.wait(wired.applies()?.collect(&ask))?;
+        let swept = app.block_on(service.gc(&request))?;
+        let applies = app.block_on(app.apply_service()?.collect_garbage(&request))?;
         Ok(self.answer(&swept, &applies))
     }
 
-    fn answer(&self, swept: &[Swept], applies: &[SweptApply]) -> Answer {
-        let of = |wanted: fn(&Verdict) -> bool| -> Vec<&Swept> {
+    fn answer(&self, swept: &[SweptSandbox], applies: &[SweptApply]) -> CommandAnswer {
+        let of = |wanted: fn(&GcVerdict) -> bool| -> Vec<&SweptSandbox> {
             swept.iter().filter(|it| wanted(&it.verdict)).collect()
         };
-        let removed = of(|it| matches!(it, Verdict::Remove(_)));
-        let kept = of(|it| matches!(it, Verdict::Keep(_)));
-        let failed = of(|it| matches!(it, Verdict::Failed(_)));
-        let list = |some: &[&Swept]| some.iter().map(|it| data(it)).collect::<Vec<Value>>();
+        let removed = of(|it| matches!(it, GcVerdict::Remove(_)));
+        let kept = of(|it| matches!(it, GcVerdict::Keep(_)));
+        let failed = of(|it| matches!(it, GcVerdict::Failed(_)));
+        let list = |some: &[&SweptSandbox]| some.iter().map(|it| data(it)).collect::<Vec<Value>>();
         let json = json!({
             "dry_run": self.dry_run,
             "removed": list(&removed),
@@ -80,10 +80,10 @@ impl Gc {
         });
         let headers = ["sandbox", "plan", "resource", "what", "because"];
         let view = match swept.is_empty() {
-            true => View::new(),
+            true => OutputView::new(),
             false => {
                 let rows = swept.iter().map(|it| row(it, self.dry_run));
-                View::new().table("Sandboxes", &headers, rows)
+                OutputView::new().table("Sandboxes", &headers, rows)
             }
         };
         let number = i64::try_from(removed.len()).unwrap_or(i64::MAX);
@@ -92,28 +92,28 @@ impl Gc {
             (_, true) => "nothing was removed: a dry run".to_owned(),
             (_, false) => format!(
                 "{} removed",
-                counted(number, "sandbox").replace("xs", "xes")
+                format_count(number, "sandbox").replace("xs", "xes")
             ),
         };
-        let answer = Answer::new(json, view).say(Level::Info, said);
-        let answer = told_applies(answer, applies, self.dry_run);
+        let answer = CommandAnswer::new(json, view).with_message(MessageLevel::Info, said);
+        let answer = add_apply_messages(answer, applies, self.dry_run);
         let answer = match self.dry_run && number > 0 {
-            true => answer.say(Level::Hint, "agents sandbox gc"),
+            true => answer.with_message(MessageLevel::Hint, "agents sandbox gc"),
             false => answer,
         };
         match failed.is_empty() {
             true => answer,
             false => answer
-                .say(Level::Error, "not everything could be removed")
-                .say(Level::Hint, "agents sandbox gc")
-                .exit(ExitCode::Error),
+                .with_message(MessageLevel::Error, "not everything could be removed")
+                .with_message(MessageLevel::Hint, "agents sandbox gc")
+                .with_exit_code(ExitCode::Error),
         }
     }
 }
 
-fn told(verdict: &Verdict) -> &str {
+fn reason(verdict: &GcVerdict) -> &str {
     match verdict {
-        Verdict::Remove(why) | Verdict::Keep(why) | Verdict::Failed(why) => why,
+        GcVerdict::Remove(why) | GcVerdict::Keep(why) | GcVerdict::Failed(why) => why,
     }
 }
 
@@ -122,75 +122,82 @@ fn apply_data(swept: &SweptApply) -> Value {
         "id": swept.id,
         "plan_id": swept.plan,
         "what": match swept.verdict {
-            Verdict::Remove(_) => "removed",
-            Verdict::Keep(_) => "kept",
-            Verdict::Failed(_) => "failed",
+            GcVerdict::Remove(_) => "removed",
+            GcVerdict::Keep(_) => "kept",
+            GcVerdict::Failed(_) => "failed",
         },
-        "reason": told(&swept.verdict),
+        "reason": reason(&swept.verdict),
     })
 }
 
 /// What is said of applies, if there is something to say.
-fn told_applies(answer: Answer, applies: &[SweptApply], dry_run: bool) -> Answer {
-    let of = |wanted: fn(&Verdict) -> bool| {
+fn add_apply_messages(
+    answer: CommandAnswer,
+    applies: &[SweptApply],
+    dry_run: bool,
+) -> CommandAnswer {
+    let of = |wanted: fn(&GcVerdict) -> bool| {
         let number = applies.iter().filter(|it| wanted(&it.verdict)).count();
         i64::try_from(number).unwrap_or(i64::MAX)
     };
-    let removed = of(|it| matches!(it, Verdict::Remove(_)));
-    let failed = of(|it| matches!(it, Verdict::Failed(_)));
+    let removed = of(|it| matches!(it, GcVerdict::Remove(_)));
+    let failed = of(|it| matches!(it, GcVerdict::Failed(_)));
     let answer = match (removed, dry_run) {
         (0, _) => answer,
-        (_, true) => answer.say(
-            Level::Info,
-            format!("{} would be forgotten", finished(removed)),
+        (_, true) => answer.with_message(
+            MessageLevel::Info,
+            format!("{} would be forgotten", format_apply_count(removed)),
         ),
-        (_, false) => answer.say(Level::Info, format!("{} forgotten", finished(removed))),
+        (_, false) => answer.with_message(
+            MessageLevel::Info,
+            format!("{} forgotten", format_apply_count(removed)),
+        ),
     };
     match failed {
         0 => answer,
-        _ => answer.say(
-            Level::Warn,
+        _ => answer.with_message(
+            MessageLevel::Warn,
             format!(
                 "{} could not be forgotten; the next time it is tried again",
-                finished(failed)
+                format_apply_count(failed)
             ),
         ),
     }
 }
 
-fn finished(number: i64) -> String {
+fn format_apply_count(number: i64) -> String {
     match number {
         1 => "1 finished apply".to_owned(),
         _ => format!("{number} finished applies"),
     }
 }
 
-fn data(swept: &Swept) -> Value {
+fn data(swept: &SweptSandbox) -> Value {
     json!({
-        "id": swept.about.id,
-        "plan_id": swept.about.plan,
-        "resource": swept.about.resource,
-        "reason": told(&swept.verdict),
+        "id": swept.sandbox.id,
+        "plan_id": swept.sandbox.plan,
+        "resource": swept.sandbox.resource,
+        "reason": reason(&swept.verdict),
     })
 }
 
-fn row(swept: &Swept, dry_run: bool) -> Vec<Cell> {
-    let none = || Cell::new("none", Tone::Faint);
+fn row(swept: &SweptSandbox, dry_run: bool) -> Vec<ViewCell> {
+    let none = || ViewCell::new("none", Tone::Faint);
     let what = match (&swept.verdict, dry_run) {
-        (Verdict::Remove(_), false) => Cell::new("removed", Tone::Good),
-        (Verdict::Remove(_), true) => Cell::new("would go", Tone::Doubtful),
-        (Verdict::Keep(_), _) => Cell::new("kept", Tone::Normal),
-        (Verdict::Failed(_), _) => Cell::new("failed", Tone::Bad),
+        (GcVerdict::Remove(_), false) => ViewCell::new("removed", Tone::Good),
+        (GcVerdict::Remove(_), true) => ViewCell::new("would go", Tone::Doubtful),
+        (GcVerdict::Keep(_), _) => ViewCell::new("kept", Tone::Normal),
+        (GcVerdict::Failed(_), _) => ViewCell::new("failed", Tone::Bad),
     };
-    let about = &swept.about;
+    let about = &swept.sandbox;
     vec![
-        Cell::new(about.id.short(), Tone::Strong),
+        ViewCell::new(about.id.short(), Tone::Strong),
         about.plan.map_or_else(none, |plan| plan.short().into()),
         about
             .resource
             .as_ref()
             .map_or_else(none, |name| name.to_string().into()),
         what,
-        told(&swept.verdict).to_owned().into(),
+        reason(&swept.verdict).to_owned().into(),
     ]
 }

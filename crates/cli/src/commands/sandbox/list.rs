@@ -2,15 +2,15 @@
 
 use clap::Args;
 use cleveragents_domain::sandbox::SandboxState;
-use cleveragents_engine::sandboxes::{Known, Overview, Wanted};
+use cleveragents_engine::sandboxes::{SandboxFilter, SandboxListEntry, SandboxOverview};
 use serde_json::{Value, json};
 
 use super::view;
-use crate::commands::{Context, find_plan};
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::typed::{PlanArgument, word};
-use crate::wiring::Wired;
+use crate::argument_types::{PlanArgument, parse_value};
+use crate::bootstrap::AppContext;
+use crate::commands::{CommandContext, find_plan};
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// List sandboxes, the newest first
 ///
@@ -22,9 +22,9 @@ Examples:
   agents sandbox list
   agents sandbox list --state captured
   agents sandbox list --plan 4k2m9x0q --format json")]
-pub struct List {
+pub struct SandboxListArgs {
     /// Only sandboxes in this state: creating, active, captured, applied or discarded
-    #[arg(long, value_name = "STATE", value_parser = word::<SandboxState>)]
+    #[arg(long, value_name = "STATE", value_parser = parse_value::<SandboxState>)]
     state: Option<SandboxState>,
 
     /// Only sandboxes of this plan
@@ -32,22 +32,22 @@ pub struct List {
     plan: Option<PlanArgument>,
 }
 
-impl List {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let plan = self.plan.as_ref().map(|plan| find_plan(&wired, plan));
+impl SandboxListArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let plan = self.plan.as_ref().map(|plan| find_plan(&app, plan));
         let plan = plan.transpose()?.map(|plan| plan.identity.plan_id);
-        let wanted = Wanted {
+        let wanted = SandboxFilter {
             states: self.state.into_iter().collect(),
             plan,
         };
-        let service = wired.sandboxes()?;
-        let found = wired.wait(service.list(wanted))?;
-        Ok(self.answer(&found, &wired))
+        let service = app.sandboxes()?;
+        let found = app.block_on(service.list(wanted))?;
+        Ok(self.answer(&found, &app))
     }
 
-    fn answer(&self, found: &Overview, wired: &Wired<'_>) -> Answer {
+    fn answer(&self, found: &SandboxOverview, app: &AppContext<'_>) -> CommandAnswer {
         let known = &found.known;
         let count = |state| known.iter().filter(|it| it.record.state == state).count();
         let by_state: serde_json::Map<String, Value> = SandboxState::ALL
@@ -55,7 +55,7 @@ impl List {
             .map(|state| (state.as_str().to_owned(), json!(count(*state))))
             .collect();
         let data = json!({
-            "sandboxes": known.iter().map(|it| view::data(it, wired)).collect::<Vec<Value>>(),
+            "sandboxes": known.iter().map(|it| view::data(it, app)).collect::<Vec<Value>>(),
             "unknown": found.unknown,
             "filters": {
                 "state": self.state,
@@ -65,32 +65,35 @@ impl List {
         });
         let headers = ["sandbox", "plan", "resource", "state", "folder", "made"];
         let view = match known.is_empty() {
-            true => View::new(),
-            false => View::new().table("Sandboxes", &headers, known.iter().map(row)),
+            true => OutputView::new(),
+            false => OutputView::new().table("Sandboxes", &headers, known.iter().map(row)),
         };
         let number = i64::try_from(known.len()).unwrap_or(i64::MAX);
-        let said = format!("{} listed", counted(number, "sandbox").replace("xs", "xes"));
-        let answer = Answer::new(data, view).say(Level::Info, said);
+        let said = format!(
+            "{} listed",
+            format_count(number, "sandbox").replace("xs", "xes")
+        );
+        let answer = CommandAnswer::new(data, view).with_message(MessageLevel::Info, said);
         match found.unknown.len() {
             0 => answer,
             number => answer
-                .say(
-                    Level::Warn,
+                .with_message(
+                    MessageLevel::Warn,
                     format!("{number} more on disk that no record tells of"),
                 )
-                .say(Level::Hint, "agents sandbox gc --dry-run"),
+                .with_message(MessageLevel::Hint, "agents sandbox gc --dry-run"),
         }
     }
 }
 
-fn row(known: &Known) -> Vec<Cell> {
-    let record = &known.record;
+fn row(sandbox: &SandboxListEntry) -> Vec<ViewCell> {
+    let record = &sandbox.record;
     vec![
-        Cell::new(record.id.short(), Tone::Strong),
+        ViewCell::new(record.id.short(), Tone::Strong),
         record.plan_id.short().into(),
         record.resource_name.to_string().into(),
         view::state(record.state),
-        view::folder(known),
-        Cell::new(record.created_at.to_string(), Tone::Faint),
+        view::folder(sandbox),
+        ViewCell::new(record.created_at.to_string(), Tone::Faint),
     ]
 }

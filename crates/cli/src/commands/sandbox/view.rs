@@ -1,14 +1,14 @@
 //! How sandboxes are shown.
 
 use cleveragents_domain::sandbox::{FolderState, SandboxState};
-use cleveragents_engine::sandboxes::{Known, OnDisk};
+use cleveragents_engine::sandboxes::{SandboxFolderPresence, SandboxListEntry};
 use serde_json::{Value, json};
 
-use crate::output::{Cell, Tone};
-use crate::wiring::Wired;
+use crate::bootstrap::AppContext;
+use crate::output::{Tone, ViewCell};
 
-pub(super) fn data(known: &Known, wired: &Wired<'_>) -> Value {
-    let record = &known.record;
+pub(super) fn data(sandbox: &SandboxListEntry, app: &AppContext<'_>) -> Value {
+    let record = &sandbox.record;
     json!({
         "id": record.id,
         "plan_id": record.plan_id,
@@ -22,31 +22,33 @@ pub(super) fn data(known: &Known, wired: &Wired<'_>) -> Value {
         "state": record.state,
         "folder": record.folder,
         "node": record.node,
-        "on_disk": known.on_disk == OnDisk::Present,
-        "path": wired.sandbox_tree(record.id).display().to_string(),
+        "on_disk": sandbox.on_disk == SandboxFolderPresence::Present,
+        "path": app.sandbox_tree(record.id).display().to_string(),
         "created_at": record.created_at,
         "updated_at": record.updated_at,
     })
 }
 
-pub(super) fn state(state: SandboxState) -> Cell {
+pub(super) fn state(state: SandboxState) -> ViewCell {
     let tone = match state {
         SandboxState::Creating => Tone::Doubtful,
         SandboxState::Active => Tone::Strong,
         SandboxState::Captured | SandboxState::Applied => Tone::Good,
         SandboxState::Discarded => Tone::Faint,
     };
-    Cell::new(state.as_str(), tone)
+    ViewCell::new(state.as_str(), tone)
 }
 
 /// Whether the folder is as its record says.
-pub(super) fn folder(known: &Known) -> Cell {
-    match (known.record.folder, known.on_disk) {
-        (FolderState::Kept, OnDisk::Present) => "kept".into(),
-        (FolderState::Kept, OnDisk::Absent) => Cell::new("missing", Tone::Bad),
-        (_, OnDisk::Elsewhere) => Cell::new("elsewhere", Tone::Faint),
-        (FolderState::Leaving, _) => Cell::new("leaving", Tone::Doubtful),
-        (FolderState::Gone, OnDisk::Absent) => Cell::new("gone", Tone::Faint),
-        (FolderState::Gone, OnDisk::Present) => Cell::new("left over", Tone::Doubtful),
+pub(super) fn folder(sandbox: &SandboxListEntry) -> ViewCell {
+    match (sandbox.record.folder, sandbox.on_disk) {
+        (FolderState::Kept, SandboxFolderPresence::Present) => "kept".into(),
+        (FolderState::Kept, SandboxFolderPresence::Absent) => ViewCell::new("missing", Tone::Bad),
+        (_, SandboxFolderPresence::OnOtherNode) => ViewCell::new("elsewhere", Tone::Faint),
+        (FolderState::Leaving, _) => ViewCell::new("leaving", Tone::Doubtful),
+        (FolderState::Gone, SandboxFolderPresence::Absent) => ViewCell::new("gone", Tone::Faint),
+        (FolderState::Gone, SandboxFolderPresence::Present) => {
+            ViewCell::new("left over", Tone::Doubtful)
+        }
     }
 }

@@ -6,46 +6,49 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::commands::Context;
-use crate::failure::{Failure, excerpt, shown_path};
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, display_path, excerpt};
 
 /// The most bytes of an input.
 const MAXIMUM: u64 = 64 << 20;
 
 /// Reads what `--input` says; nothing is an empty object.
-pub(super) fn read(given: Option<&str>, context: &Context<'_>) -> Result<Value, Failure> {
+pub(super) fn read(
+    given: Option<&str>,
+    context: &CommandContext<'_>,
+) -> Result<Value, CommandFailure> {
     match given {
         None => Ok(Value::Object(Map::new())),
         Some("-") => parse(
-            &all("standard input", io::stdin().lock())?,
+            &read_limited("standard input", io::stdin().lock())?,
             "standard input",
         ),
         Some(text) => match text.strip_prefix('@') {
             None => parse(text.as_bytes(), &format!("`{}`", excerpt(text))),
             Some(path) => {
                 let path = Path::new(path);
-                let shown = shown_path(path);
+                let shown = display_path(path);
                 let file = File::open(context.absolute(path));
-                let file = file.map_err(|error| unreadable(&shown).caused_by(&error))?;
-                parse(&all(&shown, file)?, &shown)
+                let file = file.map_err(|error| unreadable_failure(&shown).caused_by(&error))?;
+                parse(&read_limited(&shown, file)?, &shown)
             }
         },
     }
 }
 
-fn all(name: &str, input: impl Read) -> Result<Vec<u8>, Failure> {
+fn read_limited(name: &str, input: impl Read) -> Result<Vec<u8>, CommandFailure> {
     let mut bytes = Vec::new();
     let read = input.take(MAXIMUM + 1).read_to_end(&mut bytes);
-    read.map_err(|error| unreadable(name).caused_by(&error))?;
+    read.map_err(|error| unreadable_failure(name).caused_by(&error))?;
     match bytes.len() as u64 > MAXIMUM {
         false => Ok(bytes),
-        true => Err(unreadable(name).because(format!("it has more than {MAXIMUM} bytes"))),
+        true => Err(unreadable_failure(name).because(format!("it has more than {MAXIMUM} bytes"))),
     }
 }
 
-fn parse(bytes: &[u8], name: &str) -> Result<Value, Failure> {
+fn parse(bytes: &[u8], name: &str) -> Result<Value, CommandFailure> {
     serde_json::from_slice(bytes).map_err(|error| {
-        Failure::usage(format!("{name} is no JSON"))
+        CommandFailure::usage(format!("{name} is no JSON"))
             .kind("json")
             .caused_by(&error)
             .hint(
@@ -54,8 +57,8 @@ fn parse(bytes: &[u8], name: &str) -> Result<Value, Failure> {
     })
 }
 
-fn unreadable(name: &str) -> Failure {
-    Failure::usage(format!("cannot read {name}"))
+fn unreadable_failure(name: &str) -> CommandFailure {
+    CommandFailure::usage(format!("cannot read {name}"))
         .kind("unreadable")
         .hint("give JSON, @FILE or - for standard input")
 }

@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use cleveragents_domain::tool::talk::is_talk;
+use cleveragents_domain::tool::control::is_control_tool;
 use cleveragents_engine::ports::sandbox::{DiffLines, DiffStat, SandboxError};
 use cleveragents_engine::ports::tools::{Tool, ToolFailure};
 use serde_json::{Value, json};
 
-use super::trial::{Trial, Tried};
+use super::trial::{TrialResult, TrialSandbox};
 use super::{find, input, view};
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure, shown_path};
-use crate::output::{Answer, Level, View, counted};
-use crate::{changes, places, wiring};
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, ExitCode, display_path};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, format_count};
+use crate::{bootstrap, changes, resource_directory};
 
 /// Run one tool in a throw-away sandbox and show what it gave and changed
 ///
@@ -29,7 +29,7 @@ Examples:
   agents tool run file-search --input '{\"pattern\": \"TODO\"}' --path ./shop
   agents tool run file-write --input @input.json --keep
   agents tool run file-edit --input - --format json")]
-pub struct Run {
+pub struct ToolRunArgs {
     /// The name of the tool; the namespace `builtin` may be left out
     #[arg(value_name = "NAME")]
     name: String,
@@ -47,29 +47,29 @@ pub struct Run {
     keep: bool,
 }
 
-impl Run {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl ToolRunArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let settings = context.settings()?;
-        let wiring = context.wiring()?;
-        let processes = wiring.processes(settings, context.environment)?;
-        let shell = wiring::shell_settings(settings, context.environment);
-        let toolbox = wiring::tools(Some(Arc::from(processes)), shell)?;
+        let bootstrap = context.bootstrap()?;
+        let processes = bootstrap.processes(settings, context.environment)?;
+        let shell = bootstrap::shell_settings(settings, context.environment);
+        let toolbox = bootstrap::toolbox(Some(Arc::from(processes)), shell)?;
         let tool = find(&*toolbox, &self.name)?;
-        if is_talk(&tool.definition().name) {
-            return Err(needs_a_plan(tool));
+        if is_control_tool(&tool.definition().name) {
+            return Err(needs_plan_failure(tool));
         }
         let input = input::read(self.input.as_deref(), context)?;
         tool.check_input(&input)
-            .map_err(|failure| refused(tool, failure))?;
+            .map_err(|failure| tool_failure(tool, failure))?;
         let data_directory = &settings.locations.data_directory;
         let path = context.absolute(self.path.as_deref().unwrap_or(".".as_ref()));
-        let place = places::look(&path, data_directory)?;
-        let mut trial = Trial::begin(&place, &wiring, context.environment)?;
+        let place = resource_directory::inspect(&path, data_directory)?;
+        let mut trial = TrialSandbox::create(&place, &bootstrap, context.environment)?;
         let tried = trial.call(tool, &input);
-        let kept = self.keep.then(|| shown_path(trial.tree()));
+        let kept = self.keep.then(|| display_path(trial.tree()));
         let sandbox = json!({
             "sandbox_id": trial.id,
-            "resource": shown_path(&place.path),
+            "resource": display_path(&place.path),
             "type": trial.resource_type,
             "kept": kept,
         });
@@ -79,57 +79,62 @@ impl Run {
         };
         let answer = match tried {
             Ok(tried) => self.answer(tool, &tried, sandbox),
-            Err(failure) => return Err(with_place(refused(tool, failure), kept)),
+            Err(failure) => return Err(with_sandbox_path(tool_failure(tool, failure), kept)),
         };
         let answer = match &kept {
-            Some(kept) => answer.say(Level::Info, format!("The sandbox is kept: {kept}")),
+            Some(kept) => {
+                answer.with_message(MessageLevel::Info, format!("The sandbox is kept: {kept}"))
+            }
             None => answer,
         };
-        Ok(warned(answer, left))
+        Ok(with_cleanup_warning(answer, left))
     }
 
-    fn answer(&self, tool: &dyn Tool, tried: &Tried, sandbox: Value) -> Answer {
+    fn answer(&self, tool: &dyn Tool, result: &TrialResult, sandbox: Value) -> CommandAnswer {
         let name = &tool.definition().name;
-        let files = &tried.diff.files;
-        let patch = String::from_utf8_lossy(&tried.diff.patch).into_owned();
+        let files = &result.diff.files;
+        let patch = String::from_utf8_lossy(&result.diff.patch).into_owned();
         let data = json!({
             "tool": name,
-            "output": tried.output.data,
+            "output": result.output.data,
             "changes": files.iter().map(change_data).collect::<Vec<Value>>(),
             "patch": patch,
             "sandbox": sandbox,
         });
-        let mut view = view::output(View::new(), &tried.output.data);
+        let mut view = view::output(OutputView::new(), &result.output.data);
         if !files.is_empty() {
             let headers = ["path", "change", "lines"];
             view = view
                 .table("Changes", &headers, files.iter().map(changes::row))
-                .patch(tried.diff.patch.clone());
+                .patch(result.diff.patch.clone());
         }
         let number = i64::try_from(files.len()).unwrap_or(i64::MAX);
         let said = match (number, self.keep) {
             (0, _) => format!("{name} changed nothing"),
-            (_, true) => format!("{name} changed {} in its sandbox", counted(number, "file")),
+            (_, true) => format!(
+                "{name} changed {} in its sandbox",
+                format_count(number, "file")
+            ),
             (_, false) => format!(
                 "{name} changed {} in its sandbox, which is gone",
-                counted(number, "file")
+                format_count(number, "file")
             ),
         };
-        Answer::new(data, view).say(Level::Info, said)
+        CommandAnswer::new(data, view).with_message(MessageLevel::Info, said)
     }
 }
 
-fn warned(answer: Answer, left: Result<(), SandboxError>) -> Answer {
-    match left {
+fn with_cleanup_warning(answer: CommandAnswer, removal: Result<(), SandboxError>) -> CommandAnswer {
+    match removal {
         Ok(()) => answer,
-        Err(error) => answer.say(
-            Level::Warn,
+        Err(error) => answer.with_message(
+            MessageLevel::Warn,
             format!("the sandbox could not be removed: {error}"),
         ),
     }
 }
 
-fn with_place(failure: Failure, kept: Option<String>) -> Failure {
+fn with_sandbox_path(failure: CommandFailure, kept: Option<String>) -> CommandFailure {
     match kept {
         Some(kept) => failure
             .hint(format!("look at the sandbox, which is kept: {kept}"))
@@ -145,16 +150,16 @@ fn change_data(file: &DiffStat) -> Value {
     };
     json!({
         "path": file.path,
-        "change": changes::word(file),
+        "change": changes::change_name(file),
         "renamed_from": file.renamed_from,
         "inserted": inserted,
         "deleted": deleted,
     })
 }
 
-fn needs_a_plan(tool: &dyn Tool) -> Failure {
+fn needs_plan_failure(tool: &dyn Tool) -> CommandFailure {
     let name = &tool.definition().name;
-    Failure::usage(format!("{name} cannot be run by itself"))
+    CommandFailure::usage(format!("{name} cannot be run by itself"))
         .kind("tool_needs_plan")
         .because("it says something to the plan it is called in, and here is none")
         .hint(format!("agents tool show {name}"))
@@ -162,10 +167,10 @@ fn needs_a_plan(tool: &dyn Tool) -> Failure {
 }
 
 /// Why a tool gave nothing, with the exit code scripts rely on.
-fn refused(tool: &dyn Tool, failure: ToolFailure) -> Failure {
+fn tool_failure(tool: &dyn Tool, failure: ToolFailure) -> CommandFailure {
     let name = &tool.definition().name;
     let of = |exit, what: &str, kind| {
-        let failure = Failure::new(exit, format!("{name} {what}")).kind(kind);
+        let failure = CommandFailure::new(exit, format!("{name} {what}")).kind(kind);
         failure.with("tool", json!(name))
     };
     match failure {

@@ -2,13 +2,13 @@
 
 use clap::Args;
 use cleveragents_domain::tool::ToolDefinition;
-use cleveragents_domain::tool::talk::is_talk;
+use cleveragents_domain::tool::control::is_control_tool;
 use serde_json::Value;
 
 use super::{find, view};
-use crate::failure::Failure;
-use crate::output::{Answer, Cell, Level, Tone, View};
-use crate::wiring;
+use crate::bootstrap;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Show a tool: what it takes, what it gives, and what it may do
 #[derive(Debug, Args)]
@@ -16,47 +16,51 @@ use crate::wiring;
 Examples:
   agents tool show builtin/file-edit
   agents tool show shell --format json")]
-pub struct Show {
+pub struct ToolShowArgs {
     /// The name of the tool; the namespace `builtin` may be left out
     #[arg(value_name = "NAME")]
     name: String,
 }
 
-impl Show {
-    pub fn run(&self) -> Result<Answer, Failure> {
-        let toolbox = wiring::tools(None, wiring::ShellSettings::default())?;
+impl ToolShowArgs {
+    pub fn run(&self) -> Result<CommandAnswer, CommandFailure> {
+        let toolbox = bootstrap::toolbox(None, bootstrap::ShellSettings::default())?;
         let tool = find(&*toolbox, &self.name)?.definition();
         let mut data = view::data(tool);
         data["timeout_seconds"] = tool.timeout_seconds.into();
         data["input_schema"] = tool.input_schema.clone();
         data["output_schema"] = tool.output_schema.clone();
         let name = &tool.name;
-        let answer = Answer::new(data, panels(tool)).say(Level::Info, "Tool shown");
-        Ok(match is_talk(name) {
+        let answer =
+            CommandAnswer::new(data, panels(tool)).with_message(MessageLevel::Info, "Tool shown");
+        Ok(match is_control_tool(name) {
             // It has a meaning in a plan only.
             true => answer,
-            false => answer.say(Level::Hint, format!("agents tool run {name} --input JSON")),
+            false => answer.with_message(
+                MessageLevel::Hint,
+                format!("agents tool run {name} --input JSON"),
+            ),
         })
     }
 }
 
-fn panels(tool: &ToolDefinition) -> View {
-    let mut rows: Vec<(&str, Cell)> = vec![
-        ("name", Cell::new(tool.name.to_string(), Tone::Strong)),
+fn panels(tool: &ToolDefinition) -> OutputView {
+    let mut rows: Vec<(&str, ViewCell)> = vec![
+        ("name", ViewCell::new(tool.name.to_string(), Tone::Strong)),
         ("description", tool.description.clone().into()),
         ("source", tool.name.namespace().into()),
         ("timeout", format!("{} s", tool.timeout_seconds).into()),
     ];
     rows.extend(view::flag_rows(&tool.capability));
     let headers = ["field", "type", "needed", "meaning"];
-    View::new()
+    OutputView::new()
         .panel("Tool", rows)
         .table("Input", &headers, fields(&tool.input_schema))
         .table("Output", &headers, fields(&tool.output_schema))
 }
 
 /// The properties of an object's schema, those that are needed first and in their order.
-fn fields(schema: &Value) -> Vec<Vec<Cell>> {
+fn fields(schema: &Value) -> Vec<Vec<ViewCell>> {
     let needed = schema["required"].as_array();
     let place = |name: &str| {
         let mut needed = needed.into_iter().flatten();
@@ -68,7 +72,7 @@ fn fields(schema: &Value) -> Vec<Vec<Cell>> {
     let row = |(name, property): (&String, &Value)| {
         let is_needed = place(name) != usize::MAX;
         vec![
-            Cell::new(name, Tone::Strong),
+            ViewCell::new(name, Tone::Strong),
             kind(property).into(),
             (if is_needed { "yes" } else { "no" }).into(),
             property["description"].as_str().unwrap_or_default().into(),

@@ -4,64 +4,69 @@ use std::path::Path;
 use std::thread;
 
 use cleveragents_domain::id::{PlanId, SandboxId};
-use cleveragents_domain::tool::Access;
-use cleveragents_domain::{Base, ResourceType};
+use cleveragents_domain::tool::ToolAccess;
+use cleveragents_domain::{BaseSource, ResourceType};
 use cleveragents_engine::ports::sandbox::{
-    Created, Diff, NewSandbox, Sandbox, SandboxError, Sandboxes,
+    CreatedSandbox, NewSandbox, Sandbox, SandboxError, Sandboxes, TreeDiff,
 };
-use cleveragents_engine::ports::tools::{Call, Stamps, Tool, ToolFailure, ToolOutput};
-use cleveragents_engine::ports::{Stop, Stopped};
-use cleveragents_engine::projects::Found;
+use cleveragents_engine::ports::tools::{
+    FileStamps, Tool, ToolFailure, ToolInvocation, ToolOutput,
+};
+use cleveragents_engine::ports::{StopReason, StopSignal};
+use cleveragents_engine::projects::LocatedResource;
 use serde_json::Value;
 
+use crate::bootstrap::Bootstrap;
 use crate::environment::Environment;
-use crate::failure::{ExitCode, Failure, shown_path};
-use crate::places::{Kind, Place};
+use crate::failure::{CommandFailure, ExitCode, display_path};
 use crate::process;
-use crate::wiring::Wiring;
+use crate::resource_directory::{DirectoryKind, ResourceDirectory};
 
 /// A sandbox made for one call.
 #[derive(Debug)]
-pub(super) struct Trial {
+pub(super) struct TrialSandbox {
     sandboxes: Box<dyn Sandboxes>,
     sandbox: Box<dyn Sandbox>,
     pub(super) id: SandboxId,
-    pub(super) created: Created,
+    pub(super) created: CreatedSandbox,
     pub(super) resource_type: ResourceType,
 }
 
 /// What a call gave and changed.
 #[derive(Debug)]
-pub(super) struct Tried {
+pub(super) struct TrialResult {
     pub(super) output: ToolOutput,
-    pub(super) diff: Diff,
+    pub(super) diff: TreeDiff,
 }
 
-impl Trial {
+impl TrialSandbox {
     /// Makes a sandbox of the files in `place` as they are now.
-    pub(super) fn begin(
-        place: &Place,
-        wiring: &Wiring,
+    pub(super) fn create(
+        directory: &ResourceDirectory,
+        bootstrap: &Bootstrap,
         environment: &Environment,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         let program = process::find("git", environment).ok_or_else(|| {
-            Failure::new(ExitCode::Error, "sandboxes need git, which is not on PATH")
+            CommandFailure::new(ExitCode::Error, "sandboxes need git, which is not on PATH")
                 .kind("no_git")
                 .hint("agents diagnostics")
         })?;
-        let found = found(place)?;
+        let found = resource_location(directory)?;
         let cannot = |error: SandboxError| {
-            let what = format!("no sandbox can be made of {}", shown_path(&place.path));
-            Failure::new(ExitCode::Error, what).caused_by(&error)
+            let what = format!(
+                "no sandbox can be made of {}",
+                display_path(&directory.path)
+            );
+            CommandFailure::new(ExitCode::Error, what).caused_by(&error)
         };
-        let sandboxes = wiring.sandboxes(program, environment).map_err(cannot)?;
-        let ids = wiring.ids();
+        let sandboxes = bootstrap.sandboxes(program, environment).map_err(cannot)?;
+        let ids = bootstrap.ids();
         let new = NewSandbox {
             id: SandboxId::new(ids.next()),
             plan: PlanId::new(ids.next()),
             resource: found.path,
             resource_type: found.resource_type,
-            base: Base::Worktree,
+            base: BaseSource::Worktree,
             trusted_includes: Vec::new(),
         };
         let created = sandboxes.create(&new).and_then(|created| {
@@ -86,51 +91,55 @@ impl Trial {
 
     /// Calls the tool and looks at what it changed. A file nobody has read yet would be refused
     /// once, with its content; a person who names it knows it, so the call is repeated.
-    pub(super) fn call(&mut self, tool: &dyn Tool, input: &Value) -> Result<Tried, ToolFailure> {
-        let stamps = Stamps::new();
-        let output = match self.once(tool, input, &stamps) {
-            Err(ToolFailure::Stale { .. }) => self.once(tool, input, &stamps),
+    pub(super) fn call(
+        &mut self,
+        tool: &dyn Tool,
+        input: &Value,
+    ) -> Result<TrialResult, ToolFailure> {
+        let stamps = FileStamps::new();
+        let output = match self.call_once(tool, input, &stamps) {
+            Err(ToolFailure::Stale { .. }) => self.call_once(tool, input, &stamps),
             other => other,
         }?;
         tool.check_output(&output)?;
         let base = self.created.base.clone();
         let tree = match tool.definition().capability.access {
-            Access::ReadOnly => base.clone(),
-            Access::Writes => {
+            ToolAccess::ReadOnly => base.clone(),
+            ToolAccess::Writes => {
                 self.sandbox
-                    .capture(&base, &output.touched, &Stop::new())?
+                    .capture(&base, &output.touched, &StopSignal::new())?
                     .tree
             }
         };
-        let diff = self.sandbox.diff(&base, &tree, &[], &Stop::new())?;
-        Ok(Tried { output, diff })
+        let diff = self.sandbox.diff(&base, &tree, &[], &StopSignal::new())?;
+        Ok(TrialResult { output, diff })
     }
 
-    fn once(
+    fn call_once(
         &self,
         tool: &dyn Tool,
         input: &Value,
-        stamps: &Stamps,
+        stamps: &FileStamps,
     ) -> Result<ToolOutput, ToolFailure> {
-        let stop = Stop::new();
-        let patience = tool.definition().timeout();
+        let stop = StopSignal::new();
+        let timeout = tool.definition().timeout();
         thread::scope(|scope| {
             let watch = stop.clone();
             scope.spawn(move || {
-                if watch.wait(patience).is_none() {
-                    watch.stop(Stopped::TimedOut);
+                if watch.wait(timeout).is_none() {
+                    watch.stop(StopReason::TimedOut);
                 }
             });
-            let output = tool.run(&Call {
+            let output = tool.run(&ToolInvocation {
                 input,
                 sandbox: &*self.sandbox,
                 tree: &self.created.base,
                 stamps,
                 stop: &stop,
-                announce: &|_| Ok(()),
+                on_process_start: &|_| Ok(()),
             });
             // Nobody has to watch any more.
-            stop.stop(Stopped::Cancelled);
+            stop.stop(StopReason::Cancelled);
             output
         })
     }
@@ -148,9 +157,13 @@ impl Trial {
 }
 
 /// A checkout is taken as one; anything else, also a folder inside a repository, as a folder.
-fn found(place: &Place) -> Result<Found, Failure> {
-    match &place.kind {
-        Kind::InsideRepository { .. } => place.found_as(ResourceType::FsDirectory),
-        Kind::GitCheckout | Kind::Directory | Kind::BrokenCheckout { .. } => place.found(),
+fn resource_location(directory: &ResourceDirectory) -> Result<LocatedResource, CommandFailure> {
+    match &directory.kind {
+        DirectoryKind::InsideRepository { .. } => {
+            directory.to_location_as(ResourceType::FsDirectory)
+        }
+        DirectoryKind::GitCheckout
+        | DirectoryKind::Directory
+        | DirectoryKind::BrokenCheckout { .. } => directory.to_location(),
     }
 }

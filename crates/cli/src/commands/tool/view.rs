@@ -1,9 +1,9 @@
 //! Tools, and what they gave, as people and programs see them.
 
-use cleveragents_domain::tool::{Access, Capability, Repeatable, Safety, ToolDefinition};
+use cleveragents_domain::tool::{Capability, Repeatability, Safety, ToolAccess, ToolDefinition};
 use serde_json::{Map, Value, json};
 
-use crate::output::{Cell, View};
+use crate::output::{OutputView, ViewCell};
 
 /// What programs get of a tool.
 pub(super) fn data(tool: &ToolDefinition) -> Value {
@@ -19,18 +19,18 @@ pub(super) fn data(tool: &ToolDefinition) -> Value {
 /// What a tool may do, under the names tools are described by. All that a writing tool changes in
 /// its sandbox is captured, so it can be taken back.
 fn flags(capability: &Capability) -> Value {
-    let writes = capability.access == Access::Writes;
+    let writes = capability.access == ToolAccess::Writes;
     json!({
         "read_only": !writes,
         "writes": writes,
-        "idempotent": capability.repeatable == Repeatable::Idempotent,
+        "idempotent": capability.repeatable == Repeatability::Idempotent,
         "unsafe": capability.safety == Safety::Unsafe,
         "side_effects": capability.side_effects,
         "checkpointable": writes,
     })
 }
 
-pub(super) fn flag_rows(capability: &Capability) -> Vec<(&'static str, Cell)> {
+pub(super) fn flag_rows(capability: &Capability) -> Vec<(&'static str, ViewCell)> {
     let flags = flags(capability);
     let names = [
         "read_only",
@@ -43,7 +43,7 @@ pub(super) fn flag_rows(capability: &Capability) -> Vec<(&'static str, Cell)> {
         true => "yes",
         false => "no",
     };
-    let mut rows: Vec<(&str, Cell)> = names
+    let mut rows: Vec<(&str, ViewCell)> = names
         .iter()
         .map(|name| (*name, yes_or_no(name).into()))
         .collect();
@@ -63,7 +63,7 @@ pub(super) fn first_sentence(text: &str) -> &str {
 }
 
 /// What a tool gave: short values side by side, lists as tables, and texts as they are.
-pub(super) fn output(view: View, output: &Value) -> View {
+pub(super) fn output(view: OutputView, output: &Value) -> OutputView {
     let Some(fields) = output.as_object() else {
         return view.verbatim(format!("{output:#}\n"));
     };
@@ -74,7 +74,7 @@ pub(super) fn output(view: View, output: &Value) -> View {
         match value {
             Value::String(text) if text.contains('\n') => texts.push((name, text)),
             Value::Array(items) if items.iter().any(Value::is_object) => lists.push((name, items)),
-            other => rows.push((name.as_str(), Cell::from(scalar(other)))),
+            other => rows.push((name.as_str(), ViewCell::from(scalar(other)))),
         }
     }
     rows.sort_by_key(|(name, _)| *name != "path");
@@ -94,7 +94,7 @@ pub(super) fn output(view: View, output: &Value) -> View {
     view
 }
 
-fn table(view: View, name: &str, items: &[Value]) -> View {
+fn table(view: OutputView, name: &str, items: &[Value]) -> OutputView {
     let objects: Vec<&Map<String, Value>> = items.iter().filter_map(Value::as_object).collect();
     let mut headers: Vec<&str> = Vec::new();
     for key in objects.iter().flat_map(|object| object.keys()) {
@@ -107,7 +107,7 @@ fn table(view: View, name: &str, items: &[Value]) -> View {
     let row = |object: &&Map<String, Value>| {
         let cells = headers.iter().map(|header| object.get(*header));
         let cells = cells.map(|value| value.map(scalar).unwrap_or_default().into());
-        cells.collect::<Vec<Cell>>()
+        cells.collect::<Vec<ViewCell>>()
     };
     view.table(name, &headers, objects.iter().map(row).collect::<Vec<_>>())
 }

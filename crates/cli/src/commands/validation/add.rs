@@ -4,18 +4,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 use cleveragents_engine::StoreError;
-use cleveragents_engine::actors::{Change, Update};
+use cleveragents_engine::actors::{DuplicatePolicy, RegistryChange};
 use cleveragents_engine::definitions::read_validation;
 use cleveragents_engine::validations::ValidationRegistryError;
 use serde_json::json;
 
 use super::view;
-use crate::commands::Context;
-use crate::definition_failure::taken;
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::definition_failure::name_taken_failure;
 use crate::definition_file::DefinitionFile;
-use crate::failure::{Failure, shown_path};
-use crate::output::{Answer, Level};
-use crate::wiring::Wired;
+use crate::failure::{CommandFailure, display_path};
+use crate::output::{CommandAnswer, MessageLevel};
 
 /// Add a validation from its YAML file
 ///
@@ -32,7 +32,7 @@ Examples:
 For checks and completion while you write, begin the file with this line and the path to
 docs/schemas/validation.schema.json:
   # yaml-language-server: $schema=validation.schema.json")]
-pub struct Add {
+pub struct ValidationAddArgs {
     /// The file; `-` reads standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     config: PathBuf,
@@ -42,49 +42,49 @@ pub struct Add {
     update: bool,
 }
 
-impl Add {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
+impl ValidationAddArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let file = DefinitionFile::read(&self.config, context)?;
-        let read = file.with(context.environment, read_validation);
-        let validation =
-            read.map_err(|errors| Failure::from(errors).hint("agents validation add --help"))?;
+        let read = file.parse_with(context.environment, read_validation);
+        let validation = read
+            .map_err(|errors| CommandFailure::from(errors).hint("agents validation add --help"))?;
         let update = match self.update {
-            true => Update::Replace,
-            false => Update::Refuse,
+            true => DuplicatePolicy::Replace,
+            false => DuplicatePolicy::Refuse,
         };
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let added = wired.wait(wired.validations().add(validation, update, wired.actor()));
-        let (row, change) = added.map_err(|error| self.refused(error, &wired))?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let added = app.block_on(app.validations().add(validation, update, app.actor()));
+        let (row, change) = added.map_err(|error| self.add_failure(error, &app))?;
         let said = match change {
-            Change::Added => "Validation added",
-            Change::Updated => "Validation updated",
+            RegistryChange::Added => "Validation added",
+            RegistryChange::Updated => "Validation updated",
         };
         let mut data = view::data(&row);
         data["change"] = change.as_str().into();
         let name = &row.validation.name;
         let attach = format!("agents validation attach RESOURCE {name}");
         Ok(
-            Answer::new(json!({"validation_added": data}), view::panel(said, &row))
-                .say(Level::Info, said)
-                .say(Level::Hint, attach),
+            CommandAnswer::new(json!({"validation_added": data}), view::panel(said, &row))
+                .with_message(MessageLevel::Info, said)
+                .with_message(MessageLevel::Hint, attach),
         )
     }
 
     /// A taken name is answered with the command that replaces what has it.
-    fn refused(&self, error: ValidationRegistryError, wired: &Wired<'_>) -> Failure {
+    fn add_failure(&self, error: ValidationRegistryError, app: &AppContext<'_>) -> CommandFailure {
         let ValidationRegistryError::Store(StoreError::Taken { name, .. }) = &error else {
             return error.into();
         };
         let known = name
             .parse()
-            .map(|name| wired.wait(wired.validations().validation(name)));
+            .map(|name| app.block_on(app.validations().validation(name)));
         let since = match known {
             Ok(Ok((row, _))) => Some(row.created_at),
             _ => None,
         };
-        let file = shown_path(&self.config);
-        taken("validation", name, since)
+        let file = display_path(&self.config);
+        name_taken_failure("validation", name, since)
             .hint(format!("agents validation add --config {file} --update"))
             .hint(format!("agents validation show {name}"))
     }

@@ -7,13 +7,13 @@ use cleveragents_engine::validations::{
 };
 use serde_json::json;
 
-use super::{refused, view};
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure};
+use super::{registry_failure, view};
+use crate::argument_types::PlanArgument;
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, ExitCode};
 use crate::names;
-use crate::output::{Answer, Level};
-use crate::typed::PlanArgument;
-use crate::wiring::Wired;
+use crate::output::{CommandAnswer, MessageLevel};
 
 /// Attach a validation to a resource
 ///
@@ -25,7 +25,7 @@ Examples:
   agents validation attach local/shop local/tests
   agents validation attach --project local/shop local/shop local/tests package=cart
   agents validation attach --plan 7XK2M9QD local/shop local/tests")]
-pub struct Attach {
+pub struct ValidationAttachArgs {
     /// The resource it checks
     #[arg(value_name = "RESOURCE")]
     resource: String,
@@ -47,27 +47,27 @@ pub struct Attach {
     plan: Option<PlanArgument>,
 }
 
-impl Attach {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let validation = names::name("validation", &self.validation)?;
-        let resource = names::name("resource", &self.resource)?;
+impl ValidationAttachArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let validation = names::parse_name("validation", &self.validation)?;
+        let resource = names::parse_name("resource", &self.resource)?;
         let project = self.project.as_deref();
         let project = project
-            .map(|text| names::name("project", text))
+            .map(|text| names::parse_name("project", text))
             .transpose()?;
         let args = read_arguments(&self.args).map_err(ValidationRegistryError::from)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
         let request = AttachmentRequest {
             validation: validation.clone(),
             resource,
-            scope: self.scope(project, &wired)?,
+            scope: self.scope(project, &app)?,
             args,
         };
-        let attached = wired.wait(wired.validations().attach(request, wired.actor()));
+        let attached = app.block_on(app.validations().attach(request, app.actor()));
         let attached = attached.map_err(|error| {
-            let failure = refused(error, &validation, &wired);
-            with_list(failure)
+            let failure = registry_failure(error, &validation, &app);
+            with_list_hint(failure)
         })?;
         Ok(answer(&attached))
     }
@@ -75,28 +75,28 @@ impl Attach {
     fn scope(
         &self,
         project: Option<NamespacedName>,
-        wired: &Wired<'_>,
-    ) -> Result<AttachmentScope, Failure> {
+        app: &AppContext<'_>,
+    ) -> Result<AttachmentScope, CommandFailure> {
         if let Some(project) = project {
             return Ok(AttachmentScope::Project(project));
         }
         let Some(plan) = &self.plan else {
             return Ok(AttachmentScope::Direct);
         };
-        let found = wired.wait(wired.lifecycle().find_plan(plan.0.clone()));
-        let plan = found.map_err(|error| with_list(error.into()))?;
+        let found = app.block_on(app.lifecycle().find_plan(plan.0.clone()));
+        let plan = found.map_err(|error| with_list_hint(error.into()))?;
         Ok(AttachmentScope::Plan(plan.identity.plan_id))
     }
 }
 
 /// A refusal because something is not there, with what lists what is.
-fn with_list(failure: Failure) -> Failure {
+fn with_list_hint(failure: CommandFailure) -> CommandFailure {
     if failure.exit != ExitCode::NotFound || !failure.hints.is_empty() {
         return failure;
     }
     let list = ["resource", "project", "plan"]
         .into_iter()
-        .find(|noun| failure.what.starts_with(&format!("there is no {noun} ")));
+        .find(|noun| failure.message.starts_with(&format!("there is no {noun} ")));
     match list {
         Some(noun) => failure
             .because(format!("no {noun} has that name, or it was removed"))
@@ -105,7 +105,7 @@ fn with_list(failure: Failure) -> Failure {
     }
 }
 
-fn answer(attached: &AttachmentView) -> Answer {
+fn answer(attached: &AttachmentView) -> CommandAnswer {
     let data = json!({"validation_attached": view::attachment_data(attached)});
     let (resource, short) = (&attached.resource, attached.attachment.id.short());
     let counts = match &attached.attachment.scope {
@@ -115,10 +115,13 @@ fn answer(attached: &AttachmentView) -> Answer {
         }
         AttachmentScope::Plan(plan) => format!("it counts for the plan {}", plan.short()),
     };
-    Answer::new(
+    CommandAnswer::new(
         data,
         view::attachment_panel("Validation Attached", attached),
     )
-    .say(Level::Info, format!("Validation attached: {counts}"))
-    .say(Level::Hint, format!("agents validation detach {short}"))
+    .with_message(MessageLevel::Info, format!("Validation attached: {counts}"))
+    .with_message(
+        MessageLevel::Hint,
+        format!("agents validation detach {short}"),
+    )
 }

@@ -6,10 +6,10 @@ use cleveragents_engine::validations::AttachmentView;
 use serde_json::json;
 
 use super::view;
-use crate::ask::{Reply, confirm};
-use crate::commands::Context;
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Answer, Level};
+use crate::commands::CommandContext;
+use crate::confirmation::{Confirmation, confirm};
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CommandAnswer, MessageLevel};
 
 /// Take a validation off a resource
 ///
@@ -19,7 +19,7 @@ use crate::output::{Answer, Level};
 Examples:
   agents validation detach 7XK2M9QD
   agents validation detach 01JZZZZZZZ0000000000ABCDEF --yes")]
-pub struct Detach {
+pub struct ValidationDetachArgs {
     /// The attachment's id, or at least four characters of either end of it
     #[arg(value_name = "ATTACHMENT")]
     attachment: IdFragment,
@@ -29,22 +29,22 @@ pub struct Detach {
     yes: bool,
 }
 
-impl Detach {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let service = wired.validations();
-        let (_, attachments) = wired.wait(service.validations())?;
+impl ValidationDetachArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let service = app.validations();
+        let (_, attachments) = app.block_on(service.validations())?;
         let is_meant = |view: &&AttachmentView| {
             let id = view.attachment.id.to_string();
             self.attachment.matches(&id)
         };
         if let Some(found) = attachments.iter().find(is_meant) {
-            self.ask(found, context)?;
+            self.confirm_detach(found, context)?;
         }
-        let detached = wired.wait(service.detach(self.attachment.clone(), wired.actor()));
+        let detached = app.block_on(service.detach(self.attachment.clone(), app.actor()));
         let detached = detached.map_err(|error| {
-            let failure = Failure::from(error);
+            let failure = CommandFailure::from(error);
             match failure.exit {
                 ExitCode::NotFound => failure
                     .because("it was never there, or somebody detached it")
@@ -54,10 +54,14 @@ impl Detach {
         })?;
         let data = json!({"validation_detached": view::attachment_data(&detached)});
         let view = view::attachment_panel("Validation Detached", &detached);
-        Ok(Answer::new(data, view).say(Level::Info, "Validation detached"))
+        Ok(CommandAnswer::new(data, view).with_message(MessageLevel::Info, "Validation detached"))
     }
 
-    fn ask(&self, found: &AttachmentView, context: &Context<'_>) -> Result<(), Failure> {
+    fn confirm_detach(
+        &self,
+        found: &AttachmentView,
+        context: &CommandContext<'_>,
+    ) -> Result<(), CommandFailure> {
         if self.yes {
             return Ok(());
         }
@@ -65,10 +69,13 @@ impl Detach {
         let id = found.attachment.id.short();
         let question = format!("Detach {validation} from {resource} ({id})?");
         match confirm(&question, context.environment) {
-            Reply::Yes | Reply::Nobody => Ok(()),
-            Reply::No => Err(Failure::new(ExitCode::Decision, "nothing was detached")
-                .because("the question was not answered with yes")
-                .hint(format!("agents validation detach {id} --yes"))),
+            Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
+            Confirmation::No => Err(CommandFailure::new(
+                ExitCode::Decision,
+                "nothing was detached",
+            )
+            .because("the question was not answered with yes")
+            .hint(format!("agents validation detach {id} --yes"))),
         }
     }
 }

@@ -7,15 +7,15 @@ use cleveragents_engine::validations::AttachmentView;
 use serde_json::{Value, json};
 
 use super::view;
-use crate::commands::Context;
-use crate::failure::Failure;
+use crate::argument_types::parse_value;
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::name_pattern::NamePattern;
 use crate::names;
-use crate::output::{Answer, Cell, Level, Tone, View, counted};
-use crate::typed::word;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// How many rows people see unless they ask for another number.
-const SHOWN: usize = 100;
+const DEFAULT_ROWS: usize = 100;
 
 /// List validations by name, and where they are attached
 ///
@@ -26,13 +26,13 @@ Examples:
   agents validation list
   agents validation list --mode required
   agents validation list '^local/' --format json")]
-pub struct List {
+pub struct ValidationListArgs {
     /// Only names that match this regular expression, whatever the case of its letters
     #[arg(value_name = "REGEX")]
     pattern: Option<String>,
 
     /// Only validations of this mode: required or informational
-    #[arg(long, value_name = "MODE", value_parser = word::<ValidationMode>)]
+    #[arg(long, value_name = "MODE", value_parser = parse_value::<ValidationMode>)]
     mode: Option<ValidationMode>,
 
     /// List at most this many
@@ -40,12 +40,16 @@ pub struct List {
     limit: Option<usize>,
 }
 
-impl List {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let pattern = self.pattern.as_deref().map(names::pattern).transpose()?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let (mut all, mut attachments) = wired.wait(wired.validations().validations())?;
+impl ValidationListArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let pattern = self
+            .pattern
+            .as_deref()
+            .map(names::parse_pattern)
+            .transpose()?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let (mut all, mut attachments) = app.block_on(app.validations().validations())?;
         all.retain(|row| {
             let validation = &row.validation;
             self.mode.is_none_or(|mode| mode == validation.mode)
@@ -65,9 +69,9 @@ impl List {
         all: &[ValidationRow],
         attachments: &[AttachmentView],
         pattern: Option<&NamePattern>,
-    ) -> Answer {
+    ) -> CommandAnswer {
         let listed = &all[..all.len().min(self.limit.unwrap_or(usize::MAX))];
-        let seen = &all[..all.len().min(self.limit.unwrap_or(SHOWN))];
+        let seen = &all[..all.len().min(self.limit.unwrap_or(DEFAULT_ROWS))];
         let required = |row: &&ValidationRow| row.validation.mode == ValidationMode::Required;
         let required = all.iter().filter(required).count();
         let times = |row: &ValidationRow| {
@@ -92,38 +96,43 @@ impl List {
         });
         let headers = ["name", "mode", "runs", "attached", "description"];
         let rows = seen.iter().map(|row| cells(row, times(row)));
-        let mut view = View::new().table("Validations", &headers, rows);
+        let mut view = OutputView::new().table("Validations", &headers, rows);
         if !attachments.is_empty() {
-            let rows = attachments.iter().take(SHOWN).map(view::attachment_row);
+            let rows = attachments
+                .iter()
+                .take(DEFAULT_ROWS)
+                .map(view::attachment_row);
             view = view.table("Attachments", &view::ATTACHMENT_HEADERS, rows);
         }
         let number = i64::try_from(listed.len()).unwrap_or(i64::MAX);
-        let said = format!("{} listed", counted(number, "validation"));
-        let answer = Answer::new(data, view).say(Level::Info, said);
+        let said = format!("{} listed", format_count(number, "validation"));
+        let answer = CommandAnswer::new(data, view).with_message(MessageLevel::Info, said);
         match all.len() - seen.len() {
-            0 if all.is_empty() => answer.say(Level::Hint, "agents validation add --config FILE"),
+            0 if all.is_empty() => {
+                answer.with_message(MessageLevel::Hint, "agents validation add --config FILE")
+            }
             0 => answer,
             more => {
                 let text = format!("{more} more: repeat it with --limit {}", all.len());
-                answer.say(Level::Hint, text)
+                answer.with_message(MessageLevel::Hint, text)
             }
         }
     }
 }
 
-fn cells(row: &ValidationRow, attached: usize) -> Vec<Cell> {
+fn cells(row: &ValidationRow, attached: usize) -> Vec<ViewCell> {
     let validation = &row.validation;
     let runs = match &validation.source {
         ValidationSource::Run(_) => "a command".to_owned(),
         ValidationSource::Wraps(wrapped) => wrapped.tool.to_string(),
     };
     let attached = match attached {
-        0 => Cell::new("nowhere", Tone::Faint),
-        1 => Cell::from("once"),
-        times => Cell::from(format!("{times} times")),
+        0 => ViewCell::new("nowhere", Tone::Faint),
+        1 => ViewCell::from("once"),
+        times => ViewCell::from(format!("{times} times")),
     };
     vec![
-        Cell::new(validation.name.to_string(), Tone::Strong),
+        ViewCell::new(validation.name.to_string(), Tone::Strong),
         view::mode(validation.mode),
         runs.into(),
         attached,

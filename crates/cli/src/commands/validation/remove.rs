@@ -3,11 +3,11 @@
 use clap::Args;
 use serde_json::json;
 
-use super::{refused, view};
-use crate::commands::Context;
-use crate::failure::Failure;
+use super::{registry_failure, view};
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{Answer, Level};
+use crate::output::{CommandAnswer, MessageLevel};
 
 /// Remove a validation
 ///
@@ -16,21 +16,21 @@ use crate::output::{Answer, Level};
 #[command(after_long_help = "\
 Examples:
   agents validation remove local/tests")]
-pub struct Remove {
+pub struct ValidationRemoveArgs {
     /// The name of the validation
     #[arg(value_name = "NAME")]
     name: String,
 }
 
-impl Remove {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let name = names::name("validation", &self.name)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open()?;
-        let removed = wired.wait(wired.validations().remove(name.clone(), wired.actor()));
-        let row = removed.map_err(|error| refused(error, &name, &wired))?;
+impl ValidationRemoveArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let name = names::parse_name("validation", &self.name)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open()?;
+        let removed = app.block_on(app.validations().remove(name.clone(), app.actor()));
+        let row = removed.map_err(|error| registry_failure(error, &name, &app))?;
         let data = json!({"validation_removed": view::data(&row)});
         let view = view::panel("Validation removed", &row);
-        Ok(Answer::new(data, view).say(Level::Info, "Validation removed"))
+        Ok(CommandAnswer::new(data, view).with_message(MessageLevel::Info, "Validation removed"))
     }
 }

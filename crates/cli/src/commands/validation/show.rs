@@ -3,11 +3,11 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{refused, view};
-use crate::commands::Context;
-use crate::failure::Failure;
+use super::{registry_failure, view};
+use crate::commands::CommandContext;
+use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{Answer, Level};
+use crate::output::{CommandAnswer, MessageLevel};
 
 /// Show a validation: what it runs, and where it is attached
 #[derive(Debug, Args)]
@@ -15,19 +15,19 @@ use crate::output::{Answer, Level};
 Examples:
   agents validation show local/tests
   agents validation show tests --format json")]
-pub struct Show {
+pub struct ValidationShowArgs {
     /// The name of the validation
     #[arg(value_name = "NAME")]
     name: String,
 }
 
-impl Show {
-    pub fn run(&self, context: &Context<'_>) -> Result<Answer, Failure> {
-        let name = names::name("validation", &self.name)?;
-        let wiring = context.wiring()?;
-        let wired = wiring.open_to_read()?;
-        let found = wired.wait(wired.validations().validation(name.clone()));
-        let (row, attachments) = found.map_err(|error| refused(error, &name, &wired))?;
+impl ValidationShowArgs {
+    pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
+        let name = names::parse_name("validation", &self.name)?;
+        let bootstrap = context.bootstrap()?;
+        let app = bootstrap.open_to_read()?;
+        let found = app.block_on(app.validations().validation(name.clone()));
+        let (row, attachments) = found.map_err(|error| registry_failure(error, &name, &app))?;
         let data = json!({
             "validation": view::data(&row),
             "attachments": attachments.iter().map(view::attachment_data).collect::<Vec<Value>>(),
@@ -37,10 +37,11 @@ impl Show {
             let rows = attachments.iter().map(view::attachment_row);
             shown = shown.table("Attachments", &view::ATTACHMENT_HEADERS, rows);
         }
-        let answer = Answer::new(data, shown).say(Level::Info, "Validation shown");
+        let answer =
+            CommandAnswer::new(data, shown).with_message(MessageLevel::Info, "Validation shown");
         Ok(match attachments.is_empty() {
-            true => answer.say(
-                Level::Hint,
+            true => answer.with_message(
+                MessageLevel::Hint,
                 format!("agents validation attach RESOURCE {name}"),
             ),
             false => answer,

@@ -6,10 +6,10 @@ use cleveragents_engine::ports::ValidationRow;
 use cleveragents_engine::validations::AttachmentView;
 use serde_json::{Value, json};
 
-use crate::output::{Cell, Tone, View};
+use crate::output::{OutputView, Tone, ViewCell};
 
 /// How much of a hash people see.
-const HASH_SHOWN: usize = 12;
+const HASH_PREFIX_LENGTH: usize = 12;
 
 pub(super) const ATTACHMENT_HEADERS: [&str; 6] =
     ["id", "validation", "mode", "resource", "scope", "args"];
@@ -46,10 +46,13 @@ pub(super) fn data(row: &ValidationRow) -> Value {
 }
 
 /// A validation for people.
-pub(super) fn panel(title: &str, row: &ValidationRow) -> View {
+pub(super) fn panel(title: &str, row: &ValidationRow) -> OutputView {
     let validation = &row.validation;
-    let mut rows: Vec<(&str, Cell)> = vec![
-        ("name", Cell::new(validation.name.to_string(), Tone::Strong)),
+    let mut rows: Vec<(&str, ViewCell)> = vec![
+        (
+            "name",
+            ViewCell::new(validation.name.to_string(), Tone::Strong),
+        ),
         ("mode", mode(validation.mode)),
         ("description", validation.description.clone().into()),
     ];
@@ -61,20 +64,20 @@ pub(super) fn panel(title: &str, row: &ValidationRow) -> View {
             ("transform", wrapped.transform.clone().into()),
         ]),
     }
-    let hash: String = row.hash.chars().take(HASH_SHOWN).collect();
+    let hash: String = row.hash.chars().take(HASH_PREFIX_LENGTH).collect();
     rows.extend([
         ("timeout", format!("{} s", validation.timeout).into()),
         ("hash", hash.into()),
         ("added", row.created_at.to_string().into()),
         ("updated", row.updated_at.to_string().into()),
     ]);
-    View::new().panel(title, rows)
+    OutputView::new().panel(title, rows)
 }
 
-pub(super) fn mode(mode: ValidationMode) -> Cell {
+pub(super) fn mode(mode: ValidationMode) -> ViewCell {
     match mode {
-        ValidationMode::Required => Cell::new(mode.to_string(), Tone::Strong),
-        ValidationMode::Informational => Cell::from(mode.to_string()),
+        ValidationMode::Required => ViewCell::new(mode.to_string(), Tone::Strong),
+        ValidationMode::Informational => ViewCell::from(mode.to_string()),
     }
 }
 
@@ -94,9 +97,9 @@ pub(super) fn attachment_data(view: &AttachmentView) -> Value {
     })
 }
 
-pub(super) fn attachment_row(view: &AttachmentView) -> Vec<Cell> {
+pub(super) fn attachment_row(view: &AttachmentView) -> Vec<ViewCell> {
     vec![
-        Cell::new(view.attachment.id.short(), Tone::Strong),
+        ViewCell::new(view.attachment.id.short(), Tone::Strong),
         view.attachment.validation.to_string().into(),
         mode(view.validation.mode),
         view.resource.to_string().into(),
@@ -106,11 +109,11 @@ pub(super) fn attachment_row(view: &AttachmentView) -> Vec<Cell> {
 }
 
 /// An attachment of which something was done.
-pub(super) fn attachment_panel(title: &str, view: &AttachmentView) -> View {
-    let mut rows: Vec<(&str, Cell)> = vec![
+pub(super) fn attachment_panel(title: &str, view: &AttachmentView) -> OutputView {
+    let mut rows: Vec<(&str, ViewCell)> = vec![
         (
             "attachment",
-            Cell::new(view.attachment.id.short(), Tone::Strong),
+            ViewCell::new(view.attachment.id.short(), Tone::Strong),
         ),
         ("validation", view.attachment.validation.to_string().into()),
         ("mode", mode(view.validation.mode)),
@@ -120,7 +123,7 @@ pub(super) fn attachment_panel(title: &str, view: &AttachmentView) -> View {
     if !view.attachment.args.is_empty() {
         rows.push(("args", args(view).into()));
     }
-    View::new().panel(title, rows)
+    OutputView::new().panel(title, rows)
 }
 
 fn scope(scope: &AttachmentScope) -> String {

@@ -29,7 +29,10 @@ fn environment(home: &Path, variables: &[(&str, &str)]) -> Environment {
     }
 }
 
-fn load(environment: &Environment, arguments: &GlobalArguments) -> Result<Settings, Failure> {
+fn load(
+    environment: &Environment,
+    arguments: &GlobalArguments,
+) -> Result<Settings, CommandFailure> {
     Settings::load(
         Locations::find(arguments, environment)?,
         arguments,
@@ -63,7 +66,7 @@ fn each_source_wins_over_the_weaker_ones() {
     };
     let settings = load(&environment, &arguments).unwrap();
     let resolved = settings.get(Key::AutomationProfile);
-    let chain: Vec<(Source, String)> = resolved
+    let chain: Vec<(SettingSource, String)> = resolved
         .candidates
         .iter()
         .map(|one| (one.source, one.value.to_string()))
@@ -71,7 +74,10 @@ fn each_source_wins_over_the_weaker_ones() {
     let expected = ["manual", "ci", "review", "auto", "supervised"].map(str::to_owned);
     assert_eq!(
         chain,
-        Source::ALL.into_iter().zip(expected).collect::<Vec<_>>()
+        SettingSource::ALL
+            .into_iter()
+            .zip(expected)
+            .collect::<Vec<_>>()
     );
     assert_eq!(settings.automation_profile(), "manual");
 }
@@ -98,7 +104,7 @@ fn a_project_must_not_redirect_the_user() {
     let home = home_with("", "[core]\ndatabase-url = \"postgres://evil/x\"\n");
     let failure = load(&environment(home.path(), &[]), &GlobalArguments::default()).unwrap_err();
     assert_eq!(failure.kind, "setting_scope");
-    assert!(failure.what.contains("core.database-url"), "{failure}");
+    assert!(failure.message.contains("core.database-url"), "{failure}");
 }
 
 #[test]
@@ -134,7 +140,7 @@ fn a_project_may_tighten_and_never_loosen() {
         let asked = settings.repository_automation_profile();
         assert_eq!(asked.is_some(), expected == project, "{global} {project}");
         let resolved = settings.get(Key::AutomationProfile);
-        let candidate = resolved.from(Source::Project).unwrap();
+        let candidate = resolved.from_source(SettingSource::Project).unwrap();
         assert_eq!(candidate.value.to_string(), project);
         let ignored = candidate.ignored.as_deref().unwrap_or_default();
         assert_eq!(
@@ -154,7 +160,7 @@ fn a_project_may_tighten_and_never_loosen() {
 }
 
 #[test]
-fn whoever_starts_the_program_may_loosen_what_a_project_tightened() {
+fn the_environment_may_loosen_a_project_setting() {
     let home = home_with("", "core.automation-profile = \"manual\"\n");
     let variable = ("CLEVERAGENTS_AUTOMATION_PROFILE", "full-auto");
     let environment = environment(home.path(), &[variable]);
@@ -170,7 +176,7 @@ fn passwords_in_the_file_are_learnt() {
     let home = home_with(&format!("core.database-url = \"{url}\"\n"), "");
     let settings = load(&environment(home.path(), &[]), &GlobalArguments::default()).unwrap();
     let mut redactor = Redactor::default();
-    settings.teach(&mut redactor);
+    settings.register_secrets(&mut redactor);
     let mask = mask(Key::DatabaseUrl.name());
     assert_eq!(
         redactor.redact(url),
@@ -189,7 +195,7 @@ fn secrets_of_every_source_are_learnt() {
     )
     .unwrap();
     let mut redactor = Redactor::default();
-    settings.teach(&mut redactor);
+    settings.register_secrets(&mut redactor);
     let mask = mask(Key::OpenAiApiKey.name());
     assert_eq!(
         redactor.redact("file-secret vendor-secret"),
@@ -219,7 +225,7 @@ fn wrong_flags_and_variables_are_refused_by_name() {
         &GlobalArguments::default(),
     )
     .unwrap_err();
-    assert!(failure.what.contains(wrong.0), "{failure}");
+    assert!(failure.message.contains(wrong.0), "{failure}");
 }
 
 #[test]
@@ -236,6 +242,6 @@ fn typed_getters_follow_the_settings() {
     assert_eq!(settings.blob_grace().as_secs(), 3 * 3_600);
     assert_eq!(settings.chosen_format(), None);
     let file = home.path().join(".cleveragents/cleveragents.db");
-    assert_eq!(settings.database(), Database::InDataDirectory(file));
+    assert_eq!(settings.database(), DatabaseSetting::InDataDirectory(file));
     assert!(settings.warnings[0].contains("did you mean CLEVERAGENTS_PLAN_CONCURRENCY"));
 }

@@ -1,9 +1,9 @@
 //! Commands about actions.
 
-use super::{Case, case, with_nothing};
+use super::{SnapshotCase, case, without_setup};
 use crate::environment::TestEnvironment;
 
-pub(super) const CASES: &[Case] = &[
+pub(super) const CASES: &[SnapshotCase] = &[
     case(
         "action create",
         "",
@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
         with_files,
     ),
     case("action list", "", &["action", "list"], with_actions),
-    case("action list", "empty", &["action", "list"], with_nothing),
+    case("action list", "empty", &["action", "list"], without_setup),
     case(
         "action list",
         "filtered",
@@ -132,7 +132,7 @@ budget: {usd: 2.5, wall: 3600}
 skills: [local/testing]
 ";
 
-const WRONG: &str = "\
+const INVALID: &str = "\
 name: local/code coverage
 descripton: A misspelt key
 strategy_actor: local/planner
@@ -142,7 +142,7 @@ arguments: [{name: depth, type: integer, default: three}]
 ";
 
 /// A small action.
-pub(crate) fn small(name: &str) -> String {
+pub(crate) fn small_action(name: &str) -> String {
     format!(
         "name: {name}\ndescription: Does little\nstrategy_actor: builtin/direct\n\
          execution_actor: local/coder\ndefinition_of_done: It is done\n"
@@ -151,13 +151,16 @@ pub(crate) fn small(name: &str) -> String {
 
 fn with_files(environment: &mut TestEnvironment) {
     environment.write("work/coverage.yaml", COVERAGE);
-    environment.write("work/wrong.yaml", WRONG);
+    environment.write("work/wrong.yaml", INVALID);
 }
 
 fn with_actions(environment: &mut TestEnvironment) {
     with_files(environment);
-    environment.write("work/lint.yaml", small("team/lint") + "reusable: false\n");
-    environment.write("work/old.yaml", small("team/old"));
+    environment.write(
+        "work/lint.yaml",
+        small_action("team/lint") + "reusable: false\n",
+    );
+    environment.write("work/old.yaml", small_action("team/old"));
     for file in ["coverage.yaml", "lint.yaml", "old.yaml"] {
         let create = ["action", "create", "--config", file];
         environment.run(&create).succeeded();
@@ -170,7 +173,7 @@ fn with_actions(environment: &mut TestEnvironment) {
 /// A project with two actions of its own, one of them registered too, and a broken file.
 fn with_project_actions(environment: &mut TestEnvironment) {
     with_actions(environment);
-    environment.write("work/.agents/actions/lint.yaml", small("team/lint"));
-    environment.write("work/.agents/actions/tidy.yml", small("tidy"));
+    environment.write("work/.agents/actions/lint.yaml", small_action("team/lint"));
+    environment.write("work/.agents/actions/tidy.yml", small_action("tidy"));
     environment.write("work/.agents/actions/broken.yaml", "nmae: x\n");
 }

@@ -1,9 +1,9 @@
 //! Commands about actors.
 
-use super::{Case, case, with_nothing};
+use super::{SnapshotCase, case, without_setup};
 use crate::environment::TestEnvironment;
 
-pub(super) const CASES: &[Case] = &[
+pub(super) const CASES: &[SnapshotCase] = &[
     case(
         "actor add",
         "",
@@ -53,7 +53,7 @@ pub(super) const CASES: &[Case] = &[
         &["actor", "list", "--type", "llm"],
         with_actors,
     ),
-    case("actor list", "none", &["actor", "list"], with_nothing),
+    case("actor list", "none", &["actor", "list"], without_setup),
     case(
         "actor list",
         "filtered",
@@ -71,7 +71,7 @@ pub(super) const CASES: &[Case] = &[
         "actor show",
         "default-model",
         &["actor", "show", "builtin/coder"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "actor show",
@@ -107,7 +107,7 @@ pub(super) const CASES: &[Case] = &[
         "actor remove",
         "built-in",
         &["actor", "remove", "builtin/direct", "--force"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "actor validate",
@@ -145,7 +145,7 @@ steps:
     input: {command: 'cat {{ steps.write.path }}', timeout: 5}
 ";
 
-const WRONG: &str = "\
+const INVALID: &str = "\
 name: local/wrong
 type: tool
 description: Has every kind of mistake
@@ -170,7 +170,7 @@ tools: [builtin/file-read, builtin/file-edit, builtin/finish]
 skills: [release-notes]
 ";
 
-const WRONG_LLM: &str = "\
+const INVALID_LLM: &str = "\
 name: local/wrong
 type: llm
 description: Has every kind of mistake
@@ -183,9 +183,9 @@ sytem_prompt: Be brief
 
 fn with_files(environment: &mut TestEnvironment) {
     environment.write("work/greeter.yaml", GREETER);
-    environment.write("work/wrong.yaml", WRONG);
+    environment.write("work/wrong.yaml", INVALID);
     environment.write("work/llm.yaml", LLM);
-    environment.write("work/wrong-llm.yaml", WRONG_LLM);
+    environment.write("work/wrong-llm.yaml", INVALID_LLM);
     let scripted = "name: local/player\ntype: llm\ndescription: Plays a script\n\
                     provider: scripted\nmodel: scripts/none.yaml\n";
     environment.write("work/no-script.yaml", scripted);
@@ -199,7 +199,7 @@ fn with_files(environment: &mut TestEnvironment) {
 /// Two actors, one of which an action names.
 fn with_actors(environment: &mut TestEnvironment) {
     with_files(environment);
-    let named = super::small("local/greet").replace("local/coder", "local/greeter");
+    let named = super::small_action("local/greet").replace("local/coder", "local/greeter");
     environment.write("work/greet.yaml", named);
     for arguments in [
         ["actor", "add", "--config", "greeter.yaml"],

@@ -1,46 +1,46 @@
 //! Commands about the decisions of a plan.
 
-use super::{Case, with_store};
+use super::{SnapshotCase, with_store};
+use crate::decision_fixture;
 use crate::environment::TestEnvironment;
-use crate::story;
 
-pub(super) const CASES: &[Case] = &[
-    Case {
+pub(super) const CASES: &[SnapshotCase] = &[
+    SnapshotCase {
         command: "plan tree",
         about: "",
         arguments: &["plan", "tree", "local/lint-00002001"],
-        prepare: with_story,
-        head: None,
+        prepare: with_decisions,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "plan tree",
         about: "corrected",
         arguments: &["plan", "tree", "00002001"],
         prepare: with_correction,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "plan tree",
         about: "superseded",
         arguments: &["plan", "tree", "--show-superseded", "00002001"],
         prepare: with_correction,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "plan tree",
         about: "unknown",
         arguments: &["plan", "tree", "00002001"],
         prepare: with_store,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "plan explain",
         about: "",
         arguments: &["plan", "explain", "00004000"],
-        prepare: with_story,
-        head: None,
+        prepare: with_decisions,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "plan explain",
         about: "context",
         arguments: &[
@@ -50,24 +50,24 @@ pub(super) const CASES: &[Case] = &[
             "--show-reasoning",
             "00004000",
         ],
-        prepare: with_story,
-        head: None,
+        prepare: with_decisions,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "plan explain",
         about: "root",
         arguments: &["plan", "explain", "00002005", "--show-context"],
         prepare: with_correction,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "plan explain",
         about: "ambiguous",
         arguments: &["plan", "explain", "01JZZ"],
-        prepare: with_story,
-        head: None,
+        prepare: with_decisions,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "plan correct",
         about: "",
         arguments: &[
@@ -79,10 +79,10 @@ pub(super) const CASES: &[Case] = &[
             "Begin with the prices",
             "00004000",
         ],
-        prepare: with_story,
-        head: None,
+        prepare: with_decisions,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "plan correct",
         about: "append",
         arguments: &[
@@ -94,10 +94,10 @@ pub(super) const CASES: &[Case] = &[
             "Mind the prices, too",
             "00004000",
         ],
-        prepare: with_story,
-        head: None,
+        prepare: with_decisions,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "plan correct",
         about: "dry-run",
         arguments: &[
@@ -110,24 +110,24 @@ pub(super) const CASES: &[Case] = &[
             "--dry-run",
             "00004000",
         ],
-        prepare: with_story,
-        head: None,
+        prepare: with_decisions,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "plan correct",
         about: "superseded",
         arguments: &[
             "plan", "correct", "--mode", "revert", "-g", "Again", "--yes", "00004000",
         ],
         prepare: with_correction,
-        head: None,
+        line_limit: None,
     },
 ];
 
-fn with_story(environment: &mut TestEnvironment) {
-    story::tell(environment);
+fn with_decisions(environment: &mut TestEnvironment) {
+    decision_fixture::create(environment);
 }
 
 fn with_correction(environment: &mut TestEnvironment) {
-    story::tell_corrected(environment);
+    decision_fixture::create_corrected(environment);
 }

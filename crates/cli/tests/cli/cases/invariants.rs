@@ -1,14 +1,14 @@
 //! Commands about invariants.
 
-use super::{Case, case, with_nothing, with_store};
+use super::{SnapshotCase, case, with_store, without_setup};
 use crate::environment::TestEnvironment;
 
-pub(super) const CASES: &[Case] = &[
+pub(super) const CASES: &[SnapshotCase] = &[
     case(
         "invariant add",
         "",
         &["invariant", "add", "Never push"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "invariant add",
@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
             "--non-overridable",
             "Never push",
         ],
-        with_nothing,
+        without_setup,
     ),
     case(
         "invariant add",
@@ -34,7 +34,7 @@ pub(super) const CASES: &[Case] = &[
             "team/tidy",
             "Change no tests",
         ],
-        with_nothing,
+        without_setup,
     ),
     case(
         "invariant add",
@@ -53,7 +53,7 @@ pub(super) const CASES: &[Case] = &[
         "invariant list",
         "empty",
         &["invariant", "list"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "invariant list",
@@ -79,13 +79,13 @@ pub(super) const CASES: &[Case] = &[
         "invariant list",
         "effective-of-nobody",
         &["invariant", "list", "--effective"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "invariant remove",
         "",
-        &["invariant", "remove", RULE],
-        with_rule_of_known_id,
+        &["invariant", "remove", RULE_ID],
+        with_fixed_rule_id,
     ),
     case(
         "invariant remove",
@@ -95,7 +95,7 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-const RULE: &str = "01JZZZZZZZ0000000000ABCDEF";
+const RULE_ID: &str = "01JZZZZZZZ0000000000ABCDEF";
 
 /// A project, for whoever makes none by a command.
 pub(crate) fn add_project(environment: &TestEnvironment) {
@@ -114,7 +114,7 @@ fn with_rules(environment: &mut TestEnvironment) {
     add_project(environment);
     environment.write(
         "work/lint.yaml",
-        super::small("lint") + "invariants: [Keep the public interface]\n",
+        super::small_action("lint") + "invariants: [Keep the public interface]\n",
     );
     for arguments in [
         &["action", "create", "--config", "lint.yaml"][..],
@@ -135,14 +135,14 @@ fn with_rules(environment: &mut TestEnvironment) {
     }
 }
 
-fn with_rule_of_known_id(environment: &mut TestEnvironment) {
+fn with_fixed_rule_id(environment: &mut TestEnvironment) {
     with_store(environment);
     let body = format!(
-        r#"{{"id":"{RULE}","text":"Never push","scope":"global","non_overridable":true,
+        r#"{{"id":"{RULE_ID}","text":"Never push","scope":"global","non_overridable":true,
             "created_at":"2026-01-31T12:00:00Z"}}"#
     );
-    let tail: String = RULE.chars().rev().collect();
+    let tail: String = RULE_ID.chars().rev().collect();
     environment.sql(&format!(
-        "INSERT INTO invariants VALUES ('{RULE}', '{tail}', 'global', '', 'x', '{body}', 0);"
+        "INSERT INTO invariants VALUES ('{RULE_ID}', '{tail}', 'global', '', 'x', '{body}', 0);"
     ));
 }

@@ -1,14 +1,14 @@
 //! Commands about plans.
 
-use super::{Case, case};
+use super::{SnapshotCase, case};
+use crate::decision_fixture;
 use crate::environment::TestEnvironment;
-use crate::plans::{ACTION, make_action};
-use crate::story;
+use crate::plan_fixture::{ACTION, register_action};
 
 /// The plan of the story, by the end of its id.
 const PLAN: &str = "00002001";
 
-pub(super) const CASES: &[Case] = &[
+pub(super) const CASES: &[SnapshotCase] = &[
     case(
         "plan use",
         "",
@@ -84,82 +84,97 @@ pub(super) const CASES: &[Case] = &[
         &["plan", "list", "--state", "applied"],
         with_plans,
     ),
-    case("plan status", "", &["plan", "status", PLAN], with_story),
+    case("plan status", "", &["plan", "status", PLAN], with_decisions),
     case(
         "plan status",
         "errored",
         &["plan", "status", "local/lint-00002001"],
-        with_failure,
+        with_failed_plan,
     ),
     case(
         "plan status",
         "unknown",
         &["plan", "status", "zzzzzzzz"],
-        with_story,
+        with_decisions,
     ),
     case(
         "plan cancel",
         "",
         &["plan", "cancel", PLAN, "--reason", "wrong branch"],
-        with_story,
+        with_decisions,
     ),
     case(
         "plan cancel",
         "again",
         &["plan", "cancel", PLAN],
-        with_cancelled,
+        with_cancelled_plan,
     ),
     case(
         "plan revert",
         "",
         &["plan", "revert", PLAN, "--reason", "keep the tests"],
-        with_failure,
+        with_failed_plan,
     ),
     case(
         "plan revert",
         "elsewhere",
         &["plan", "revert", PLAN, "--to-phase", "execute"],
-        with_failure,
+        with_failed_plan,
     ),
     case(
         "plan prompt",
         "",
         &["plan", "prompt", PLAN, "Leave the prices alone"],
-        with_story,
+        with_decisions,
     ),
     case(
         "plan prompt",
         "final",
         &["plan", "prompt", PLAN, "Leave the prices alone"],
-        with_cancelled,
+        with_cancelled_plan,
     ),
-    case("plan errors", "", &["plan", "errors", PLAN], with_failure),
-    case("plan errors", "none", &["plan", "errors", PLAN], with_story),
+    case(
+        "plan errors",
+        "",
+        &["plan", "errors", PLAN],
+        with_failed_plan,
+    ),
+    case(
+        "plan errors",
+        "none",
+        &["plan", "errors", PLAN],
+        with_decisions,
+    ),
     case(
         "plan log",
         "",
         &["plan", "log", PLAN, "--limit", "5"],
-        with_story,
+        with_decisions,
     ),
     case(
         "plan log",
         "beyond",
         &["plan", "log", PLAN, "--from-seq", "1000"],
-        with_story,
+        with_decisions,
     ),
-    case("plan verify", "", &["plan", "verify", PLAN], with_story),
+    case("plan verify", "", &["plan", "verify", PLAN], with_decisions),
     case(
         "plan verify",
         "unexpected",
         &["plan", "verify", PLAN, "--expect", "00ff"],
-        with_story,
+        with_decisions,
     ),
-    case("plan delete", "", &["plan", "delete", PLAN], with_cancelled),
+    case(
+        "plan delete",
+        "",
+        &["plan", "delete", PLAN],
+        with_cancelled_plan,
+    ),
     case(
         "plan delete",
         "refused",
         &["plan", "delete", PLAN],
-        with_story,
+        with_decisions,
     ),
     case(
         "plan purge",
@@ -173,13 +188,18 @@ pub(super) const CASES: &[Case] = &[
             "--reason",
             "a name",
         ],
-        with_story,
+        with_decisions,
     ),
-    case("plan purge", "again", &["plan", "purge", PLAN], with_purged),
+    case(
+        "plan purge",
+        "again",
+        &["plan", "purge", PLAN],
+        with_purged_events,
+    ),
 ];
 
 fn with_action(environment: &mut TestEnvironment) {
-    make_action(environment);
+    register_action(environment);
     environment.run(&["project", "create", "shop"]).succeeded();
 }
 
@@ -190,29 +210,29 @@ fn with_file(environment: &mut TestEnvironment) {
     environment.run(&create).succeeded();
 }
 
-fn with_story(environment: &mut TestEnvironment) {
-    story::tell(environment);
+fn with_decisions(environment: &mut TestEnvironment) {
+    decision_fixture::create(environment);
 }
 
-fn with_failure(environment: &mut TestEnvironment) {
-    story::tell_failed(environment);
+fn with_failed_plan(environment: &mut TestEnvironment) {
+    decision_fixture::create_failed(environment);
 }
 
 /// The plan of the story and a newer one that was cancelled.
 fn with_plans(environment: &mut TestEnvironment) {
-    with_story(environment);
+    with_decisions(environment);
     let used = environment.run(&["plan", "use", "lint", "shop", "--format", "json"]);
     let id = used.succeeded().json()["data"]["plan_id"].clone();
     let cancel = ["plan", "cancel", id.as_str().unwrap()];
     environment.run(&cancel).succeeded();
 }
 
-fn with_cancelled(environment: &mut TestEnvironment) {
-    with_story(environment);
+fn with_cancelled_plan(environment: &mut TestEnvironment) {
+    with_decisions(environment);
     environment.run(&["plan", "cancel", PLAN]).succeeded();
 }
 
-fn with_purged(environment: &mut TestEnvironment) {
-    with_story(environment);
+fn with_purged_events(environment: &mut TestEnvironment) {
+    with_decisions(environment);
     environment.run(&["plan", "purge", PLAN]).succeeded();
 }

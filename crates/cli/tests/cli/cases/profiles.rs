@@ -1,9 +1,9 @@
 //! Commands about automation profiles.
 
-use super::{Case, case, with_nothing};
+use super::{SnapshotCase, case, without_setup};
 use crate::environment::TestEnvironment;
 
-pub(super) const CASES: &[Case] = &[
+pub(super) const CASES: &[SnapshotCase] = &[
     case(
         "automation-profile list",
         "",
@@ -14,7 +14,7 @@ pub(super) const CASES: &[Case] = &[
         "automation-profile show",
         "",
         &["automation-profile", "show", "cautious"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "automation-profile show",

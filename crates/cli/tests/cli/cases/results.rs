@@ -1,51 +1,75 @@
 //! Commands about what plans came to.
 
-use super::{Case, case};
-use crate::executed::{PLAN, with_executed, with_plan};
+use super::{SnapshotCase, case};
+use crate::executed_plan::{PLAN_PLACEHOLDER, with_executed_plan, with_plan};
 
-pub(super) const CASES: &[Case] = &[
-    case("plan diff", "", &["plan", "diff", PLAN], with_executed),
+pub(super) const CASES: &[SnapshotCase] = &[
+    case(
+        "plan diff",
+        "",
+        &["plan", "diff", PLAN_PLACEHOLDER],
+        with_executed_plan,
+    ),
     case(
         "plan diff",
         "stat",
-        &["plan", "diff", PLAN, "--stat"],
-        with_executed,
+        &["plan", "diff", PLAN_PLACEHOLDER, "--stat"],
+        with_executed_plan,
     ),
     case(
         "plan diff",
         "patch",
-        &["plan", "diff", PLAN, "--patch", "--file", "cart.txt"],
-        with_executed,
+        &[
+            "plan",
+            "diff",
+            PLAN_PLACEHOLDER,
+            "--patch",
+            "--file",
+            "cart.txt",
+        ],
+        with_executed_plan,
     ),
     case(
         "plan diff",
         "file",
-        &["plan", "diff", PLAN, "--file", "docs", "kept/new name.txt"],
-        with_executed,
+        &[
+            "plan",
+            "diff",
+            PLAN_PLACEHOLDER,
+            "--file",
+            "docs",
+            "kept/new name.txt",
+        ],
+        with_executed_plan,
     ),
     case(
         "plan diff",
         "not-changed",
-        &["plan", "diff", PLAN, "--file", "docs/note.md"],
-        with_executed,
+        &["plan", "diff", PLAN_PLACEHOLDER, "--file", "docs/note.md"],
+        with_executed_plan,
     ),
     case(
         "plan diff",
         "no-resource",
-        &["plan", "diff", PLAN, "--resource", "bank"],
-        with_executed,
+        &["plan", "diff", PLAN_PLACEHOLDER, "--resource", "bank"],
+        with_executed_plan,
     ),
-    case("plan diff", "nothing", &["plan", "diff", PLAN], with_plan),
+    case(
+        "plan diff",
+        "nothing",
+        &["plan", "diff", PLAN_PLACEHOLDER],
+        with_plan,
+    ),
     case(
         "plan artifacts",
         "",
-        &["plan", "artifacts", PLAN],
-        with_executed,
+        &["plan", "artifacts", PLAN_PLACEHOLDER],
+        with_executed_plan,
     ),
     case(
         "plan artifacts",
         "none",
-        &["plan", "artifacts", PLAN],
+        &["plan", "artifacts", PLAN_PLACEHOLDER],
         with_plan,
     ),
     case(
@@ -54,12 +78,12 @@ pub(super) const CASES: &[Case] = &[
         &[
             "plan",
             "reject",
-            PLAN,
+            PLAN_PLACEHOLDER,
             "docs/notes.md",
             "--why",
             "not asked for",
         ],
-        with_executed,
+        with_executed_plan,
     ),
     case(
         "plan reject",
@@ -67,17 +91,24 @@ pub(super) const CASES: &[Case] = &[
         &[
             "plan",
             "reject",
-            PLAN,
+            PLAN_PLACEHOLDER,
             "cart.txt:3",
             "--why",
             "not asked for",
         ],
-        with_executed,
+        with_executed_plan,
     ),
     case(
         "plan reject",
         "too-early",
-        &["plan", "reject", PLAN, "cart.txt", "--why", "not asked for"],
+        &[
+            "plan",
+            "reject",
+            PLAN_PLACEHOLDER,
+            "cart.txt",
+            "--why",
+            "not asked for",
+        ],
         with_plan,
     ),
 ];

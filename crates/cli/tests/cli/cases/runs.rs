@@ -1,10 +1,10 @@
 //! Commands that do everything, and that go on with it.
 
-use super::{Case, case};
+use super::{SnapshotCase, case};
 use crate::environment::TestEnvironment;
-use crate::executed::{PLAN, made, with_executed, with_plan};
+use crate::executed_plan::{PLAN_PLACEHOLDER, create_plan, with_executed_plan, with_plan};
 
-pub(super) const CASES: &[Case] = &[
+pub(super) const CASES: &[SnapshotCase] = &[
     case("run", "", &["run"], |_| {}),
     case("run", "empty", &["run", "  "], |_| {}),
     case("run", "unknown", &["run", "local/tydi-up"], with_plan),
@@ -20,30 +20,35 @@ pub(super) const CASES: &[Case] = &[
         &["run", "tidy up", "--path", "moon"],
         |_| {},
     ),
-    case("plan resume", "", &["plan", "resume", PLAN], with_strategy),
+    case(
+        "plan resume",
+        "",
+        &["plan", "resume", PLAN_PLACEHOLDER],
+        with_strategy,
+    ),
     case(
         "plan resume",
         "dry-run",
-        &["plan", "resume", PLAN, "--dry-run"],
+        &["plan", "resume", PLAN_PLACEHOLDER, "--dry-run"],
         with_plan,
     ),
     case(
         "plan resume",
         "dry-run-executed",
-        &["plan", "resume", PLAN, "--dry-run"],
-        with_executed,
+        &["plan", "resume", PLAN_PLACEHOLDER, "--dry-run"],
+        with_executed_plan,
     ),
     case(
         "plan resume",
         "executed",
-        &["plan", "resume", PLAN],
-        with_executed,
+        &["plan", "resume", PLAN_PLACEHOLDER],
+        with_executed_plan,
     ),
     case(
         "plan tree",
         "executed",
-        &["plan", "tree", PLAN],
-        with_executed,
+        &["plan", "tree", PLAN_PLACEHOLDER],
+        with_executed_plan,
     ),
     case(
         "actor run",
@@ -61,19 +66,19 @@ pub(super) const CASES: &[Case] = &[
         "actor run",
         "",
         &["actor", "run", "local/talker", "Hello"],
-        with_talker,
+        with_scripted_actor,
     ),
 ];
 
 /// The plan with its strategy, which waits to be approved.
 fn with_strategy(environment: &mut TestEnvironment) {
-    let plan = made(environment);
+    let plan = create_plan(environment);
     let run = environment.run(&["plan", "execute", &plan]);
     assert_eq!(run.code, Some(5));
 }
 
 /// An actor whose model is a script.
-fn with_talker(environment: &mut TestEnvironment) {
+fn with_scripted_actor(environment: &mut TestEnvironment) {
     environment.write(
         "work/talker.yaml",
         "name: local/talker\ntype: llm\ndescription: Talks\nprovider: scripted\nmodel: lines.yaml\n",

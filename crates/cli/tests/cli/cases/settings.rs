@@ -1,85 +1,85 @@
 //! Commands about settings.
 
-use super::{Case, with_nothing};
+use super::{SnapshotCase, without_setup};
 use crate::environment::TestEnvironment;
 
-pub(super) const CASES: &[Case] = &[
-    Case {
+pub(super) const CASES: &[SnapshotCase] = &[
+    SnapshotCase {
         command: "config get",
         about: "",
         arguments: &["config", "get", "plan.concurrency"],
         prepare: with_settings,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "config get",
         about: "chain",
         arguments: &["config", "get", "core.automation-profile", "--verbose"],
         prepare: with_settings,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "config get",
         about: "ignored",
         arguments: &["config", "get", "core.automation-profile", "--verbose"],
-        prepare: with_free_project,
-        head: None,
+        prepare: with_full_auto_project,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "config get",
         about: "unknown",
         arguments: &["config", "get", "plan.concurency"],
-        prepare: with_nothing,
-        head: None,
+        prepare: without_setup,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "config get",
         about: "malformed",
         arguments: &["config", "get", "plan.concurrency"],
         prepare: with_malformed_settings,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "config set",
         about: "",
         arguments: &["config", "set", "plan.concurrency", "8"],
         prepare: with_settings,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "config set",
         about: "secret",
         arguments: &["config", "set", "provider.openai.api-key", "my-own-secret"],
-        prepare: with_nothing,
-        head: None,
+        prepare: without_setup,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "config set",
         about: "range",
         arguments: &["config", "set", "plan.concurrency", "65"],
-        prepare: with_nothing,
-        head: None,
+        prepare: without_setup,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "config list",
         about: "",
         arguments: &["config", "list"],
         prepare: with_settings,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "config unset",
         about: "",
         arguments: &["config", "unset", "plan.concurrency"],
         prepare: with_settings,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "config unset",
         about: "nothing",
         arguments: &["config", "unset", "plan.concurrency"],
-        prepare: with_nothing,
-        head: None,
+        prepare: without_setup,
+        line_limit: None,
     },
 ];
 
@@ -97,7 +97,7 @@ fn with_settings(environment: &mut TestEnvironment) {
 }
 
 /// A repository that would like nobody to be asked.
-fn with_free_project(environment: &mut TestEnvironment) {
+fn with_full_auto_project(environment: &mut TestEnvironment) {
     environment.write(
         "work/.agents/config.toml",
         "core.automation-profile = \"full-auto\"\n",

@@ -1,127 +1,127 @@
 //! Commands about the program, its data and its machine.
 
-use super::{Case, with_nothing, with_store};
+use super::{SnapshotCase, with_store, without_setup};
 use crate::environment::{TestEnvironment, host_path};
 
-pub(super) const CASES: &[Case] = &[
-    Case {
+pub(super) const CASES: &[SnapshotCase] = &[
+    SnapshotCase {
         command: "init",
         about: "",
         arguments: &["init"],
-        prepare: with_nothing,
-        head: None,
+        prepare: without_setup,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "init",
         about: "again",
         arguments: &["init"],
         prepare: with_store,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "info",
         about: "",
         arguments: &["info"],
         prepare: with_store,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "diagnostics",
         about: "",
         arguments: &["diagnostics"],
         prepare: with_git,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "diagnostics",
         about: "broken",
         arguments: &["diagnostics"],
-        prepare: with_rubbish,
-        head: None,
+        prepare: with_corrupt_database,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "backup",
         about: "",
         arguments: &["backup", "mine.tar"],
         prepare: with_store,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "backup",
         about: "exists",
         arguments: &["backup", "saved.tar"],
         prepare: with_backup,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "restore",
         about: "",
         arguments: &["restore", "saved.tar", "--data-dir", "../.other"],
         prepare: with_backup,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "restore",
         about: "not-empty",
         arguments: &["restore", "saved.tar"],
         prepare: with_backup,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "restore",
         about: "forced",
         arguments: &["restore", "saved.tar", "--force"],
         prepare: with_backup,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "restore",
         about: "damaged",
         arguments: &["restore", "../.cleveragents/config.toml"],
         prepare: with_store,
-        head: None,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "gc",
         about: "",
         arguments: &["gc"],
-        prepare: with_traces,
-        head: None,
+        prepare: with_stale_lock,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "gc",
         about: "dry-run",
         arguments: &["gc", "--dry-run"],
-        prepare: with_traces,
-        head: None,
+        prepare: with_stale_lock,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "version",
         about: "",
         arguments: &["version"],
-        prepare: with_nothing,
-        head: None,
+        prepare: without_setup,
+        line_limit: None,
     },
-    Case {
+    SnapshotCase {
         command: "completions",
         about: "",
         arguments: &["completions", "bash"],
-        prepare: with_nothing,
-        head: Some(8),
+        prepare: without_setup,
+        line_limit: Some(8),
     },
-    Case {
+    SnapshotCase {
         command: "man",
         about: "",
         arguments: &["man"],
-        prepare: with_nothing,
-        head: Some(8),
+        prepare: without_setup,
+        line_limit: Some(8),
     },
-    Case {
+    SnapshotCase {
         command: "man",
         about: "pages",
         arguments: &["man", "--out", "pages"],
-        prepare: with_nothing,
-        head: Some(9),
+        prepare: without_setup,
+        line_limit: Some(9),
     },
 ];
 
@@ -143,14 +143,14 @@ fn with_git(environment: &mut TestEnvironment) {
     environment.set_variable("ANTHROPIC_API_KEY", "not-for-your-eyes");
 }
 
-fn with_rubbish(environment: &mut TestEnvironment) {
+fn with_corrupt_database(environment: &mut TestEnvironment) {
     with_store(environment);
     let rubbish = "this is no database\n".repeat(1000);
     environment.write(".cleveragents/cleveragents.db", rubbish);
 }
 
 /// A process that died here left its file, whose lock nobody holds.
-fn with_traces(environment: &mut TestEnvironment) {
+fn with_stale_lock(environment: &mut TestEnvironment) {
     with_store(environment);
     environment.write(".cleveragents/run/01JZZZZZZZ0000000000ABCDEF.lock", "{}");
 }

@@ -1,57 +1,57 @@
 //! Commands about tools.
 
-use super::{Case, case, with_nothing};
+use super::{SnapshotCase, case, without_setup};
 use crate::environment::{PATH, TestEnvironment};
 
-pub(super) const CASES: &[Case] = &[
-    case("tool list", "", &["tool", "list"], with_nothing),
+pub(super) const CASES: &[SnapshotCase] = &[
+    case("tool list", "", &["tool", "list"], without_setup),
     case(
         "tool list",
         "pattern",
         &["tool", "list", "DIR-"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "tool list",
         "validations",
         &["tool", "list", "--type", "validation"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "tool list",
         "no-pattern",
         &["tool", "list", "("],
-        with_nothing,
+        without_setup,
     ),
     case(
         "tool show",
         "",
         &["tool", "show", "builtin/file-read"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "tool show",
         "talk",
         &["tool", "show", "submit-strategy"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "tool show",
         "short",
         &["tool", "show", "git-status"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "tool show",
         "unknown",
         &["tool", "show", "builtin/file-raed"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "tool show",
         "no-name",
         &["tool", "show", "a b"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "tool run",
@@ -179,7 +179,7 @@ pub(super) const CASES: &[Case] = &[
         "tool run",
         "no-git",
         &["tool", "run", "file-list"],
-        with_nothing,
+        without_setup,
     ),
 ];
 

@@ -1,13 +1,13 @@
 //! Commands about validations.
 
 use super::project::with_projects;
-use super::{Case, case, with_nothing};
+use super::{SnapshotCase, case, without_setup};
 use crate::environment::TestEnvironment;
 
 /// The end of the id of an attachment that tests know.
-const KNOWN: &str = "01JZZZZZZZ0000000000ATTACH";
+const ATTACHMENT_ID: &str = "01JZZZZZZZ0000000000ATTACH";
 
-pub(super) const CASES: &[Case] = &[
+pub(super) const CASES: &[SnapshotCase] = &[
     case(
         "validation add",
         "",
@@ -48,7 +48,7 @@ pub(super) const CASES: &[Case] = &[
         "validation list",
         "none",
         &["validation", "list"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "validation list",
@@ -121,14 +121,14 @@ pub(super) const CASES: &[Case] = &[
     case(
         "validation detach",
         "",
-        &["validation", "detach", KNOWN],
+        &["validation", "detach", ATTACHMENT_ID],
         with_attachment,
     ),
     case(
         "validation detach",
         "unknown",
         &["validation", "detach", "0000", "--yes"],
-        with_nothing,
+        without_setup,
     ),
     case(
         "validation remove",
@@ -161,7 +161,7 @@ input: {pattern: TODO, glob: '*.rs'}
 transform: output.matches | length == 0
 ";
 
-const WRONG: &str = "\
+const INVALID: &str = "\
 name: builtin/wrong
 description: Has every kind of mistake
 mode: required
@@ -174,7 +174,7 @@ timeuot: 3
 fn with_files(environment: &mut TestEnvironment) {
     environment.write("work/tests.yaml", TESTS);
     environment.write("work/todo.yaml", TODO);
-    environment.write("work/wrong.yaml", WRONG);
+    environment.write("work/wrong.yaml", INVALID);
 }
 
 /// Two validations, and the projects with their resources.
@@ -198,8 +198,8 @@ fn with_attachment(environment: &mut TestEnvironment) {
         "package=cart",
     ];
     environment.run(&attach).succeeded();
-    let tail: String = KNOWN.chars().rev().collect();
+    let tail: String = ATTACHMENT_ID.chars().rev().collect();
     environment.sql(&format!(
-        "UPDATE validation_attachments SET id = '{KNOWN}', tail = '{tail}';"
+        "UPDATE validation_attachments SET id = '{ATTACHMENT_ID}', tail = '{tail}';"
     ));
 }

@@ -1,160 +1,167 @@
 //! Commands that work on plans.
 
-use super::{Case, case};
+use super::{SnapshotCase, case};
 use crate::environment::TestEnvironment;
-use crate::executed::{PLAN, execute, made, with_executed, with_plan};
+use crate::executed_plan::{
+    PLAN_PLACEHOLDER, create_executed_plan, create_plan, with_executed_plan, with_plan,
+};
 
-pub(super) const CASES: &[Case] = &[
-    case("plan execute", "", &["plan", "execute", PLAN], with_plan),
+pub(super) const CASES: &[SnapshotCase] = &[
+    case(
+        "plan execute",
+        "",
+        &["plan", "execute", PLAN_PLACEHOLDER],
+        with_plan,
+    ),
     case(
         "plan execute",
         "again",
-        &["plan", "execute", PLAN],
+        &["plan", "execute", PLAN_PLACEHOLDER],
         with_strategy,
     ),
     case(
         "plan execute",
         "nothing-outstanding",
-        &["plan", "execute", PLAN],
-        with_executed,
+        &["plan", "execute", PLAN_PLACEHOLDER],
+        with_executed_plan,
     ),
     case(
         "plan execute",
         "detach",
-        &["plan", "execute", PLAN, "--detach"],
+        &["plan", "execute", PLAN_PLACEHOLDER, "--detach"],
         with_strategy,
     ),
     case(
         "plan apply",
         "",
-        &["plan", "apply", PLAN, "--yes"],
-        with_executed,
+        &["plan", "apply", PLAN_PLACEHOLDER, "--yes"],
+        with_executed_plan,
     ),
     case(
         "plan apply",
         "too-early",
-        &["plan", "apply", PLAN, "--yes"],
+        &["plan", "apply", PLAN_PLACEHOLDER, "--yes"],
         with_plan,
     ),
     case(
         "plan apply",
         "in-the-way",
-        &["plan", "apply", PLAN, "--yes"],
+        &["plan", "apply", PLAN_PLACEHOLDER, "--yes"],
         with_edited_file,
     ),
     case(
         "plan apply",
         "twice",
-        &["plan", "apply", PLAN, "--yes"],
-        with_applied,
+        &["plan", "apply", PLAN_PLACEHOLDER, "--yes"],
+        with_applied_plan,
     ),
     case(
         "plan apply",
         "nowhere",
-        &["plan", "apply", PLAN, "--to", "moon"],
-        with_executed,
+        &["plan", "apply", PLAN_PLACEHOLDER, "--to", "moon"],
+        with_executed_plan,
     ),
     case(
         "plan apply",
         "no-branch",
-        &["plan", "apply", PLAN, "--to", "branch"],
-        with_executed,
+        &["plan", "apply", PLAN_PLACEHOLDER, "--to", "branch"],
+        with_executed_plan,
     ),
     case(
         "plan apply",
         "target-moved",
-        &["plan", "apply", PLAN, "--yes"],
+        &["plan", "apply", PLAN_PLACEHOLDER, "--yes"],
         with_same_line_committed,
     ),
     case(
         "plan rebase",
         "",
-        &["plan", "rebase", PLAN],
+        &["plan", "rebase", PLAN_PLACEHOLDER],
         with_other_line_committed,
     ),
     case(
         "plan rebase",
         "nothing-moved",
-        &["plan", "rebase", PLAN],
-        with_executed,
+        &["plan", "rebase", PLAN_PLACEHOLDER],
+        with_executed_plan,
     ),
     case(
         "plan rebase",
         "conflict",
-        &["plan", "rebase", PLAN],
+        &["plan", "rebase", PLAN_PLACEHOLDER],
         with_same_line_committed,
     ),
     case(
         "plan rebase",
         "in-progress",
-        &["plan", "rebase", PLAN],
+        &["plan", "rebase", PLAN_PLACEHOLDER],
         with_unfinished_merge,
     ),
     case(
         "plan rebase",
         "applied",
-        &["plan", "rebase", PLAN],
-        with_applied,
+        &["plan", "rebase", PLAN_PLACEHOLDER],
+        with_applied_plan,
     ),
     case(
         "plan unapply",
         "",
-        &["plan", "unapply", PLAN, "--yes"],
-        with_applied,
+        &["plan", "unapply", PLAN_PLACEHOLDER, "--yes"],
+        with_applied_plan,
     ),
     case(
         "plan unapply",
         "never-applied",
-        &["plan", "unapply", PLAN, "--yes"],
-        with_executed,
+        &["plan", "unapply", PLAN_PLACEHOLDER, "--yes"],
+        with_executed_plan,
     ),
     case(
         "plan checkpoints",
         "",
-        &["plan", "checkpoints", PLAN],
-        with_executed,
+        &["plan", "checkpoints", PLAN_PLACEHOLDER],
+        with_executed_plan,
     ),
     case(
         "plan checkpoints",
         "none",
-        &["plan", "checkpoints", PLAN],
+        &["plan", "checkpoints", PLAN_PLACEHOLDER],
         with_plan,
     ),
     case(
         "plan rollback",
         "",
-        &["plan", "rollback", PLAN, "2", "--yes"],
-        with_executed,
+        &["plan", "rollback", PLAN_PLACEHOLDER, "2", "--yes"],
+        with_executed_plan,
     ),
     case(
         "plan rollback",
         "no-checkpoint",
-        &["plan", "rollback", PLAN, "99", "--yes"],
-        with_executed,
+        &["plan", "rollback", PLAN_PLACEHOLDER, "99", "--yes"],
+        with_executed_plan,
     ),
     case(
         "plan rollback",
         "no-number",
-        &["plan", "rollback", PLAN, "x", "--yes"],
-        with_executed,
+        &["plan", "rollback", PLAN_PLACEHOLDER, "x", "--yes"],
+        with_executed_plan,
     ),
     case(
         "plan status",
         "executed",
-        &["plan", "status", PLAN],
-        with_executed,
+        &["plan", "status", PLAN_PLACEHOLDER],
+        with_executed_plan,
     ),
 ];
 
 /// The plan with its strategy, which waits to be approved.
 fn with_strategy(environment: &mut TestEnvironment) {
-    let plan = made(environment);
+    let plan = create_plan(environment);
     let run = environment.run(&["plan", "execute", &plan]);
     assert_eq!(run.code, Some(5), "{run:?}");
 }
 
-fn with_applied(environment: &mut TestEnvironment) {
-    let plan = execute(environment);
+fn with_applied_plan(environment: &mut TestEnvironment) {
+    let plan = create_executed_plan(environment);
     environment
         .run(&["plan", "apply", &plan, "--yes"])
         .succeeded();
@@ -162,20 +169,20 @@ fn with_applied(environment: &mut TestEnvironment) {
 
 /// The target has a commit that the result can be merged with.
 fn with_other_line_committed(environment: &mut TestEnvironment) {
-    with_executed(environment);
+    with_executed_plan(environment);
     commit_line(environment, "line 10$", "tenth line");
 }
 
 /// The target has a commit that changes a line of the plan's.
 fn with_same_line_committed(environment: &mut TestEnvironment) {
-    with_executed(environment);
+    with_executed_plan(environment);
     commit_line(environment, "line 3$", "my third line");
 }
 
 fn with_unfinished_merge(environment: &mut TestEnvironment) {
     with_other_line_committed(environment);
     let merge = "cp shop/.git/refs/heads/main shop/.git/MERGE_HEAD";
-    crate::executed::script(environment, merge);
+    crate::executed_plan::run_script(environment, merge);
 }
 
 fn commit_line(environment: &TestEnvironment, old: &str, new: &str) {
@@ -183,11 +190,11 @@ fn commit_line(environment: &TestEnvironment, old: &str, new: &str) {
         "export GIT_AUTHOR_DATE=@1700000001+0000 GIT_COMMITTER_DATE=@1700000001+0000
          cd shop && sed -i 's/^{old}/{new}/' cart.txt && git commit -q -a -m Mine"
     );
-    crate::executed::script(environment, &commit);
+    crate::executed_plan::run_script(environment, &commit);
 }
 
 /// A file that the plan changed has changes of the user's.
 fn with_edited_file(environment: &mut TestEnvironment) {
-    with_executed(environment);
-    crate::executed::script(environment, "echo mine >> shop/cart.txt");
+    with_executed_plan(environment);
+    crate::executed_plan::run_script(environment, "echo mine >> shop/cart.txt");
 }

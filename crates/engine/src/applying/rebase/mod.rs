@@ -13,20 +13,20 @@ use std::sync::Arc;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{
-    NamespacedName, Phase, Plan, PointOfNoReturn, ResourceType, State, ValidationSummary,
+    NamespacedName, Phase, Plan, PlanState, PointOfNoReturn, ResourceType, ValidationSummary,
 };
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
-use self::record::{Moving, MovingOutcome};
+use self::record::{RebaseWrite, RebasedWork};
 use super::ApplyService;
 use super::error::{ApplyFailure, Result};
-use crate::execution::{Executed, OwnedWork, base_of};
+use crate::execution::{ExecuteOutcome, OwnedWork, base_of};
 use crate::lifecycle::LifecycleError;
 use crate::ports::sandbox::{SandboxBase, TreeId};
-use crate::ports::targets::{Conflict, Rebase, RebaseRequest};
-use crate::ports::{Slots, StoreError, Unit};
-use crate::runs::{Outcome, RunLease};
+use crate::ports::targets::{Conflict, RebaseRequest, TargetRebase};
+use crate::ports::{Slots, StoreError, Transaction};
+use crate::runs::{ClaimOutcome, RunLease};
 
 /// A resource of a plan, and where its sandbox began and begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub enum RebaseOutcome {
     },
     /// The result is merged, and was validated again.
     Rebased {
-        executed: Executed,
+        executed: ExecuteOutcome,
         resources: Vec<RebasedResource>,
         validation: Option<ValidationSummary>,
     },
@@ -87,32 +87,32 @@ struct MovedSandbox {
 }
 
 /// What all targets say together.
-enum Survey {
+enum RebaseSurvey {
     Unmoved,
     Moved(Vec<MovedSandbox>, Vec<Conflict>),
     Blocked(Vec<Conflict>),
 }
 
 /// The plan's sandboxes, and what their targets say.
-struct Seen {
+struct PlanSurvey {
     sandboxes: Vec<SandboxRecord>,
-    survey: Survey,
+    survey: RebaseSurvey,
 }
 
-impl Seen {
+impl PlanSurvey {
     /// The answer, if nothing is to be moved or validated.
-    fn without_move(&self, plan: Plan) -> Option<RebaseOutcome> {
+    fn outcome_without_move(&self, plan: Plan) -> Option<RebaseOutcome> {
         match &self.survey {
-            Survey::Moved(..) => None,
-            Survey::Blocked(conflicts) => Some(RebaseOutcome::Blocked {
+            RebaseSurvey::Moved(..) => None,
+            RebaseSurvey::Blocked(conflicts) => Some(RebaseOutcome::Blocked {
                 plan,
                 conflicts: conflicts.clone(),
             }),
             // One that was moved and not validated, because its owner died, is validated now.
-            Survey::Unmoved if plan.position.state() == State::Processing => None,
-            Survey::Unmoved => Some(RebaseOutcome::Unmoved {
+            RebaseSurvey::Unmoved if plan.position.state() == PlanState::Processing => None,
+            RebaseSurvey::Unmoved => Some(RebaseOutcome::Unmoved {
                 plan,
-                resources: resources(&self.sandboxes, &[]),
+                resources: rebased_resources(&self.sandboxes, &[]),
             }),
         }
     }
@@ -123,41 +123,41 @@ impl ApplyService {
     /// queues the plan to be executed again there. All of its resources move, or none does.
     pub async fn rebase(&self, plan: PlanId, actor: &str) -> Result<RebaseOutcome> {
         let executor = &self.executor;
-        let found = match self.finished(plan).await {
-            Err(ApplyFailure::NoResult { plan }) => return Err(self.not_finished(plan).await?),
+        let found = match self.finished_plan(plan).await {
+            Err(ApplyFailure::NoResult { plan }) => return Err(self.rebase_refusal(plan).await?),
             found => found?,
         };
-        executor.is_here(plan, "plan rebase").await?;
-        let seen = self.look(plan).await?;
+        executor.require_local(plan, "plan rebase").await?;
+        let plan_survey = self.survey_plan(plan).await?;
         let phase = found.position.phase();
-        if let Some(outcome) = seen.without_move(found) {
+        if let Some(outcome) = plan_survey.outcome_without_move(found) {
             return Ok(outcome);
         }
         let claim = executor.runs.claim(plan, phase, Slots::Shared);
         let run = match claim.await? {
-            Outcome::Won(run) => run,
-            Outcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
-            Outcome::NoSlot { .. } => {
+            ClaimOutcome::Won(run) => run,
+            ClaimOutcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
+            ClaimOutcome::NoSlot { .. } => {
                 return Err(StoreError::internal("rebase needs no slot").into());
             }
         };
         let alive = run.keep_alive();
-        let moved = self.rebase_as_owner(&run, plan, (actor, seen)).await;
+        let moved = self.rebase_as_owner(&run, plan, (actor, plan_survey)).await;
         drop(alive);
         let (resources, outcome) = match moved {
             Ok(moved) => moved,
             Err(error) => {
                 if !error.is_lease_lost() {
-                    executor.lifecycle.give_back(run).await?;
+                    executor.lifecycle.release(run).await?;
                 }
                 return Err(error);
             }
         };
         if let Some(outcome) = outcome {
-            executor.lifecycle.give_back(run).await?;
+            executor.lifecycle.release(run).await?;
             return Ok(outcome);
         }
-        let executed = executor.own(run, OwnedWork::Validate).await?;
+        let executed = executor.run_owned(run, OwnedWork::Validate).await?;
         Ok(RebaseOutcome::Rebased {
             validation: self.newest_summary(executed.plan()).await?,
             executed,
@@ -170,32 +170,32 @@ impl ApplyService {
         &self,
         run: &RunLease,
         plan: PlanId,
-        (actor, seen): (&str, Seen),
+        (actor, plan_survey): (&str, PlanSurvey),
     ) -> Result<(Vec<RebasedResource>, Option<RebaseOutcome>)> {
         let executor = &self.executor;
         // Whoever moved it meanwhile had its run.
-        let plan = self.finished(plan).await?;
+        let plan = self.finished_plan(plan).await?;
         executor.undo_unfinished(run).await?;
         let sandboxes = executor.sandboxes_of(plan.identity.plan_id).await?;
-        let seen = match sandboxes == seen.sandboxes {
-            true => seen,
-            false => self.look(plan.identity.plan_id).await?,
+        let plan_survey = match sandboxes == plan_survey.sandboxes {
+            true => plan_survey,
+            false => self.survey_plan(plan.identity.plan_id).await?,
         };
-        if let Some(outcome) = seen.without_move(plan.clone()) {
+        if let Some(outcome) = plan_survey.outcome_without_move(plan.clone()) {
             return Ok((Vec::new(), Some(outcome)));
         }
-        let Survey::Moved(moved, conflicts) = seen.survey else {
-            return Ok((resources(&sandboxes, &[]), None));
+        let RebaseSurvey::Moved(moved, conflicts) = plan_survey.survey else {
+            return Ok((rebased_resources(&sandboxes, &[]), None));
         };
-        let resources = resources(&sandboxes, &moved);
+        let resources = rebased_resources(&sandboxes, &moved);
         let outcome = match conflicts.is_empty() {
-            true => MovingOutcome::Merged,
-            false => MovingOutcome::Requeued,
+            true => RebasedWork::Merged,
+            false => RebasedWork::Requeued,
         };
-        let moving = Moving {
+        let rebase = RebaseWrite {
             executor: executor.clone(),
             plan: plan.identity.plan_id,
-            listed: executor.listed_refusals(&plan).await?,
+            listed_refusals: executor.listed_refusals(&plan).await?,
             moved,
             resources: resources.clone(),
             conflicts: conflicts.clone(),
@@ -203,29 +203,29 @@ impl ApplyService {
             actor: actor.to_owned(),
         };
         let operation = executor.operation("plan.rebase");
-        let plan = run.write(operation, move |unit| moving.write(unit)).await?;
+        let plan = run.write(operation, move |tx| rebase.write(tx)).await?;
         let queued = || RebaseOutcome::Requeued {
             plan,
             resources: resources.clone(),
             conflicts,
         };
-        let outcome = (outcome == MovingOutcome::Requeued).then(queued);
+        let outcome = (outcome == RebasedWork::Requeued).then(queued);
         Ok((resources, outcome))
     }
 
     /// Where the plan's sandboxes and their targets are.
-    async fn look(&self, plan: PlanId) -> Result<Seen> {
+    async fn survey_plan(&self, plan: PlanId) -> Result<PlanSurvey> {
         let sandboxes = self.executor.sandboxes_of(plan).await?;
         let survey = self.survey(&sandboxes).await?;
-        Ok(Seen { sandboxes, survey })
+        Ok(PlanSurvey { sandboxes, survey })
     }
 
     /// Asks every target where it is; nothing of a sandbox changes.
-    async fn survey(&self, sandboxes: &[SandboxRecord]) -> Result<Survey> {
-        let removed = self.removed(sandboxes).await?;
+    async fn survey(&self, sandboxes: &[SandboxRecord]) -> Result<RebaseSurvey> {
+        let removed = self.removed_sandboxes(sandboxes).await?;
         if !removed.is_empty() {
             // Execute makes a new sandbox of the target as it is then.
-            return Ok(Survey::Moved(Vec::new(), removed));
+            return Ok(RebaseSurvey::Moved(Vec::new(), removed));
         }
         let (mut moved, mut conflicts, mut blocked) = (Vec::new(), Vec::new(), Vec::new());
         for record in sandboxes {
@@ -244,13 +244,13 @@ impl ApplyService {
             let targets = Arc::clone(&self.targets);
             let found = spawn_blocking(move || targets.rebase(&request)).await??;
             let (base, tree) = match found {
-                Rebase::Unmoved => continue,
-                Rebase::Blocked(found) => {
+                TargetRebase::Unchanged => continue,
+                TargetRebase::Blocked(found) => {
                     blocked.extend(found);
                     continue;
                 }
-                Rebase::Merged { base, tree } => (base, Some(tree)),
-                Rebase::Conflicting {
+                TargetRebase::Merged { base, tree } => (base, Some(tree)),
+                TargetRebase::Conflicting {
                     base,
                     conflicts: found,
                 } => {
@@ -262,26 +262,26 @@ impl ApplyService {
             moved.push(MovedSandbox { record, base, tree });
         }
         Ok(match (blocked.is_empty(), moved.is_empty()) {
-            (false, _) => Survey::Blocked(blocked),
-            (true, true) => Survey::Unmoved,
-            (true, false) => Survey::Moved(moved, conflicts),
+            (false, _) => RebaseSurvey::Blocked(blocked),
+            (true, true) => RebaseSurvey::Unmoved,
+            (true, false) => RebaseSurvey::Moved(moved, conflicts),
         })
     }
 
     /// The plan, if all of its steps are done and nothing of it is applied.
-    async fn finished(&self, plan: PlanId) -> Result<Plan> {
-        let look = move |unit: &mut dyn Unit| {
-            let steps = unit.newest_strategy(plan)?;
+    async fn finished_plan(&self, plan: PlanId) -> Result<Plan> {
+        let load = move |tx: &mut dyn Transaction| {
+            let steps = tx.newest_strategy(plan)?;
             let steps = steps.map(|it| it.strategy.steps.len());
-            Ok::<_, StoreError>((unit.plan(plan)?, steps))
+            Ok::<_, StoreError>((tx.plan(plan)?, steps))
         };
-        let (plan, steps) = self.executor.store.read(look).await?;
+        let (plan, steps) = self.executor.store.read(load).await?;
         let position = plan.position;
         let is_finished = match position.phase() {
             Phase::Strategize => false,
             Phase::Execute => match position.state() {
-                State::Complete | State::Constrained => true,
-                State::Processing => {
+                PlanState::Complete | PlanState::Constrained => true,
+                PlanState::Processing => {
                     let done = plan
                         .last_completed_step
                         .and_then(|it| usize::try_from(it).ok());
@@ -293,7 +293,10 @@ impl ApplyService {
                 position.point_of_no_return() == PointOfNoReturn::Ahead
                     && matches!(
                         position.state(),
-                        State::Queued | State::Constrained | State::Errored | State::Unapplied
+                        PlanState::Queued
+                            | PlanState::Constrained
+                            | PlanState::Errored
+                            | PlanState::Unapplied
                     )
             }
         };
@@ -306,7 +309,7 @@ impl ApplyService {
     }
 
     /// Why a plan without a result cannot be rebased: a process that is at work on it comes first.
-    async fn not_finished(&self, plan: Box<Plan>) -> Result<ApplyFailure> {
+    async fn rebase_refusal(&self, plan: Box<Plan>) -> Result<ApplyFailure> {
         let (id, position) = (plan.identity.plan_id, plan.position);
         if position.is_terminal() {
             return Ok(ApplyFailure::NoResult { plan });
@@ -314,10 +317,10 @@ impl ApplyService {
         let runs = &self.executor.runs;
         Ok(
             match runs.claim(id, position.phase(), Slots::Shared).await? {
-                Outcome::Held(holder) => LifecycleError::Owned { holder }.into(),
-                Outcome::NoSlot { .. } => ApplyFailure::NoResult { plan },
-                Outcome::Won(run) => {
-                    self.executor.lifecycle.give_back(run).await?;
+                ClaimOutcome::Held(holder) => LifecycleError::Owned { holder }.into(),
+                ClaimOutcome::NoSlot { .. } => ApplyFailure::NoResult { plan },
+                ClaimOutcome::Won(run) => {
+                    self.executor.lifecycle.release(run).await?;
                     ApplyFailure::NoResult { plan }
                 }
             },
@@ -327,7 +330,7 @@ impl ApplyService {
     /// What the newest validations of the plan's attempt said.
     async fn newest_summary(&self, plan: &Plan) -> Result<Option<ValidationSummary>> {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
-        let read = move |unit: &mut dyn Unit| unit.newest_validation_run(id, attempt);
+        let read = move |tx: &mut dyn Transaction| tx.newest_validation_run(id, attempt);
         let stored = self.executor.store.read(read).await?;
         let summary = stored.map(serde_json::from_value).transpose();
         Ok(summary.map_err(StoreError::internal)?)
@@ -335,7 +338,7 @@ impl ApplyService {
 }
 
 /// Where each sandbox began, and begins from now on.
-fn resources(sandboxes: &[SandboxRecord], moved: &[MovedSandbox]) -> Vec<RebasedResource> {
+fn rebased_resources(sandboxes: &[SandboxRecord], moved: &[MovedSandbox]) -> Vec<RebasedResource> {
     let resource = |record: &SandboxRecord| {
         let moved = moved.iter().find(|it| it.record.id == record.id);
         RebasedResource {

@@ -18,24 +18,24 @@ use serde_json::json;
 use super::super::error::Result;
 use super::{MovedSandbox, RebasedResource};
 use crate::execution::Executor;
-use crate::execution::checkpoints::{Moment, make};
-use crate::execution::rollback::{Earlier, set_back};
+use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint};
+use crate::execution::rollback::{RestorePoint, undo_after};
 use crate::journal::event;
-use crate::lifecycle::{Repeats, Request, move_plan};
+use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
 use crate::ports::targets::{Conflict, ConflictReason};
-use crate::ports::{StoreError, Unit};
-use crate::recovery::{Trouble, record_error};
+use crate::ports::{StoreError, Transaction};
+use crate::recovery::{NewErrorRecord, record_error};
 
 /// What becomes of the work that was done on the old base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MovingOutcome {
+pub(super) enum RebasedWork {
     /// It is kept, merged with the new one.
     Merged,
     /// It is given up, and done again.
     Requeued,
 }
 
-impl MovingOutcome {
+impl RebasedWork {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Merged => "merged",
@@ -45,71 +45,76 @@ impl MovingOutcome {
 }
 
 /// The move of all sandboxes of a plan.
-pub(super) struct Moving {
+pub(super) struct RebaseWrite {
     pub(super) executor: Executor,
     pub(super) plan: PlanId,
     /// The lists of refused changes of the attempt that ends here.
-    pub(super) listed: Vec<ValidationResult>,
+    pub(super) listed_refusals: Vec<ValidationResult>,
     pub(super) moved: Vec<MovedSandbox>,
     pub(super) resources: Vec<RebasedResource>,
     pub(super) conflicts: Vec<Conflict>,
-    pub(super) outcome: MovingOutcome,
+    pub(super) outcome: RebasedWork,
     pub(super) actor: String,
 }
 
-impl Moving {
+impl RebaseWrite {
     /// Returns the plan: `execute/processing` with a result to be validated, or `execute/queued`.
-    pub(super) fn write(&self, unit: &mut dyn Unit) -> Result<Plan> {
-        let before = unit.plan_for_update(self.plan)?;
-        let round = last_round(unit, &before)?;
-        let plan = self.send_back(unit)?;
+    pub(super) fn write(&self, tx: &mut dyn Transaction) -> Result<Plan> {
+        let before = tx.plan_for_update(self.plan)?;
+        let round = last_round(tx, &before)?;
+        let plan = self.return_to_execute(tx)?;
         let mut events = match self.outcome {
-            MovingOutcome::Merged => self.keep_work(unit, &plan, round)?,
-            MovingOutcome::Requeued => self.give_up_work(unit, &plan)?,
+            RebasedWork::Merged => self.keep_work(tx, &plan, round)?,
+            RebasedWork::Requeued => self.discard_work(tx, &plan)?,
         };
-        let told = json!({
+        let payload = json!({
             "outcome": self.outcome.as_str(),
             "resources": self.resources,
             "conflicts": self.conflicts,
         });
-        events.push(event(EventKind::PlanRebased, &self.actor, &told)?);
-        unit.append(StreamId::Plan(self.plan), &events)?;
-        Ok(unit.plan(self.plan)?)
+        events.push(event(EventKind::PlanRebased, &self.actor, &payload)?);
+        tx.append(StreamId::Plan(self.plan), &events)?;
+        Ok(tx.plan(self.plan)?)
     }
 
     /// Back to Execute, as an attempt of its own: what was validated before does not count for it.
-    fn send_back(&self, unit: &mut dyn Unit) -> Result<Plan> {
+    fn return_to_execute(&self, tx: &mut dyn Transaction) -> Result<Plan> {
         let moves: &[Move] = match self.outcome {
-            MovingOutcome::Merged => &[Move::Correct(Phase::Execute), Move::Start],
-            MovingOutcome::Requeued => &[Move::Correct(Phase::Execute)],
+            RebasedWork::Merged => &[Move::Correct(Phase::Execute), Move::Start],
+            RebasedWork::Requeued => &[Move::Correct(Phase::Execute)],
         };
-        let mut plan = unit.plan_for_update(self.plan)?;
-        for asked in moves {
-            let request = Request {
+        let mut plan = tx.plan_for_update(self.plan)?;
+        for requested in moves {
+            let request = PlanMoveRequest {
                 plan: self.plan,
-                asked: *asked,
+                requested: *requested,
                 actor: self.actor.clone(),
                 reason: Some(self.reason()),
             };
-            let moved = move_plan(unit, &*self.executor.ids, &request, Repeats::AreRefused)?;
+            let moved = move_plan(tx, &*self.executor.ids, &request, RepeatPolicy::Refuse)?;
             plan = moved.plan().clone();
         }
         Ok(plan)
     }
 
     /// The merged trees are the result from now on.
-    fn keep_work(&self, unit: &mut dyn Unit, plan: &Plan, round: u32) -> Result<Vec<NewEvent>> {
-        let mut events = self.record_calls(unit, plan)?;
+    fn keep_work(
+        &self,
+        tx: &mut dyn Transaction,
+        plan: &Plan,
+        round: u32,
+    ) -> Result<Vec<NewEvent>> {
+        let mut events = self.record_calls(tx, plan)?;
         for moved in &self.moved {
             let record = SandboxRecord {
                 tree: moved.tree.clone(),
-                ..unit.sandbox(moved.record.id)?
+                ..tx.sandbox(moved.record.id)?
             };
-            self.set_base(unit, record, moved)?;
+            self.set_base(tx, record, moved)?;
         }
-        self.close_checkpoints(unit)?;
-        let last = unit.count_tool_calls(self.plan, None)?;
-        let moment = Moment {
+        self.close_checkpoints(tx)?;
+        let last = tx.count_tool_calls(self.plan, None)?;
+        let moment = NewCheckpoint {
             plan,
             trigger: CheckpointTrigger::ToolWriteComplete,
             step: plan.last_completed_step,
@@ -118,20 +123,21 @@ impl Moving {
             label: self.reason(),
         };
         let (ids, policy) = (&*self.executor.ids, &self.executor.policy.checkpoints);
-        let (_, made) = make(unit, ids, policy, &moment, &self.actor)?;
+        let (_, made) = create_checkpoint(tx, ids, policy, &moment, &self.actor)?;
         events.push(made);
-        let stale = serde_json::to_value(self.stale(plan, round)?).map_err(StoreError::internal)?;
-        unit.put_validation_run(self.plan, plan.attempt, round, &stale)?;
+        let stale =
+            serde_json::to_value(self.stale_summary(plan, round)?).map_err(StoreError::internal)?;
+        tx.put_validation_run(self.plan, plan.attempt, round, &stale)?;
         Ok(events)
     }
 
     /// The move as a call of its own after all others: what a call before it did is on the old
     /// base, and cannot be undone by itself any more.
-    fn record_calls(&self, unit: &mut dyn Unit, plan: &Plan) -> Result<Vec<NewEvent>> {
+    fn record_calls(&self, tx: &mut dyn Transaction, plan: &Plan) -> Result<Vec<NewEvent>> {
         let mut events = Vec::new();
         for moved in &self.moved {
             let missing = || StoreError::internal("a sandbox without a tree");
-            let call = unit.begin_tool_call(&NewToolCall {
+            let call = tx.begin_tool_call(&NewToolCall {
                 id: ToolCallId::new(self.executor.ids.next()),
                 plan_id: self.plan,
                 attempt: plan.attempt,
@@ -151,8 +157,8 @@ impl Moving {
                 error: None,
                 tree_after: moved.tree.clone().ok_or_else(missing)?,
             };
-            let ended = unit.end_tool_call(call.call.id, &end)?;
-            let told = json!({
+            let ended = tx.end_tool_call(call.call.id, &end)?;
+            let payload = json!({
                 "tool_call_id": call.call.id,
                 "number": ended.number,
                 "tool": call.call.tool,
@@ -162,49 +168,49 @@ impl Moving {
                 "sandbox_id": call.call.sandbox_id,
                 "input": call.call.input,
             });
-            events.push(event(EventKind::ToolInvoked, &self.actor, &told)?);
-            let told = json!({
+            events.push(event(EventKind::ToolInvoked, &self.actor, &payload)?);
+            let payload = json!({
                 "tool_call_id": call.call.id,
                 "number": ended.number,
                 "tool": call.call.tool,
                 "changes": 0,
                 "tree": end.tree_after,
             });
-            events.push(event(EventKind::ToolCompleted, &self.actor, &told)?);
+            events.push(event(EventKind::ToolCompleted, &self.actor, &payload)?);
         }
         Ok(events)
     }
 
     /// The sandboxes are as if they were made of the new commits, and no step is done.
-    fn give_up_work(&self, unit: &mut dyn Unit, plan: &Plan) -> Result<Vec<NewEvent>> {
+    fn discard_work(&self, tx: &mut dyn Transaction, plan: &Plan) -> Result<Vec<NewEvent>> {
         let mut plan = plan.clone();
         plan.last_completed_step = None;
-        plan.version = unit.update_plan(&plan)?;
-        let mut earlier = Earlier::beginning(unit, self.plan)?;
+        plan.version = tx.update_plan(&plan)?;
+        let mut earlier = RestorePoint::initial(tx, self.plan)?;
         let bases = self.moved.iter();
         let bases: BTreeMap<_, _> = bases
             .map(|it| (it.record.id, it.base.tree.clone()))
             .collect();
         earlier.trees.extend(bases);
         let ids = &*self.executor.ids;
-        let back = set_back(unit, ids, &plan, &earlier, &self.actor)?;
+        let back = undo_after(tx, ids, &plan, &earlier, &self.actor)?;
         for moved in &self.moved {
-            let record = unit.sandbox(moved.record.id)?;
-            self.set_base(unit, record, moved)?;
+            let record = tx.sandbox(moved.record.id)?;
+            self.set_base(tx, record, moved)?;
         }
-        self.close_checkpoints(unit)?;
-        let category = match self.is_removed() {
+        self.close_checkpoints(tx)?;
+        let category = match self.has_removed_sandbox() {
             true => ErrorCategory::Resource,
             false => ErrorCategory::MergeConflict,
         };
-        let trouble = Trouble::plain(category, self.trouble());
-        record_error(unit, ids, self.plan, &trouble, &self.actor)?;
-        Ok(back.into_iter().map(|(_, told)| told).collect())
+        let error_record = NewErrorRecord::new(category, self.conflict_message());
+        record_error(tx, ids, self.plan, &error_record, &self.actor)?;
+        Ok(back.into_iter().map(|(_, event)| event).collect())
     }
 
     fn set_base(
         &self,
-        unit: &mut dyn Unit,
+        tx: &mut dyn Transaction,
         record: SandboxRecord,
         moved: &MovedSandbox,
     ) -> Result<()> {
@@ -215,25 +221,25 @@ impl Moving {
                 SandboxState::Captured => SandboxState::Active,
                 state => state,
             },
-            updated_at: unit.now()?,
+            updated_at: tx.now()?,
             ..record
         };
-        unit.update_sandbox(&record)?;
+        tx.update_sandbox(&record)?;
         Ok(())
     }
 
     /// The trees of checkpoints belong to the old base, so none can be gone back to. They are
     /// marked by an id that is no checkpoint's: nothing makes them stand again.
-    fn close_checkpoints(&self, unit: &mut dyn Unit) -> Result<()> {
+    fn close_checkpoints(&self, tx: &mut dyn Transaction) -> Result<()> {
         let by = CheckpointId::new(self.executor.ids.next());
-        unit.undo_checkpoints(self.plan, 0, by)?;
+        tx.undo_checkpoints(self.plan, 0, by)?;
         Ok(())
     }
 
     /// Stands in the way of Apply until everything was validated again. It closes the rounds of
     /// validations that were used up, so that attempts to mend are not taken for earlier ones.
-    fn stale(&self, plan: &Plan, round: u32) -> Result<ValidationSummary> {
-        let mut results = self.listed.clone();
+    fn stale_summary(&self, plan: &Plan, round: u32) -> Result<ValidationSummary> {
+        let mut results = self.listed_refusals.clone();
         for result in &mut results {
             result.attempt = round;
         }
@@ -259,13 +265,13 @@ impl Moving {
     }
 
     /// Whether the work is done again because the files of a sandbox are gone.
-    fn is_removed(&self) -> bool {
+    fn has_removed_sandbox(&self) -> bool {
         let is_removed = |it: &Conflict| it.reason == ConflictReason::SandboxRemoved;
         self.conflicts.iter().any(is_removed)
     }
 
     fn reason(&self) -> String {
-        if self.is_removed() {
+        if self.has_removed_sandbox() {
             return "A sandbox was removed; its work is done again".to_owned();
         }
         let moved = self.moved.iter();
@@ -278,9 +284,9 @@ impl Moving {
     }
 
     /// What the actor that does the work again is told.
-    fn trouble(&self) -> String {
+    fn conflict_message(&self) -> String {
         let conflicts: Vec<String> = self.conflicts.iter().map(ToString::to_string).collect();
-        if self.is_removed() {
+        if self.has_removed_sandbox() {
             return format!(
                 "{}. The work has to be done again in a new sandbox",
                 conflicts.join("; ")
@@ -300,8 +306,8 @@ fn tool_name() -> NamespacedName {
 }
 
 /// The last round that the validations of one `plan execute` may use, of those that were begun.
-fn last_round(unit: &mut dyn Unit, plan: &Plan) -> Result<u32> {
-    let stored = unit.newest_validation_run(plan.identity.plan_id, plan.attempt)?;
+fn last_round(tx: &mut dyn Transaction, plan: &Plan) -> Result<u32> {
+    let stored = tx.newest_validation_run(plan.identity.plan_id, plan.attempt)?;
     let Some(stored) = stored else { return Ok(0) };
     let summary: ValidationSummary =
         serde_json::from_value(stored).map_err(StoreError::internal)?;

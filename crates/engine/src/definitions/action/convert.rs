@@ -12,27 +12,27 @@ use ulid::Ulid;
 
 use super::wire::{ActionFile, ArgumentEntry, BudgetEntry, CheckEntry};
 use super::{ARGUMENTS_MAXIMUM, ActionDraft, templates};
-use crate::definitions::conversion::Conversion;
+use crate::definitions::conversion::DefinitionConversion;
 use crate::definitions::error::Problems;
 use crate::definitions::pattern::Pattern;
-use crate::definitions::record::json;
+use crate::definitions::record::scalar_to_json;
 use crate::definitions::template::TemplateSamples;
 use crate::definitions::version::FORMAT_VERSION;
-use crate::definitions::yaml::{Node, Resolved, escape};
+use crate::definitions::yaml::{ResolvedScalar, YamlNode, escape};
 
 /// The draft `file` describes; `node` is where its parts stand.
 pub(super) fn convert(
     file: ActionFile,
-    node: &Node,
+    node: &YamlNode,
     problems: &mut Problems,
 ) -> Option<ActionDraft> {
-    let mut conversion = Conversion { node, problems };
+    let mut conversion = DefinitionConversion { node, problems };
     let draft = conversion.draft(file)?;
     conversion.check(&draft);
     Some(draft)
 }
 
-impl Conversion<'_> {
+impl DefinitionConversion<'_> {
     /// Each part is read before any is missed, so that every problem is recorded.
     fn draft(&mut self, file: ActionFile) -> Option<ActionDraft> {
         let name = self.parse("name", &file.name);
@@ -114,10 +114,10 @@ impl Conversion<'_> {
             .filter(|scalar| scalar.is_substituted());
         let read = scalar.and_then(|scalar| match kind {
             ArgumentType::String | ArgumentType::Path | ArgumentType::Choice => {
-                json(scalar, Resolved::Text)
+                scalar_to_json(scalar, ResolvedScalar::Text)
             }
             ArgumentType::Integer | ArgumentType::Number | ArgumentType::Boolean => {
-                json(scalar, scalar.resolve_typed())
+                scalar_to_json(scalar, scalar.resolve_typed())
             }
         });
         Some(read.unwrap_or(written))
@@ -239,7 +239,7 @@ fn argument_path(part: &Action, path: &str, error: &ArgumentDeclarationError) ->
         }
         ArgumentDeclarationError::Name { .. } => "name",
         ArgumentDeclarationError::ChoicesMissing { .. } => "type",
-        ArgumentDeclarationError::ChoicesUnwanted { .. }
+        ArgumentDeclarationError::ChoicesNotAllowed { .. }
         | ArgumentDeclarationError::ChoiceRepeated { .. } => "choices",
         ArgumentDeclarationError::Default { .. } => "default",
         ArgumentDeclarationError::DescriptionTooLong { .. } => "description",

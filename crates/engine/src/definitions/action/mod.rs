@@ -14,9 +14,9 @@ use cleveragents_domain::{
 use serde_json::{Value, json};
 
 use super::error::{DefinitionErrors, Problem, Problems};
-use super::record::Read;
-use super::version::open;
-use super::yaml::{Source, Variables};
+use super::record::FromYaml;
+use super::version::parse_versioned;
+use super::yaml::{DefinitionSource, DefinitionVariables};
 
 pub(super) use wire::ActionFile;
 
@@ -44,24 +44,24 @@ pub struct ActionDraft {
 
 /// Reads the action in `source`, or says everything that is wrong with it.
 pub fn read_action(
-    source: &Source<'_>,
-    variables: Variables<'_>,
+    source: &DefinitionSource<'_>,
+    variables: DefinitionVariables<'_>,
 ) -> Result<ActionDraft, DefinitionErrors> {
     let mut problems = Problems::default();
     let draft = read(source, variables, &mut problems);
-    problems.conclude(source.name, draft)
+    problems.into_result(source.name, draft)
 }
 
 fn read(
-    source: &Source<'_>,
-    variables: Variables<'_>,
+    source: &DefinitionSource<'_>,
+    variables: DefinitionVariables<'_>,
     problems: &mut Problems,
 ) -> Option<ActionDraft> {
-    let node = open(source, variables, "an action", problems)?;
+    let node = parse_versioned(source, variables, "an action", problems)?;
     let file = ActionFile::read(&node, "", problems)?;
     let draft = convert::convert(file, &node, problems)?;
     let namespace = draft.name.namespace();
-    if source.is_of_repository() && namespace.eq_ignore_ascii_case(RESERVED_NAMESPACE) {
+    if source.is_from_repository() && namespace.eq_ignore_ascii_case(RESERVED_NAMESPACE) {
         let what = format!("`name`: a repository cannot define `{}`", draft.name);
         let problem = Problem::new(node.locate("name"), "name", what).hint(format!(
             "names in `{RESERVED_NAMESPACE}/` belong to this program"
@@ -98,7 +98,7 @@ impl ActionDraft {
     }
 
     /// What `action` becomes when this draft replaces it: id, birth and version stay.
-    pub fn replacing(self, action: &Action, at: Timestamp) -> Action {
+    pub fn into_replacement(self, action: &Action, at: Timestamp) -> Action {
         Action {
             created_at: action.created_at,
             version: action.version,

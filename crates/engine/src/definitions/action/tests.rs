@@ -21,7 +21,8 @@ fn variables(name: &str) -> Option<String> {
 }
 
 fn read(text: &str) -> Result<ActionDraft, String> {
-    read_action(&Source::new("a.yaml", text), &variables).map_err(|errors| errors.to_string())
+    read_action(&DefinitionSource::new("a.yaml", text), &variables)
+        .map_err(|errors| errors.to_string())
 }
 
 /// A minimal action with more lines.
@@ -30,7 +31,7 @@ fn with(more: &str) -> Result<ActionDraft, String> {
 }
 
 #[track_caller]
-fn refused(more: &str, said: &str) {
+fn assert_refused(more: &str, said: &str) {
     let error = with(more).unwrap_err();
     assert!(error.contains(said), "{more}\nsaid {error}\nnot  {said}");
 }
@@ -53,7 +54,7 @@ fn a_minimal_action_has_the_defaults() {
         version: 7,
         ..action
     };
-    let later = draft.replacing(&stored, Timestamp::from_micros(9));
+    let later = draft.into_replacement(&stored, Timestamp::from_micros(9));
     assert_eq!((later.id, later.created_at, later.version), (id, at, 7));
     assert_eq!(later.updated_at, Timestamp::from_micros(9));
 }
@@ -61,7 +62,7 @@ fn a_minimal_action_has_the_defaults() {
 #[test]
 fn a_repository_defines_no_built_in_and_gets_no_variable() {
     let of_repository = |text: &str| {
-        let source = Source::new("a.yaml", text).of_repository();
+        let source = DefinitionSource::new("a.yaml", text).from_repository();
         read_action(&source, &variables).map_err(|errors| errors.to_string())
     };
     assert_eq!(of_repository(MINIMAL), read(MINIMAL));
@@ -117,14 +118,14 @@ fn variables_are_typed_and_change_nothing_else() {
     );
     assert_eq!(draft.arguments[0].default, Some(json!(90)));
     assert_eq!(draft.arguments[1].default, Some(json!("90")));
-    refused(
+    assert_refused(
         "skills: [\"${NO_TEAM}/lint\"]\n",
         "a.yaml:6:11: the variable `NO_TEAM` is not set",
     );
 }
 
 #[test]
-fn every_problem_is_told_at_once_and_where_it_stands() {
+fn every_problem_is_reported_with_its_position() {
     let yaml = "\
 name: a b
 description: ''
@@ -151,7 +152,7 @@ descripton: x
 }
 
 #[test]
-fn each_part_is_checked_by_the_domain_where_it_stands() {
+fn each_domain_error_has_its_position() {
     let said = with(
         "invariants: [fine, ' ']\n\
          checks:\n\
@@ -203,7 +204,7 @@ fn each_part_is_checked_by_the_domain_where_it_stands() {
         ],
         "{said}"
     );
-    refused(
+    assert_refused(
         "arguments:\n- {name: a-b, type: string}\n- {name: a_b, type: string}\n",
         "a.yaml:8:10: the arguments `a-b` and `a_b` are the same",
     );
@@ -211,11 +212,11 @@ fn each_part_is_checked_by_the_domain_where_it_stands() {
 
 #[test]
 fn texts_are_checked_as_templates() {
-    refused(
+    assert_refused(
         "invariants: ['Keep {{ args.x }}']\n",
         "a.yaml:6:14: `invariants[0]`, line 1: there is no `args.x`; this action has no arguments",
     );
-    refused(
+    assert_refused(
         "arguments: [{name: max-files, type: integer, required: true}]\n\
          checks: [{run: 'true'}, {run: 'head -n {{ args.max_fils }}'}]\n",
         "`checks[1].run`, line 1: there is no `args.max_fils`; did you mean `args.max_files`?",
@@ -229,19 +230,19 @@ fn texts_are_checked_as_templates() {
 
 #[test]
 fn keys_that_are_not_supported_are_refused_by_name() {
-    refused(
+    assert_refused(
         "inputs_schema: {}\n",
         "a.yaml:6:1: the key `inputs_schema` is not supported (declare `arguments` instead)",
     );
-    refused(
+    assert_refused(
         "safety_profile: x\n",
         "the key `safety_profile` is not supported (name an",
     );
-    refused(
+    assert_refused(
         "checks: [{cmd: x}]\n",
         "the key `run` of `checks[0]` is missing",
     );
-    refused(
+    assert_refused(
         "budget: {usd: 1, dollars: 2}\n",
         "there is no key `dollars` in `budget`",
     );
@@ -249,24 +250,24 @@ fn keys_that_are_not_supported_are_refused_by_name() {
 
 #[test]
 fn versions_are_refused_by_name() {
-    refused(
+    assert_refused(
         "version: 2\n",
         "a.yaml:6:10: version 2 of an action is newer",
     );
-    refused(
+    assert_refused(
         "version: 0\n",
         "there is no version 0 of an action (write `version: 1`)",
     );
-    refused("version: '1'\n", "`version` must be a whole number");
+    assert_refused("version: '1'\n", "`version` must be a whole number");
     // A newer file's unknown keys are not what is wrong with it.
     let said = with("version: 3\nfuture: x\n").unwrap_err();
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
 #[test]
-fn bad_input_is_refused_whole() {
+fn bad_input_is_refused() {
     let many = format!("invariants:\n{}", "- keep\n".repeat(10_000));
-    refused(
+    assert_refused(
         &many,
         "`invariants` has 10000 entries; a list may have 1000",
     );
@@ -285,12 +286,12 @@ fn bad_input_is_refused_whole() {
         assert!(!said.contains(['\0', '\u{1b}']), "{name}: {said:?}");
     }
     let arguments = format!("arguments:\n{}", "- {name: a, type: string}\n".repeat(101));
-    refused(
+    assert_refused(
         &arguments,
         "an action may have 100 arguments, this one has 101",
     );
     let long = format!("long_description: {}\n", "x".repeat(70_000));
-    refused(&long, "`long_description` may be 65536 bytes long");
+    assert_refused(&long, "`long_description` may be 65536 bytes long");
     assert!(read("- a\n").unwrap_err().contains("must be a mapping"));
     assert!(read("").unwrap_err().contains("the file is empty"));
 }
@@ -420,7 +421,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_more_than_an_error(text in "(?s).{0,200}") {
+    fn no_text_causes_a_panic(text in "(?s).{0,200}") {
         let _ = read(&text);
         let _ = with(&text);
     }

@@ -2,18 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use cleveragents_domain::actor::{PROMPT_MAXIMUM, SCRIPTED, SKILLS_MAXIMUM};
+use cleveragents_domain::actor::{PROMPT_MAXIMUM, SCRIPTED_PROVIDER, SKILLS_MAXIMUM};
 use cleveragents_domain::model::{ModelChoice, ModelOptions};
 use cleveragents_domain::{Actor, ActorKind, LlmActor};
 use serde_json::{Value, json};
 
-use super::super::conversion::Conversion;
+use super::super::conversion::DefinitionConversion;
 use super::super::error::Problem;
 use super::super::record::record;
-use super::OF_OTHER_TYPES;
+use super::UNSUPPORTED_TYPE_KEY_HINT;
 
 /// Why a key of a tool actor is refused.
-const OF_TOOL: &str = "it is a key of actors of the type `tool`; a model decides for itself";
+const TOOL_KEY_HINT: &str = "it is a key of actors of the type `tool`; a model decides for itself";
 
 record! {
     /// Somebody who lets a model decide which tools to call.
@@ -22,18 +22,18 @@ record! {
         extend("examples" = [example()])
     )]
     LlmActorFile refusing [
-        ("steps", OF_TOOL),
-        ("fix", OF_TOOL),
+        ("steps", TOOL_KEY_HINT),
+        ("fix", TOOL_KEY_HINT),
         ("options", "write `temperature`, `max_tokens` and `top_p` beside `model`"),
         ("prompt", "write it as `system_prompt`"),
-        ("route", OF_OTHER_TYPES),
-        ("memory", OF_OTHER_TYPES),
-        ("context", OF_OTHER_TYPES),
-        ("context_view", OF_OTHER_TYPES),
-        ("lsp", OF_OTHER_TYPES),
+        ("route", UNSUPPORTED_TYPE_KEY_HINT),
+        ("memory", UNSUPPORTED_TYPE_KEY_HINT),
+        ("context", UNSUPPORTED_TYPE_KEY_HINT),
+        ("context_view", UNSUPPORTED_TYPE_KEY_HINT),
+        ("lsp", UNSUPPORTED_TYPE_KEY_HINT),
         ("env_vars", "write `${VAR}` where its value is wanted"),
-        ("role_hint", OF_OTHER_TYPES),
-        ("response_format", OF_OTHER_TYPES),
+        ("role_hint", UNSUPPORTED_TYPE_KEY_HINT),
+        ("response_format", UNSUPPORTED_TYPE_KEY_HINT),
         ("actors", "write one actor per file"),
         ("agents", "write one actor per file"),
     ] {
@@ -75,7 +75,7 @@ record! {
     }
 }
 
-impl Conversion<'_> {
+impl DefinitionConversion<'_> {
     /// A script's path is seen from `folder`, if that is known.
     pub(super) fn llm_actor(&mut self, file: LlmActorFile, folder: Option<&Path>) -> Option<Actor> {
         let name = self.parse("name", &file.name);
@@ -112,7 +112,7 @@ impl Conversion<'_> {
             (Some(provider), Some(model)) => (provider, model),
             (Some(_), None) => {
                 let what = "`provider` says whose model, but `model` is missing";
-                self.remediable("provider", what, "write `model` too, or neither of them");
+                self.problem_with_hint("provider", what, "write `model` too, or neither of them");
                 return None;
             }
             (None, Some(text)) => match text.split_once('/') {
@@ -120,13 +120,15 @@ impl Conversion<'_> {
                 None => {
                     let what = "`model` does not say whose it is";
                     let hint = "write `provider` too, or `model: provider/name`";
-                    self.remediable("model", what, hint);
+                    self.problem_with_hint("model", what, hint);
                     return None;
                 }
             },
         };
         let model = match (provider.as_str(), folder) {
-            (SCRIPTED, Some(folder)) if !model.is_empty() => self.script_path(&model, folder)?,
+            (SCRIPTED_PROVIDER, Some(folder)) if !model.is_empty() => {
+                self.script_path(&model, folder)?
+            }
             _ => model,
         };
         Some(Some(ModelChoice { provider, model }))
@@ -138,7 +140,7 @@ impl Conversion<'_> {
         let text = path.to_str().map(str::to_owned);
         if text.is_none() {
             let what = "`model`: the path of the script is not UTF-8";
-            self.remediable(
+            self.problem_with_hint(
                 "model",
                 what,
                 "put the file into a folder with another name",
@@ -147,7 +149,7 @@ impl Conversion<'_> {
         text
     }
 
-    fn remediable(&mut self, path: &str, what: &str, hint: &str) {
+    fn problem_with_hint(&mut self, path: &str, what: &str, hint: &str) {
         let position = self.node.locate(path);
         self.problems
             .add(Problem::new(position, path, what).hint(hint));

@@ -18,7 +18,7 @@ steps:
 ";
 
 fn read(text: &str) -> Result<Actor, String> {
-    let source = Source::new("a.yaml", text);
+    let source = DefinitionSource::new("a.yaml", text);
     let variables = |name: &str| (name == "SHOP").then(|| "local/shop".to_owned());
     read_actor(&source, &variables).map_err(|errors| errors.to_string())
 }
@@ -53,7 +53,7 @@ fn the_example_of_the_schema_is_read() {
 }
 
 #[test]
-fn other_types_are_told_by_name_and_nothing_else_is() {
+fn unsupported_types_are_reported_by_name() {
     let types = "(write `type: llm`, which lets a model decide, or `type: tool`, \
                  which calls tools in a fixed order)";
     assert_eq!(
@@ -77,7 +77,7 @@ fn other_types_are_told_by_name_and_nothing_else_is() {
 }
 
 #[test]
-fn a_step_cannot_speak_to_the_plan() {
+fn a_step_cannot_use_control_tools() {
     assert_eq!(
         with_steps("- {tool: a/b}\n- {id: x, tool: builtin/finish, input: {summary: x}}\n")
             .unwrap_err(),
@@ -87,7 +87,7 @@ fn a_step_cannot_speak_to_the_plan() {
 }
 
 #[test]
-fn wrong_keys_and_versions_are_told() {
+fn wrong_keys_and_versions_are_reported() {
     let said = read(&GOOD.replace("version: 1", "version: 2")).unwrap_err();
     assert!(
         said.contains("version 2 of an actor is newer than this program"),
@@ -109,7 +109,7 @@ fn wrong_keys_and_versions_are_told() {
 }
 
 #[test]
-fn every_problem_of_the_steps_is_told_where_it_stands() {
+fn every_step_problem_is_reported_with_its_position() {
     let steps = "\
 - {tool: a b, id: one}
 - tool: a/b
@@ -150,7 +150,7 @@ fn every_problem_of_the_steps_is_told_where_it_stands() {
 }
 
 #[test]
-fn a_step_sees_only_those_before_it() {
+fn a_step_sees_only_earlier_steps() {
     let said = with_steps("- {tool: a/b, id: me, when: steps.me}\n").unwrap_err();
     assert!(
         said.contains("there is no `steps.me`; nothing is known there"),
@@ -159,7 +159,7 @@ fn a_step_sees_only_those_before_it() {
 }
 
 #[test]
-fn steps_are_there_and_bounded() {
+fn steps_are_required_and_bounded() {
     let none = read("name: a\ntype: tool\ndescription: x\nsteps: []\n").unwrap_err();
     assert_eq!(
         none,
@@ -171,7 +171,7 @@ fn steps_are_there_and_bounded() {
 }
 
 #[test]
-fn the_names_of_the_program_are_its_own() {
+fn built_in_names_are_reserved() {
     let said = read(&GOOD.replace("name: greeter", "name: builtin/direct")).unwrap_err();
     assert_eq!(
         said,

@@ -1,7 +1,7 @@
 use super::*;
 
 fn read(text: &str) -> Result<ModelDefinitions, String> {
-    let source = Source::new("models.yaml", text);
+    let source = DefinitionSource::new("models.yaml", text);
     read_models(&source, &|_| None).map_err(|errors| errors.to_string())
 }
 
@@ -15,7 +15,7 @@ fn the_example_of_the_schema_is_read() {
     assert_eq!(provider.kind, Some(ProviderKind::OpenAi));
     assert_eq!(provider.concurrency, Some(2));
     assert_eq!(
-        provider.patience.between_parts,
+        provider.timeouts.between_parts,
         Some(Duration::from_secs(120))
     );
     let [model] = &definitions.models[..] else {
@@ -27,7 +27,7 @@ fn the_example_of_the_schema_is_read() {
 }
 
 #[test]
-fn a_file_may_tell_of_one_thing_only() {
+fn a_file_may_have_only_one_section() {
     assert_eq!(read("version: 1\n"), Ok(ModelDefinitions::default()));
     let models = read("models: [{model: openai/x}]\n").unwrap().models;
     assert_eq!((models[0].price, models[0].answer_tokens), (None, None));
@@ -114,7 +114,7 @@ const BAD: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn bad_files_are_told_where_they_are_wrong() {
+fn bad_files_are_reported_with_positions() {
     for (text, said) in BAD {
         assert_eq!(read(text).unwrap_err(), *said, "{text:?}");
     }

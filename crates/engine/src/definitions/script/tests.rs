@@ -1,7 +1,7 @@
 use super::*;
 
 fn read(text: &str) -> Result<ModelScript, String> {
-    let source = Source::new("s.yaml", text);
+    let source = DefinitionSource::new("s.yaml", text);
     let variables = |name: &str| (name == "WAIT").then(|| "0.25".to_owned());
     read_script(&source, &variables).map_err(|errors| errors.to_string())
 }
@@ -25,7 +25,7 @@ fn the_example_of_the_schema_is_read() {
     assert_eq!(looking.usage.unwrap().input_tokens, 900);
     assert_eq!(
         finishing.tool_calls,
-        [AnsweredCall {
+        [AnswerToolCall {
             tool: "builtin/finish".to_owned(),
             arguments: r#"{"summary":"Nothing to do."}"#.to_owned(),
         }]
@@ -34,7 +34,7 @@ fn the_example_of_the_schema_is_read() {
 }
 
 #[test]
-fn a_script_may_state_what_it_costs_and_how_much_fits() {
+fn a_script_may_set_its_price_and_limits() {
     let text = "\
 price: {input: 3, output: 15.5, cached_input: 0.3}
 context_tokens: 1000
@@ -58,7 +58,7 @@ fn every_kind_of_fault_is_read_and_variables_are_filled_in() {
 }
 
 #[test]
-fn arguments_may_be_what_no_tool_can_read() {
+fn arguments_may_be_malformed() {
     let text = "turns: [{tool_calls: [{tool: b/c, arguments: '{\"path'}, {tool: ''}]}]\n";
     let calls = read(text).unwrap().turns.remove(0).tool_calls;
     assert_eq!(calls[0].arguments, "{\"path");
@@ -154,14 +154,14 @@ const BAD: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn bad_scripts_are_told_where_they_are_wrong() {
+fn bad_scripts_are_reported_with_positions() {
     for (text, said) in BAD {
         assert_eq!(read(text).unwrap_err(), *said, "{text:?}");
     }
 }
 
 #[test]
-fn a_script_has_a_bound_of_its_own() {
+fn a_script_has_its_own_limit() {
     let turns = "- {text: x}\n".repeat(TURNS_MAXIMUM);
     assert_eq!(
         read(&format!("turns:\n{turns}")).unwrap().turns.len(),

@@ -28,7 +28,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn arguments_are_filled_in_as_they_are() {
+fn arguments_are_inserted_verbatim() {
     for (text, expected) in [
         ("plain\n", "plain\n"),
         ("{{ args.folder }}\n", "src/<a>\n"),
@@ -62,7 +62,7 @@ fn a_value_is_not_a_template() {
 }
 
 #[test]
-fn an_unknown_name_is_told_with_the_known_ones() {
+fn an_unknown_name_is_reported_with_known_names() {
     assert_eq!(
         refusal("a\nb {{ args.fodler }}"),
         "`definition_of_done`, line 2: there is no `args.fodler`; did you mean `args.folder`? \
@@ -90,7 +90,7 @@ fn an_unknown_name_is_told_with_the_known_ones() {
 }
 
 #[test]
-fn whatever_could_be_costly_or_reach_out_is_refused() {
+fn costly_or_external_templates_are_refused() {
     for text in [
         "{% set a = 1 %}",
         "{%+set a = 1 %}",
@@ -156,7 +156,7 @@ fn a_template_has_bounds() {
 }
 
 #[test]
-fn a_check_finds_what_use_would_find() {
+fn a_check_finds_render_errors() {
     let samples = TemplateSamples::new(&declared());
     let check = |text: &str| samples.check("definition_of_done", text);
     for good in [

@@ -3,7 +3,8 @@ use cleveragents_domain::ValidationMode;
 use super::*;
 
 fn read(text: &str) -> Result<Validation, String> {
-    read_validation(&Source::new("v.yaml", text), &|_| None).map_err(|errors| errors.to_string())
+    read_validation(&DefinitionSource::new("v.yaml", text), &|_| None)
+        .map_err(|errors| errors.to_string())
 }
 
 const HEAD: &str = "name: tests\ndescription: The tests pass\nmode: required\n";
@@ -42,7 +43,7 @@ fn the_examples_of_the_schema_are_read() {
 }
 
 #[test]
-fn it_is_a_command_or_a_tool() {
+fn a_validation_is_a_command_or_a_tool() {
     assert_eq!(
         with("").unwrap_err(),
         "v.yaml:1:1: a validation needs `run`, a command, or `wraps`, the name of a tool"
@@ -64,7 +65,7 @@ fn it_is_a_command_or_a_tool() {
 }
 
 #[test]
-fn wrong_values_are_told_where_they_stand() {
+fn wrong_values_are_reported_with_positions() {
     for (rest, expected) in [
         (
             "run: x\ntimeout: 86401\n",

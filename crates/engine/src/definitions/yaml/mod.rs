@@ -10,8 +10,8 @@ mod parse;
 mod source;
 mod substitute;
 
-pub(super) use node::{Entry, Kind, Node, Resolved, Scalar};
+pub(super) use node::{ResolvedScalar, YamlEntry, YamlKind, YamlNode, YamlScalar};
 pub(super) use substitute::escape;
 
-pub use source::{SOURCE_MAXIMUM, Source};
-pub use substitute::Variables;
+pub use source::{DefinitionSource, SOURCE_MAXIMUM};
+pub use substitute::DefinitionVariables;

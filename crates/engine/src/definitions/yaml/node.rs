@@ -1,38 +1,38 @@
 //! The tree of a document.
 
-use super::super::error::Position;
+use super::super::error::SourcePosition;
 
 /// A value of a document and where it begins.
 #[derive(Debug, Clone, PartialEq)]
-pub(in super::super) struct Node {
-    pub(in super::super) position: Position,
-    pub(in super::super) kind: Kind,
+pub(in super::super) struct YamlNode {
+    pub(in super::super) position: SourcePosition,
+    pub(in super::super) kind: YamlKind,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(in super::super) enum Kind {
-    Scalar(Scalar),
-    Sequence(Vec<Node>),
-    Mapping(Vec<Entry>),
+pub(in super::super) enum YamlKind {
+    Scalar(YamlScalar),
+    Sequence(Vec<YamlNode>),
+    Mapping(Vec<YamlEntry>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(in super::super) struct Entry {
+pub(in super::super) struct YamlEntry {
     pub(in super::super) key: String,
-    pub(in super::super) position: Position,
-    pub(in super::super) value: Node,
+    pub(in super::super) position: SourcePosition,
+    pub(in super::super) value: YamlNode,
 }
 
 /// A scalar's text; what it means depends on how it was written.
 #[derive(Debug, Clone, PartialEq)]
-pub(in super::super) struct Scalar {
+pub(in super::super) struct YamlScalar {
     pub(in super::super) text: String,
-    pub(in super::super) style: Style,
-    pub(in super::super) origin: Origin,
+    pub(in super::super) style: YamlStyle,
+    pub(in super::super) origin: ScalarOrigin,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Style {
+pub(in super::super) enum YamlStyle {
     /// May be a number, a boolean or null.
     Plain,
     /// In quotes or a block: a text whatever it looks like.
@@ -40,7 +40,7 @@ pub(in super::super) enum Style {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Origin {
+pub(in super::super) enum ScalarOrigin {
     Written,
     /// A variable's value is in it: it is what the reader wants it to be, and is not shown.
     Substituted,
@@ -48,7 +48,7 @@ pub(in super::super) enum Origin {
 
 /// What a scalar stands for by the core schema of YAML 1.2.
 #[derive(Debug, Clone, PartialEq)]
-pub(in super::super) enum Resolved {
+pub(in super::super) enum ResolvedScalar {
     Null,
     Boolean(bool),
     Integer(i128),
@@ -56,42 +56,44 @@ pub(in super::super) enum Resolved {
     Text,
 }
 
-impl Scalar {
-    pub(in super::super) fn resolve(&self) -> Resolved {
+impl YamlScalar {
+    pub(in super::super) fn resolve(&self) -> ResolvedScalar {
         match self.style {
-            Style::Quoted => Resolved::Text,
-            Style::Plain => resolve(trim(&self.text)),
+            YamlStyle::Quoted => ResolvedScalar::Text,
+            YamlStyle::Plain => resolve(trim(&self.text)),
         }
     }
 
     /// What it stands for where a number or a boolean is wanted. A variable's value may then be in
     /// quotes, as YAML wants it inside `{…}` and `[…]`.
-    pub(in super::super) fn resolve_typed(&self) -> Resolved {
+    pub(in super::super) fn resolve_typed(&self) -> ResolvedScalar {
         match self.origin {
-            Origin::Written => self.resolve(),
-            Origin::Substituted => resolve(trim(&self.text)),
+            ScalarOrigin::Written => self.resolve(),
+            ScalarOrigin::Substituted => resolve(trim(&self.text)),
         }
     }
 
     /// The text, if the scalar is one: quoted, not looking like anything else, or substituted.
     pub(in super::super) fn as_text(&self) -> Option<&str> {
         match (self.origin, self.resolve()) {
-            (Origin::Substituted, _) | (Origin::Written, Resolved::Text) => Some(&self.text),
+            (ScalarOrigin::Substituted, _) | (ScalarOrigin::Written, ResolvedScalar::Text) => {
+                Some(&self.text)
+            }
             _ => None,
         }
     }
 
     /// Whether a variable's value is in it.
     pub(in super::super) fn is_substituted(&self) -> bool {
-        self.origin == Origin::Substituted
+        self.origin == ScalarOrigin::Substituted
     }
 
     /// Whether the scalar means that nothing is there. A variable's value never does by its
     /// wording, only by being empty.
-    fn is_nothing(&self) -> bool {
+    fn is_null(&self) -> bool {
         match self.origin {
-            Origin::Written => self.resolve() == Resolved::Null,
-            Origin::Substituted => self.style == Style::Plain && self.text.is_empty(),
+            ScalarOrigin::Written => self.resolve() == ResolvedScalar::Null,
+            ScalarOrigin::Substituted => self.style == YamlStyle::Plain && self.text.is_empty(),
         }
     }
 }
@@ -101,26 +103,26 @@ fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\n', '\r'])
 }
 
-fn resolve(text: &str) -> Resolved {
+fn resolve(text: &str) -> ResolvedScalar {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => Resolved::Null,
-        "true" | "True" | "TRUE" => Resolved::Boolean(true),
-        "false" | "False" | "FALSE" => Resolved::Boolean(false),
-        ".nan" | ".NaN" | ".NAN" => Resolved::Float(f64::NAN),
-        _ => resolve_number(text).unwrap_or(Resolved::Text),
+        "" | "~" | "null" | "Null" | "NULL" => ResolvedScalar::Null,
+        "true" | "True" | "TRUE" => ResolvedScalar::Boolean(true),
+        "false" | "False" | "FALSE" => ResolvedScalar::Boolean(false),
+        ".nan" | ".NaN" | ".NAN" => ResolvedScalar::Float(f64::NAN),
+        _ => resolve_number(text).unwrap_or(ResolvedScalar::Text),
     }
 }
 
-fn resolve_number(text: &str) -> Option<Resolved> {
+fn resolve_number(text: &str) -> Option<ResolvedScalar> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") {
-        return Some(Resolved::Float(f64::INFINITY));
+        return Some(ResolvedScalar::Float(f64::INFINITY));
     }
     if let Some(digits) = text.strip_prefix("0x") {
-        return radix(digits, 16);
+        return parse_radix(digits, 16);
     }
     if let Some(digits) = text.strip_prefix("0o") {
-        return radix(digits, 8);
+        return parse_radix(digits, 8);
     }
     if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.')
         || !unsigned.contains(|c: char| c.is_ascii_digit())
@@ -128,48 +130,48 @@ fn resolve_number(text: &str) -> Option<Resolved> {
         return None;
     }
     if let Ok(integer) = text.parse() {
-        return Some(Resolved::Integer(integer));
+        return Some(ResolvedScalar::Integer(integer));
     }
-    text.parse().ok().map(Resolved::Float)
+    text.parse().ok().map(ResolvedScalar::Float)
 }
 
-fn radix(digits: &str, base: u32) -> Option<Resolved> {
+fn parse_radix(digits: &str, base: u32) -> Option<ResolvedScalar> {
     if digits.starts_with(['-', '+']) {
         return None;
     }
     let integer = i128::from_str_radix(digits, base).ok()?;
-    Some(Resolved::Integer(integer))
+    Some(ResolvedScalar::Integer(integer))
 }
 
-impl Node {
-    pub(in super::super) fn is_nothing(&self) -> bool {
-        matches!(&self.kind, Kind::Scalar(scalar) if scalar.is_nothing())
+impl YamlNode {
+    pub(in super::super) fn is_null(&self) -> bool {
+        matches!(&self.kind, YamlKind::Scalar(scalar) if scalar.is_null())
     }
 
     /// What the node is, in words; a variable's value is not repeated, it may be a secret.
     pub(in super::super) fn describe(&self) -> String {
         let scalar = match &self.kind {
-            Kind::Sequence(_) => return "a list".to_owned(),
-            Kind::Mapping(_) => return "a mapping".to_owned(),
-            Kind::Scalar(scalar) => scalar,
+            YamlKind::Sequence(_) => return "a list".to_owned(),
+            YamlKind::Mapping(_) => return "a mapping".to_owned(),
+            YamlKind::Scalar(scalar) => scalar,
         };
         let kind = match scalar.resolve() {
-            Resolved::Null => return "nothing".to_owned(),
-            Resolved::Boolean(_) => "the boolean",
-            Resolved::Integer(_) | Resolved::Float(_) => "the number",
-            Resolved::Text => "the text",
+            ResolvedScalar::Null => return "nothing".to_owned(),
+            ResolvedScalar::Boolean(_) => "the boolean",
+            ResolvedScalar::Integer(_) | ResolvedScalar::Float(_) => "the number",
+            ResolvedScalar::Text => "the text",
         };
         match scalar.origin {
-            Origin::Substituted => format!("{kind} of a variable"),
-            Origin::Written => format!("{kind} {}", shown(&scalar.text)),
+            ScalarOrigin::Substituted => format!("{kind} of a variable"),
+            ScalarOrigin::Written => format!("{kind} {}", abbreviate(&scalar.text)),
         }
     }
 
     /// Where `path`, such as `arguments[2].type`, stands; of one that is not there, where the
     /// last part that is there stands.
-    pub(in super::super) fn locate(&self, path: &str) -> Position {
+    pub(in super::super) fn locate(&self, path: &str) -> SourcePosition {
         let mut node = self;
-        for step in steps(path) {
+        for step in path_steps(path) {
             let Some(child) = node.child(step) else { break };
             node = child;
         }
@@ -177,17 +179,17 @@ impl Node {
     }
 
     /// The scalar at `path`, if there is one.
-    pub(in super::super) fn scalar_at(&self, path: &str) -> Option<&Scalar> {
-        match &steps(path).try_fold(self, Self::child)?.kind {
-            Kind::Scalar(scalar) => Some(scalar),
+    pub(in super::super) fn scalar_at(&self, path: &str) -> Option<&YamlScalar> {
+        match &path_steps(path).try_fold(self, Self::child)?.kind {
+            YamlKind::Scalar(scalar) => Some(scalar),
             _ => None,
         }
     }
 
     fn child(&self, step: &str) -> Option<&Self> {
         match (&self.kind, step.strip_suffix(']')) {
-            (Kind::Sequence(items), Some(index)) => items.get(index.parse::<usize>().ok()?),
-            (Kind::Mapping(entries), None) => entries
+            (YamlKind::Sequence(items), Some(index)) => items.get(index.parse::<usize>().ok()?),
+            (YamlKind::Mapping(entries), None) => entries
                 .iter()
                 .find(|entry| entry.key == step)
                 .map(|entry| &entry.value),
@@ -196,7 +198,7 @@ impl Node {
     }
 }
 
-fn steps(path: &str) -> impl Iterator<Item = &str> {
+fn path_steps(path: &str) -> impl Iterator<Item = &str> {
     path.split(['.', '[']).filter(|step| !step.is_empty())
 }
 
@@ -204,7 +206,7 @@ fn steps(path: &str) -> impl Iterator<Item = &str> {
 const SHOWN_MAXIMUM: usize = 40;
 
 /// The beginning of `text`, on one line and in quotes.
-fn shown(text: &str) -> String {
+fn abbreviate(text: &str) -> String {
     let mut beginning: String = text.chars().take(SHOWN_MAXIMUM).collect();
     if beginning.len() < text.len() {
         beginning.push('…');
@@ -216,8 +218,8 @@ fn shown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn scalar(text: &str, style: Style, origin: Origin) -> Scalar {
-        Scalar {
+    fn scalar(text: &str, style: YamlStyle, origin: ScalarOrigin) -> YamlScalar {
+        YamlScalar {
             text: text.to_owned(),
             style,
             origin,
@@ -227,55 +229,63 @@ mod tests {
     #[test]
     fn plain_scalars_are_what_the_core_schema_says() {
         for (text, expected) in [
-            ("", Resolved::Null),
-            ("~", Resolved::Null),
-            ("True", Resolved::Boolean(true)),
-            ("yes", Resolved::Text),
-            ("-7", Resolved::Integer(-7)),
-            ("+7", Resolved::Integer(7)),
-            ("0x1F", Resolved::Integer(31)),
-            ("0o17", Resolved::Integer(15)),
-            ("0x-1", Resolved::Text),
-            ("1.10", Resolved::Float(1.1)),
-            (".5", Resolved::Float(0.5)),
-            ("1e3", Resolved::Float(1000.0)),
-            ("-.inf", Resolved::Float(f64::INFINITY)),
-            ("inf", Resolved::Text),
-            ("nan", Resolved::Text),
-            (".", Resolved::Text),
-            ("-", Resolved::Text),
-            ("1_000", Resolved::Text),
-            ("2026-01-31", Resolved::Text),
-            ("\u{a0}0", Resolved::Text),
+            ("", ResolvedScalar::Null),
+            ("~", ResolvedScalar::Null),
+            ("True", ResolvedScalar::Boolean(true)),
+            ("yes", ResolvedScalar::Text),
+            ("-7", ResolvedScalar::Integer(-7)),
+            ("+7", ResolvedScalar::Integer(7)),
+            ("0x1F", ResolvedScalar::Integer(31)),
+            ("0o17", ResolvedScalar::Integer(15)),
+            ("0x-1", ResolvedScalar::Text),
+            ("1.10", ResolvedScalar::Float(1.1)),
+            (".5", ResolvedScalar::Float(0.5)),
+            ("1e3", ResolvedScalar::Float(1000.0)),
+            ("-.inf", ResolvedScalar::Float(f64::INFINITY)),
+            ("inf", ResolvedScalar::Text),
+            ("nan", ResolvedScalar::Text),
+            (".", ResolvedScalar::Text),
+            ("-", ResolvedScalar::Text),
+            ("1_000", ResolvedScalar::Text),
+            ("2026-01-31", ResolvedScalar::Text),
+            ("\u{a0}0", ResolvedScalar::Text),
         ] {
-            let plain = scalar(text, Style::Plain, Origin::Written);
+            let plain = scalar(text, YamlStyle::Plain, ScalarOrigin::Written);
             assert_eq!(plain.resolve(), expected, "{text:?}");
-            let quoted = scalar(text, Style::Quoted, Origin::Written);
-            assert_eq!(quoted.resolve(), Resolved::Text, "{text:?}");
+            let quoted = scalar(text, YamlStyle::Quoted, ScalarOrigin::Written);
+            assert_eq!(quoted.resolve(), ResolvedScalar::Text, "{text:?}");
         }
     }
 
     #[test]
-    fn a_variables_value_is_a_text_too_and_is_not_shown() {
-        let number = scalar("5", Style::Plain, Origin::Substituted);
+    fn a_substituted_value_is_text_and_hidden() {
+        let number = scalar("5", YamlStyle::Plain, ScalarOrigin::Substituted);
         assert_eq!(number.as_text(), Some("5"));
-        assert_eq!(number.resolve(), Resolved::Integer(5));
-        let node = |scalar| Node {
-            position: Position::START,
-            kind: Kind::Scalar(scalar),
+        assert_eq!(number.resolve(), ResolvedScalar::Integer(5));
+        let node = |scalar| YamlNode {
+            position: SourcePosition::START,
+            kind: YamlKind::Scalar(scalar),
         };
-        let secret = node(scalar("sk-secret", Style::Quoted, Origin::Substituted));
+        let secret = node(scalar(
+            "sk-secret",
+            YamlStyle::Quoted,
+            ScalarOrigin::Substituted,
+        ));
         assert_eq!(secret.describe(), "the text of a variable");
-        let nothing = |text, style| node(scalar(text, style, Origin::Substituted)).is_nothing();
-        assert!(nothing("", Style::Plain));
-        assert!(!nothing("", Style::Quoted) && !nothing("null", Style::Plain));
+        let nothing = |text, style| node(scalar(text, style, ScalarOrigin::Substituted)).is_null();
+        assert!(nothing("", YamlStyle::Plain));
+        assert!(!nothing("", YamlStyle::Quoted) && !nothing("null", YamlStyle::Plain));
     }
 
     #[test]
     fn a_long_text_is_described_by_its_beginning() {
-        let node = Node {
-            position: Position::START,
-            kind: Kind::Scalar(scalar(&"é".repeat(1 << 20), Style::Plain, Origin::Written)),
+        let node = YamlNode {
+            position: SourcePosition::START,
+            kind: YamlKind::Scalar(scalar(
+                &"é".repeat(1 << 20),
+                YamlStyle::Plain,
+                ScalarOrigin::Written,
+            )),
         };
         assert!(node.describe().len() < 120);
     }

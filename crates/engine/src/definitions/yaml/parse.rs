@@ -9,10 +9,12 @@ use serde_saphyr::granit_parser::{
     self, ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag,
 };
 
-use super::super::error::{Position, Problem, Problems};
-use super::node::{Entry, Kind, Node, Origin, Scalar, Style};
-use super::source::{end_of, forbidden, is_forbidden};
-use super::substitute::{Fate, Refusal, Substituted, Variables, substitute};
+use super::super::error::{Problem, Problems, SourcePosition};
+use super::node::{ScalarOrigin, YamlEntry, YamlKind, YamlNode, YamlScalar, YamlStyle};
+use super::source::{end_position, forbidden_message, is_forbidden};
+use super::substitute::{
+    DefinitionVariables, Substitution, SubstitutionError, SubstitutionPolicy, substitute,
+};
 
 /// How deep lists and mappings may be nested.
 const DEPTH_MAXIMUM: usize = 32;
@@ -22,63 +24,67 @@ const NODES_MAXIMUM: usize = 100_000;
 const TEXT_MAXIMUM: usize = 4 << 20;
 
 /// The tree of the one document in `text`.
-pub(super) fn parse(text: &str, variables: Variables<'_>, fate: Fate) -> Result<Node, Problems> {
+pub(super) fn parse(
+    text: &str,
+    variables: DefinitionVariables<'_>,
+    policy: SubstitutionPolicy,
+) -> Result<YamlNode, Problems> {
     let mut options = granit_parser::Options::default();
     options.set_emit_comments(false);
     let mut builder = Builder {
         events: Parser::new_from_str_with_options(text, options),
         text,
         variables,
-        fate,
+        policy,
         anchors: HashMap::new(),
-        used: Size::default(),
-        not_filled_in: Problems::default(),
+        used: NodeSize::default(),
+        substitution_problems: Problems::default(),
     };
     let root = builder.document()?;
-    if !builder.not_filled_in.is_empty() {
-        return Err(builder.not_filled_in);
+    if !builder.substitution_problems.is_empty() {
+        return Err(builder.substitution_problems);
     }
-    if root.is_nothing() {
-        return Err(empty().into());
+    if root.is_null() {
+        return Err(empty_file_problem().into());
     }
     Ok(root)
 }
 
 /// What a part of the tree takes.
 #[derive(Debug, Clone, Copy, Default)]
-struct Size {
+struct NodeSize {
     nodes: usize,
     bytes: usize,
 }
 
 /// An anchored node and what repeating it costs.
-struct Anchored {
-    node: Node,
-    size: Size,
+struct AnchoredNode {
+    node: YamlNode,
+    size: NodeSize,
 }
 
 struct Builder<'a, E> {
     events: E,
     text: &'a str,
-    variables: Variables<'a>,
-    fate: Fate,
-    anchors: HashMap<usize, Anchored>,
-    used: Size,
+    variables: DefinitionVariables<'a>,
+    policy: SubstitutionPolicy,
+    anchors: HashMap<usize, AnchoredNode>,
+    used: NodeSize,
     /// Collected, so that a user sees every variable to set at once.
-    not_filled_in: Problems,
+    substitution_problems: Problems,
 }
 
 impl<'a, E> Builder<'a, E>
 where
     E: Iterator<Item = Result<(Event<'a>, Span), ScanError>>,
 {
-    fn document(&mut self) -> Result<Node, Problem> {
+    fn document(&mut self) -> Result<YamlNode, Problem> {
         let mut root = None;
         loop {
             let (event, span) = self.next()?;
             match event {
                 Event::StreamStart | Event::DocumentEnd => {}
-                Event::StreamEnd => return root.ok_or_else(empty),
+                Event::StreamEnd => return root.ok_or_else(empty_file_problem),
                 Event::DocumentStart(..) if root.is_some() => {
                     let what = "the file holds more than one document";
                     return Err(Problem::new(position(span.start), "", what)
@@ -86,9 +92,9 @@ where
                 }
                 Event::DocumentStart(..) => {
                     let (event, span) = self.next()?;
-                    root = Some(self.node(event, span, Place::ROOT)?);
+                    root = Some(self.node(event, span, YamlContext::ROOT)?);
                 }
-                other => return Err(unexpected(&other, span)),
+                other => return Err(unexpected_event_problem(&other, span)),
             }
         }
     }
@@ -96,12 +102,17 @@ where
     fn next(&mut self) -> Result<(Event<'a>, Span), Problem> {
         match self.events.next() {
             Some(Ok(event)) => Ok(event),
-            Some(Err(error)) => Err(not_yaml(&error, self.text)),
-            None => Err(empty()),
+            Some(Err(error)) => Err(syntax_problem(&error, self.text)),
+            None => Err(empty_file_problem()),
         }
     }
 
-    fn node(&mut self, event: Event<'a>, span: Span, place: Place<'_>) -> Result<Node, Problem> {
+    fn node(
+        &mut self,
+        event: Event<'a>,
+        span: Span,
+        place: YamlContext<'_>,
+    ) -> Result<YamlNode, Problem> {
         if let Event::Alias(anchor) = event {
             return self.alias(anchor, span, place);
         }
@@ -109,28 +120,35 @@ where
         let anchor = event.anchor_id();
         let before = self.used;
         let kind = match event {
-            Event::Scalar(text, style, ..) => Kind::Scalar(self.scalar(&text, style, span, place)?),
-            Event::SequenceStart(..) => Kind::Sequence(self.sequence(span, place)?),
-            Event::MappingStart(..) => Kind::Mapping(self.mapping(span, place)?),
-            other => return Err(unexpected(&other, span)),
+            Event::Scalar(text, style, ..) => {
+                YamlKind::Scalar(self.scalar(&text, style, span, place)?)
+            }
+            Event::SequenceStart(..) => YamlKind::Sequence(self.sequence(span, place)?),
+            Event::MappingStart(..) => YamlKind::Mapping(self.mapping(span, place)?),
+            other => return Err(unexpected_event_problem(&other, span)),
         };
-        self.charge(Size { nodes: 1, bytes: 0 }, span, place)?;
-        let node = Node {
+        self.charge(NodeSize { nodes: 1, bytes: 0 }, span, place)?;
+        let node = YamlNode {
             position: position(span.start),
             kind,
         };
         if let Some(anchor) = anchor {
-            let size = Size {
+            let size = NodeSize {
                 nodes: self.used.nodes - before.nodes,
                 bytes: self.used.bytes - before.bytes,
             };
             let node = node.clone();
-            self.anchors.insert(anchor, Anchored { node, size });
+            self.anchors.insert(anchor, AnchoredNode { node, size });
         }
         Ok(node)
     }
 
-    fn alias(&mut self, anchor: usize, span: Span, place: Place<'_>) -> Result<Node, Problem> {
+    fn alias(
+        &mut self,
+        anchor: usize,
+        span: Span,
+        place: YamlContext<'_>,
+    ) -> Result<YamlNode, Problem> {
         let Some(size) = self.anchors.get(&anchor).map(|anchored| anchored.size) else {
             let what = "this alias stands inside what it repeats";
             return Err(Problem::new(position(span.start), place.path, what));
@@ -139,11 +157,16 @@ where
         self.charge(size, span, place)?;
         match self.anchors.get(&anchor) {
             Some(anchored) => Ok(anchored.node.clone()),
-            None => Err(unexpected(&Event::Alias(anchor), span)),
+            None => Err(unexpected_event_problem(&Event::Alias(anchor), span)),
         }
     }
 
-    fn charge(&mut self, size: Size, span: Span, place: Place<'_>) -> Result<(), Problem> {
+    fn charge(
+        &mut self,
+        size: NodeSize,
+        span: Span,
+        place: YamlContext<'_>,
+    ) -> Result<(), Problem> {
         self.used.nodes += size.nodes;
         self.used.bytes += size.bytes;
         let what = if self.used.nodes > NODES_MAXIMUM {
@@ -159,7 +182,7 @@ where
         Err(Problem::new(position(span.start), place.path, what))
     }
 
-    fn sequence(&mut self, span: Span, place: Place<'_>) -> Result<Vec<Node>, Problem> {
+    fn sequence(&mut self, span: Span, place: YamlContext<'_>) -> Result<Vec<YamlNode>, Problem> {
         place.check_depth(span)?;
         let mut items = Vec::new();
         loop {
@@ -168,11 +191,11 @@ where
                 return Ok(items);
             }
             let path = format!("{}[{}]", place.path, items.len());
-            items.push(self.node(event, span, place.below(&path))?);
+            items.push(self.node(event, span, place.child(&path))?);
         }
     }
 
-    fn mapping(&mut self, span: Span, place: Place<'_>) -> Result<Vec<Entry>, Problem> {
+    fn mapping(&mut self, span: Span, place: YamlContext<'_>) -> Result<Vec<YamlEntry>, Problem> {
         place.check_depth(span)?;
         let mut entries = Vec::new();
         let mut seen = HashSet::new();
@@ -192,8 +215,8 @@ where
                 return Err(Problem::new(position, &path, what));
             }
             let (event, span) = self.next()?;
-            let value = self.node(event, span, place.below(&path))?;
-            entries.push(Entry {
+            let value = self.node(event, span, place.child(&path))?;
+            entries.push(YamlEntry {
                 key,
                 position,
                 value,
@@ -206,88 +229,95 @@ where
         written: &str,
         style: ScalarStyle,
         span: Span,
-        place: Place<'_>,
-    ) -> Result<Scalar, Problem> {
-        let (text, origin) = match substitute(written, self.variables, self.fate) {
-            Ok(Substituted::Unchanged) => (written.to_owned(), Origin::Written),
-            Ok(Substituted::Unescaped(text)) => (text, Origin::Written),
-            Ok(Substituted::Filled(text)) => (text, Origin::Substituted),
+        place: YamlContext<'_>,
+    ) -> Result<YamlScalar, Problem> {
+        let (text, origin) = match substitute(written, self.variables, self.policy) {
+            Ok(Substitution::Unchanged) => (written.to_owned(), ScalarOrigin::Written),
+            Ok(Substitution::Unescaped(text)) => (text, ScalarOrigin::Written),
+            Ok(Substitution::Filled(text)) => (text, ScalarOrigin::Substituted),
             Err(refusal) => {
-                let problem = self.not_filled_in(&refusal, span, place);
-                self.not_filled_in.add(problem);
-                (written.to_owned(), Origin::Substituted)
+                let problem = self.substitution_problem(&refusal, span, place);
+                self.substitution_problems.add(problem);
+                (written.to_owned(), ScalarOrigin::Substituted)
             }
         };
         if let Some(character) = text.chars().find(|c| is_forbidden(*c)) {
             let what = match place.path {
-                "" => forbidden(character),
-                path => format!("{} in `{path}`", forbidden(character)),
+                "" => forbidden_message(character),
+                path => format!("{} in `{path}`", forbidden_message(character)),
             };
             return Err(Problem::new(position(span.start), place.path, what));
         }
         let bytes = text.len();
-        self.charge(Size { nodes: 0, bytes }, span, place)?;
+        self.charge(NodeSize { nodes: 0, bytes }, span, place)?;
         let style = match style {
-            ScalarStyle::Plain => Style::Plain,
-            _ => Style::Quoted,
+            ScalarStyle::Plain => YamlStyle::Plain,
+            _ => YamlStyle::Quoted,
         };
-        Ok(Scalar {
+        Ok(YamlScalar {
             text,
             style,
             origin,
         })
     }
 
-    fn not_filled_in(&self, refusal: &Refusal, span: Span, place: Place<'_>) -> Problem {
+    fn substitution_problem(
+        &self,
+        refusal: &SubstitutionError,
+        span: Span,
+        place: YamlContext<'_>,
+    ) -> Problem {
         let literal = "write `$${` for a literal `${`";
         let (name, what, hint) = match refusal {
-            Refusal::Unset { name } => (
+            SubstitutionError::Unset { name } => (
                 name.as_str(),
                 format!("the variable `{name}` is not set and has no default"),
                 format!("set it, or write `${{{name}:DEFAULT}}`; {literal}"),
             ),
-            Refusal::NotAName { name } => (
+            SubstitutionError::NotAName { name } => (
                 name.as_str(),
                 format!("`${{{name}}}` names no variable"),
                 literal.to_owned(),
             ),
-            Refusal::Secret { name } => (
+            SubstitutionError::Secret { name } => (
                 name.as_str(),
                 format!("the variable `{name}` is named like a secret, and this is stored"),
                 format!("let what needs it take it from the environment itself; {literal}"),
             ),
-            Refusal::Untrusted { name } => (
+            SubstitutionError::Untrusted { name } => (
                 name.as_str(),
                 format!("`${{{name}}}` is not filled in: this file belongs to a repository"),
                 format!("write the value itself, or make it an argument; {literal}"),
             ),
-            Refusal::Unclosed => ("", "`${` has no closing `}`".to_owned(), literal.to_owned()),
+            SubstitutionError::Unclosed => {
+                ("", "`${` has no closing `}`".to_owned(), literal.to_owned())
+            }
         };
-        let position = self.find(&format!("${{{name}"), span);
+        let position = self.locate(&format!("${{{name}"), span);
         Problem::new(position, place.path, what).hint(hint)
     }
 
     /// Where `wanted` stands in the source of a scalar, else where the scalar begins.
-    fn find(&self, wanted: &str, span: Span) -> Position {
+    fn locate(&self, wanted: &str, span: Span) -> SourcePosition {
         let found = span.byte_range().and_then(|range| {
             let offset = self.text.get(range.clone())?.find(wanted)?;
             self.text.get(..range.start + offset)
         });
-        found.map_or_else(|| position(span.start), end_of)
+        found.map_or_else(|| position(span.start), end_position)
     }
 }
 
 /// Where in the tree the builder is.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct YamlContext<'a> {
     path: &'a str,
     depth: usize,
 }
 
-impl<'a> Place<'a> {
-    const ROOT: Place<'static> = Place { path: "", depth: 0 };
+impl<'a> YamlContext<'a> {
+    const ROOT: YamlContext<'static> = YamlContext { path: "", depth: 0 };
 
-    fn below(self, path: &'a str) -> Self {
+    fn child(self, path: &'a str) -> Self {
         let depth = self.depth + 1;
         Self { path, depth }
     }
@@ -301,7 +331,7 @@ impl<'a> Place<'a> {
     }
 }
 
-fn key(event: Event<'_>, span: Span, place: Place<'_>) -> Result<String, Problem> {
+fn key(event: Event<'_>, span: Span, place: YamlContext<'_>) -> Result<String, Problem> {
     refuse_tag(&event, span, place)?;
     let problem = |what: &str| Problem::new(position(span.start), place.path, what);
     match event {
@@ -310,14 +340,14 @@ fn key(event: Event<'_>, span: Span, place: Place<'_>) -> Result<String, Problem
                 .hint("write the keys out, or use an alias for a whole value"))
         }
         Event::Scalar(key, ..) => match key.chars().find(|c| c.is_control()) {
-            Some(character) => Err(problem(&forbidden(character))),
+            Some(character) => Err(problem(&forbidden_message(character))),
             None => Ok(key.into_owned()),
         },
         _ => Err(problem("a key must be a word")),
     }
 }
 
-fn refuse_tag(event: &Event<'_>, span: Span, place: Place<'_>) -> Result<(), Problem> {
+fn refuse_tag(event: &Event<'_>, span: Span, place: YamlContext<'_>) -> Result<(), Problem> {
     match event.tag().map(Tag::original) {
         None => Ok(()),
         Some(tag) => {
@@ -328,16 +358,16 @@ fn refuse_tag(event: &Event<'_>, span: Span, place: Place<'_>) -> Result<(), Pro
     }
 }
 
-fn empty() -> Problem {
-    Problem::new(Position::START, "", "the file is empty")
+fn empty_file_problem() -> Problem {
+    Problem::new(SourcePosition::START, "", "the file is empty")
 }
 
-fn unexpected(event: &Event<'_>, span: Span) -> Problem {
+fn unexpected_event_problem(event: &Event<'_>, span: Span) -> Problem {
     let what = format!("the YAML parser said {event:?} where a value was expected");
     Problem::new(position(span.start), "", what)
 }
 
-fn not_yaml(error: &ScanError, text: &str) -> Problem {
+fn syntax_problem(error: &ScanError, text: &str) -> Problem {
     let position = position(*error.marker());
     let problem = Problem::new(position, "", format!("this is not YAML: {}", error.info()));
     match error.kind() {
@@ -359,8 +389,8 @@ fn not_yaml(error: &ScanError, text: &str) -> Problem {
     }
 }
 
-fn position(marker: Marker) -> Position {
-    Position {
+fn position(marker: Marker) -> SourcePosition {
+    SourcePosition {
         line: marker.line().max(1),
         column: marker.col() + 1,
     }

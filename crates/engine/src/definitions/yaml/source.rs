@@ -2,32 +2,32 @@
 
 use std::path::Path;
 
-use super::super::error::{Position, Problem, Problems};
-use super::node::Node;
+use super::super::error::{Problem, Problems, SourcePosition};
+use super::node::YamlNode;
 use super::parse::parse;
-use super::substitute::{Fate, Variables};
+use super::substitute::{DefinitionVariables, SubstitutionPolicy};
 
 /// The largest a definition may be, in bytes.
 pub const SOURCE_MAXIMUM: usize = 1 << 20;
 
 /// The bytes of a definition and the name it has in messages, such as its path.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct DefinitionSource<'a> {
     pub name: &'a str,
     pub bytes: &'a [u8],
     /// The absolute folder from which the paths in it are seen; left as they are without one.
     pub folder: Option<&'a Path>,
-    fate: Fate,
+    policy: SubstitutionPolicy,
 }
 
-impl<'a> Source<'a> {
+impl<'a> DefinitionSource<'a> {
     pub fn new(name: &'a str, bytes: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         let bytes = bytes.as_ref();
         Self {
             name,
             bytes,
             folder: None,
-            fate: Fate::Stored,
+            policy: SubstitutionPolicy::Stored,
         }
     }
 
@@ -42,30 +42,33 @@ impl<'a> Source<'a> {
 
     /// The same, read whenever it is used instead of stored: secrets may be filled in.
     #[must_use]
-    pub(in super::super) fn not_stored(self) -> Self {
+    pub(in super::super) fn without_storing(self) -> Self {
         Self {
-            fate: Fate::Used,
+            policy: SubstitutionPolicy::Used,
             ..self
         }
     }
 
     /// The same, from a repository: no variable is filled in.
     #[must_use]
-    pub fn of_repository(self) -> Self {
+    pub fn from_repository(self) -> Self {
         Self {
-            fate: Fate::Repository,
+            policy: SubstitutionPolicy::Repository,
             ..self
         }
     }
 
     /// Whether it comes with a repository.
-    pub(in super::super) fn is_of_repository(&self) -> bool {
-        self.fate == Fate::Repository
+    pub(in super::super) fn is_from_repository(&self) -> bool {
+        self.policy == SubstitutionPolicy::Repository
     }
 
     /// The document's tree, with every `${VAR}` filled in.
-    pub(in super::super) fn parse(&self, variables: Variables<'_>) -> Result<Node, Problems> {
-        parse(self.text()?, variables, self.fate)
+    pub(in super::super) fn parse(
+        &self,
+        variables: DefinitionVariables<'_>,
+    ) -> Result<YamlNode, Problems> {
+        parse(self.text()?, variables, self.policy)
     }
 
     fn text(&self) -> Result<&'a str, Problem> {
@@ -73,17 +76,17 @@ impl<'a> Source<'a> {
         if length > SOURCE_MAXIMUM {
             let what =
                 format!("the file has {length} bytes; a definition may have {SOURCE_MAXIMUM}");
-            return Err(Problem::new(Position::START, "", what));
+            return Err(Problem::new(SourcePosition::START, "", what));
         }
         let text = std::str::from_utf8(self.bytes).map_err(|error| {
             let valid = &self.bytes[..error.valid_up_to()];
-            let position = end_of(&String::from_utf8_lossy(valid));
+            let position = end_position(&String::from_utf8_lossy(valid));
             Problem::new(position, "", "the file is not UTF-8 text")
         })?;
         match text.char_indices().find(|(_, c)| is_forbidden(*c)) {
             Some((offset, character)) => {
-                let position = end_of(&text[..offset]);
-                Err(Problem::new(position, "", forbidden(character)))
+                let position = end_position(&text[..offset]);
+                Err(Problem::new(position, "", forbidden_message(character)))
             }
             None => Ok(text),
         }
@@ -95,15 +98,15 @@ pub(super) fn is_forbidden(character: char) -> bool {
     character.is_control() && !matches!(character, '\t' | '\n' | '\r')
 }
 
-pub(super) fn forbidden(character: char) -> String {
+pub(super) fn forbidden_message(character: char) -> String {
     let code = u32::from(character);
     format!("the control character U+{code:04X} is not allowed")
 }
 
 /// The place just after `text`.
-pub(super) fn end_of(text: &str) -> Position {
+pub(super) fn end_position(text: &str) -> SourcePosition {
     let last = text.rsplit('\n').next().unwrap_or_default();
-    Position {
+    SourcePosition {
         line: text.matches('\n').count() + 1,
         column: last.chars().filter(|c| *c != '\u{feff}').count() + 1,
     }
@@ -114,17 +117,22 @@ mod tests {
     use super::super::super::error::DefinitionError;
     use super::*;
 
-    fn refusal(bytes: &[u8]) -> (Position, String) {
-        let problems = Source::new("x.yaml", bytes).parse(&|_| None).unwrap_err();
-        let errors = problems.conclude::<()>("x.yaml", None).unwrap_err();
+    fn refusal(bytes: &[u8]) -> (SourcePosition, String) {
+        let problems = DefinitionSource::new("x.yaml", bytes)
+            .parse(&|_| None)
+            .unwrap_err();
+        let errors = problems.into_result::<()>("x.yaml", None).unwrap_err();
         let DefinitionError { line, column, .. } = errors.as_slice()[0];
-        (Position { line, column }, errors.as_slice()[0].what.clone())
+        (
+            SourcePosition { line, column },
+            errors.as_slice()[0].message.clone(),
+        )
     }
 
     #[test]
     fn a_large_file_is_refused_before_it_is_read() {
         let (position, what) = refusal(&vec![b' '; SOURCE_MAXIMUM + 1]);
-        assert_eq!(position, Position::START);
+        assert_eq!(position, SourcePosition::START);
         assert_eq!(
             what,
             "the file has 1048577 bytes; a definition may have 1048576"
@@ -132,21 +140,21 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_refused_where_they_stand() {
+    fn non_utf8_bytes_are_refused_with_a_position() {
         let (position, what) = refusal(b"a: 1\nb: \xff\n");
-        assert_eq!(position, Position { line: 2, column: 4 });
+        assert_eq!(position, SourcePosition { line: 2, column: 4 });
         assert_eq!(what, "the file is not UTF-8 text");
     }
 
     #[test]
-    fn control_characters_are_refused_where_they_stand() {
+    fn control_characters_are_refused_with_a_position() {
         for (bytes, said) in [
             (b"\xef\xbb\xbfa: 1\nb\0: 2".as_slice(), "U+0000"),
             (b"a: 1\nb\x1b: 2", "U+001B"),
             ("a: 1\nb\u{9b}: 2".as_bytes(), "U+009B"),
         ] {
             let (position, what) = refusal(bytes);
-            assert_eq!(position, Position { line: 2, column: 2 });
+            assert_eq!(position, SourcePosition { line: 2, column: 2 });
             assert!(what.contains(said), "{what}");
         }
     }
@@ -154,6 +162,10 @@ mod tests {
     #[test]
     fn a_byte_order_mark_and_windows_line_ends_are_read() {
         let text = "\u{feff}a: 1\r\nb: 2\r\n";
-        assert!(Source::new("x.yaml", text).parse(&|_| None).is_ok());
+        assert!(
+            DefinitionSource::new("x.yaml", text)
+                .parse(&|_| None)
+                .is_ok()
+        );
     }
 }

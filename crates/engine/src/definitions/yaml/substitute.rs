@@ -3,11 +3,11 @@
 use crate::secrets::{SHORTEST_SECRET, is_secret};
 
 /// Where values of variables come from: `None` for one that is not set.
-pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type DefinitionVariables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// What becomes of a definition that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum SubstitutionPolicy {
     /// It is kept as it was read, so that no secret may go into it.
     Stored,
     /// It is read again whenever it is used.
@@ -18,7 +18,7 @@ pub(super) enum Fate {
 
 /// What a scalar's text became.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Substituted {
+pub(super) enum Substitution {
     /// Nothing in it asked for a variable.
     Unchanged,
     /// Only `$${` was unescaped.
@@ -29,7 +29,7 @@ pub(super) enum Substituted {
 
 /// Why a scalar could not be filled in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum SubstitutionError {
     Unset {
         name: String,
     },
@@ -50,11 +50,11 @@ pub(super) enum Refusal {
 /// Fills in every variable of `text`. What goes in is not looked at again.
 pub(super) fn substitute(
     text: &str,
-    variables: Variables<'_>,
-    fate: Fate,
-) -> Result<Substituted, Refusal> {
+    variables: DefinitionVariables<'_>,
+    policy: SubstitutionPolicy,
+) -> Result<Substitution, SubstitutionError> {
     if !text.contains("${") {
-        return Ok(Substituted::Unchanged);
+        return Ok(Substitution::Unchanged);
     }
     let mut filled = false;
     let mut result = String::with_capacity(text.len());
@@ -66,8 +66,8 @@ pub(super) fn substitute(
             result.push_str("${");
             rest = after;
         } else if let Some(after) = rest.strip_prefix("${") {
-            let (inside, after) = after.split_once('}').ok_or(Refusal::Unclosed)?;
-            result.push_str(&value_of(inside, variables, fate)?);
+            let (inside, after) = after.split_once('}').ok_or(SubstitutionError::Unclosed)?;
+            result.push_str(&resolve_variable(inside, variables, policy)?);
             filled = true;
             rest = after;
         } else {
@@ -77,9 +77,9 @@ pub(super) fn substitute(
     }
     result.push_str(rest);
     Ok(if filled {
-        Substituted::Filled(result)
+        Substitution::Filled(result)
     } else {
-        Substituted::Unescaped(result)
+        Substitution::Unescaped(result)
     })
 }
 
@@ -88,30 +88,34 @@ pub(in super::super) fn escape(text: &str) -> String {
     text.replace("${", "$${")
 }
 
-fn value_of(inside: &str, variables: Variables<'_>, fate: Fate) -> Result<String, Refusal> {
+fn resolve_variable(
+    inside: &str,
+    variables: DefinitionVariables<'_>,
+    policy: SubstitutionPolicy,
+) -> Result<String, SubstitutionError> {
     let (name, default) = match inside.split_once(':') {
         Some((name, default)) => (name, Some(default)),
         None => (inside, None),
     };
     let owned = || name.to_owned();
     if !is_variable_name(name) {
-        return Err(Refusal::NotAName { name: owned() });
+        return Err(SubstitutionError::NotAName { name: owned() });
     }
-    if fate == Fate::Repository {
-        return Err(Refusal::Untrusted { name: owned() });
+    if policy == SubstitutionPolicy::Repository {
+        return Err(SubstitutionError::Untrusted { name: owned() });
     }
     match (variables(name), default) {
         // What is too short to be hidden is none: a count of tokens, say.
         (Some(value), _)
-            if fate == Fate::Stored
+            if policy == SubstitutionPolicy::Stored
                 && is_secret(name, &value)
                 && value.trim().chars().count() >= SHORTEST_SECRET =>
         {
-            Err(Refusal::Secret { name: owned() })
+            Err(SubstitutionError::Secret { name: owned() })
         }
         (Some(value), _) => Ok(value),
         (None, Some(default)) => Ok(default.to_owned()),
-        (None, None) => Err(Refusal::Unset { name: owned() }),
+        (None, None) => Err(SubstitutionError::Unset { name: owned() }),
     }
 }
 
@@ -135,12 +139,12 @@ mod tests {
         }
     }
 
-    fn fill(text: &str) -> Result<Substituted, Refusal> {
-        substitute(text, &variables, Fate::Stored)
+    fn substitute_stored(text: &str) -> Result<Substitution, SubstitutionError> {
+        substitute(text, &variables, SubstitutionPolicy::Stored)
     }
 
     #[test]
-    fn variables_and_defaults_go_in_once() {
+    fn variables_and_defaults_are_substituted_once() {
         for (text, expected) in [
             ("${A}", "one"),
             ("<${A}${A}>", "<oneone>"),
@@ -153,68 +157,89 @@ mod tests {
             ("$A $$ ${A} $", "$A $$ one $"),
             ("$${A} ${A}", "${A} one"),
         ] {
-            assert_eq!(fill(text), Ok(Substituted::Filled(expected.to_owned())));
+            assert_eq!(
+                substitute_stored(text),
+                Ok(Substitution::Filled(expected.to_owned()))
+            );
         }
     }
 
     #[test]
     fn a_text_without_variables_stays() {
-        assert_eq!(fill("a $ b $$ {c} }"), Ok(Substituted::Unchanged));
-        assert_eq!(fill("$${A}"), Ok(Substituted::Unescaped("${A}".to_owned())));
+        assert_eq!(
+            substitute_stored("a $ b $$ {c} }"),
+            Ok(Substitution::Unchanged)
+        );
+        assert_eq!(
+            substitute_stored("$${A}"),
+            Ok(Substitution::Unescaped("${A}".to_owned()))
+        );
     }
 
     #[test]
-    fn what_cannot_be_filled_in_is_refused() {
+    fn invalid_substitutions_are_refused() {
         let name = |text: &str| text.to_owned();
-        assert_eq!(fill("x ${B}"), Err(Refusal::Unset { name: name("B") }));
-        assert_eq!(fill("${A"), Err(Refusal::Unclosed));
+        assert_eq!(
+            substitute_stored("x ${B}"),
+            Err(SubstitutionError::Unset { name: name("B") })
+        );
+        assert_eq!(substitute_stored("${A"), Err(SubstitutionError::Unclosed));
         for (text, wrong) in [
             ("${}", ""),
             ("${1A}", "1A"),
             ("${A B}", "A B"),
             ("${é}", "é"),
         ] {
-            assert_eq!(fill(text), Err(Refusal::NotAName { name: name(wrong) }));
+            assert_eq!(
+                substitute_stored(text),
+                Err(SubstitutionError::NotAName { name: name(wrong) })
+            );
         }
     }
 
     #[test]
-    fn secrets_go_only_into_what_is_not_stored() {
+    fn secrets_are_never_substituted_into_stored_values() {
         let name = || "API_KEY".to_owned();
         for text in ["${API_KEY}", "a ${API_KEY:b}"] {
-            assert_eq!(fill(text), Err(Refusal::Secret { name: name() }));
+            assert_eq!(
+                substitute_stored(text),
+                Err(SubstitutionError::Secret { name: name() })
+            );
         }
         for (text, expected) in [("${MAX_TOKENS}", "4096"), ("${KEYBOARD:qwerty}", "qwerty")] {
-            assert_eq!(fill(text), Ok(Substituted::Filled(expected.to_owned())));
+            assert_eq!(
+                substitute_stored(text),
+                Ok(Substitution::Filled(expected.to_owned()))
+            );
         }
-        let used = substitute("${API_KEY}", &variables, Fate::Used);
-        assert_eq!(used, Ok(Substituted::Filled("sk-12345".to_owned())));
+        let used = substitute("${API_KEY}", &variables, SubstitutionPolicy::Used);
+        assert_eq!(used, Ok(Substitution::Filled("sk-12345".to_owned())));
     }
 
     #[test]
     fn a_repository_gets_no_variable_and_no_default() {
-        let untrusted = |text: &str| substitute(text, &variables, Fate::Repository);
+        let untrusted = |text: &str| substitute(text, &variables, SubstitutionPolicy::Repository);
         for (text, name) in [
             ("${A}", "A"),
             ("x ${B:two}", "B"),
             ("$${A} ${EMPTY}", "EMPTY"),
         ] {
             let name = name.to_owned();
-            assert_eq!(untrusted(text), Err(Refusal::Untrusted { name }));
+            assert_eq!(untrusted(text), Err(SubstitutionError::Untrusted { name }));
         }
         assert_eq!(
             untrusted("$${A}"),
-            Ok(Substituted::Unescaped("${A}".to_owned()))
+            Ok(Substitution::Unescaped("${A}".to_owned()))
         );
     }
 
     #[test]
     fn an_escaped_text_reads_back() {
         for text in ["", "${A}", "$${A}", "$$${A}${", "a $ b"] {
-            let read = match fill(&escape(text)).unwrap() {
-                Substituted::Unchanged => text.to_owned(),
-                Substituted::Unescaped(read) => read,
-                Substituted::Filled(read) => panic!("{read}"),
+            let read = match substitute_stored(&escape(text)).unwrap() {
+                Substitution::Unchanged => text.to_owned(),
+                Substitution::Unescaped(read) => read,
+                Substitution::Filled(read) => panic!("{read}"),
             };
             assert_eq!(read, text);
         }

@@ -15,24 +15,24 @@ use cleveragents_domain::id::{AttachmentId, DecisionId, PlanId, ToolCallId};
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::validation::AttachmentScopeKind;
 use cleveragents_domain::{
-    NamespacedName, Phase, Plan, PointOfNoReturn, ResourcePath, State, TreeId, ValidationMode,
+    NamespacedName, Phase, Plan, PlanState, PointOfNoReturn, ResourcePath, TreeId, ValidationMode,
     ValidationResult, ValidationSummary,
 };
 use serde_json::json;
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
-use self::record::{Begun, RejectionBegin, RejectionEnd, new_changes, tool_name};
-use self::target::{Target, target};
+use self::record::{RejectionEnd, RejectionRecord, RejectionStart, new_changes, tool_name};
+use self::target::{RejectionTarget, find_target};
 use super::error::ExecutionError;
 use super::executor::Executor;
-use super::results::{Results, ResultsError, Selection};
-use super::workspace::{Inside, Seat, Workspace};
+use super::results::{ResultReader, ResultsError, Selection};
+use super::workspace::{OpenSandbox, SandboxHandle, Workspace};
 use crate::lifecycle::LifecycleError;
 use crate::ports::sandbox::NetChange;
-use crate::ports::stop::Stop;
+use crate::ports::stop::StopSignal;
 use crate::ports::{Slots, StoreError};
-use crate::runs::{Outcome, RunLease};
+use crate::runs::{ClaimOutcome, RunLease};
 
 /// What a human asks for.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ pub struct Rejection {
 
 /// What a rejection did.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rejected {
+pub struct RejectOutcome {
     pub plan: Plan,
     pub resource: NamespacedName,
     pub path: ResourcePath,
@@ -80,9 +80,9 @@ pub enum RejectError {
         hunks: usize,
     },
     #[error("several resources of the plan have a change of this path")]
-    Several { resources: Vec<NamespacedName> },
+    AmbiguousPath { resources: Vec<NamespacedName> },
     #[error("plan {} is at {}: there is no result to reject parts of", plan.name, plan.position)]
-    NotNow { plan: Box<Plan> },
+    NoResult { plan: Box<Plan> },
 }
 
 impl From<ExecutionError> for RejectError {
@@ -102,83 +102,90 @@ type Result<T, E = RejectError> = std::result::Result<T, E>;
 impl Executor {
     /// Takes a file, or one hunk of it, out of the plan's result, and validates what is left. The
     /// plan stays where it is.
-    pub async fn reject(&self, ask: &Rejection) -> Result<Rejected> {
-        if ask.why.trim().is_empty() {
+    pub async fn reject(&self, rejection: &Rejection) -> Result<RejectOutcome> {
+        if rejection.why.trim().is_empty() {
             return Err(RejectError::NoReason);
         }
-        let plan = self.lifecycle.plan(ask.plan).await;
-        let plan = has_result(plan.map_err(ExecutionError::from)?)?;
-        self.is_here(ask.plan, "plan reject").await?;
+        let plan = self.lifecycle.plan(rejection.plan).await;
+        let plan = require_result(plan.map_err(ExecutionError::from)?)?;
+        self.require_local(rejection.plan, "plan reject").await?;
         let claim = self
             .runs
-            .claim(ask.plan, plan.position.phase(), Slots::Shared);
+            .claim(rejection.plan, plan.position.phase(), Slots::Shared);
         let run = match claim.await? {
-            Outcome::Won(run) => run,
-            Outcome::Held(holder) => {
+            ClaimOutcome::Won(run) => run,
+            ClaimOutcome::Held(holder) => {
                 return Err(ExecutionError::from(LifecycleError::Owned { holder }).into());
             }
-            Outcome::NoSlot { running } => {
+            ClaimOutcome::NoSlot { running } => {
                 let reason = format!(
                     "no slot is needed, yet {} plans have them all",
                     running.len()
                 );
-                return Err(ExecutionError::Lost { reason }.into());
+                return Err(ExecutionError::Internal { reason }.into());
             }
         };
         let alive = run.keep_alive();
-        let done = self.reject_as_owner(&run, ask).await;
+        let done = self.reject_as_owner(&run, rejection).await;
         drop(alive);
         let lost = matches!(&done, Err(RejectError::Execution(error)) if error.is_lease_lost());
         if !lost {
-            let given = self.lifecycle.give_back(run).await;
-            given.map_err(ExecutionError::from)?;
+            let released = self.lifecycle.release(run).await;
+            released.map_err(ExecutionError::from)?;
         }
         done
     }
 
-    async fn reject_as_owner(&self, run: &RunLease, ask: &Rejection) -> Result<Rejected> {
-        let plan = self.lifecycle.plan(ask.plan).await;
+    async fn reject_as_owner(
+        &self,
+        run: &RunLease,
+        rejection: &Rejection,
+    ) -> Result<RejectOutcome> {
+        let plan = self.lifecycle.plan(rejection.plan).await;
         // Whoever moved it meanwhile had its run.
-        let plan = has_result(plan.map_err(ExecutionError::from)?)?;
+        let plan = require_result(plan.map_err(ExecutionError::from)?)?;
         self.undo_unfinished(run).await?;
-        let results = Results::new(
+        let results = ResultReader::new(
             self.store.clone(),
             Arc::clone(&self.sandboxes),
             self.node.clone(),
         );
         let selection = Selection {
-            resource: ask.resource.clone(),
+            resource: rejection.resource.clone(),
             paths: Vec::new(),
         };
-        let diff = results.diff(ask.plan, selection).await?;
-        let target = target(&diff, ask)?;
-        let (tree, changes) = self.work_out(&target).await?;
+        let diff = results.diff(rejection.plan, selection).await?;
+        let target = find_target(&diff, rejection)?;
+        let (tree, changes) = self.compute_tree(&target).await?;
         let round = self.next_round(&plan).await?;
         let context = self.context(run);
         let changeset = context
             .start_changeset(target.record.id, plan.attempt, None)
             .await?;
-        let begun = self.begin_rejection(run, (&plan, ask), &target).await?;
-        self.set_files(target.record.clone(), tree.clone()).await?;
+        let start = self
+            .begin_rejection(run, (&plan, rejection), &target)
+            .await?;
+        self.restore_sandbox(target.record.clone(), tree.clone())
+            .await?;
         let ended = RejectionEnd {
-            begun: begun.clone(),
+            start: start.clone(),
             changeset: changeset.clone(),
-            changes: new_changes(&begun.call, &changes),
+            changes: new_changes(&start.call, &changes),
             tree,
-            stale: self.stale(&plan, &target, round),
+            stale: self.stale_summary(&plan, &target, round),
             round,
-            told: json!({ "path": target.path, "hunk": target.hunk, "why": ask.why }),
-            actor: ask.actor.clone(),
+            payload: json!({ "path": target.path, "hunk": target.hunk, "why": rejection.why }),
+            actor: rejection.actor.clone(),
         };
-        run.write(self.operation("reject.end"), move |unit| ended.write(unit))
+        run.write(self.operation("reject.end"), move |tx| ended.write(tx))
             .await?;
         changeset.close().await?;
-        let validation = self.validate_again(run, &plan, round).await?;
-        Ok(Rejected {
+        let validation = self.validate_rest(run, &plan, round).await?;
+        Ok(RejectOutcome {
             resource: target.record.resource_name,
             path: target.path,
             hunk: target.hunk,
-            checkpoint: begun.checkpoint,
+            checkpoint: start.checkpoint,
             changes: changes.into_iter().map(|it| it.path).collect(),
             validation,
             plan,
@@ -186,41 +193,41 @@ impl Executor {
     }
 
     /// What was rejected, and not validated since because whoever did it died, is validated now.
-    pub(super) async fn judge_rejected(&self, plan: Plan) -> Result<Plan, ExecutionError> {
+    pub(super) async fn revalidate_rejected(&self, plan: Plan) -> Result<Plan, ExecutionError> {
         let id = plan.identity.plan_id;
-        if has_result(plan.clone()).is_err() || !self.is_stale(&plan).await? {
+        if require_result(plan.clone()).is_err() || !self.is_stale(&plan).await? {
             return Ok(plan);
         }
         let claim = self.runs.claim(id, plan.position.phase(), Slots::Shared);
         let run = match claim.await? {
-            Outcome::Won(run) => run,
-            Outcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
-            Outcome::NoSlot { .. } => return Ok(plan),
+            ClaimOutcome::Won(run) => run,
+            ClaimOutcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
+            ClaimOutcome::NoSlot { .. } => return Ok(plan),
         };
         let alive = run.keep_alive();
-        let done = self.judge_as_owner(&run, &plan).await;
+        let done = self.revalidate_as_owner(&run, &plan).await;
         drop(alive);
         if !done.as_ref().is_err_and(ExecutionError::is_lease_lost) {
-            self.lifecycle.give_back(run).await?;
+            self.lifecycle.release(run).await?;
         }
         done?;
         Ok(self.lifecycle.plan(id).await?)
     }
 
-    async fn judge_as_owner(&self, run: &RunLease, plan: &Plan) -> Result<(), ExecutionError> {
+    async fn revalidate_as_owner(&self, run: &RunLease, plan: &Plan) -> Result<(), ExecutionError> {
         // Whoever came first has done it.
         if !self.is_stale(plan).await? {
             return Ok(());
         }
         self.undo_unfinished(run).await?;
-        let judged = async {
+        let validation = async {
             let round = self.next_round(plan).await?;
-            self.validate_again(run, plan, round).await
+            self.validate_rest(run, plan, round).await
         };
-        match judged.await {
+        match validation.await {
             Ok(_) => Ok(()),
             Err(RejectError::Execution(error)) => Err(*error),
-            Err(error) => Err(ExecutionError::Lost {
+            Err(error) => Err(ExecutionError::Internal {
                 reason: error.to_string(),
             }),
         }
@@ -231,7 +238,7 @@ impl Executor {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let newest = self
             .store
-            .read(move |unit| unit.newest_validation_run(id, attempt))
+            .read(move |tx| tx.newest_validation_run(id, attempt))
             .await?;
         let Some(stored) = newest else {
             return Ok(false);
@@ -245,25 +252,29 @@ impl Executor {
     }
 
     /// The tree without what is rejected, and what that changes; nothing is touched.
-    async fn work_out(&self, target: &Target) -> Result<(TreeId, Vec<NetChange>)> {
+    async fn compute_tree(&self, target: &RejectionTarget) -> Result<(TreeId, Vec<NetChange>)> {
         let (sandboxes, target) = (Arc::clone(&self.sandboxes), target.clone());
-        let worked = spawn_blocking(move || {
+        let computed = spawn_blocking(move || {
             let record = &target.record;
             let (Some(base), Some(now)) = (&record.base_tree, &record.tree) else {
                 let reason = format!("sandbox {} has no tree on record", record.id);
-                return Err(ExecutionError::Lost { reason });
+                return Err(ExecutionError::Internal { reason });
             };
             let sandbox = sandboxes.open(record.id)?;
-            let tree = sandbox.without(base, now, &target.part)?;
-            let changes = sandbox.net_changes(now, &tree, &Stop::new())?;
+            let tree = sandbox.tree_without(base, now, &target.part)?;
+            let changes = sandbox.net_changes(now, &tree, &StopSignal::new())?;
             Ok((tree, changes))
         });
-        Ok(worked.await.map_err(ExecutionError::from)??)
+        Ok(computed.await.map_err(ExecutionError::from)??)
     }
 
-    async fn set_files(&self, record: SandboxRecord, tree: TreeId) -> Result<()> {
+    async fn restore_sandbox(&self, record: SandboxRecord, tree: TreeId) -> Result<()> {
         let sandboxes = Arc::clone(&self.sandboxes);
-        let set = spawn_blocking(move || sandboxes.open(record.id)?.restore(&tree, &Stop::new()));
+        let set = spawn_blocking(move || {
+            sandboxes
+                .open(record.id)?
+                .restore(&tree, &StopSignal::new())
+        });
         let set = set.await.map_err(ExecutionError::from)?;
         Ok(set.map_err(ExecutionError::from)?)
     }
@@ -272,21 +283,19 @@ impl Executor {
     async fn begin_rejection(
         &self,
         run: &RunLease,
-        (plan, ask): (&Plan, &Rejection),
-        target: &Target,
-    ) -> Result<Begun> {
-        let beginning = RejectionBegin {
+        (plan, rejection): (&Plan, &Rejection),
+        target: &RejectionTarget,
+    ) -> Result<RejectionRecord> {
+        let start = RejectionStart {
             executor: self.clone(),
             plan: plan.clone(),
-            ask: ask.clone(),
+            rejection: rejection.clone(),
             target: target.clone(),
             call: ToolCallId::new(self.ids.next()),
             decision: DecisionId::new(self.ids.next()),
         };
-        let begun = run.write(self.operation("reject.begin"), move |unit| {
-            beginning.write(unit)
-        });
-        Ok(begun.await?)
+        let record = run.write(self.operation("reject.begin"), move |tx| start.write(tx));
+        Ok(record.await?)
     }
 
     /// The round of validations after the last one of this attempt.
@@ -294,7 +303,7 @@ impl Executor {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let newest = self
             .store
-            .read(move |unit| unit.newest_validation_run(id, attempt))
+            .read(move |tx| tx.newest_validation_run(id, attempt))
             .await?;
         let summary: ValidationSummary = match newest {
             Some(stored) => serde_json::from_value(stored).map_err(StoreError::internal)?,
@@ -305,7 +314,12 @@ impl Executor {
     }
 
     /// What stands in the way of Apply until everything was validated again.
-    fn stale(&self, plan: &Plan, target: &Target, round: u32) -> ValidationSummary {
+    fn stale_summary(
+        &self,
+        plan: &Plan,
+        target: &RejectionTarget,
+        round: u32,
+    ) -> ValidationSummary {
         ValidationSummary::new(vec![ValidationResult {
             validation: tool_name(),
             mode: ValidationMode::Required,
@@ -326,7 +340,7 @@ impl Executor {
     }
 
     /// Asks everything that gates about what is left, and publishes that.
-    async fn validate_again(
+    async fn validate_rest(
         &self,
         run: &RunLease,
         plan: &Plan,
@@ -334,30 +348,30 @@ impl Executor {
     ) -> Result<ValidationSummary> {
         let records = self.sandboxes_of(plan.identity.plan_id).await?;
         let mut workspace = Workspace {
-            seats: Vec::with_capacity(records.len()),
+            sandboxes: Vec::with_capacity(records.len()),
             warnings: Vec::new(),
         };
         for record in &records {
             let Some(tree) = record.tree.clone() else {
                 continue;
             };
-            self.set_files(record.clone(), tree.clone()).await?;
+            self.restore_sandbox(record.clone(), tree.clone()).await?;
             let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
             let opened = spawn_blocking(move || sandboxes.open(id)).await;
             let sandbox = opened.map_err(ExecutionError::from)?;
-            workspace.seats.push(Seat {
+            workspace.sandboxes.push(SandboxHandle {
                 id,
                 resource: record.resource_name.clone(),
-                gate: Arc::new(RwLock::new(Inside {
+                lock: Arc::new(RwLock::new(OpenSandbox {
                     sandbox: sandbox.map_err(ExecutionError::from)?,
                     tree,
                 })),
             });
         }
-        let judged = self
+        let validation = self
             .validate_unless_cancelled(plan, &workspace, round)
             .await?;
-        let summary = judged.map_err(ExecutionError::Stopped)?;
+        let summary = validation.map_err(ExecutionError::Stopped)?;
         drop(workspace);
         for record in &records {
             self.publish(plan, record, None).await?;
@@ -368,22 +382,25 @@ impl Executor {
 }
 
 /// The plan, if it has a result that is not applied and that nobody works on.
-fn has_result(plan: Plan) -> Result<Plan> {
+fn require_result(plan: Plan) -> Result<Plan> {
     let position = plan.position;
     let has = match position.phase() {
         Phase::Strategize => false,
-        Phase::Execute => matches!(position.state(), State::Complete | State::Constrained),
+        Phase::Execute => matches!(
+            position.state(),
+            PlanState::Complete | PlanState::Constrained
+        ),
         Phase::Apply => {
             position.point_of_no_return() == PointOfNoReturn::Ahead
                 && matches!(
                     position.state(),
-                    State::Queued | State::Constrained | State::Errored
+                    PlanState::Queued | PlanState::Constrained | PlanState::Errored
                 )
         }
     };
     match has {
         true => Ok(plan),
-        false => Err(RejectError::NotNow {
+        false => Err(RejectError::NoResult {
             plan: Box::new(plan),
         }),
     }

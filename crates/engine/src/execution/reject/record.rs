@@ -5,46 +5,46 @@ use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
 use cleveragents_domain::id::{DecisionId, ToolCallId};
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallRecord, ToolCallState};
 use cleveragents_domain::{
-    Decision, DecisionType, EventKind, NamespacedName, NewDecision, NewEvent, Operation, Plan,
+    Decision, DecisionType, EventKind, FileOperation, NamespacedName, NewDecision, NewEvent, Plan,
     StreamId, TreeId, ValidationSummary,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Rejection;
-use super::target::Target;
-use crate::execution::checkpoints::{Moment, make};
+use super::target::RejectionTarget;
+use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint};
 use crate::execution::context::Changeset;
 use crate::execution::executor::Executor;
 use crate::journal::event;
 use crate::ports::sandbox::NetChange;
-use crate::ports::{Result, StoreError, Unit};
+use crate::ports::{Result, StoreError, Transaction};
 
 /// A rejection that was put on record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Begun {
+pub(super) struct RejectionRecord {
     pub(super) call: ToolCallRecord,
     pub(super) checkpoint: Checkpoint,
 }
 
-pub(super) struct RejectionBegin {
+pub(super) struct RejectionStart {
     pub(super) executor: Executor,
     pub(super) plan: Plan,
-    pub(super) ask: Rejection,
-    pub(super) target: Target,
+    pub(super) rejection: Rejection,
+    pub(super) target: RejectionTarget,
     pub(super) call: ToolCallId,
     pub(super) decision: DecisionId,
 }
 
-impl RejectionBegin {
-    pub(super) fn write(&self, unit: &mut dyn Unit) -> Result<Begun> {
-        let (plan, actor) = (&self.plan, self.ask.actor.as_str());
+impl RejectionStart {
+    pub(super) fn write(&self, tx: &mut dyn Transaction) -> Result<RejectionRecord> {
+        let (plan, actor) = (&self.plan, self.rejection.actor.as_str());
         let id = plan.identity.plan_id;
         let mut events = Vec::new();
-        let decision = self.decide(unit)?;
+        let decision = self.record_decision(tx)?;
         events.extend(decision);
         let tree = self.target.record.tree.clone();
-        let call = unit.begin_tool_call(&NewToolCall {
+        let call = tx.begin_tool_call(&NewToolCall {
             id: self.call,
             plan_id: id,
             attempt: plan.attempt,
@@ -57,22 +57,22 @@ impl RejectionBegin {
             input: json!({
                 "path": self.target.path,
                 "hunk": self.target.hunk,
-                "why": self.ask.why,
+                "why": self.rejection.why,
             }),
             side_effects: Vec::new(),
             tree_before: tree.ok_or_else(|| StoreError::internal("a sandbox without a tree"))?,
         })?;
-        let moment = Moment {
+        let new_checkpoint = NewCheckpoint {
             plan,
             trigger: CheckpointTrigger::ToolWrite,
             step: plan.last_completed_step,
             call_number: call.number - 1,
             decision_id: plan.decision_root_id.map(|_| self.decision),
-            label: format!("before rejecting {}", self.shown()),
+            label: format!("before rejecting {}", self.describe_target()),
         };
         let (ids, policy) = (&*self.executor.ids, &self.executor.policy.checkpoints);
-        let (checkpoint, made) = make(unit, ids, policy, &moment, actor)?;
-        events.push(made);
+        let (checkpoint, new_event) = create_checkpoint(tx, ids, policy, &new_checkpoint, actor)?;
+        events.push(new_event);
         let invoked = json!({
             "tool_call_id": call.call.id,
             "number": call.number,
@@ -84,11 +84,11 @@ impl RejectionBegin {
             "input": call.call.input,
         });
         events.push(event(EventKind::ToolInvoked, actor, &invoked)?);
-        unit.append(StreamId::Plan(id), &events)?;
-        Ok(Begun { call, checkpoint })
+        tx.append(StreamId::Plan(id), &events)?;
+        Ok(RejectionRecord { call, checkpoint })
     }
 
-    fn shown(&self) -> String {
+    fn describe_target(&self) -> String {
         match self.target.hunk {
             Some(hunk) => format!("hunk {hunk} of {}", self.target.path),
             None => self.target.path.to_string(),
@@ -96,7 +96,7 @@ impl RejectionBegin {
     }
 
     /// What was said stands in the plan's tree, for whoever tries again.
-    fn decide(&self, unit: &mut dyn Unit) -> Result<Option<NewEvent>> {
+    fn record_decision(&self, tx: &mut dyn Transaction) -> Result<Option<NewEvent>> {
         let Some(root) = self.plan.decision_root_id else {
             return Ok(None);
         };
@@ -105,30 +105,30 @@ impl RejectionBegin {
             parent: Some(root),
             decision_type: DecisionType::UserIntervention,
             phase: self.plan.position.phase(),
-            question: format!("Why is {} rejected?", self.shown()),
-            chosen: self.ask.why.clone(),
-            rationale: format!("{} said so.", self.ask.actor),
+            question: format!("Why is {} rejected?", self.describe_target()),
+            chosen: self.rejection.why.clone(),
+            rationale: format!("{} said so.", self.rejection.actor),
         };
-        let mut decision = Decision::new(new, self.decision, unit.now()?);
-        decision.sequence_number = unit.insert_decision(&decision)?;
-        event(EventKind::DecisionCreated, &self.ask.actor, &decision).map(Some)
+        let mut decision = Decision::new(new, self.decision, tx.now()?);
+        decision.sequence_number = tx.insert_decision(&decision)?;
+        event(EventKind::DecisionCreated, &self.rejection.actor, &decision).map(Some)
     }
 }
 
 pub(super) struct RejectionEnd {
-    pub(super) begun: Begun,
+    pub(super) start: RejectionRecord,
     pub(super) changeset: Changeset,
     pub(super) changes: Vec<NewChange>,
     pub(super) tree: TreeId,
     pub(super) stale: ValidationSummary,
     pub(super) round: u32,
-    pub(super) told: Value,
+    pub(super) payload: Value,
     pub(super) actor: String,
 }
 
 impl RejectionEnd {
-    pub(super) fn write(&self, unit: &mut dyn Unit) -> Result<()> {
-        let call = &self.begun.call.call;
+    pub(super) fn write(&self, tx: &mut dyn Transaction) -> Result<()> {
+        let call = &self.start.call.call;
         let (plan, attempt) = (call.plan_id, call.attempt);
         let end = ToolCallEnd {
             state: ToolCallState::Completed,
@@ -136,24 +136,28 @@ impl RejectionEnd {
             error: None,
             tree_after: self.tree.clone(),
         };
-        let ended = unit.end_tool_call(call.id, &end)?;
-        let mut sandbox = unit.sandbox(call.sandbox_id)?;
+        let ended = tx.end_tool_call(call.id, &end)?;
+        let mut sandbox = tx.sandbox(call.sandbox_id)?;
         sandbox.tree = Some(self.tree.clone());
-        sandbox.updated_at = unit.now()?;
-        unit.update_sandbox(&sandbox)?;
+        sandbox.updated_at = tx.now()?;
+        tx.update_sandbox(&sandbox)?;
         let stale = serde_json::to_value(&self.stale).map_err(StoreError::internal)?;
-        unit.put_validation_run(plan, attempt, self.round, &stale)?;
-        let (_, mut events) = self.changeset.record_in(unit, &self.actor, &self.changes)?;
-        events.push(event(EventKind::ChangeRejected, &self.actor, &self.told)?);
-        let told = json!({
+        tx.put_validation_run(plan, attempt, self.round, &stale)?;
+        let (_, mut events) = self.changeset.record_in(tx, &self.actor, &self.changes)?;
+        events.push(event(
+            EventKind::ChangeRejected,
+            &self.actor,
+            &self.payload,
+        )?);
+        let payload = json!({
             "tool_call_id": call.id,
             "number": ended.number,
             "tool": call.tool,
             "changes": self.changes.len(),
             "tree": self.tree,
         });
-        events.push(event(EventKind::ToolCompleted, &self.actor, &told)?);
-        unit.append(StreamId::Plan(plan), &events)?;
+        events.push(event(EventKind::ToolCompleted, &self.actor, &payload)?);
+        tx.append(StreamId::Plan(plan), &events)?;
         Ok(())
     }
 }
@@ -162,10 +166,10 @@ pub(super) fn new_changes(call: &ToolCallRecord, changes: &[NetChange]) -> Vec<N
     let change = |it: &NetChange| NewChange {
         path: it.path.clone(),
         operation: match (&it.before, &it.after) {
-            (None, _) => Operation::Create,
-            (Some(_), None) => Operation::Delete,
-            (Some(old), Some(new)) if old.hash == new.hash => Operation::Mode,
-            (Some(_), Some(_)) => Operation::Modify,
+            (None, _) => FileOperation::Create,
+            (Some(_), None) => FileOperation::Delete,
+            (Some(old), Some(new)) if old.hash == new.hash => FileOperation::Mode,
+            (Some(_), Some(_)) => FileOperation::Modify,
         },
         before: it.before.clone(),
         after: it.after.clone(),

@@ -4,29 +4,29 @@ use cleveragents_domain::ResourcePath;
 use cleveragents_domain::sandbox::SandboxRecord;
 
 use super::{RejectError, Rejection, Result};
-use crate::execution::patch::{FilePatch, files};
-use crate::execution::results::{PlanDiff, ResourceDiff, ResultsError, names};
-use crate::ports::sandbox::{DiffChange, Part};
+use crate::execution::patch::{FilePatch, file_patches};
+use crate::execution::results::{PlanDiff, ResourceDiff, ResultsError, candidate_paths};
+use crate::ports::sandbox::{DiffChange, DiffPart};
 
 /// What is taken out of which sandbox.
 #[derive(Debug, Clone)]
-pub(super) struct Target {
+pub(super) struct RejectionTarget {
     pub(super) record: SandboxRecord,
     pub(super) path: ResourcePath,
     pub(super) hunk: Option<u32>,
-    pub(super) part: Part,
+    pub(super) part: DiffPart,
 }
 
 /// What is meant, in the difference as it is.
-pub(super) fn target(diff: &PlanDiff, ask: &Rejection) -> Result<Target> {
-    let names = names(&ask.path);
+pub(super) fn find_target(diff: &PlanDiff, rejection: &Rejection) -> Result<RejectionTarget> {
+    let names = candidate_paths(&rejection.path);
     let is_meant = |file: &FilePatch<'_>| {
         let old = file.file.renamed_from.as_ref();
         names.contains(&file.file.path) || old.is_some_and(|old| names.contains(old))
     };
     let mut found: Vec<(&ResourceDiff, FilePatch<'_>)> = Vec::new();
     for one in &diff.resources {
-        let patches = files(&one.diff).map_err(ResultsError::from)?;
+        let patches = file_patches(&one.diff).map_err(ResultsError::from)?;
         found.extend(patches.into_iter().find(is_meant).map(|file| (one, file)));
     }
     let (one, file) = match found.as_slice() {
@@ -34,20 +34,20 @@ pub(super) fn target(diff: &PlanDiff, ask: &Rejection) -> Result<Target> {
         [] => {
             let all = diff.resources.iter().flat_map(|it| &it.diff.files);
             return Err(ResultsError::NotChanged {
-                typed: ask.path.clone(),
+                typed: rejection.path.clone(),
                 changed: all.map(|file| file.path.clone()).collect(),
             }
             .into());
         }
         several => {
             let names = several.iter().map(|(it, _)| &it.sandbox.resource_name);
-            return Err(RejectError::Several {
+            return Err(RejectError::AmbiguousPath {
                 resources: names.cloned().collect(),
             });
         }
     };
-    let (hunk, part) = part(file, ask.hunk)?;
-    Ok(Target {
+    let (hunk, part) = target_part(file, rejection.hunk)?;
+    Ok(RejectionTarget {
         record: one.sandbox.clone(),
         path: file.file.path.clone(),
         hunk,
@@ -57,11 +57,11 @@ pub(super) fn target(diff: &PlanDiff, ask: &Rejection) -> Result<Target> {
 
 /// The part of a file that is meant. What has only one hunk because it is new or gone goes as a
 /// whole.
-fn part(file: &FilePatch<'_>, hunk: Option<u32>) -> Result<(Option<u32>, Part)> {
+fn target_part(file: &FilePatch<'_>, hunk: Option<u32>) -> Result<(Option<u32>, DiffPart)> {
     let stat = file.file;
     let whole = || {
         let paths = stat.renamed_from.iter().chain([&stat.path]);
-        Part::Paths(paths.cloned().collect())
+        DiffPart::Paths(paths.cloned().collect())
     };
     let Some(number) = hunk else {
         return Ok((None, whole()));
@@ -78,8 +78,8 @@ fn part(file: &FilePatch<'_>, hunk: Option<u32>) -> Result<(Option<u32>, Part)> 
     };
     match stat.change {
         DiffChange::Added | DiffChange::Deleted | DiffChange::Retyped => Ok((None, whole())),
-        DiffChange::Modified | DiffChange::Renamed => match file.only(hunk) {
-            Some(patch) => Ok((Some(number), Part::Patch(patch))),
+        DiffChange::Modified | DiffChange::Renamed => match file.single_hunk_patch(hunk) {
+            Some(patch) => Ok((Some(number), DiffPart::Patch(patch))),
             None => Ok((None, whole())),
         },
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cleveragents_domain::automation::guards::{GuardRefusal, GuardedCall, ToolEffect};
 use cleveragents_domain::checkpoint::CheckpointTrigger;
 use cleveragents_domain::id::ToolCallId;
-use cleveragents_domain::tool::{Access, Repeatable, Safety, talk};
+use cleveragents_domain::tool::{Repeatability, Safety, ToolAccess, control};
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallRecord};
 use cleveragents_domain::{
     ErrorCategory, EventKind, NamespacedName, NewEvent, Plan, StreamId, TreeId,
@@ -13,22 +13,22 @@ use cleveragents_domain::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Place, Refusal, RefusalKind, ToolRequest, ToolRunner};
-use crate::execution::checkpoints::{Moment, keep};
+use super::{RefusalKind, ToolCallContext, ToolRefusal, ToolRequest, ToolRunner};
+use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint_if_changed};
 use crate::execution::error::Result;
 use crate::journal::event;
-use crate::ports::{Ids, StoreError, Unit};
-use crate::recovery::{Trouble, record_error};
-use crate::secrets::masks::{find_mask_in, why_refused};
+use crate::ports::{Ids, StoreError, Transaction};
+use crate::recovery::{NewErrorRecord, record_error};
+use crate::secrets::masks::{find_mask_in, refusal_message};
 
 /// The longest input that is repeated in the journal, in bytes of JSON; the call's row has it all.
-const SHOWN_MAXIMUM: usize = 16 * 1024;
+const JOURNAL_INPUT_MAXIMUM: usize = 16 * 1024;
 
 /// Whether a call may go on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) enum Begun {
+pub(super) enum ToolCallAdmission {
     Go(Box<ToolCallRecord>),
-    Refused(Refusal),
+    Refused(ToolRefusal),
 }
 
 impl ToolRunner {
@@ -38,14 +38,14 @@ impl ToolRunner {
         &self,
         plan: &Plan,
         request: &ToolRequest,
-    ) -> std::result::Result<Access, Refusal> {
-        let refused = |kind, reason: String| Refusal { kind, reason };
+    ) -> std::result::Result<ToolAccess, ToolRefusal> {
+        let refused = |kind, reason: String| ToolRefusal { kind, reason };
         let Some(tool) = self.toolbox.tool(&request.tool) else {
             let reason = format!("there is no tool {}", request.tool);
             return Err(refused(RefusalKind::UnknownTool, reason));
         };
         let capability = &tool.definition().capability;
-        if plan.brief.read_only && capability.access == Access::Writes {
+        if plan.brief.read_only && capability.access == ToolAccess::Writes {
             let reason = format!("the tool {} writes, and the plan only reads", request.tool);
             return Err(refused(RefusalKind::ReadOnlyPlan, reason));
         }
@@ -57,10 +57,10 @@ impl ToolRunner {
             );
             return Err(refused(RefusalKind::UnsafeTool, reason));
         }
-        if !talk::is_talk(&request.tool)
+        if !control::is_control_tool(&request.tool)
             && let Some(mask) = find_mask_in(&request.input)
         {
-            return Err(refused(RefusalKind::Input, why_refused(mask)));
+            return Err(refused(RefusalKind::Input, refusal_message(mask)));
         }
         tool.check_input(&request.input)
             .map_err(|failure| refused(RefusalKind::Input, failure.to_string()))?;
@@ -68,11 +68,11 @@ impl ToolRunner {
     }
 
     /// What a call of the tool does outside the sandbox that must not be done twice.
-    fn once_only(&self, tool: &NamespacedName) -> Vec<String> {
+    fn once_only_effects(&self, tool: &NamespacedName) -> Vec<String> {
         let tool = self.toolbox.tool(tool);
         let capability = tool.map(|tool| &tool.definition().capability);
         match capability {
-            Some(it) if it.repeatable == Repeatable::OnceOnly => it.side_effects.clone(),
+            Some(it) if it.repeatable == Repeatability::OnceOnly => it.side_effects.clone(),
             _ => Vec::new(),
         }
     }
@@ -80,49 +80,47 @@ impl ToolRunner {
     /// Asks the guards, in the transaction that puts the call on record.
     pub(super) async fn begin(
         &self,
-        place: &Place<'_>,
+        context: &ToolCallContext<'_>,
         request: &ToolRequest,
-        access: Access,
+        access: ToolAccess,
         tree: &TreeId,
-    ) -> Result<Begun> {
-        let beginning = Beginning {
+    ) -> Result<ToolCallAdmission> {
+        let start = ToolCallStart {
             runner: self.clone(),
-            plan: place.plan.clone(),
+            plan: context.plan.clone(),
             request: request.clone(),
             access,
             call: NewToolCall {
                 id: ToolCallId::new(self.ids.next()),
-                plan_id: place.plan.identity.plan_id,
-                attempt: place.plan.attempt,
+                plan_id: context.plan.identity.plan_id,
+                attempt: context.plan.attempt,
                 step: request.step,
                 turn: request.turn,
                 slot: request.slot,
                 tool: request.tool.clone(),
                 actor: request.actor.clone(),
-                sandbox_id: place.seat.id,
-                input: self.hidden(&request.input),
-                side_effects: self.once_only(&request.tool),
+                sandbox_id: context.sandbox.id,
+                input: self.redact(&request.input),
+                side_effects: self.once_only_effects(&request.tool),
                 tree_before: tree.clone(),
             },
         };
         self.owner
-            .write(self.operation("tool.begin"), move |unit| {
-                Ok(beginning.write(unit)?)
-            })
+            .write(self.operation("tool.begin"), move |tx| Ok(start.write(tx)?))
             .await
     }
 
     /// A value without what must not be stored.
-    pub(in crate::execution) fn hidden(&self, value: &Value) -> Value {
+    pub(in crate::execution) fn redact(&self, value: &Value) -> Value {
         let mut value = value.clone();
         self.secrets.hide_json(&mut value);
         value
     }
 
     /// Why a call was not let through, without what must not be stored: it may quote the input.
-    fn told(&self, refusal: Refusal) -> Refusal {
+    fn redact_refusal(&self, refusal: ToolRefusal) -> ToolRefusal {
         let reason = self.secrets.hide(&refusal.reason).into_owned();
-        Refusal { reason, ..refusal }
+        ToolRefusal { reason, ..refusal }
     }
 
     /// Puts on record that a call was not let through.
@@ -130,47 +128,50 @@ impl ToolRunner {
         &self,
         plan: &Plan,
         request: &ToolRequest,
-        refusal: Refusal,
-    ) -> Result<Refusal> {
+        refusal: ToolRefusal,
+    ) -> Result<ToolRefusal> {
         let (ids, actor) = (Arc::clone(&self.ids), self.owner.actor());
         let (plan, request) = (plan.clone(), request.clone());
-        let refusal = self.told(refusal);
+        let refusal = self.redact_refusal(refusal);
         self.owner
-            .write(self.operation("tool.refuse"), move |unit| {
-                refuse(unit, &*ids, (&plan, &request), &refusal, &actor)?;
+            .write(self.operation("tool.refuse"), move |tx| {
+                refuse(tx, &*ids, (&plan, &request), &refusal, &actor)?;
                 Ok(refusal.clone())
             })
             .await
     }
 }
 
-struct Beginning {
+struct ToolCallStart {
     runner: ToolRunner,
     plan: Plan,
     request: ToolRequest,
-    access: Access,
+    access: ToolAccess,
     call: NewToolCall,
 }
 
-impl Beginning {
-    fn write(&self, unit: &mut dyn Unit) -> std::result::Result<Begun, StoreError> {
+impl ToolCallStart {
+    fn write(
+        &self,
+        tx: &mut dyn Transaction,
+    ) -> std::result::Result<ToolCallAdmission, StoreError> {
         let actor = self.runner.owner.actor();
         let ids = &*self.runner.ids;
-        if let Err(refusal) = self.guard(unit)? {
-            let refusal = self.runner.told(refusal);
-            refuse(unit, ids, (&self.plan, &self.request), &refusal, &actor)?;
-            return Ok(Begun::Refused(refusal));
+        if let Err(refusal) = self.check_guards(tx)? {
+            let refusal = self.runner.redact_refusal(refusal);
+            refuse(tx, ids, (&self.plan, &self.request), &refusal, &actor)?;
+            return Ok(ToolCallAdmission::Refused(refusal));
         }
-        let record = unit.begin_tool_call(&self.call)?;
+        let record = tx.begin_tool_call(&self.call)?;
         let mut events: Vec<NewEvent> = Vec::new();
-        let writes = self.access == Access::Writes;
+        let writes = self.access == ToolAccess::Writes;
         if writes
             && self
                 .runner
                 .policy
-                .wants(&self.plan, CheckpointTrigger::ToolWrite)
+                .requires(&self.plan, CheckpointTrigger::ToolWrite)
         {
-            let moment = Moment {
+            let new_checkpoint = NewCheckpoint {
                 plan: &self.plan,
                 trigger: CheckpointTrigger::ToolWrite,
                 step: self.call.step,
@@ -178,7 +179,13 @@ impl Beginning {
                 decision_id: self.runner.decision,
                 label: format!("before {}", self.call.tool),
             };
-            events.extend(keep(unit, ids, &self.runner.policy, &moment, &actor)?);
+            events.extend(create_checkpoint_if_changed(
+                tx,
+                ids,
+                &self.runner.policy,
+                &new_checkpoint,
+                &actor,
+            )?);
         }
         let invoked = json!({
             "tool_call_id": record.call.id,
@@ -188,38 +195,38 @@ impl Beginning {
             "step": record.call.step,
             "turn": record.call.turn,
             "sandbox_id": record.call.sandbox_id,
-            "input": shown(&record.call.input),
+            "input": abridge_input(&record.call.input),
         });
         events.push(event(EventKind::ToolInvoked, &actor, &invoked)?);
-        unit.append(StreamId::Plan(self.call.plan_id), &events)?;
-        Ok(Begun::Go(Box::new(record)))
+        tx.append(StreamId::Plan(self.call.plan_id), &events)?;
+        Ok(ToolCallAdmission::Go(Box::new(record)))
     }
 
     /// The profile's guards, with the numbers as they are in this transaction.
-    fn guard(
+    fn check_guards(
         &self,
-        unit: &mut dyn Unit,
-    ) -> std::result::Result<std::result::Result<(), Refusal>, StoreError> {
+        tx: &mut dyn Transaction,
+    ) -> std::result::Result<std::result::Result<(), ToolRefusal>, StoreError> {
         let plan = self.call.plan_id;
         let guards = &self.plan.brief.automation_profile.guards;
         if guards.max_tool_calls_per_step.is_some() {
             // Calls that begin at the same moment are counted one after the other.
-            unit.plan_for_update(plan)?;
+            tx.plan_for_update(plan)?;
         }
         let step = self.call.step.map(|step| (self.call.attempt, step));
-        let calls = unit.count_tool_calls(plan, step)?;
+        let calls = tx.count_tool_calls(plan, step)?;
         let guarded = GuardedCall {
             tool: &self.call.tool,
             effect: match self.access {
-                Access::ReadOnly => ToolEffect::Read,
-                Access::Writes => ToolEffect::Write,
+                ToolAccess::ReadOnly => ToolEffect::Read,
+                ToolAccess::Writes => ToolEffect::Write,
             },
             calls_so_far: u32::try_from(calls).unwrap_or(u32::MAX),
-            cost_so_far: unit.spent(plan)?.usd,
+            cost_so_far: tx.model_spend(plan)?.usd,
             approval: self.request.approval,
         };
         let checked = guards.check(&guarded);
-        Ok(checked.map_err(|refusal| Refusal {
+        Ok(checked.map_err(|refusal| ToolRefusal {
             kind: match refusal {
                 GuardRefusal::Denied { .. } | GuardRefusal::NotAllowed { .. } => RefusalKind::Guard,
                 GuardRefusal::TooManyCalls { .. } | GuardRefusal::CostLimit { .. } => {
@@ -236,15 +243,15 @@ impl Beginning {
 
 /// A refusal is an event; one that a human cannot open is an error of the plan as well.
 fn refuse(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     ids: &dyn Ids,
     (plan, request): (&Plan, &ToolRequest),
-    refusal: &Refusal,
+    refusal: &ToolRefusal,
     actor: &str,
 ) -> std::result::Result<(), StoreError> {
     let id = plan.identity.plan_id;
     if refusal.kind != RefusalKind::NeedsApproval {
-        let trouble = Trouble {
+        let new_error = NewErrorRecord {
             category: match refusal.kind {
                 RefusalKind::Limit => ErrorCategory::Budget,
                 RefusalKind::Resource => ErrorCategory::Resource,
@@ -254,7 +261,7 @@ fn refuse(
             step: request.step,
             cause_chain: Vec::new(),
         };
-        record_error(unit, ids, id, &trouble, actor)?;
+        record_error(tx, ids, id, &new_error, actor)?;
     }
     let refused = json!({
         "tool": request.tool,
@@ -265,14 +272,14 @@ fn refuse(
         "reason": refusal.reason,
     });
     let refused = event(EventKind::ToolRefused, actor, &refused)?;
-    unit.append(StreamId::Plan(id), &[refused])?;
+    tx.append(StreamId::Plan(id), &[refused])?;
     Ok(())
 }
 
 /// The input as the journal tells it.
-fn shown(input: &Value) -> Value {
+fn abridge_input(input: &Value) -> Value {
     let text = input.to_string();
-    if text.len() <= SHOWN_MAXIMUM {
+    if text.len() <= JOURNAL_INPUT_MAXIMUM {
         return input.clone();
     }
     json!({

@@ -6,51 +6,51 @@ use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState}
 use cleveragents_domain::{ErrorCategory, EventKind, NewEvent, Plan, StreamId, TreeId};
 use serde_json::{Value, json};
 
-use super::{CallOutcome, CallOutput, CompletedCall, Place, Ran, ToolRunner};
-use crate::execution::checkpoints::{Moment, keep};
+use super::{CallOutcome, CallOutput, CompletedCall, ToolCallContext, ToolRunResult, ToolRunner};
+use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint_if_changed};
 use crate::execution::context::Changeset;
 use crate::execution::error::{ExecutionError, Result};
-use crate::execution::refused::REFUSED;
+use crate::execution::refused_changes::REFUSED_KEY;
 use crate::journal::event;
 use crate::ports::sandbox::FileChange;
 use crate::ports::tools::ToolFailure;
-use crate::ports::{Stopped, StoreError, Unit};
-use crate::recovery::{Trouble, record_error};
+use crate::ports::{StopReason, StoreError, Transaction};
+use crate::recovery::{NewErrorRecord, record_error};
 
 impl ToolRunner {
     pub(super) async fn end(
         &self,
-        place: &Place<'_>,
+        context: &ToolCallContext<'_>,
         record: ToolCallRecord,
-        ran: Ran,
+        run_result: ToolRunResult,
     ) -> Result<CallOutcome> {
-        let Ran {
+        let ToolRunResult {
             result,
             capture,
-            inn,
-        } = ran;
+            guard,
+        } = run_result;
         if let Err(ToolFailure::Store(error)) = result {
             return Err(error.into());
         }
         let stopped = match &result {
-            Err(ToolFailure::Stopped { why, .. }) if *why != Stopped::TimedOut => Some(*why),
+            Err(ToolFailure::Stopped { why, .. }) if *why != StopReason::TimedOut => Some(*why),
             _ => None,
         };
-        if stopped == Some(Stopped::LeaseLost) {
-            return Err(ExecutionError::Stopped(Stopped::LeaseLost));
+        if stopped == Some(StopReason::LeaseLost) {
+            return Err(ExecutionError::Stopped(StopReason::LeaseLost));
         }
-        let hide = |text: String| self.hidden_text(&text);
+        let hide = |text: String| self.redact_text(&text);
         let changes = capture.as_ref().map(|it| it.changes.clone());
         let omitted = capture.map(|it| it.omitted).unwrap_or_default();
-        let ending = Ending {
+        let finish = ToolCallFinish {
             runner: self.clone(),
-            plan: place.plan.clone(),
-            changeset: place.changeset.clone(),
-            end: self.ending(&result, stopped, inn.tree()),
-            trouble: match (&result, stopped) {
+            plan: context.plan.clone(),
+            changeset: context.changeset.clone(),
+            end: self.redacted_end(&result, stopped, guard.tree()),
+            error: match (&result, stopped) {
                 (Ok(_), _) => None,
-                (Err(_), Some(why)) if why.takes_back() => None,
-                (Err(failure), _) => Some(Trouble {
+                (Err(_), Some(why)) if why.requires_rollback() => None,
+                (Err(failure), _) => Some(NewErrorRecord {
                     category: category(failure),
                     message: hide(format!("{}: {failure}", record.call.tool)),
                     step: record.call.step,
@@ -67,12 +67,12 @@ impl ToolRunner {
         };
         let ended: ToolCallRecord = self
             .owner
-            .write(self.operation("tool.end"), move |unit| {
-                Ok::<_, ExecutionError>(ending.write(unit)?)
+            .write(self.operation("tool.end"), move |tx| {
+                Ok::<_, ExecutionError>(finish.write(tx)?)
             })
             .await?;
         // Nobody else enters the sandbox before the call is on record.
-        drop(inn);
+        drop(guard);
         Ok(match (stopped, ended.state) {
             (Some(why), _) => CallOutcome::Stopped(why),
             (None, ToolCallState::Completed) => CallOutcome::Completed(CompletedCall {
@@ -84,21 +84,21 @@ impl ToolRunner {
     }
 
     /// What came of a call, without what must not be stored.
-    fn ending(
+    fn redacted_end(
         &self,
         result: &std::result::Result<Value, ToolFailure>,
-        stopped: Option<Stopped>,
+        stopped: Option<StopReason>,
         tree: &TreeId,
     ) -> ToolCallEnd {
         let (state, output, error) = match result {
             Ok(output) => (ToolCallState::Completed, Some(output.clone()), None),
             Err(failure) => {
                 let state = match stopped {
-                    Some(why) if why.takes_back() => ToolCallState::Interrupted,
+                    Some(why) if why.requires_rollback() => ToolCallState::Interrupted,
                     _ => ToolCallState::Errored,
                 };
-                let error = self.hidden_text(&failure.to_string());
-                (state, shown(failure), Some(error))
+                let error = self.redact_text(&failure.to_string());
+                (state, failure_output(failure), Some(error))
             }
         };
         ToolCallEnd {
@@ -113,34 +113,34 @@ impl ToolRunner {
     }
 
     /// A text of a tool without what must not be stored. It may quote a file and cut it short.
-    fn hidden_text(&self, text: &str) -> String {
+    fn redact_text(&self, text: &str) -> String {
         let hidden = self.secrets.hide(text);
         self.secrets.hide_parts(&hidden).into_owned()
     }
 
     /// Puts on record that a call which ran did not do what its actor needed, and keeps how the
     /// sandboxes stand then.
-    pub(in crate::execution) async fn tell_failure(
+    pub(in crate::execution) async fn record_failure(
         &self,
         plan: &Plan,
         record: &ToolCallRecord,
         reason: &str,
     ) -> Result<()> {
         let (runner, plan, record) = (self.clone(), plan.clone(), record.clone());
-        let trouble = Trouble {
+        let new_error = NewErrorRecord {
             category: ErrorCategory::Tool,
             message: reason.to_owned(),
             step: record.call.step,
             cause_chain: Vec::new(),
         };
         self.owner
-            .write(self.operation("tool.failed"), move |unit| {
+            .write(self.operation("tool.failed"), move |tx| {
                 let (id, actor) = (record.call.plan_id, runner.owner.actor());
-                record_error(unit, &*runner.ids, id, &trouble, &actor)?;
-                if !runner.policy.wants(&plan, CheckpointTrigger::Error) {
+                record_error(tx, &*runner.ids, id, &new_error, &actor)?;
+                if !runner.policy.requires(&plan, CheckpointTrigger::Error) {
                     return Ok(());
                 }
-                let moment = Moment {
+                let new_checkpoint = NewCheckpoint {
                     plan: &plan,
                     trigger: CheckpointTrigger::Error,
                     step: record.call.step,
@@ -148,16 +148,22 @@ impl ToolRunner {
                     decision_id: runner.decision,
                     label: format!("after {} failed", record.call.tool),
                 };
-                let kept = keep(unit, &*runner.ids, &runner.policy, &moment, &actor)?;
+                let kept = create_checkpoint_if_changed(
+                    tx,
+                    &*runner.ids,
+                    &runner.policy,
+                    &new_checkpoint,
+                    &actor,
+                )?;
                 let kept: Vec<NewEvent> = kept.into_iter().collect();
-                unit.append(StreamId::Plan(id), &kept)?;
+                tx.append(StreamId::Plan(id), &kept)?;
                 Ok::<_, ExecutionError>(())
             })
             .await
     }
 }
 
-struct Ending {
+struct ToolCallFinish {
     runner: ToolRunner,
     plan: Plan,
     changeset: Changeset,
@@ -165,53 +171,53 @@ struct Ending {
     end: ToolCallEnd,
     changes: Vec<NewChange>,
     omitted: Vec<String>,
-    trouble: Option<Trouble>,
+    error: Option<NewErrorRecord>,
 }
 
-impl Ending {
-    fn write(&self, unit: &mut dyn Unit) -> std::result::Result<ToolCallRecord, StoreError> {
+impl ToolCallFinish {
+    fn write(&self, tx: &mut dyn Transaction) -> std::result::Result<ToolCallRecord, StoreError> {
         let actor = self.runner.owner.actor();
         let call = &self.record.call;
         let mut events = Vec::new();
         // In the order of locks: the plan, what is its own, and its stream last.
-        unit.plan_for_update(call.plan_id)?;
+        tx.plan_for_update(call.plan_id)?;
         if !self.changes.is_empty() {
-            let (_, recorded) = self.changeset.record_in(unit, &actor, &self.changes)?;
+            let (_, recorded) = self.changeset.record_in(tx, &actor, &self.changes)?;
             events.extend(recorded);
         }
         if self.end.tree_after != call.tree_before {
-            let mut sandbox = unit.sandbox(call.sandbox_id)?;
+            let mut sandbox = tx.sandbox(call.sandbox_id)?;
             sandbox.tree = Some(self.end.tree_after.clone());
-            sandbox.updated_at = unit.now()?;
-            unit.update_sandbox(&sandbox)?;
+            sandbox.updated_at = tx.now()?;
+            tx.update_sandbox(&sandbox)?;
         }
-        let record = unit.end_tool_call(call.id, &self.end)?;
-        if let Some(trouble) = &self.trouble {
-            record_error(unit, &*self.runner.ids, call.plan_id, trouble, &actor)?;
+        let record = tx.end_tool_call(call.id, &self.end)?;
+        if let Some(new_error) = &self.error {
+            record_error(tx, &*self.runner.ids, call.plan_id, new_error, &actor)?;
         }
-        events.extend(self.checkpoint(unit, &record, &actor)?);
-        events.push(self.ended(&record, &actor)?);
-        unit.append(StreamId::Plan(call.plan_id), &events)?;
+        events.extend(self.checkpoint(tx, &record, &actor)?);
+        events.push(self.end_event(&record, &actor)?);
+        tx.append(StreamId::Plan(call.plan_id), &events)?;
         Ok(record)
     }
 
     fn checkpoint(
         &self,
-        unit: &mut dyn Unit,
+        tx: &mut dyn Transaction,
         record: &ToolCallRecord,
         actor: &str,
     ) -> std::result::Result<Option<NewEvent>, StoreError> {
-        let failed = self.trouble.is_some();
+        let failed = self.error.is_some();
         let trigger = match failed {
             true => CheckpointTrigger::Error,
             false => CheckpointTrigger::ToolWriteComplete,
         };
         let policy = &self.runner.policy;
         let changed = self.end.tree_after != self.record.call.tree_before;
-        if !(changed || failed) || !policy.wants(&self.plan, trigger) {
+        if !(changed || failed) || !policy.requires(&self.plan, trigger) {
             return Ok(None);
         }
-        let moment = Moment {
+        let new_checkpoint = NewCheckpoint {
             plan: &self.plan,
             trigger,
             step: record.call.step,
@@ -219,10 +225,10 @@ impl Ending {
             decision_id: self.runner.decision,
             label: format!("after {}", record.call.tool),
         };
-        keep(unit, &*self.runner.ids, policy, &moment, actor)
+        create_checkpoint_if_changed(tx, &*self.runner.ids, policy, &new_checkpoint, actor)
     }
 
-    fn ended(
+    fn end_event(
         &self,
         record: &ToolCallRecord,
         actor: &str,
@@ -233,7 +239,7 @@ impl Ending {
                 .saturating_sub(record.started_at.as_micros());
             micros / 1000
         });
-        let told = json!({
+        let payload = json!({
             "tool_call_id": record.call.id,
             "number": record.number,
             "tool": record.call.tool,
@@ -248,7 +254,7 @@ impl Ending {
             ToolCallState::Interrupted => EventKind::ToolInterrupted,
             _ => EventKind::ToolErrored,
         };
-        event(kind, actor, &told)
+        event(kind, actor, &payload)
     }
 }
 
@@ -268,7 +274,7 @@ fn new_changes(record: &ToolCallRecord, changes: Vec<FileChange>) -> Vec<NewChan
 
 /// What whoever made the call has to know to do better: a file as it is, or the paths that cannot
 /// be changed and what the tool said.
-fn shown(failure: &ToolFailure) -> Option<Value> {
+fn failure_output(failure: &ToolFailure) -> Option<Value> {
     match failure {
         ToolFailure::Stale {
             path,
@@ -277,7 +283,7 @@ fn shown(failure: &ToolFailure) -> Option<Value> {
             ..
         } => Some(json!({ "path": path, "content": content, "hash": hash })),
         ToolFailure::Refused { paths, output, .. } => {
-            Some(json!({ REFUSED: paths, "output": output }))
+            Some(json!({ REFUSED_KEY: paths, "output": output }))
         }
         _ => None,
     }
@@ -286,7 +292,7 @@ fn shown(failure: &ToolFailure) -> Option<Value> {
 const fn category(failure: &ToolFailure) -> ErrorCategory {
     match failure {
         ToolFailure::Stopped {
-            why: Stopped::TimedOut,
+            why: StopReason::TimedOut,
             ..
         } => ErrorCategory::Timeout,
         ToolFailure::Sandbox(_) => ErrorCategory::Resource,

@@ -2,25 +2,27 @@
 
 use tree_sitter::Node;
 
-use crate::outline::symbols::{Found, Inside, Kind, Surroundings};
+use crate::outline::symbols::{NamedSymbol, NodeContext, SymbolKind, SymbolScope};
 
-pub(crate) fn symbols(node: Node<'_>, around: &Surroundings<'_>) -> Vec<Found> {
+pub(crate) fn symbols(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     match node.kind() {
-        "function_definition" => declared(node, around, Wanted::Functions),
-        "declaration" if around.inside != Inside::Function => {
-            declared(node, around, Wanted::Everything)
+        "function_definition" => declared_symbols(node, context, DeclarationFilter::Functions),
+        "declaration" if context.scope != SymbolScope::Function => {
+            declared_symbols(node, context, DeclarationFilter::Everything)
         }
-        "field_declaration" => declared(node, around, Wanted::Functions),
-        "type_definition" => types(node, around),
-        "class_specifier" => defined(node, around, Kind::Class),
-        "struct_specifier" => defined(node, around, Kind::Struct),
-        "union_specifier" => defined(node, around, Kind::Union),
-        "enum_specifier" => defined(node, around, Kind::Enum),
-        "namespace_definition" => around.named(node, "name", Kind::Module),
-        "alias_declaration" | "concept_definition" => around.named(node, "name", Kind::Type),
-        "preproc_function_def" => around.named(node, "name", Kind::Macro),
+        "field_declaration" => declared_symbols(node, context, DeclarationFilter::Functions),
+        "type_definition" => typedef_symbols(node, context),
+        "class_specifier" => defined_type(node, context, SymbolKind::Class),
+        "struct_specifier" => defined_type(node, context, SymbolKind::Struct),
+        "union_specifier" => defined_type(node, context, SymbolKind::Union),
+        "enum_specifier" => defined_type(node, context, SymbolKind::Enum),
+        "namespace_definition" => context.symbols_from_field(node, "name", SymbolKind::Module),
+        "alias_declaration" | "concept_definition" => {
+            context.symbols_from_field(node, "name", SymbolKind::Type)
+        }
+        "preproc_function_def" => context.symbols_from_field(node, "name", SymbolKind::Macro),
         "preproc_def" if node.child_by_field_name("value").is_some() => {
-            around.named(node, "name", Kind::Constant)
+            context.symbols_from_field(node, "name", SymbolKind::Constant)
         }
         _ => Vec::new(),
     }
@@ -28,65 +30,71 @@ pub(crate) fn symbols(node: Node<'_>, around: &Surroundings<'_>) -> Vec<Found> {
 
 /// What of a declaration is a symbol.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum DeclarationFilter {
     Functions,
     Everything,
 }
 
 /// What a declarator declares.
-enum Declared {
+enum DeclaredName {
     Function(String),
     Other(String),
 }
 
 /// A type with a body; without one it is only mentioned.
-fn defined(node: Node<'_>, around: &Surroundings<'_>, kind: Kind) -> Vec<Found> {
+fn defined_type(node: Node<'_>, context: &NodeContext<'_>, kind: SymbolKind) -> Vec<NamedSymbol> {
     match node.child_by_field_name("body") {
-        Some(_) => around.named(node, "name", kind),
+        Some(_) => context.symbols_from_field(node, "name", kind),
         None => Vec::new(),
     }
 }
 
-fn declared(node: Node<'_>, around: &Surroundings<'_>, wanted: Wanted) -> Vec<Found> {
+fn declared_symbols(
+    node: Node<'_>,
+    context: &NodeContext<'_>,
+    filter: DeclarationFilter,
+) -> Vec<NamedSymbol> {
     let mut cursor = node.walk();
     let declarators = node.children_by_field_name("declarator", &mut cursor);
-    let symbols = declarators.flat_map(|declarator| match innermost(declarator, around) {
-        Declared::Function(name) => around.called(name, around.function()),
-        Declared::Other(name) if wanted == Wanted::Everything => {
-            around.called(name, Kind::Variable)
+    let symbols = declarators.flat_map(|declarator| match declared_name(declarator, context) {
+        DeclaredName::Function(name) => context.symbol_named(name, context.function_kind()),
+        DeclaredName::Other(name) if filter == DeclarationFilter::Everything => {
+            context.symbol_named(name, SymbolKind::Variable)
         }
-        Declared::Other(_) => Vec::new(),
+        DeclaredName::Other(_) => Vec::new(),
     });
     symbols.collect()
 }
 
 /// The names a `typedef` gives; a struct without a name of its own has this one.
-fn types(node: Node<'_>, around: &Surroundings<'_>) -> Vec<Found> {
+fn typedef_symbols(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     let of = node.child_by_field_name("type");
     let nameless = of.filter(|it| it.child_by_field_name("name").is_none());
     let kind = match nameless.map(|it| it.kind()) {
-        Some("struct_specifier") => Kind::Struct,
-        Some("union_specifier") => Kind::Union,
-        Some("enum_specifier") => Kind::Enum,
-        _ => Kind::Type,
+        Some("struct_specifier") => SymbolKind::Struct,
+        Some("union_specifier") => SymbolKind::Union,
+        Some("enum_specifier") => SymbolKind::Enum,
+        _ => SymbolKind::Type,
     };
     let mut cursor = node.walk();
     let declarators = node.children_by_field_name("declarator", &mut cursor);
-    let symbols = declarators.flat_map(|declarator| match innermost(declarator, around) {
-        Declared::Function(name) | Declared::Other(name) => around.called(name, kind),
+    let symbols = declarators.flat_map(|declarator| match declared_name(declarator, context) {
+        DeclaredName::Function(name) | DeclaredName::Other(name) => {
+            context.symbol_named(name, kind)
+        }
     });
     symbols.collect()
 }
 
 /// Peels pointers, references, arrays and parentheses off a declarator. It is a function's if
 /// parameters follow the name itself, not a pointer in parentheses.
-fn innermost(declarator: Node<'_>, around: &Surroundings<'_>) -> Declared {
+fn declared_name(declarator: Node<'_>, context: &NodeContext<'_>) -> DeclaredName {
     let mut node = declarator;
-    let mut around_it = "";
+    let mut parent_kind = "";
     loop {
         if node.kind() == "operator_cast" {
-            let to = node.child_by_field_name("type").map(|it| around.text(it));
-            return Declared::Function(format!("operator {}", to.unwrap_or_default()));
+            let to = node.child_by_field_name("type").map(|it| context.text(it));
+            return DeclaredName::Function(format!("operator {}", to.unwrap_or_default()));
         }
         let inner = match node.kind() {
             "reference_declarator" | "parenthesized_declarator" | "attributed_declarator" => {
@@ -97,12 +105,12 @@ fn innermost(declarator: Node<'_>, around: &Surroundings<'_>) -> Declared {
         let Some(inner) = inner else {
             break;
         };
-        around_it = node.kind();
+        parent_kind = node.kind();
         node = inner;
     }
-    let name = around.text(node);
-    match around_it {
-        "function_declarator" => Declared::Function(name),
-        _ => Declared::Other(name),
+    let name = context.text(node);
+    match parent_kind {
+        "function_declarator" => DeclaredName::Function(name),
+        _ => DeclaredName::Other(name),
     }
 }

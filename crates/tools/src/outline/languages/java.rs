@@ -2,18 +2,18 @@
 
 use tree_sitter::Node;
 
-use crate::outline::symbols::{Found, Kind, Surroundings};
+use crate::outline::symbols::{NamedSymbol, NodeContext, SymbolKind};
 
-pub(crate) fn symbols(node: Node<'_>, around: &Surroundings<'_>) -> Vec<Found> {
+pub(crate) fn symbols(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     let kind = match node.kind() {
-        "class_declaration" | "record_declaration" => Kind::Class,
-        "interface_declaration" | "annotation_type_declaration" => Kind::Interface,
-        "enum_declaration" => Kind::Enum,
+        "class_declaration" | "record_declaration" => SymbolKind::Class,
+        "interface_declaration" | "annotation_type_declaration" => SymbolKind::Interface,
+        "enum_declaration" => SymbolKind::Enum,
         "method_declaration"
         | "constructor_declaration"
         | "compact_constructor_declaration"
-        | "annotation_type_element_declaration" => Kind::Method,
+        | "annotation_type_element_declaration" => SymbolKind::Method,
         _ => return Vec::new(),
     };
-    around.named(node, "name", kind)
+    context.symbols_from_field(node, "name", kind)
 }

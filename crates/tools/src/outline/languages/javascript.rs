@@ -2,69 +2,78 @@
 
 use tree_sitter::Node;
 
-use crate::outline::symbols::{Found, Inside, Kind, Surroundings};
+use crate::outline::symbols::{NamedSymbol, NodeContext, SymbolKind, SymbolScope};
 
-pub(crate) fn symbols(node: Node<'_>, around: &Surroundings<'_>) -> Vec<Found> {
+pub(crate) fn symbols(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     let kind = match node.kind() {
         "function_declaration" | "generator_function_declaration" | "function_signature" => {
-            Kind::Function
+            SymbolKind::Function
         }
-        "class_declaration" | "abstract_class_declaration" => Kind::Class,
-        "method_definition" | "method_signature" | "abstract_method_signature" => Kind::Method,
-        "interface_declaration" => Kind::Interface,
-        "type_alias_declaration" => Kind::Type,
-        "enum_declaration" => Kind::Enum,
-        "internal_module" | "module" => Kind::Module,
-        "variable_declarator" => return variable(node, around),
-        "assignment_expression" => return value_of(node, "right", "left", around),
-        "field_definition" => return field(node, "property", around),
-        "public_field_definition" => return field(node, "name", around),
+        "class_declaration" | "abstract_class_declaration" => SymbolKind::Class,
+        "method_definition" | "method_signature" | "abstract_method_signature" => {
+            SymbolKind::Method
+        }
+        "interface_declaration" => SymbolKind::Interface,
+        "type_alias_declaration" => SymbolKind::Type,
+        "enum_declaration" => SymbolKind::Enum,
+        "internal_module" | "module" => SymbolKind::Module,
+        "variable_declarator" => return variable(node, context),
+        "assignment_expression" => return assigned_value(node, "right", "left", context),
+        "field_definition" => return field(node, "property", context),
+        "public_field_definition" => return field(node, "name", context),
         _ => return Vec::new(),
     };
-    around.named(node, "name", kind)
+    context.symbols_from_field(node, "name", kind)
 }
 
 /// What a value makes of the name it is given to.
-fn kind_of_value(node: Node<'_>, field: &str) -> Option<Kind> {
+fn kind_of_value(node: Node<'_>, field: &str) -> Option<SymbolKind> {
     match node.child_by_field_name(field)?.kind() {
-        "arrow_function" | "function_expression" | "generator_function" => Some(Kind::Function),
-        "class" => Some(Kind::Class),
+        "arrow_function" | "function_expression" | "generator_function" => {
+            Some(SymbolKind::Function)
+        }
+        "class" => Some(SymbolKind::Class),
         _ => None,
     }
 }
 
 /// A function or a class by whatever it is assigned to.
-fn value_of(node: Node<'_>, value: &str, name: &str, around: &Surroundings<'_>) -> Vec<Found> {
+fn assigned_value(
+    node: Node<'_>,
+    value: &str,
+    name: &str,
+    context: &NodeContext<'_>,
+) -> Vec<NamedSymbol> {
     match kind_of_value(node, value) {
-        Some(kind) => around.named(node, name, kind),
+        Some(kind) => context.symbols_from_field(node, name, kind),
         None => Vec::new(),
     }
 }
 
 /// Functions and classes anywhere; other values only in the outermost scope, and only by a name.
-fn variable(node: Node<'_>, around: &Surroundings<'_>) -> Vec<Found> {
+fn variable(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     let name = node.child_by_field_name("name");
     if name.is_none_or(|name| name.kind() != "identifier") {
         return Vec::new();
     }
     if let Some(kind) = kind_of_value(node, "value") {
-        return around.named(node, "name", kind);
+        return context.symbols_from_field(node, "name", kind);
     }
-    let is_outermost = match around.outer(2) {
+    let is_outermost = match context.ancestor_kind(2) {
         "program" => true,
-        "export_statement" | "ambient_declaration" => around.inside == Inside::Nothing,
+        "export_statement" | "ambient_declaration" => context.scope == SymbolScope::TopLevel,
         _ => false,
     };
     match is_outermost {
-        true => around.named(node, "name", Kind::Variable),
+        true => context.symbols_from_field(node, "name", SymbolKind::Variable),
         false => Vec::new(),
     }
 }
 
 /// A field is a method if it holds a function, else it is no symbol.
-fn field(node: Node<'_>, name: &str, around: &Surroundings<'_>) -> Vec<Found> {
+fn field(node: Node<'_>, name: &str, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     match kind_of_value(node, "value") {
-        Some(Kind::Function) => around.named(node, name, Kind::Method),
+        Some(SymbolKind::Function) => context.symbols_from_field(node, name, SymbolKind::Method),
         _ => Vec::new(),
     }
 }

@@ -2,27 +2,27 @@
 
 use tree_sitter::Node;
 
-use crate::outline::symbols::{Found, Inside, Kind, Surroundings};
+use crate::outline::symbols::{NamedSymbol, NodeContext, SymbolKind, SymbolScope};
 
-pub(crate) fn symbols(node: Node<'_>, around: &Surroundings<'_>) -> Vec<Found> {
+pub(crate) fn symbols(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     match node.kind() {
-        "function_definition" => around.named(node, "name", around.function()),
-        "class_definition" => around.named(node, "name", Kind::Class),
-        "type_alias_statement" => around.named(node, "left", Kind::Type),
-        "assignment" if around.inside != Inside::Function => constant(node, around),
+        "function_definition" => context.symbols_from_field(node, "name", context.function_kind()),
+        "class_definition" => context.symbols_from_field(node, "name", SymbolKind::Class),
+        "type_alias_statement" => context.symbols_from_field(node, "left", SymbolKind::Type),
+        "assignment" if context.scope != SymbolScope::Function => constant(node, context),
         _ => Vec::new(),
     }
 }
 
 /// What is assigned to is a constant if it is written like one.
-fn constant(node: Node<'_>, around: &Surroundings<'_>) -> Vec<Found> {
+fn constant(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     let Some(left) = node.child_by_field_name("left") else {
         return Vec::new();
     };
-    let name = around.text(left);
+    let name = context.text(left);
     let is_loud = !name.contains(char::is_lowercase) && name.contains(char::is_uppercase);
     match left.kind() == "identifier" && is_loud {
-        true => around.called(name, Kind::Constant),
+        true => context.symbol_named(name, SymbolKind::Constant),
         false => Vec::new(),
     }
 }

@@ -2,29 +2,29 @@
 
 use tree_sitter::Node;
 
-use crate::outline::symbols::{Found, Inside, Kind, Surroundings};
+use crate::outline::symbols::{NamedSymbol, NodeContext, SymbolKind, SymbolScope};
 
-pub(crate) fn symbols(node: Node<'_>, around: &Surroundings<'_>) -> Vec<Found> {
+pub(crate) fn symbols(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     let kind = match node.kind() {
-        "function_item" | "function_signature_item" => around.function(),
-        "struct_item" => Kind::Struct,
-        "enum_item" => Kind::Enum,
-        "union_item" => Kind::Union,
-        "trait_item" => Kind::Trait,
-        "impl_item" => return around.called(implementation(node, around), Kind::Impl),
-        "mod_item" => Kind::Module,
-        "macro_definition" => Kind::Macro,
-        "type_item" | "associated_type" => Kind::Type,
-        "const_item" if around.inside != Inside::Function => Kind::Constant,
-        "static_item" if around.inside != Inside::Function => Kind::Variable,
+        "function_item" | "function_signature_item" => context.function_kind(),
+        "struct_item" => SymbolKind::Struct,
+        "enum_item" => SymbolKind::Enum,
+        "union_item" => SymbolKind::Union,
+        "trait_item" => SymbolKind::Trait,
+        "impl_item" => return context.symbol_named(impl_name(node, context), SymbolKind::Impl),
+        "mod_item" => SymbolKind::Module,
+        "macro_definition" => SymbolKind::Macro,
+        "type_item" | "associated_type" => SymbolKind::Type,
+        "const_item" if context.scope != SymbolScope::Function => SymbolKind::Constant,
+        "static_item" if context.scope != SymbolScope::Function => SymbolKind::Variable,
         _ => return Vec::new(),
     };
-    around.named(node, "name", kind)
+    context.symbols_from_field(node, "name", kind)
 }
 
 /// `Type`, or `Trait for Type`.
-fn implementation(node: Node<'_>, around: &Surroundings<'_>) -> String {
-    let text = |field| node.child_by_field_name(field).map(|it| around.text(it));
+fn impl_name(node: Node<'_>, context: &NodeContext<'_>) -> String {
+    let text = |field| node.child_by_field_name(field).map(|it| context.text(it));
     let of = text("type").unwrap_or_default();
     match text("trait") {
         Some(implemented) => format!("{implemented} for {of}"),

@@ -14,7 +14,7 @@ const OTHER: &str = "01JZZZZZZZ0000000000000005";
 const BEFORE: &str = "1111111111111111111111111111111111111111";
 const AFTER: &str = "2222222222222222222222222222222222222222";
 
-fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+fn from_json<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
@@ -39,11 +39,11 @@ fn change(sequence: i64, before: &str, after: &str) -> RecordedChange {
     let mut row = entry(sequence, before, after);
     row["changeset_id"] = json!(CHANGESET);
     row["undone_by"] = Value::Null;
-    read(row)
+    from_json(row)
 }
 
 fn tool_call(number: i64, id: &str, after: &str) -> ToolCallRecord {
-    read(json!({
+    from_json(json!({
         "id": id,
         "plan_id": PLAN,
         "attempt": 1,
@@ -68,7 +68,7 @@ fn tool_call(number: i64, id: &str, after: &str) -> ToolCallRecord {
 }
 
 fn model_call() -> ModelCallRecord {
-    read(json!({
+    from_json(json!({
         "id": OTHER,
         "plan_id": PLAN,
         "conversation": { "phase": "execute", "strategy": 1, "step": 1, "round": 0 },
@@ -126,7 +126,7 @@ fn event(kind: EventKind, payload: &Value) -> Event {
 }
 
 /// A call that wrote twice, one that only read, a call of a model and an error.
-fn complete() -> Records {
+fn complete_records() -> PlanRecords {
     let told = |sequence, before, after| {
         let payload = json!({
             "changeset_id": CHANGESET,
@@ -136,11 +136,11 @@ fn complete() -> Records {
     };
     let nothing = json!({});
     let name: NamespacedName = "local/shop".parse().unwrap();
-    Records {
+    PlanRecords {
         tool_calls: vec![tool_call(1, WRITES, AFTER), tool_call(2, READS, BEFORE)],
         model_calls: vec![model_call()],
         changes: vec![change(1, "x", "y"), change(2, "y", "z")],
-        errors: vec![read(error())],
+        errors: vec![from_json(error())],
         events: vec![
             event(EventKind::ModelAsked, &nothing),
             event(EventKind::ModelAnswered, &nothing),
@@ -152,41 +152,44 @@ fn complete() -> Records {
             event(EventKind::ToolCompleted, &nothing),
             event(EventKind::ErrorRecorded, &error()),
         ],
-        net: vec![Artifact {
+        net_changes: vec![Artifact {
             resource: name,
             path: "a".parse().unwrap(),
             kind: ArtifactKind::Edit,
-            file: Some(read(state("z"))),
+            file: Some(from_json(state("z"))),
             lines: DiffLines::Binary,
         }],
     }
 }
 
 #[test]
-fn a_complete_record_has_lost_nothing() {
-    assert_eq!(complete().lost(), [] as [String; 0]);
-    assert_eq!(complete().attempts(), complete().errors);
+fn complete_records_have_no_inconsistencies() {
+    assert_eq!(complete_records().find_inconsistencies(), [] as [String; 0]);
+    assert_eq!(complete_records().attempts(), complete_records().errors);
 }
 
 #[test]
-fn every_event_is_missed() {
-    for place in 0..complete().events.len() {
-        let mut records = complete();
+fn every_missing_event_is_reported() {
+    for place in 0..complete_records().events.len() {
+        let mut records = complete_records();
         let event = records.events.remove(place);
-        assert_eq!(records.lost().len(), 1, "{:?}", event.kind);
+        assert_eq!(records.find_inconsistencies().len(), 1, "{:?}", event.kind);
     }
 }
 
 #[test]
-fn every_row_is_missed() {
-    type Damage = fn(&mut Records);
+fn every_missing_row_is_reported() {
+    type Damage = fn(&mut PlanRecords);
     let damages: [(Damage, &str); 9] = [
         (|it| drop(it.tool_calls.pop()), "calls of tools"),
         (|it| drop(it.model_calls.pop()), "calls of models"),
         (|it| drop(it.errors.pop()), "errors"),
         (|it| drop(it.changes.pop()), "without its change"),
         (|it| it.changes[1] = change(2, "y", "w"), "in no event"),
-        (|it| it.net.clear(), "recorded as changed, and is not"),
+        (
+            |it| it.net_changes.clear(),
+            "recorded as changed, and is not",
+        ),
         (|it| it.changes.clear(), "no change is recorded"),
         (
             |it| it.tool_calls[0].state = ToolCallState::Invoked,
@@ -198,42 +201,45 @@ fn every_row_is_missed() {
         ),
     ];
     for (damage, expected) in damages {
-        let mut records = complete();
+        let mut records = complete_records();
         damage(&mut records);
-        let lost = records.lost().join("; ");
+        let lost = records.find_inconsistencies().join("; ");
         assert!(lost.contains(expected), "{expected}: {lost}");
     }
 }
 
 #[test]
-fn a_tree_that_no_record_leads_to_is_seen() {
-    let mut records = complete();
-    records.net[0].file = Some(read(state("other")));
-    assert_eq!(records.lost(), ["a is not what was recorded"]);
+fn an_unrecorded_tree_change_is_reported() {
+    let mut records = complete_records();
+    records.net_changes[0].file = Some(from_json(state("other")));
+    assert_eq!(
+        records.find_inconsistencies(),
+        ["a is not what was recorded"]
+    );
     let gap = [change(1, "x", "y"), change(2, "w", "z")];
-    let lost = replayed(&gap, &complete().net);
+    let lost = check_replay(&gap, &complete_records().net_changes);
     assert_eq!(lost, ["a change of a between two that are recorded"]);
-    records = complete();
+    records = complete_records();
     records.tool_calls[1].tree_after = Some(AFTER.parse().unwrap());
-    let lost = records.lost().join("; ");
+    let lost = records.find_inconsistencies().join("; ");
     assert!(lost.starts_with("call 2 of builtin/file-write:"), "{lost}");
 }
 
 #[test]
-fn a_file_that_moved_is_gone_and_new() {
+fn a_moved_file_is_removed_and_added() {
     let mut moved = change(1, "x", "x");
-    moved.entry.operation = Operation::Rename {
+    moved.entry.operation = FileOperation::Rename {
         from: "b".parse().unwrap(),
     };
     let artifact = |path: &str, kind| Artifact {
         path: path.parse().unwrap(),
         kind,
-        file: Some(read(state("x"))),
-        ..complete().net.remove(0)
+        file: Some(from_json(state("x"))),
+        ..complete_records().net_changes.remove(0)
     };
     let net = [
         artifact("a", ArtifactKind::Write),
         artifact("b", ArtifactKind::Delete),
     ];
-    assert_eq!(replayed(&[moved], &net), [] as [String; 0]);
+    assert_eq!(check_replay(&[moved], &net), [] as [String; 0]);
 }

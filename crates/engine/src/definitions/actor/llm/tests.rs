@@ -1,11 +1,11 @@
-use super::super::super::yaml::Source;
+use super::super::super::yaml::DefinitionSource;
 use super::super::read_actor;
 use super::*;
 
 const HEAD: &str = "name: coder\ntype: llm\ndescription: Writes code\n";
 
 fn read_in(text: &str, folder: Option<&str>) -> Result<Actor, String> {
-    let source = Source::new("a.yaml", text);
+    let source = DefinitionSource::new("a.yaml", text);
     let source = match folder {
         Some(folder) => source.in_folder(Path::new(folder)),
         None => source,
@@ -67,7 +67,7 @@ fn an_actor_with_a_model_is_read() {
 }
 
 #[test]
-fn a_model_is_named_in_either_way() {
+fn a_model_is_named_in_either_form() {
     for (text, wanted) in [
         ("", None),
         ("model: openai/gpt\n", Some("openai gpt")),
@@ -90,7 +90,7 @@ fn a_model_is_named_in_either_way() {
 }
 
 #[test]
-fn a_script_is_seen_from_the_file() {
+fn a_script_path_is_relative_to_the_file() {
     for (text, folder, wanted) in [
         (
             "provider: scripted\nmodel: a.yaml\n",
@@ -203,7 +203,7 @@ const WRONG: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn whatever_is_wrong_is_told_where_it_stands() {
+fn every_problem_is_reported_with_its_position() {
     for (text, said) in WRONG {
         let found = llm(text).unwrap_err();
         assert!(found.starts_with(said), "{text}{found}");

@@ -10,31 +10,31 @@ fn variables(name: &str) -> Option<String> {
     }
 }
 
-fn read(text: &str) -> Node {
-    parse(text, &variables, Fate::Stored).unwrap()
+fn read(text: &str) -> YamlNode {
+    parse(text, &variables, SubstitutionPolicy::Stored).unwrap()
 }
 
 fn refusal(text: &str) -> (usize, usize, String) {
-    let problems = parse(text, &variables, Fate::Stored).unwrap_err();
-    let errors = problems.conclude::<()>("x", None).unwrap_err();
+    let problems = parse(text, &variables, SubstitutionPolicy::Stored).unwrap_err();
+    let errors = problems.into_result::<()>("x", None).unwrap_err();
     let error = &errors.as_slice()[0];
     let what = match &error.hint {
-        Some(hint) => format!("{} ({hint})", error.what),
-        None => error.what.clone(),
+        Some(hint) => format!("{} ({hint})", error.message),
+        None => error.message.clone(),
     };
     (error.line, error.column, what)
 }
 
 /// The scalars of a tree, with their paths.
-fn scalars(node: &Node, path: &str, into: &mut Vec<(String, String)>) {
+fn scalars(node: &YamlNode, path: &str, into: &mut Vec<(String, String)>) {
     match &node.kind {
-        Kind::Scalar(scalar) => into.push((path.to_owned(), scalar.text.clone())),
-        Kind::Sequence(items) => {
+        YamlKind::Scalar(scalar) => into.push((path.to_owned(), scalar.text.clone())),
+        YamlKind::Sequence(items) => {
             for (index, item) in items.iter().enumerate() {
                 scalars(item, &format!("{path}[{index}]"), into);
             }
         }
-        Kind::Mapping(entries) => {
+        YamlKind::Mapping(entries) => {
             for entry in entries {
                 scalars(&entry.value, &format!("{path}.{}", entry.key), into);
             }
@@ -42,7 +42,7 @@ fn scalars(node: &Node, path: &str, into: &mut Vec<(String, String)>) {
     }
 }
 
-fn flat(text: &str) -> Vec<(String, String)> {
+fn flatten(text: &str) -> Vec<(String, String)> {
     let mut all = Vec::new();
     scalars(&read(text), "", &mut all);
     all
@@ -53,10 +53,10 @@ fn pair(path: &str, text: &str) -> (String, String) {
 }
 
 #[test]
-fn a_tree_knows_where_its_nodes_stand() {
+fn a_tree_has_node_positions() {
     let node = read("# first\na:\n  - b: x\n    é: [1, ü]\n");
     let at = |path: &str| {
-        let Position { line, column } = node.locate(path);
+        let SourcePosition { line, column } = node.locate(path);
         (line, column)
     };
     assert_eq!(at("a[0].b"), (3, 8));
@@ -69,7 +69,7 @@ fn a_tree_knows_where_its_nodes_stand() {
 fn a_value_cannot_change_the_structure() {
     let said = "x: 1\n- \"y\" # z";
     assert_eq!(
-        flat("a: ${NAME}\nb: \"${NAME}\"\nc: '${NAME}'\nd: [\"${NAME}\", x]\n"),
+        flatten("a: ${NAME}\nb: \"${NAME}\"\nc: '${NAME}'\nd: [\"${NAME}\", x]\n"),
         [
             pair(".a", said),
             pair(".b", said),
@@ -79,7 +79,7 @@ fn a_value_cannot_change_the_structure() {
         ]
     );
     assert_eq!(
-        flat("a: |\n  1 ${NAME}\n  2\nb: >\n  3\n  ${NAME}\n"),
+        flatten("a: |\n  1 ${NAME}\n  2\nb: >\n  3\n  ${NAME}\n"),
         [
             pair(".a", &format!("1 {said}\n2\n")),
             pair(".b", &format!("3 {said}\n")),
@@ -90,14 +90,14 @@ fn a_value_cannot_change_the_structure() {
 #[test]
 fn keys_and_comments_are_not_filled_in() {
     assert_eq!(
-        flat("# ${UNSET}\n${NAME}: 1 # ${UNSET}\n"),
+        flatten("# ${UNSET}\n${NAME}: 1 # ${UNSET}\n"),
         [pair(".${NAME}", "1")]
     );
-    assert_eq!(flat("a: $${NAME}\n"), [pair(".a", "${NAME}")]);
+    assert_eq!(flatten("a: $${NAME}\n"), [pair(".a", "${NAME}")]);
 }
 
 #[test]
-fn an_unset_variable_is_found_on_its_own_line() {
+fn an_unset_variable_is_reported_on_its_line() {
     let (line, column, what) = refusal("a: 1\nb: |\n  first\n  then ${UNSET} this\n");
     assert_eq!((line, column), (4, 8));
     assert_eq!(
@@ -117,10 +117,13 @@ fn an_unset_variable_is_found_on_its_own_line() {
     let several = parse(
         "a: ${ONE}\nb: [x, '${TWO}', \"${\"]\n",
         &variables,
-        Fate::Stored,
+        SubstitutionPolicy::Stored,
     )
     .unwrap_err();
-    let said = several.conclude::<()>("x", None).unwrap_err().to_string();
+    let said = several
+        .into_result::<()>("x", None)
+        .unwrap_err()
+        .to_string();
     assert!(said.contains("x:1:4: the variable `ONE`"), "{said}");
     assert!(said.contains("x:2:9: the variable `TWO`"), "{said}");
     assert_eq!(said.lines().count(), 3, "{said}");
@@ -129,7 +132,7 @@ fn an_unset_variable_is_found_on_its_own_line() {
 }
 
 #[test]
-fn documents_that_are_none_are_refused() {
+fn invalid_documents_are_refused() {
     for (text, line, said) in [
         ("", 1, "the file is empty"),
         ("# only this\n", 1, "the file is empty"),
@@ -162,7 +165,7 @@ fn documents_that_are_none_are_refused() {
 #[test]
 fn aliases_repeat_whole_values() {
     assert_eq!(
-        flat("a: &x {k: 1}\nb: *x\nc: [*x]\n"),
+        flatten("a: &x {k: 1}\nb: *x\nc: [*x]\n"),
         [pair(".a.k", "1"), pair(".b.k", "1"), pair(".c[0].k", "1")]
     );
 }
@@ -199,5 +202,5 @@ fn a_deep_nest_is_refused_at_once() {
         assert_eq!(what, "lists and mappings are nested deeper than 32");
     }
     let fine = "[".repeat(DEPTH_MAXIMUM) + &"]".repeat(DEPTH_MAXIMUM);
-    assert!(parse(&fine, &variables, Fate::Stored).is_ok());
+    assert!(parse(&fine, &variables, SubstitutionPolicy::Stored).is_ok());
 }

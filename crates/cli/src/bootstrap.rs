@@ -1,0 +1,457 @@
+//! The only file that names adapters: it builds what a command needs of the store, out of the
+//! settings, and hands it over as a value.
+//!
+//! [`Bootstrap`] is a process present in a data directory; [`AppContext`] is that with the database open.
+//! Both end when dropped, and a command drops them before it answers: nothing is open when the
+//! process exits. What they say to people is decided elsewhere (`store_failure`).
+
+mod execution;
+mod models;
+mod processes;
+mod unfinished;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cleveragents_domain::id::OwnerId;
+use cleveragents_domain::{Plan, StreamId, Timestamp};
+use cleveragents_engine::actors::ActorRegistry;
+use cleveragents_engine::decisions::DecisionService;
+use cleveragents_engine::invariants::InvariantService;
+use cleveragents_engine::journal::{ChainFault, Verification, verify};
+use cleveragents_engine::lifecycle::PlanLifecycle;
+use cleveragents_engine::locks::LockService;
+use cleveragents_engine::ports::limits::Limit;
+use cleveragents_engine::ports::processes::{ProcessResult, Processes};
+use cleveragents_engine::ports::runs::Holder;
+use cleveragents_engine::ports::sandbox::{SandboxResult, Sandboxes};
+use cleveragents_engine::ports::tools::Toolbox;
+use cleveragents_engine::ports::{Clock, Ids, Liveness, LockRow, Result, StoreOperation};
+use cleveragents_engine::profiles::ProfileRegistry;
+use cleveragents_engine::projects::ProjectService;
+use cleveragents_engine::recovery::ErrorRecovery;
+use cleveragents_engine::runs::RunService;
+use cleveragents_engine::system::{SystemClock, SystemIds};
+use cleveragents_engine::trust::TrustRegistry;
+use cleveragents_engine::validations::ValidationRegistry;
+use cleveragents_engine::{StoreError, StoreHandle};
+pub use cleveragents_sandbox::{ApplyStep, NoWatcher, Watcher};
+use cleveragents_sandbox::{CaptureLimits, GitSettings, LocalSandboxes};
+pub use cleveragents_store::{
+    AlteredBackupPolicy, BackupManifest, BackupReport, CollectionReport, Engine,
+    ExistingDataPolicy, HealthFinding, NEWEST_SCHEMA, ProcessInfo, ProgressCallback, RestoreReport,
+    Retention, Statistics, sqlite_version,
+};
+use cleveragents_store::{DataDirectory, Database, ProcessPresence, RestoreTarget, StoreOptions};
+pub use cleveragents_tools::ShellSettings;
+use cleveragents_tools::{BuiltinTools, ToolSettings};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use crate::environment::Environment;
+use crate::failure::CommandFailure;
+use crate::settings::Settings;
+use crate::settings::resolve::DatabaseSetting as Place;
+
+pub use execution::{PlanWork, secrets};
+pub use models::{ModelProvider, model_providers, models};
+pub use processes::{
+    INHERITED_VARIABLES, RUN_COMMAND, commands_keep_root, paths_visible_to_commands, processes,
+    run_command,
+};
+
+/// How long one run of git may take.
+const GIT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// This process, present in its data directory, with everything it takes to open the database.
+#[derive(Debug)]
+pub struct Bootstrap {
+    runtime: Runtime,
+    /// Says to whoever works in this process that it should stop.
+    interrupt: watch::Sender<bool>,
+    options: StoreOptions,
+    /// `None` for SQLite in the data directory.
+    url: Option<String>,
+    ids: Arc<dyn Ids>,
+    node: String,
+    settings: Settings,
+    environment: Environment,
+    watcher: Arc<dyn Watcher>,
+}
+
+/// An open database and the services on it.
+#[derive(Debug)]
+pub struct AppContext<'a> {
+    bootstrap: &'a Bootstrap,
+    database: Arc<Database>,
+    store: StoreHandle,
+}
+
+impl Bootstrap {
+    /// Creates the data directory if need be and says there that `command` is running.
+    pub fn announce(settings: &Settings, environment: &Environment, command: &str) -> Result<Self> {
+        let url = database_url(settings)?;
+        let directory = DataDirectory::open(&settings.locations.data_directory)?;
+        let ids: Arc<dyn Ids> = Arc::new(SystemIds);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let node = directory.node(&*ids)?;
+        let card = ProcessInfo {
+            pid: std::process::id(),
+            command: command.to_owned(),
+            since: clock.now(),
+        };
+        let owner = OwnerId::new(ids.next());
+        let presence = ProcessPresence::announce(directory.path(), node.clone(), owner, &card)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(StoreError::internal)?;
+        Ok(Self {
+            runtime,
+            interrupt: watch::Sender::new(false),
+            options: StoreOptions {
+                directory,
+                presence: Arc::new(presence),
+                clock,
+                command: command.to_owned(),
+            },
+            url,
+            ids,
+            node,
+            settings: settings.clone(),
+            environment: environment.clone(),
+            watcher: Arc::new(NoWatcher),
+        })
+    }
+
+    /// The same, with somebody who is told of each durable step of an apply.
+    pub fn with_watcher(self, watcher: &Arc<dyn Watcher>) -> Self {
+        Self {
+            watcher: Arc::clone(watcher),
+            ..self
+        }
+    }
+
+    /// Opens the database for a command that writes, creating or migrating it first if need be. An
+    /// apply that a process of this machine left half-done is finished, or taken back, before
+    /// anything else; one that another process holds is named and left alone.
+    pub fn open(&self) -> Result<AppContext<'_>> {
+        crate::reserve::ensure(self.directory());
+        let app = self.connect()?;
+        app.recover_applies(None)?;
+        Ok(app)
+    }
+
+    /// Opens the database for a command that gives up what a plan does now, and finds the plan. An
+    /// interrupted apply of that plan is not finished first, even if it was decided: that would be
+    /// the opposite of what the user wants.
+    pub fn open_to_abandon(
+        &self,
+        find: impl FnOnce(&AppContext<'_>) -> Result<Plan, CommandFailure>,
+    ) -> Result<(AppContext<'_>, Plan), CommandFailure> {
+        crate::reserve::ensure(self.directory());
+        let app = self.connect()?;
+        let id = find(&app)?.identity.plan_id;
+        app.recover_applies(Some(id))?;
+        // An apply that was not decided is taken back by that, which moves the plan.
+        let plan = app.block_on(app.lifecycle().plan(id))?;
+        Ok((app, plan))
+    }
+
+    /// Opens the database for a command that only reads: unfinished applies are named, and nothing
+    /// is waited for.
+    pub fn open_to_read(&self) -> Result<AppContext<'_>> {
+        let app = self.connect()?;
+        app.warn_unfinished_applies()?;
+        Ok(app)
+    }
+
+    fn connect(&self) -> Result<AppContext<'_>> {
+        let database = Database::open(self.url.as_deref(), &self.options)?;
+        Ok(AppContext {
+            bootstrap: self,
+            store: database.handle(),
+            database,
+        })
+    }
+
+    /// Restores a backup. No database may be open here meanwhile: a restore has it to itself.
+    pub fn restore(
+        &self,
+        path: &Path,
+        existing: &ExistingDataPolicy,
+        altered: AlteredBackupPolicy,
+        progress: &ProgressCallback,
+    ) -> Result<RestoreReport> {
+        let target = RestoreTarget {
+            options: self.options.clone(),
+            url: self.url.clone(),
+            altered,
+        };
+        cleveragents_store::restore(&target, path, existing, progress)
+    }
+
+    /// The sandboxes of this data directory, made with the git at `program`.
+    pub fn sandboxes(
+        &self,
+        program: PathBuf,
+        environment: &Environment,
+    ) -> SandboxResult<Box<dyn Sandboxes>> {
+        let git = git_settings(program, environment);
+        let sandboxes = LocalSandboxes::open(self.directory(), git)?;
+        let filters = self.settings.sandbox_allow_filters();
+        let limits = CaptureLimits {
+            new_files: self.settings.sandbox_limit(Limit::CapturedFiles),
+            total_size: self.settings.sandbox_limit(Limit::CapturedSize),
+            file_size: self.settings.sandbox_limit(Limit::FileSize),
+        };
+        Ok(Box::new(
+            sandboxes.with_allowed_filters(filters).with_limits(limits),
+        ))
+    }
+
+    /// What starts the commands of plans, confined as the settings say.
+    pub fn processes(
+        &self,
+        settings: &Settings,
+        environment: &Environment,
+    ) -> ProcessResult<Box<dyn Processes>> {
+        processes(settings, self.directory(), environment)
+    }
+
+    pub fn ids(&self) -> Arc<dyn Ids> {
+        Arc::clone(&self.ids)
+    }
+
+    /// The data directory by its real name.
+    pub fn directory(&self) -> &Path {
+        self.options.directory.path()
+    }
+
+    pub fn database_file(&self) -> PathBuf {
+        self.options.directory.database()
+    }
+
+    pub fn engine(&self) -> Engine {
+        match self.url {
+            Some(_) => Engine::Postgres,
+            None => Engine::Sqlite,
+        }
+    }
+
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.options.clock.now()
+    }
+
+    /// Other live processes in this data directory.
+    pub fn other_processes(&self) -> Result<Vec<ProcessInfo>> {
+        self.options.presence.other_processes()
+    }
+}
+
+impl AppContext<'_> {
+    pub fn store(&self) -> &StoreHandle {
+        &self.store
+    }
+
+    /// Who acts, for the journal.
+    pub fn actor(&self) -> &str {
+        &self.bootstrap.options.command
+    }
+
+    pub fn operation(&self, label: &'static str) -> StoreOperation {
+        StoreOperation::new(&*self.bootstrap.ids, label)
+    }
+
+    /// Runs asynchronous work to its end.
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.bootstrap.runtime.block_on(work)
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.database.engine()
+    }
+
+    pub fn database_location(&self) -> String {
+        self.database.location()
+    }
+
+    pub fn statistics(&self) -> Result<Statistics> {
+        self.block_on(self.database.statistics())
+    }
+
+    pub fn check(&self) -> Result<Vec<HealthFinding>> {
+        self.block_on(self.database.check())
+    }
+
+    pub fn backup(&self, path: &Path, progress: ProgressCallback) -> Result<BackupReport> {
+        self.block_on(self.database.backup(path, progress))
+    }
+
+    pub fn collect(&self, retention: Retention) -> Result<CollectionReport> {
+        self.block_on(self.database.collect(retention))
+    }
+
+    pub fn collectable(&self, retention: Retention) -> Result<CollectionReport> {
+        self.block_on(self.database.preview_collection(retention))
+    }
+
+    pub fn streams(&self) -> Result<Vec<StreamId>> {
+        self.block_on(self.store.read(|tx| tx.streams()))
+    }
+
+    pub fn verify(&self, stream: StreamId) -> Result<Result<Verification, ChainFault>> {
+        self.block_on(verify(&self.store, stream, None))
+    }
+
+    /// Actions and plans.
+    pub fn lifecycle(&self) -> PlanLifecycle {
+        PlanLifecycle::new(self.store.clone(), self.ids(), self.liveness())
+    }
+
+    /// Automation profiles.
+    pub fn profiles(&self) -> ProfileRegistry {
+        ProfileRegistry::new(self.store.clone(), self.ids())
+    }
+
+    /// Consents to use files of repositories.
+    pub fn trust(&self) -> TrustRegistry {
+        TrustRegistry::new(self.store.clone(), self.ids())
+    }
+
+    /// Actors.
+    pub fn actors(&self) -> ActorRegistry {
+        let models = models(&self.bootstrap.settings, &self.bootstrap.environment);
+        let configured = match models {
+            Ok(models) => models.configured(),
+            Err(failure) => {
+                // Whoever wants a model is told; actors can be looked at without.
+                tracing::warn!("no model is configured: {}", failure.message);
+                Vec::new()
+            }
+        };
+        ActorRegistry::new(self.store.clone(), self.ids()).with_models(&configured)
+    }
+
+    /// Validations and where they are attached.
+    pub fn validations(&self) -> ValidationRegistry {
+        ValidationRegistry::new(self.store.clone(), self.ids())
+    }
+
+    /// Projects and resources.
+    pub fn projects(&self) -> ProjectService {
+        ProjectService::new(self.store.clone(), self.ids(), self.liveness())
+    }
+
+    /// Rules that plans must keep.
+    pub fn invariants(&self) -> InvariantService {
+        InvariantService::new(self.store.clone(), self.ids())
+    }
+
+    /// The errors of plans.
+    pub fn recovery(&self) -> ErrorRecovery {
+        ErrorRecovery::new(self.store.clone(), self.ids())
+    }
+
+    /// The decisions of plans.
+    pub fn decisions(&self) -> DecisionService {
+        DecisionService::new(self.store.clone(), self.ids(), self.liveness())
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.bootstrap.now()
+    }
+
+    pub fn ids(&self) -> Arc<dyn Ids> {
+        self.bootstrap.ids()
+    }
+
+    pub fn liveness(&self) -> Arc<dyn Liveness> {
+        Arc::<ProcessPresence>::clone(&self.bootstrap.options.presence)
+    }
+
+    /// The runs of plans, claimed in this process's name.
+    pub fn runs(&self) -> RunService {
+        let owner = self.bootstrap.options.presence.owner();
+        RunService::new(self.store.clone(), self.ids(), self.liveness(), owner)
+    }
+
+    pub fn stale_runs(&self) -> Result<Vec<Holder>> {
+        self.block_on(self.runs().stale())
+    }
+
+    pub fn stale_locks(&self) -> Result<Vec<LockRow>> {
+        let ids = Arc::clone(&self.bootstrap.ids);
+        let presence = Arc::clone(&self.bootstrap.options.presence);
+        let owner = presence.owner();
+        self.block_on(LockService::new(self.store.clone(), ids, presence, owner).stale())
+    }
+}
+
+fn git_settings(program: PathBuf, environment: &Environment) -> GitSettings {
+    let variable = |name| environment.variable(name).map(OsStr::to_owned);
+    GitSettings {
+        program,
+        search_path: variable("PATH").unwrap_or_default(),
+        home: variable("HOME").unwrap_or_default().into(),
+        timeout: GIT_TIMEOUT,
+    }
+}
+
+/// Every tool there is. Without `processes` the shell answers that there is nobody to run commands.
+pub fn toolbox(
+    processes: Option<Arc<dyn Processes>>,
+    shell: ShellSettings,
+) -> Result<Box<dyn Toolbox>> {
+    let settings = ToolSettings { shell, processes };
+    let tools = BuiltinTools::new(settings).map_err(StoreError::internal)?;
+    Ok(Box::new(tools))
+}
+
+/// How the settings let commands run.
+pub fn shell_settings(settings: &Settings, environment: &Environment) -> ShellSettings {
+    ShellSettings {
+        network: settings.sandbox_network(),
+        writable: settings.sandbox_writable_paths(environment.home().as_deref()),
+        ..ShellSettings::default()
+    }
+}
+
+/// Reads a backup through and says what is in it; one that is damaged is refused.
+pub fn inspect_backup(path: &Path) -> Result<BackupManifest> {
+    cleveragents_store::inspect_backup(path)
+}
+
+/// The type of the file system that holds `path`, where the machine says so.
+pub fn file_system(path: &Path) -> Option<String> {
+    let table = std::fs::read("/proc/self/mountinfo").ok()?;
+    let path = path.canonicalize().ok()?;
+    cleveragents_store::file_system_type(&table, &path)
+}
+
+/// What the store opens: `None` is SQLite in the data directory.
+fn database_url(settings: &Settings) -> Result<Option<String>> {
+    let Place::Url(url) = settings.database() else {
+        return Ok(None);
+    };
+    let Some(path) = url.strip_prefix("sqlite:") else {
+        return Ok(Some(url));
+    };
+    let folder = &settings.locations.data_directory;
+    if Path::new(path) == folder.join("cleveragents.db") {
+        return Ok(None);
+    }
+    Err(StoreError::Address {
+        reason: format!(
+            "a SQLite database is always cleveragents.db in the data directory, {} here; \
+             choose another directory instead",
+            folder.display()
+        ),
+    })
+}

@@ -1,0 +1,276 @@
+//! The models that can be asked: from the settings, the environment and `models.yaml`, a file of the
+//! user's beside the settings. Nothing of it is read before a command wants a model.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cleveragents_domain::model::ModelChoice;
+use cleveragents_domain::provider::{ModelDefinitions, ProviderDefinition, ProviderKind};
+use cleveragents_engine::definitions::read_models;
+use cleveragents_engine::ports::models::Models;
+use cleveragents_engine::system::SystemClock;
+use cleveragents_models::{
+    BUILT_IN, BuiltInProvider, ConfiguredModels, ModelSettings, ProviderAccess, ProviderSettings,
+    ProviderStatus, Proxies, ScriptSettings, Secret, Timeouts,
+};
+
+use crate::definition_file::DefinitionFile;
+use crate::environment::Environment;
+use crate::failure::{CommandFailure, display_path};
+use crate::redact::is_secret_name;
+use crate::settings::{Key, SettingSource, Settings};
+
+/// What the file of providers and models is called.
+const FILE: &str = "models.yaml";
+/// How many requests at once a provider gets that nobody knows.
+const CONCURRENCY: u32 = 4;
+/// Hosts that no proxy stands in front of.
+const OWN_MACHINE: &str = "127.0.0.1,localhost,::1";
+
+/// A provider, and whether and why it can be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelProvider {
+    pub name: String,
+    /// Where its key or its address comes from; none if it cannot be asked as it is.
+    pub origin: Option<String>,
+}
+
+/// The settings of built-in providers: the key, and the address.
+fn setting_keys(provider: &str) -> (Option<Key>, Option<Key>) {
+    match provider {
+        "openai" => (Some(Key::OpenAiApiKey), Some(Key::OpenAiBaseUrl)),
+        "anthropic" => (Some(Key::AnthropicApiKey), Some(Key::AnthropicBaseUrl)),
+        "openrouter" => (Some(Key::OpenRouterApiKey), None),
+        "groq" => (Some(Key::GroqApiKey), None),
+        "together" => (Some(Key::TogetherApiKey), None),
+        "ollama" => (None, Some(Key::OllamaBaseUrl)),
+        "lmstudio" => (None, Some(Key::LmStudioBaseUrl)),
+        "llamacpp" => (None, Some(Key::LlamaCppBaseUrl)),
+        "vllm" => (None, Some(Key::VllmBaseUrl)),
+        _ => (None, None),
+    }
+}
+
+/// Every model that can be asked; nothing is connected or loaded yet.
+pub fn models(
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<Arc<dyn Models>, CommandFailure> {
+    let definitions = definitions(settings, environment)?;
+    let providers = providers(settings, environment, &definitions.providers)?;
+    let variables = environment.variables.clone();
+    let folder = environment.working_directory.clone();
+    let models = ConfiguredModels::new(ModelSettings {
+        providers: providers
+            .into_iter()
+            .map(|(provider, _)| provider)
+            .collect(),
+        models: definitions.models,
+        preferred: preferred_model(settings)?,
+        scripts: ScriptSettings {
+            folder: folder.unwrap_or_default(),
+            variables: Arc::new(move |name| {
+                let value = variables.get(name)?;
+                value.to_str().map(str::to_owned)
+            }),
+        },
+        proxies: proxies(environment),
+        clock: Arc::new(SystemClock),
+    })?;
+    Ok(Arc::new(models))
+}
+
+/// Every provider there is, and which can be asked as they are.
+pub fn model_providers(
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<Vec<ModelProvider>, CommandFailure> {
+    preferred_model(settings)?;
+    let definitions = definitions(settings, environment)?;
+    let all = providers(settings, environment, &definitions.providers)?;
+    let shown = |(provider, origin): (ProviderSettings, Option<String>)| ModelProvider {
+        name: provider.name,
+        origin,
+    };
+    Ok(all.into_iter().map(shown).collect())
+}
+
+fn preferred_model(settings: &Settings) -> Result<Option<ModelChoice>, CommandFailure> {
+    let Some(text) = settings.text(Key::ModelDefault) else {
+        return Ok(None);
+    };
+    text.parse().map(Some).map_err(|error| {
+        CommandFailure::usage("the setting model.default has a wrong value")
+            .kind("setting_value")
+            .caused_by(&error)
+            .hint("agents config set model.default openai/gpt-5-mini")
+    })
+}
+
+/// What `models.yaml` states; a file that is not there states nothing.
+fn definitions(
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<ModelDefinitions, CommandFailure> {
+    let path = file_path(settings);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ModelDefinitions::default()),
+        Err(error) => {
+            let shown = display_path(&path);
+            return Err(CommandFailure::usage(format!("cannot read {shown}"))
+                .kind("unreadable")
+                .caused_by(&error));
+        }
+    };
+    let file = DefinitionFile::from_reader(display_path(&path), file)?;
+    Ok(file.parse_with(environment, read_models)?)
+}
+
+fn file_path(settings: &Settings) -> PathBuf {
+    settings.locations.config_file.with_file_name(FILE)
+}
+
+/// The providers in order of preference, each with where its key or address comes from if it can
+/// be asked.
+fn providers(
+    settings: &Settings,
+    environment: &Environment,
+    definitions: &[ProviderDefinition],
+) -> Result<Vec<(ProviderSettings, Option<String>)>, CommandFailure> {
+    let stated = |name: &str| definitions.iter().find(|it| it.name == name);
+    let built_in = BUILT_IN.iter().map(|it| {
+        let base = from_settings(it, settings);
+        (base, stated(it.name))
+    });
+    let others = definitions
+        .iter()
+        .filter(|it| BuiltInProvider::find(&it.name).is_none())
+        .map(|it| ((unknown_provider(&it.name), None), Some(it)));
+    built_in
+        .chain(others)
+        .map(|((base, origin), definition)| match definition {
+            None => Ok((base, origin)),
+            Some(definition) => with_definition(base, origin, definition, settings, environment),
+        })
+        .collect()
+}
+
+/// A provider nobody knows, before anything is stated about it.
+fn unknown_provider(name: &str) -> ProviderSettings {
+    ProviderSettings {
+        name: name.to_owned(),
+        kind: ProviderKind::OpenAi,
+        base_url: None,
+        access: ProviderAccess::Free,
+        status: ProviderStatus::NotConfigured,
+        concurrency: CONCURRENCY,
+        requests_per_minute: None,
+        timeouts: Timeouts::default(),
+    }
+}
+
+/// A built-in provider as the settings say it is.
+fn from_settings(
+    built_in: &BuiltInProvider,
+    settings: &Settings,
+) -> (ProviderSettings, Option<String>) {
+    let mut provider = built_in.settings();
+    let mut origin = None;
+    let (key, address) = setting_keys(built_in.name);
+    let winner = |key: Option<Key>| settings.get(key?).winner();
+    let address = winner(address).filter(|it| it.source != SettingSource::Default);
+    if let Some(address) = address {
+        // Whoever answers at an address of the user's own may want no key.
+        provider.base_url = Some(address.value.to_string());
+        provider.access = ProviderAccess::Free;
+        let from = address.origin.as_deref();
+        origin = Some(format!("address from {}", from.unwrap_or("the settings")));
+    }
+    if let Some(key) = winner(key) {
+        provider.access = ProviderAccess::Key(Secret::new(key.value.to_string()));
+        let from = key.origin.as_deref().unwrap_or("the settings");
+        origin = Some(format!("key from {from}"));
+    }
+    if origin.is_some() {
+        provider.status = ProviderStatus::Configured;
+    }
+    (provider, origin)
+}
+
+/// A provider as `models.yaml` states it is.
+fn with_definition(
+    mut provider: ProviderSettings,
+    origin: Option<String>,
+    stated: &ProviderDefinition,
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<(ProviderSettings, Option<String>), CommandFailure> {
+    let file = display_path(&file_path(settings));
+    provider.kind = stated.kind.unwrap_or(provider.kind);
+    provider.concurrency = stated.concurrency.unwrap_or(provider.concurrency);
+    provider.requests_per_minute = stated.requests_per_minute;
+    provider.timeouts = provider.timeouts.override_with(stated.timeouts);
+    provider.status = ProviderStatus::Configured;
+    if let Some(url) = &stated.base_url {
+        provider.base_url = Some(url.clone());
+        if matches!(provider.access, ProviderAccess::Missing { .. }) {
+            provider.access = ProviderAccess::Free;
+        }
+    }
+    let mut found = None;
+    if let Some(variable) = &stated.key_variable {
+        check_variable(variable, &stated.name, &file)?;
+        let value = environment.variable(variable).and_then(|it| it.to_str());
+        provider.access = match value {
+            Some(value) => ProviderAccess::Key(Secret::new(value.trim())),
+            None => ProviderAccess::Missing {
+                expected_variable: variable.clone(),
+            },
+        };
+        found = Some(format!("key from {variable}"));
+    }
+    let can_be_asked =
+        provider.base_url.is_some() && !matches!(provider.access, ProviderAccess::Missing { .. });
+    let origin = can_be_asked.then(|| found.or(origin).unwrap_or(format!("from {file}")));
+    Ok((provider, origin))
+}
+
+/// A variable whose value would not be taken for a secret must not hold one: it would be shown.
+fn check_variable(variable: &str, provider: &str, file: &str) -> Result<(), CommandFailure> {
+    match is_secret_name(variable) {
+        true => Ok(()),
+        false => Err(CommandFailure::usage(format!(
+            "{file}: the variable `{variable}` cannot hold the key of {provider}"
+        ))
+        .kind("setting_value")
+        .because("only variables with TOKEN, SECRET, PASSWORD, CREDENTIAL or the word KEY in their names are kept secret")
+        .hint(format!("write `key_variable: {}_KEY`", variable.to_uppercase()))),
+    }
+}
+
+/// What the environment says about proxies. `HTTP_PROXY` in capitals is not asked: servers that
+/// run programs set it from a header of whoever calls them.
+fn proxies(environment: &Environment) -> Proxies {
+    let text = |names: &[&str]| {
+        let values = names.iter().filter_map(|name| environment.variable(name));
+        values
+            .filter_map(|value| value.to_str())
+            .next()
+            .map(str::to_owned)
+    };
+    let all = text(&["all_proxy", "ALL_PROXY"]);
+    let of = |names: &[&str]| text(names).or_else(|| all.clone()).map(Secret::new);
+    let except = text(&["no_proxy", "NO_PROXY"]);
+    let except: Vec<String> = except.into_iter().chain([OWN_MACHINE.to_owned()]).collect();
+    Proxies {
+        http: of(&["http_proxy"]),
+        https: of(&["https_proxy", "HTTPS_PROXY"]),
+        no_proxy: Some(except.join(",")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Applies that a process of this machine left unfinished: finished by commands that write, named
+//! by all others.
+
+use cleveragents_domain::apply_record::ApplyState;
+use cleveragents_domain::id::PlanId;
+use cleveragents_engine::StoreError;
+use cleveragents_engine::applying::{
+    ApplyWorker, RecoveredApply, UnfinishedApply, unfinished_applies,
+};
+
+use super::AppContext;
+
+impl AppContext<'_> {
+    /// Goes on with what a process that died left of an apply. That it cannot be done now is no
+    /// reason not to do what was asked. A decided apply of the plan in `abandoned` is left as it is.
+    pub(super) fn recover_applies(&self, abandoned: Option<PlanId>) -> Result<(), StoreError> {
+        let left = self.unfinished_applies()?;
+        if left.iter().any(|it| it.worker == ApplyWorker::Gone) {
+            let recovered = self
+                .recovery_apply_service()
+                .and_then(|service| Ok(self.block_on(service.recover(abandoned))?));
+            match recovered {
+                Ok(recovery) => {
+                    recovery.done.iter().for_each(warn_recovered);
+                    for failure in recovery.failed {
+                        tracing::warn!("an apply could not be finished: {failure}");
+                    }
+                }
+                Err(failure) => {
+                    tracing::warn!("an apply could not be finished: {}", failure.message);
+                }
+            }
+        }
+        let others = left.iter().filter(|it| it.worker != ApplyWorker::Gone);
+        others.for_each(|it| self.warn_unfinished(it));
+        Ok(())
+    }
+
+    /// Names what is unfinished and the command that goes on with it.
+    pub(super) fn warn_unfinished_applies(&self) -> Result<(), StoreError> {
+        let left = self.unfinished_applies()?;
+        left.iter().for_each(|it| self.warn_unfinished(it));
+        Ok(())
+    }
+
+    fn unfinished_applies(&self) -> Result<Vec<UnfinishedApply>, StoreError> {
+        let node = &self.bootstrap.node;
+        self.block_on(unfinished_applies(&self.store, &self.runs(), node))
+    }
+
+    fn warn_unfinished(&self, apply: &UnfinishedApply) {
+        let (name, id) = (&apply.plan.name, apply.plan.identity.plan_id);
+        match (apply.worker, apply.state) {
+            (ApplyWorker::Working, _) => {}
+            (ApplyWorker::Silent(owner), _) => {
+                match self.bootstrap.options.presence.process_info(owner) {
+                    Some(card) => {
+                        let pid = card.pid;
+                        tracing::warn!(
+                            "the apply of plan {name} does not respond: process {pid} ({}) hangs or is \
+                         stopped; `kill -CONT {pid}` lets it go on, or end it and run \
+                         `agents plan resume {id}`",
+                            card.command
+                        );
+                    }
+                    None => tracing::warn!(
+                        "the apply of plan {name} does not respond; see `agents plan status {id}`"
+                    ),
+                }
+            }
+            (ApplyWorker::Gone, ApplyState::Preparing) => tracing::warn!(
+                "an apply was interrupted before anything was changed: plan {name}; \
+                 `agents plan apply {id}` tries again"
+            ),
+            (ApplyWorker::Gone, _) => tracing::warn!(
+                "an apply was interrupted: plan {name}; `agents plan resume {id}` finishes it"
+            ),
+        }
+    }
+}
+
+fn warn_recovered(recovered: &RecoveredApply) {
+    match recovered {
+        RecoveredApply::Finished(plan) => {
+            tracing::warn!("an interrupted apply was finished: plan {}", plan.name);
+        }
+        RecoveredApply::Aborted(plan) => {
+            tracing::warn!(
+                "an apply was interrupted before anything was changed: plan {}; \
+                 `agents plan apply {}` tries again",
+                plan.name,
+                plan.identity.plan_id
+            );
+        }
+        RecoveredApply::Stopped(plan) => {
+            tracing::warn!(
+                "an interrupted apply cannot be finished: somebody changed a target of plan {}; \
+                 see `agents plan status {}`",
+                plan.name,
+                plan.identity.plan_id
+            );
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Who plays: the four plans, made from definitions as anybody writes them, and how each is meant
+//! to end.
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{BaseSource, ErrorCategory, NamespacedName, Phase, PlanState, Position};
+use cleveragents_engine::actors::DuplicatePolicy;
+use cleveragents_engine::definitions::read_actor;
+use cleveragents_engine::lifecycle::{ActionChoice, UseActionRequest};
+use cleveragents_engine::projects::NewProject;
+
+use super::workspace::DemoWorkspace;
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::definition_file::DefinitionFile;
+use crate::failure::CommandFailure;
+use crate::{names, resource_directory};
+
+/// The project all of them work on.
+const PROJECT: &str = "local/greeter";
+
+/// One plan of the demo.
+#[derive(Debug)]
+pub(super) struct DemoPlan {
+    pub(super) name: &'static str,
+    /// What it shows.
+    pub(super) description: &'static str,
+    pub(super) expected: ExpectedOutcome,
+    /// The kinds of errors it meets, in the order in which it meets them first.
+    pub(super) errors: &'static [ErrorCategory],
+    arguments: &'static [&'static str],
+    /// The files by name; the one of the actor is read after its script is there.
+    script: Option<(&'static str, &'static str)>,
+    actor: (&'static str, &'static str),
+    action: (&'static str, &'static str),
+}
+
+/// How a part ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ExpectedOutcome {
+    Applied,
+    /// Something of the user's is in the way.
+    Conflict,
+}
+
+impl ExpectedOutcome {
+    /// Whether a plan that stands here ended like this.
+    pub(super) fn matches(self, at: Position) -> bool {
+        let state = match self {
+            Self::Applied => PlanState::Applied,
+            Self::Conflict => PlanState::Constrained,
+        };
+        (at.phase(), at.state()) == (Phase::Apply, state)
+    }
+}
+
+/// A file among the definitions, with its name.
+macro_rules! definition {
+    ($name:literal) => {
+        ($name, include_str!(concat!("definitions/", $name)))
+    };
+}
+
+/// The parts, in the order in which they are applied.
+pub(super) const DEMO_PLANS: [DemoPlan; 4] = [
+    DemoPlan {
+        name: "feature",
+        description: "a model adds an option, fails its check and mends it",
+        expected: ExpectedOutcome::Applied,
+        errors: &[ErrorCategory::Validation],
+        arguments: &[],
+        script: Some(definition!("feature-script.yaml")),
+        actor: definition!("feature-actor.yaml"),
+        action: definition!("feature-action.yaml"),
+    },
+    DemoPlan {
+        name: "codemod",
+        description: "tools rename a function, without any model",
+        expected: ExpectedOutcome::Applied,
+        errors: &[],
+        arguments: &["from=say_msg", "to=say"],
+        script: None,
+        actor: definition!("codemod-actor.yaml"),
+        action: definition!("codemod-action.yaml"),
+    },
+    DemoPlan {
+        name: "manual",
+        description: "a model is told to wait, waits, and writes",
+        expected: ExpectedOutcome::Applied,
+        errors: &[ErrorCategory::RateLimit],
+        arguments: &[],
+        script: Some(definition!("manual-script.yaml")),
+        actor: definition!("manual-actor.yaml"),
+        action: definition!("manual-action.yaml"),
+    },
+    DemoPlan {
+        name: "limit",
+        description: "its file is edited by somebody else before it is applied",
+        expected: ExpectedOutcome::Conflict,
+        errors: &[],
+        arguments: &[],
+        script: Some(definition!("limit-script.yaml")),
+        actor: definition!("limit-actor.yaml"),
+        action: definition!("limit-action.yaml"),
+    },
+];
+
+/// Registers the repository as a project.
+pub(super) fn create_project(
+    workspace: &DemoWorkspace,
+    context: &CommandContext<'_>,
+    app: &AppContext<'_>,
+) -> Result<NamespacedName, CommandFailure> {
+    let data_directory = &context.settings()?.locations.data_directory;
+    let place = resource_directory::inspect(&workspace.repository(), data_directory)?;
+    let name = names::parse_name("project", PROJECT)?;
+    let new = NewProject {
+        name: name.clone(),
+        description: None,
+        automation_profile: None,
+        locations: vec![place.to_location()?],
+        invariants: Vec::new(),
+    };
+    app.block_on(app.projects().create(new, app.actor()))?;
+    Ok(name)
+}
+
+impl DemoPlan {
+    /// Adds the actor, registers the action and uses it, as `actor add`, `action create` and
+    /// `plan use` do.
+    pub(super) fn create_plan(
+        &self,
+        workspace: &DemoWorkspace,
+        context: &CommandContext<'_>,
+        (app, project): (&AppContext<'_>, &NamespacedName),
+    ) -> Result<PlanId, CommandFailure> {
+        if let Some((name, text)) = self.script {
+            workspace.write_definition(name, text)?;
+        }
+        let read = |(name, text): (&str, &str)| {
+            DefinitionFile::read(&workspace.write_definition(name, text)?, context)
+        };
+        let actor = read(self.actor)?.parse_with(context.environment, read_actor)?;
+        let draft = read(self.action)?.action(context.environment)?;
+        let lifecycle = app.lifecycle();
+        let request = UseActionRequest {
+            action: ActionChoice::Registered(draft.name.clone()),
+            projects: vec![project.clone()],
+            arguments: self.arguments.iter().map(|&it| it.to_owned()).collect(),
+            automation_profile: None,
+            default_profile: names::parse_profile(&context.settings()?.automation_profile())?,
+            repository_profile: None,
+            invariants: Vec::new(),
+            strategy_actor: None,
+            execution_actor: None,
+            base: BaseSource::Head,
+            idempotency_key: None,
+            max_usd: None,
+            actor: app.actor().to_owned(),
+        };
+        app.block_on(
+            app.actors()
+                .add(actor, DuplicatePolicy::Refuse, app.actor()),
+        )?;
+        app.block_on(lifecycle.create_action(draft, app.actor()))?;
+        let plan = app.block_on(lifecycle.use_action(request))?;
+        Ok(plan.identity.plan_id)
+    }
+}

@@ -1,0 +1,289 @@
+//! The demo's answer.
+
+use cleveragents_domain::ErrorRecord;
+use serde_json::{Value, json};
+
+use super::workspace::{CONFLICT_FILE, DemoWorkspace};
+use super::{DemoPlanOutcome, DemoPlanResult, DemoResult};
+use crate::commands::plan::{error_data, node_data, tree_row};
+use crate::failure::{ExitCode, display_path};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+
+/// Where it was played.
+#[derive(Debug)]
+pub(super) struct DemoFolders {
+    data_directory: String,
+    repository: String,
+    /// What the paths of definitions begin with, which tells nobody anything.
+    definitions: String,
+    is_kept: bool,
+}
+
+/// What all plans came to.
+#[derive(Debug, Default)]
+struct DemoCounts {
+    plans: usize,
+    tool_calls: usize,
+    model_calls: usize,
+    changes: usize,
+    errors: u64,
+    events: i64,
+    inconsistencies: usize,
+}
+
+impl DemoFolders {
+    pub(super) fn of(workspace: &DemoWorkspace, is_kept: bool) -> Self {
+        Self {
+            data_directory: display_path(&workspace.data()),
+            repository: display_path(&workspace.repository()),
+            definitions: display_path(&workspace.definitions()) + "/",
+            is_kept,
+        }
+    }
+}
+
+pub(super) fn answer(result: &DemoResult, folders: &DemoFolders) -> CommandAnswer {
+    let counts = DemoCounts::of(&result.plans);
+    let plans: Vec<Value> = result
+        .plans
+        .iter()
+        .map(|it| plan_data(it, result))
+        .collect();
+    let commits = result.commits.iter();
+    let commits = commits.map(|(id, subject)| json!({ "commit": id, "subject": subject }));
+    let data = json!({
+        "data_directory": folders.data_directory,
+        "repository": folders.repository,
+        "kept": folders.is_kept,
+        "plans": plans,
+        "tree": result.tree.nodes.iter().map(node_data).collect::<Vec<_>>(),
+        "diff": String::from_utf8_lossy(&result.patch),
+        "commits": commits.collect::<Vec<_>>(),
+        "counts": counts.data(),
+    });
+    let answer = CommandAnswer::new(data, view(result, &counts, folders));
+    add_messages(answer, result, folders)
+}
+
+/// What is said beside it, and the exit code.
+fn add_messages(
+    answer: CommandAnswer,
+    result: &DemoResult,
+    folders: &DemoFolders,
+) -> CommandAnswer {
+    let mut answer = answer;
+    let mut other = 0;
+    for ended in &result.plans {
+        for difference in ended.differences(result.edit_is_kept) {
+            other += 1;
+            let text = format!("{} did not end as scripted: {difference}", ended.plan.name);
+            answer = answer.with_message(MessageLevel::Error, text);
+        }
+    }
+    answer = match other {
+        0 => {
+            let seconds = result.duration.as_secs_f64();
+            let text = format!("each plan ended as scripted, in {seconds:.1} s");
+            let kept = format!("what somebody had changed in {CONFLICT_FILE} is as they left it");
+            answer
+                .with_message(MessageLevel::Info, kept)
+                .with_message(MessageLevel::Info, text)
+        }
+        _ => answer.with_exit_code(ExitCode::Error),
+    };
+    if !folders.is_kept {
+        return answer;
+    }
+    let on = &folders.data_directory;
+    answer
+        .with_message(
+            MessageLevel::Hint,
+            format!("agents plan list --data-dir {on}"),
+        )
+        .with_message(
+            MessageLevel::Hint,
+            format!("git -C {} log", folders.repository),
+        )
+}
+
+impl DemoCounts {
+    fn of(plans: &[DemoPlanResult]) -> Self {
+        let mut counts = Self {
+            plans: plans.len(),
+            ..Self::default()
+        };
+        for ended in plans {
+            let records = &ended.evidence.records;
+            counts.tool_calls += records.tool_calls.len();
+            counts.model_calls += records.model_calls.len();
+            counts.changes += records.changes.len();
+            counts.errors += records.failed_attempts();
+            counts.events += ended.evidence.journal.as_ref().map_or(0, |it| it.events);
+            counts.inconsistencies += ended.evidence.inconsistencies.len();
+        }
+        counts
+    }
+
+    fn data(&self) -> Value {
+        json!({
+            "plans": self.plans,
+            "tool_calls": self.tool_calls,
+            "model_calls": self.model_calls,
+            "changes_recorded": self.changes,
+            "errors_recorded": self.errors,
+            "events_verified": self.events,
+            "lost": self.inconsistencies,
+        })
+    }
+
+    fn rows(&self) -> Vec<(&'static str, ViewCell)> {
+        let lost = match self.inconsistencies {
+            0 => Tone::Good,
+            _ => Tone::Bad,
+        };
+        vec![
+            ("plans", self.plans.to_string().into()),
+            ("tool calls", self.tool_calls.to_string().into()),
+            ("model calls", self.model_calls.to_string().into()),
+            ("changes recorded", self.changes.to_string().into()),
+            ("errors recorded", self.errors.to_string().into()),
+            ("events verified", self.events.to_string().into()),
+            (
+                "lost",
+                ViewCell::new(self.inconsistencies.to_string(), lost),
+            ),
+        ]
+    }
+}
+
+fn plan_data(plan_result: &DemoPlanResult, result: &DemoResult) -> Value {
+    let records = &plan_result.evidence.records;
+    let plan = &plan_result.evidence.plan;
+    let differences = plan_result.differences(result.edit_is_kept);
+    let conflicts: Vec<Value> = conflicts(plan_result)
+        .map(|(path, reason)| json!({ "path": path, "reason": reason }))
+        .collect();
+    let journal = match &plan_result.evidence.journal {
+        Ok(found) => json!({
+            "verified": true,
+            "events": found.events,
+            "head_hash": found.head_hash,
+        }),
+        Err(fault) => json!({ "verified": false, "fault": fault }),
+    };
+    json!({
+        "part": plan_result.plan.name,
+        "story": plan_result.plan.description,
+        "plan_id": plan.identity.plan_id,
+        "name": plan.name,
+        "phase": plan.position.phase(),
+        "state": plan.position.state(),
+        "as_scripted": differences.is_empty(),
+        "differences": differences,
+        "tool_calls": records.tool_calls.len(),
+        "model_calls": records.model_calls.len(),
+        "changes": records.changes.len(),
+        "errors": records.errors.iter().map(error_data).collect::<Vec<_>>(),
+        "conflicts": conflicts,
+        "journal": journal,
+        "lost": plan_result.evidence.inconsistencies,
+    })
+}
+
+/// What was in the way of a plan: path and reason.
+fn conflicts(plan_result: &DemoPlanResult) -> impl Iterator<Item = (String, String)> {
+    let found = match &plan_result.outcome {
+        DemoPlanOutcome::Blocked(conflicts) => conflicts.as_slice(),
+        _ => &[],
+    };
+    found.iter().map(|it| {
+        let path = it.path.as_ref().map(ToString::to_string);
+        (path.unwrap_or_default(), it.reason.to_string())
+    })
+}
+
+fn view(result: &DemoResult, counts: &DemoCounts, folders: &DemoFolders) -> OutputView {
+    let plans = &result.plans;
+    let errors = plans.iter().flat_map(|it| {
+        let attempts = it.evidence.records.attempts().into_iter();
+        attempts.map(move |error| error_row(it.plan.name, &error, folders))
+    });
+    let blocked = plans.iter().flat_map(|it| {
+        let name = it.plan.name;
+        conflicts(it).map(move |(path, reason)| {
+            vec![
+                ViewCell::new(name, Tone::Strong),
+                path.into(),
+                ViewCell::new(reason, Tone::Doubtful),
+            ]
+        })
+    });
+    let commits = result.commits.iter().map(|(id, subject)| {
+        let id = ViewCell::new(id.clone(), Tone::Faint);
+        vec![id, subject.clone().into()]
+    });
+    let journals = plans.iter().map(journal_row);
+    let first = plans.first().map_or("", |it| it.plan.name);
+    OutputView::new()
+        .table(
+            "Plans",
+            &["plan", "stands at", "tools", "models", "changes", "story"],
+            plans.iter().map(|it| plan_row(it, result)),
+        )
+        .tree(
+            &format!("Decisions of {first}"),
+            result.tree.nodes.iter().map(tree_row),
+        )
+        .text(format!("Changes of {first}"))
+        .patch(result.patch.clone())
+        .table(
+            "Failed attempts",
+            &["plan", "category", "recovery", "message"],
+            errors,
+        )
+        .table("In the way", &["plan", "path", "reason"], blocked)
+        .table("Commits", &["commit", "subject"], commits)
+        .table("Journals", &["plan", "events", "head hash"], journals)
+        .panel("Counts", counts.rows())
+}
+
+fn plan_row(plan_result: &DemoPlanResult, result: &DemoResult) -> Vec<ViewCell> {
+    let records = &plan_result.evidence.records;
+    let tone = match plan_result.differences(result.edit_is_kept).is_empty() {
+        true => Tone::Good,
+        false => Tone::Bad,
+    };
+    vec![
+        ViewCell::new(plan_result.plan.name, Tone::Strong),
+        ViewCell::new(plan_result.evidence.plan.position.to_string(), tone),
+        records.tool_calls.len().to_string().into(),
+        records.model_calls.len().to_string().into(),
+        records.changes.len().to_string().into(),
+        plan_result.plan.description.into(),
+    ]
+}
+
+fn error_row(name: &'static str, error: &ErrorRecord, folders: &DemoFolders) -> Vec<ViewCell> {
+    vec![
+        ViewCell::new(name, Tone::Strong),
+        ViewCell::new(error.category.as_str(), Tone::Bad),
+        error.recovery.as_str().into(),
+        error.message.replace(&folders.definitions, "").into(),
+    ]
+}
+
+fn journal_row(plan_result: &DemoPlanResult) -> Vec<ViewCell> {
+    let name = ViewCell::new(plan_result.plan.name, Tone::Strong);
+    match &plan_result.evidence.journal {
+        Ok(found) => vec![
+            name,
+            found.events.to_string().into(),
+            ViewCell::new(found.head_hash.clone(), Tone::Faint),
+        ],
+        Err(fault) => vec![
+            name,
+            ViewCell::from(""),
+            ViewCell::new(fault.to_string(), Tone::Bad),
+        ],
+    }
+}

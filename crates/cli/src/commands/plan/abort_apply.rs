@@ -1,0 +1,61 @@
+//! Commands that leave an apply behind abort it first, if it stopped after its decision.
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{Plan, PointOfNoReturn};
+use cleveragents_engine::applying::{AbortOutcome, ApplyFailure};
+use cleveragents_engine::execution::ExecutionError;
+use cleveragents_engine::lifecycle::LifecycleError;
+use cleveragents_engine::ports::targets::Destination;
+
+use super::apply::blocked_failure;
+use crate::bootstrap::AppContext;
+use crate::failure::CommandFailure;
+
+/// Takes back what a stopped apply wrote, so that the plan can be cancelled, reverted or changed.
+/// Fails if another process works on the apply, or if the written files were changed since: both
+/// ways then stay open.
+pub(super) fn abort_stopped_apply(app: &AppContext<'_>, plan: &Plan) -> Result<(), CommandFailure> {
+    let at = plan.position;
+    if at.is_terminal() || at.point_of_no_return() == PointOfNoReturn::Ahead {
+        return Ok(());
+    }
+    let id = plan.identity.plan_id;
+    let service = app.apply_service()?;
+    let request = app.apply_request(id, Destination::Current);
+    match app
+        .block_on(service.abort(&request))
+        .map_err(|error| abort_failure(error, id))?
+    {
+        AbortOutcome::NothingToAbort(_) => Ok(()),
+        AbortOutcome::Aborted(plan) => {
+            tracing::warn!(
+                "the stopped apply of plan {} was aborted: nothing of it is left",
+                plan.name
+            );
+            Ok(())
+        }
+        AbortOutcome::Blocked { plan, conflicts } => Err(blocked_failure(
+            &plan,
+            &conflicts,
+            "the stopped apply cannot be aborted: what it wrote was changed since",
+        )
+        .hint(format!("agents plan apply {id}"))
+        .hint("put the files back as they were, or commit them, and run this command again")),
+    }
+}
+
+/// Says why an apply that another process works on cannot be aborted. It cannot be cancelled either,
+/// so that is no way on.
+fn abort_failure(error: ApplyFailure, id: PlanId) -> CommandFailure {
+    let is_owned = matches!(
+        &error,
+        ApplyFailure::Execution(error)
+            if matches!(**error, ExecutionError::Lifecycle(LifecycleError::Owned { .. }))
+    );
+    let mut failure = CommandFailure::from(error);
+    if is_owned {
+        failure.hints = vec![format!("agents plan log {id} --follow")];
+        failure = failure.because("its apply is decided, and that process is to finish it");
+    }
+    failure
+}

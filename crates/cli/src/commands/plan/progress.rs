@@ -1,0 +1,224 @@
+//! What the commands that work on a plan share: what is told meanwhile, and how sandboxes are
+//! shown.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::sandbox::SandboxRecord;
+use cleveragents_domain::{Event, EventKind, ResourceType, StreamId};
+use cleveragents_engine::journal::Tail;
+use serde_json::{Value, json};
+
+use super::events;
+use crate::bootstrap::AppContext;
+use crate::commands::CommandContext;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{OutputLines, Tone, ViewCell};
+use crate::progress::ProgressLine;
+use crate::signals::SignalListener;
+
+/// What is told while a plan is worked on: events as lines for programs, one line for people.
+#[derive(Debug)]
+pub(crate) struct PlanProgress {
+    lines: Option<OutputLines>,
+    progress: ProgressLine,
+    state: Mutex<ProgressState>,
+}
+
+/// What was told so far.
+#[derive(Debug, Default)]
+struct ProgressState {
+    /// The place of the last event that was told; nothing if only what comes is.
+    last_seq: Option<i64>,
+    phase: String,
+    calls: u32,
+    /// What models have cost meanwhile.
+    usd: f64,
+    activity: String,
+}
+
+impl ProgressState {
+    fn update(&mut self, event: &Event) {
+        self.last_seq = Some(event.stream_seq);
+        let payload = events::payload(event);
+        let text = |key: &str| {
+            let value = payload.as_ref()?.get(key)?;
+            value.as_str().map(str::to_owned)
+        };
+        let said = |key: &str| text(key).unwrap_or_default();
+        match event.kind {
+            EventKind::PlanPhaseChanged => self.phase = said("to"),
+            EventKind::ExecuteRequested | EventKind::ResumeRequested => {
+                self.phase = said("phase");
+            }
+            EventKind::ToolInvoked => {
+                self.calls += 1;
+                self.activity = said("tool");
+            }
+            EventKind::ModelAsked => self.activity = format!("{} thinks", said("model")),
+            EventKind::ModelAnswered => {
+                let usd = payload.as_ref().and_then(|it| it.get("usd")?.as_f64());
+                self.usd += usd.unwrap_or(0.0);
+            }
+            EventKind::ModelFailed => self.activity = format!("tries again: {}", said("error")),
+            EventKind::ActorInvoked => {
+                self.phase = text("phase").unwrap_or_else(|| self.phase.clone());
+                self.activity = said("title");
+            }
+            _ => {}
+        }
+    }
+
+    /// How far it is, on one line.
+    fn format_line(&self) -> String {
+        let calls = match self.calls {
+            0 => String::new(),
+            1 => "1 call".to_owned(),
+            calls => format!("{calls} calls"),
+        };
+        let usd = match self.usd > 0.0 {
+            true => format!("{:.4} USD", self.usd),
+            false => String::new(),
+        };
+        let parts = [self.phase.as_str(), &calls, &usd, &self.activity];
+        let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
+        parts.join(" · ")
+    }
+}
+
+impl PlanProgress {
+    /// Tells what happens from now on.
+    pub(crate) fn new(events: bool, context: &CommandContext<'_>) -> Self {
+        Self {
+            lines: events.then(|| context.lines.clone()),
+            progress: ProgressLine::new("plan", context.arguments, context.environment),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Tells everything that happened to the plan, whoever did it.
+    pub(crate) fn from_start(events: bool, context: &CommandContext<'_>) -> Self {
+        let progress = Self::new(events, context);
+        progress.state().last_seq = Some(0);
+        progress
+    }
+
+    fn state(&self) -> MutexGuard<'_, ProgressState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn show_waiting_for_slot(&self, running: usize) {
+        let text = format!("waits for one of {running} other plans to end");
+        self.progress.set_message(&text);
+    }
+
+    /// Lets something else be shown or asked meanwhile.
+    pub(crate) fn suspend<T>(&self, show: impl FnOnce() -> T) -> T {
+        self.progress.suspend(show)
+    }
+
+    fn show_event(&self, event: &Event) -> Result<(), CommandFailure> {
+        if let Some(lines) = &self.lines {
+            lines.json(&events::data(event))?;
+        }
+        let mut seen = self.state();
+        seen.update(event);
+        self.progress.set_message(&seen.format_line());
+        Ok(())
+    }
+}
+
+/// Does the work and tells what happens to the plan meanwhile.
+pub(crate) fn run_with_progress<T>(
+    app: &AppContext<'_>,
+    progress: &PlanProgress,
+    plan: PlanId,
+    work: impl Future<Output = T>,
+) -> Result<T, CommandFailure> {
+    let store = app.store().clone();
+    app.block_on(async {
+        let stream = StreamId::Plan(plan);
+        // A command does several things to a plan; what others do between them is told as well.
+        let until = progress.state().last_seq;
+        let until = match until {
+            Some(until) => until,
+            None => store.read(move |tx| tx.head(stream)).await?.stream_seq,
+        };
+        progress.state().last_seq = Some(until);
+        let mut tail = Tail::of_stream(store.clone(), stream, until);
+        let mut work = pin!(work);
+        let mut interrupts = SignalListener::for_interrupts();
+        let mut asked = false;
+        let done = loop {
+            tokio::select! {
+                biased;
+                done = &mut work => break done,
+                () = interrupts.recv() => {
+                    if std::mem::replace(&mut asked, true) {
+                        return Err(forced_interrupt_failure(plan));
+                    }
+                    progress.progress.set_message("stops where it can be gone on with");
+                    app.interrupt();
+                }
+                found = tail.next() => {
+                    for event in found? {
+                        progress.show_event(&event)?;
+                    }
+                }
+            }
+        };
+        for event in tail.read_available().await? {
+            progress.show_event(&event)?;
+        }
+        Ok(done)
+    })
+}
+
+/// Whoever asks twice does not want to wait: the plan is left as by a kill.
+fn forced_interrupt_failure(plan: PlanId) -> CommandFailure {
+    CommandFailure::new(ExitCode::Interrupted, "interrupted at once")
+        .kind("interrupted")
+        .because("what was being done is undone or finished by whoever goes on")
+        .hint(format!("agents plan resume {plan}"))
+        .with("plan_id", json!(plan))
+}
+
+/// The plan's sandboxes for programs.
+pub(super) fn sandbox_data(sandboxes: &[SandboxRecord]) -> Vec<Value> {
+    let one = |it: &SandboxRecord| {
+        json!({
+            "id": it.id,
+            "resource": it.resource_name,
+            "strategy": match it.resource_type {
+                ResourceType::GitCheckout => "git",
+                ResourceType::FsDirectory => "copy",
+            },
+            "base": it.base,
+            "base_commit": it.base_commit,
+            "branch": match it.resource_type {
+                ResourceType::GitCheckout => {
+                    json!(format!("refs/cleveragents/plan-{}", it.plan_id))
+                }
+                ResourceType::FsDirectory => Value::Null,
+            },
+            "status": it.state,
+            "tree": it.tree,
+            "warnings": it.warnings,
+        })
+    };
+    sandboxes.iter().map(one).collect()
+}
+
+/// The plan's sandboxes for people.
+pub(super) fn sandbox_rows(sandboxes: &[SandboxRecord]) -> Vec<Vec<ViewCell>> {
+    let row = |it: &SandboxRecord| {
+        vec![
+            ViewCell::new(it.resource_name.to_string(), Tone::Strong),
+            it.id.short().into(),
+            it.state.as_str().into(),
+        ]
+    };
+    sandboxes.iter().map(row).collect()
+}

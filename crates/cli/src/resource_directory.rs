@@ -1,0 +1,301 @@
+//! What a path on this machine is, before it becomes a resource. Only files are looked at; no
+//! program is asked.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use cleveragents_domain::{AbsolutePath, ResourceType};
+use cleveragents_engine::projects::LocatedResource;
+
+use crate::failure::{CommandFailure, ExitCode, display_path, excerpt};
+
+/// A file of a linked worktree or submodule that names its git directory is no longer than this.
+const GIT_FILE_MAXIMUM: u64 = 64 * 1024;
+
+/// A directory that can be read, by its real name: symbolic links are followed to their ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceDirectory {
+    pub path: PathBuf,
+    pub kind: DirectoryKind,
+}
+
+/// What a directory is to us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DirectoryKind {
+    /// The top of a working tree.
+    GitCheckout,
+    /// Somewhere below the top of a working tree.
+    InsideRepository {
+        root: PathBuf,
+    },
+    /// Its `.git` leads nowhere.
+    BrokenCheckout {
+        reason: String,
+    },
+    Directory,
+}
+
+/// Looks at `path`. `data_directory` is ours and never a resource, nor is what is in it or around
+/// it.
+pub fn inspect(path: &Path, data_directory: &Path) -> Result<ResourceDirectory, CommandFailure> {
+    let real = fs::canonicalize(path).map_err(|error| unreachable_failure(path, &error))?;
+    let facts = fs::metadata(&real).map_err(|error| unreachable_failure(path, &error))?;
+    if !facts.is_dir() {
+        let what = format!("{} is not a directory", display_path(path));
+        return Err(CommandFailure::usage(what)
+            .kind("not_a_directory")
+            .because("a resource is a directory: a git checkout or a folder")
+            .hint("name the directory it is in"));
+    }
+    fs::read_dir(&real).map_err(|error| unreachable_failure(path, &error))?;
+    check_outside_data_directory(&real, data_directory)?;
+    let kind = detect_kind(&real)?;
+    Ok(ResourceDirectory { path: real, kind })
+}
+
+impl ResourceDirectory {
+    /// The place as the resource it is by itself. Below the top of a repository it is neither.
+    pub fn to_location(&self) -> Result<LocatedResource, CommandFailure> {
+        let resource_type = match &self.kind {
+            DirectoryKind::GitCheckout => ResourceType::GitCheckout,
+            DirectoryKind::Directory => ResourceType::FsDirectory,
+            DirectoryKind::InsideRepository { root } => {
+                return Err(self.inside_repository_failure(root));
+            }
+            DirectoryKind::BrokenCheckout { reason } => {
+                return Err(self.broken_checkout_failure(reason));
+            }
+        };
+        self.to_location_as(resource_type)
+    }
+
+    /// The place as a resource of the type that somebody asked for.
+    pub fn to_location_as(
+        &self,
+        resource_type: ResourceType,
+    ) -> Result<LocatedResource, CommandFailure> {
+        match (resource_type, &self.kind) {
+            (ResourceType::FsDirectory, _)
+            | (ResourceType::GitCheckout, DirectoryKind::GitCheckout) => {}
+            (_, DirectoryKind::InsideRepository { root }) => {
+                return Err(self.inside_repository_failure(root));
+            }
+            (_, DirectoryKind::BrokenCheckout { reason }) => {
+                return Err(self.broken_checkout_failure(reason));
+            }
+            (_, DirectoryKind::Directory) => return Err(self.no_repository_failure()),
+        }
+        let bytes = self.path.as_os_str().as_bytes();
+        let path = AbsolutePath::from_bytes(bytes).map_err(|error| {
+            let what = format!("{} cannot be registered", display_path(&self.path));
+            CommandFailure::usage(what).caused_by(&error)
+        })?;
+        Ok(LocatedResource {
+            path,
+            resource_type,
+        })
+    }
+
+    fn inside_repository_failure(&self, root: &Path) -> CommandFailure {
+        let what = format!(
+            "{} is inside the repository {}, not its top",
+            display_path(&self.path),
+            display_path(root)
+        );
+        CommandFailure::usage(what)
+            .kind("inside_repository")
+            .because("a git checkout is sandboxed and committed as a whole")
+            .hint(format!("use the repository: --path {}", shell_quote(root)))
+            .hint(self.directory_hint("or, if only this folder is meant: "))
+            .with("repository", display_path(root).into())
+    }
+
+    fn broken_checkout_failure(&self, reason: &str) -> CommandFailure {
+        let what = format!("the .git of {} is no repository", display_path(&self.path));
+        CommandFailure::usage(what)
+            .kind("broken_repository")
+            .because(reason)
+            .hint(format!("git -C {} status", shell_quote(&self.path)))
+            .hint(self.directory_hint("or, if only the folder is meant: "))
+    }
+
+    fn no_repository_failure(&self) -> CommandFailure {
+        let what = format!("{} is not a git repository", display_path(&self.path));
+        CommandFailure::usage(what)
+            .kind("not_a_repository")
+            .because("there is no .git in it")
+            .hint(format!("git init {}", shell_quote(&self.path)))
+            .hint(self.directory_hint("or: "))
+    }
+
+    fn directory_hint(&self, before: &str) -> String {
+        let path = shell_quote(&self.path);
+        format!("{before}agents resource add fs-directory NAME --path {path}")
+    }
+}
+
+/// A path for a shell.
+pub fn shell_quote(path: &Path) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,:=".contains(c);
+    let text = display_path(path);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+fn unreachable_failure(path: &Path, error: &io::Error) -> CommandFailure {
+    let shown = display_path(path);
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            CommandFailure::new(ExitCode::NotFound, format!("there is no directory {shown}"))
+                .because(error.to_string())
+                .hint(format!(
+                    "mkdir {}, or check the spelling",
+                    shell_quote(path)
+                ))
+        }
+        io::ErrorKind::PermissionDenied => CommandFailure::usage(format!("{shown} cannot be read"))
+            .kind("not_readable")
+            .because(error.to_string())
+            .hint(format!(
+                "check owner and permissions: ls -ld {}",
+                shell_quote(path)
+            )),
+        _ => CommandFailure::usage(format!("{shown} cannot be used"))
+            .kind("not_usable")
+            .because(error.to_string())
+            .hint("name an existing directory"),
+    }
+}
+
+/// Plans must not work on our own data, which would change under their hands.
+fn check_outside_data_directory(path: &Path, data_directory: &Path) -> Result<(), CommandFailure> {
+    let data = real_path(data_directory);
+    let how = if path == data {
+        "is the data directory of agents"
+    } else if path.starts_with(&data) {
+        "is inside the data directory of agents"
+    } else if data.starts_with(path) {
+        "contains the data directory of agents"
+    } else {
+        return Ok(());
+    };
+    let what = format!("{} {how}", display_path(path));
+    Err(CommandFailure::usage(what)
+        .kind("data_directory")
+        .because(format!(
+            "the data directory {} cannot be part of a resource",
+            display_path(&data)
+        ))
+        .hint("name a directory apart from it")
+        .hint("agents --data-dir DIR … with a directory elsewhere"))
+}
+
+/// The real name of a path of which the last parts may not exist yet.
+fn real_path(path: &Path) -> PathBuf {
+    for folder in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (fs::canonicalize(folder), path.strip_prefix(folder)) {
+            // Joining nothing would leave a slash behind.
+            return match rest.as_os_str().is_empty() {
+                true => real,
+                false => real.join(rest),
+            };
+        }
+    }
+    path.to_owned()
+}
+
+/// What the directory is; the nearest thing of git's on the way up decides.
+fn detect_kind(path: &Path) -> Result<DirectoryKind, CommandFailure> {
+    if let GitEntry::Broken(reason) = git_entry(path) {
+        return Ok(DirectoryKind::BrokenCheckout { reason });
+    }
+    for folder in path.ancestors() {
+        if matches!(git_entry(folder), GitEntry::Repository) {
+            return Ok(match folder == path {
+                true => DirectoryKind::GitCheckout,
+                false => DirectoryKind::InsideRepository {
+                    root: folder.to_owned(),
+                },
+            });
+        }
+        if is_git_directory(folder) {
+            return Err(git_data_failure(path, folder));
+        }
+    }
+    Ok(DirectoryKind::Directory)
+}
+
+/// A repository's own files are no place to work in.
+fn git_data_failure(path: &Path, repository: &Path) -> CommandFailure {
+    let shown = display_path(path);
+    let bare = repository == path && path.file_name().is_none_or(|name| name != ".git");
+    if bare {
+        return CommandFailure::usage(format!("{shown} is a bare repository"))
+            .kind("bare_repository")
+            .because("it has no working tree, so there are no files to work on")
+            .hint(format!("git clone {} DIR, then use DIR", shell_quote(path)));
+    }
+    CommandFailure::usage(format!("{shown} belongs to git's own data"))
+        .kind("git_data")
+        .because(format!(
+            "it is in the git directory {}",
+            display_path(repository)
+        ))
+        .hint("name the top of the working tree")
+}
+
+/// What the `.git` of a directory is.
+enum GitEntry {
+    None,
+    Repository,
+    Broken(String),
+}
+
+fn git_entry(folder: &Path) -> GitEntry {
+    let entry = folder.join(".git");
+    let Ok(facts) = fs::metadata(&entry) else {
+        return GitEntry::None;
+    };
+    if facts.is_dir() {
+        return match is_git_directory(&entry) {
+            true => GitEntry::Repository,
+            false => GitEntry::Broken(".git has no HEAD, objects and refs".to_owned()),
+        };
+    }
+    if !facts.is_file() || facts.len() > GIT_FILE_MAXIMUM {
+        return GitEntry::Broken(".git is neither a directory nor a small file".to_owned());
+    }
+    match fs::read(&entry) {
+        Ok(content) => read_git_file(folder, content),
+        Err(error) => GitEntry::Broken(format!(".git cannot be read: {error}")),
+    }
+}
+
+/// A linked worktree or a submodule has a file that names its git directory.
+fn read_git_file(folder: &Path, content: Vec<u8>) -> GitEntry {
+    let line = content.split(|byte| *byte == b'\n').next();
+    let Some(name) = line.and_then(|line| line.strip_prefix(b"gitdir: ")) else {
+        return GitEntry::Broken(".git names no git directory".to_owned());
+    };
+    let name = name.strip_suffix(b"\r").unwrap_or(name);
+    let named = PathBuf::from(std::ffi::OsString::from_vec(name.to_vec()));
+    // A linked worktree's own directory has a HEAD; objects and refs are those of the repository.
+    match folder.join(&named).join("HEAD").symlink_metadata() {
+        Ok(_) => GitEntry::Repository,
+        Err(_) => {
+            let named = excerpt(&named.display().to_string());
+            GitEntry::Broken(format!(".git names {named}, which is no git directory"))
+        }
+    }
+}
+
+fn is_git_directory(folder: &Path) -> bool {
+    let head = folder.join("HEAD").symlink_metadata();
+    head.is_ok_and(|facts| !facts.is_dir())
+        && folder.join("objects").is_dir()
+        && folder.join("refs").is_dir()
+}

@@ -1,0 +1,98 @@
+//! What the commands put on the installation's own record, the `system` stream.
+
+use cleveragents_domain::{EventKind, NewEvent, StreamId};
+use cleveragents_engine::StoreError;
+use cleveragents_engine::ports::{Result, StreamHead, Transaction};
+use serde::Serialize;
+
+use crate::bootstrap::AppContext;
+
+const PAGE: u32 = 1000;
+
+/// Whether this process was the first to say something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordOutcome {
+    Recorded,
+    AlreadyRecorded,
+}
+
+/// Appends an event to the system stream.
+pub fn record(
+    app: &AppContext<'_>,
+    label: &'static str,
+    kind: EventKind,
+    payload: &impl Serialize,
+) -> Result<()> {
+    let event = new_event(app, kind, payload)?;
+    let appended = app.store().write(app.operation(label), move |tx| {
+        tx.append(StreamId::System, std::slice::from_ref(&event))
+    });
+    let _: StreamHead = app.block_on(appended)?;
+    Ok(())
+}
+
+/// Appends an event of a kind that stands in the system stream at most once.
+///
+/// The append comes first: it takes the stream's row, so that of several processes the later
+/// ones see the event of the first and undo their own (laws 1 and 3).
+pub fn record_once(
+    app: &AppContext<'_>,
+    label: &'static str,
+    kind: EventKind,
+    payload: &impl Serialize,
+) -> Result<RecordOutcome> {
+    let wanted = kind.clone();
+    let looked = app
+        .store()
+        .read(move |tx| has_event_kind(tx, &wanted, i64::MAX));
+    if app.block_on(looked)? {
+        return Ok(RecordOutcome::AlreadyRecorded);
+    }
+    let event = new_event(app, kind.clone(), payload)?;
+    let written = app.store().write(app.operation(label), move |tx| {
+        let head = tx.append(StreamId::System, std::slice::from_ref(&event))?;
+        match has_event_kind(tx, &kind, head.stream_seq)? {
+            true => Err(RecordError::AlreadyRecorded),
+            false => Ok(()),
+        }
+    });
+    match app.block_on(written) {
+        Ok(()) => Ok(RecordOutcome::Recorded),
+        Err(RecordError::AlreadyRecorded) => Ok(RecordOutcome::AlreadyRecorded),
+        Err(RecordError::Store(error)) => Err(error),
+    }
+}
+
+/// Why nothing was appended.
+#[derive(Debug)]
+enum RecordError {
+    AlreadyRecorded,
+    Store(StoreError),
+}
+
+impl From<StoreError> for RecordError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+fn new_event(app: &AppContext<'_>, kind: EventKind, payload: &impl Serialize) -> Result<NewEvent> {
+    NewEvent::new(kind, app.actor(), payload).map_err(StoreError::internal)
+}
+
+/// Whether the system stream has an event of that kind before the place `end`.
+fn has_event_kind(tx: &mut dyn Transaction, kind: &EventKind, end: i64) -> Result<bool> {
+    let mut after = 0;
+    loop {
+        let events = tx.events(StreamId::System, after, PAGE)?;
+        let Some(last) = events.last() else {
+            return Ok(false);
+        };
+        after = last.stream_seq;
+        let found =
+            |event: &cleveragents_domain::Event| event.stream_seq < end && event.kind == *kind;
+        if events.iter().any(found) {
+            return Ok(true);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Every command has help, examples that parse, and pinned output.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use clap::error::ErrorKind;
+
+use crate::cases::{FORMATS, cases};
+
+/// Every command that can be run, with its words.
+fn collect_leaves(command: &clap::Command, words: &str, found: &mut Vec<(String, clap::Command)>) {
+    for next in command.get_subcommands() {
+        if next.is_hide_set() || next.get_name() == "help" {
+            continue;
+        }
+        let words = format!("{words} {}", next.get_name()).trim().to_owned();
+        match next.has_subcommands() {
+            true => collect_leaves(next, &words, found),
+            false => found.push((words, next.clone())),
+        }
+    }
+}
+
+fn all_leaves() -> Vec<(String, clap::Command)> {
+    let mut found = Vec::new();
+    collect_leaves(&cleveragents_cli::command(), "", &mut found);
+    assert!(!found.is_empty());
+    found
+}
+
+fn snapshot_names() -> BTreeSet<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/snapshots");
+    let entries = std::fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".snap")).collect()
+}
+
+#[test]
+fn the_tree_is_well_formed() {
+    cleveragents_cli::command().debug_assert();
+}
+
+#[test]
+fn every_command_has_help_and_pinned_output() {
+    let snapshots = snapshot_names();
+    for (words, command) in all_leaves() {
+        assert!(command.get_about().is_some(), "`{words}` has no about");
+        for argument in command.get_arguments() {
+            let id = argument.get_id();
+            assert!(argument.get_help().is_some(), "`{words}` {id} has no help");
+        }
+        let cases: Vec<_> = cases().filter(|case| case.command == words).collect();
+        assert!(
+            cases.iter().any(|case| case.about.is_empty()),
+            "`{words}` has no row in cases.rs"
+        );
+        for name in cases
+            .iter()
+            .flat_map(|case| FORMATS.map(|format| format!("{}.snap", case.snapshot_name(format))))
+        {
+            assert!(snapshots.contains(&name), "`{words}` has no {name}");
+        }
+    }
+}
+
+#[test]
+fn every_case_names_a_command_and_every_snapshot_a_case() {
+    let words: BTreeSet<String> = all_leaves().into_iter().map(|(words, _)| words).collect();
+    let mut names = BTreeSet::new();
+    for case in cases() {
+        assert!(words.contains(case.command), "no command {}", case.command);
+        names.extend(FORMATS.map(|format| format!("{}.snap", case.snapshot_name(format))));
+    }
+    let stale: Vec<String> = snapshot_names().difference(&names).cloned().collect();
+    assert!(stale.is_empty(), "no case for {stale:?}");
+}
+
+/// The words of a line, what stands in quotes being one.
+fn split_like_a_shell(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    for character in line.chars() {
+        match (quote, character) {
+            (Some(end), _) if character == end => quote = None,
+            (None, '\'' | '"') => quote = Some(character),
+            (None, ' ') => words.push(String::new()),
+            _ => words.last_mut().unwrap().push(character),
+        }
+    }
+    assert!(quote.is_none(), "a quote is left open: {line}");
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn every_example_parses() {
+    for (words, command) in all_leaves() {
+        let help = command.get_after_long_help().map(ToString::to_string);
+        let help = help.unwrap_or_default();
+        let (_, examples) = help
+            .split_once("Examples:\n")
+            .unwrap_or_else(|| panic!("`{words}` has no examples"));
+        let examples = examples.lines().map(str::trim);
+        let examples: Vec<&str> = examples.take_while(|line| !line.is_empty()).collect();
+        assert!(
+            examples
+                .iter()
+                .any(|line| line.starts_with(&format!("agents {words}"))),
+            "`{words}` has no example of itself"
+        );
+        for example in examples {
+            let typed = split_like_a_shell(example).into_iter();
+            let typed = typed.take_while(|word| !matches!(word.as_str(), "|" | ">" | "<" | "&&"));
+            match cleveragents_cli::command().try_get_matches_from(typed) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::DisplayHelp => {}
+                Err(error) => panic!("`{example}`: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn global_options_are_taken_before_and_after_every_command() {
+    for case in cases() {
+        let before = [&["agents", "-f", "json", "-v"], case.arguments].concat();
+        let after = [&["agents"], case.arguments, &["-f", "json", "--quiet"]].concat();
+        for typed in [before, after] {
+            let parsed = cleveragents_cli::command().try_get_matches_from(&typed);
+            assert!(parsed.is_ok(), "{typed:?}: {}", parsed.unwrap_err());
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What differs from machine to machine and from run to run, made equal in snapshots.
+
+use std::collections::BTreeSet;
+
+use cleveragents_domain::id::SHORT_LENGTH;
+
+/// Patterns of what differs, and what stands for it.
+const FILTERS: &[(&str, &str)] = &[
+    (r"[0-9A-HJKMNP-TV-Z]{26}@[0-9a-f]*", "NODE"),
+    // Ids that were made just now; those of tests begin with an earlier time.
+    (
+        r"\b01[KMNP-TV-Z][0-9A-HJKMNP-TV-Z]{23}\b",
+        "01NEWNEWNEWNEWNEWNEWNEWNEW",
+    ),
+    (
+        r"\b[0-9a-f]{64}\b",
+        "0123456789abcdefHASHHASHHASHHASHHASHHASHHASHHASHHASHHASHfedcba98",
+    ),
+    (r"\b[0-9a-f]{40}\b", "COMMIT"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "TIME"),
+    (r"\d{8}T\d{6}\.\d{3}Z", "TIME"),
+    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "MINUTE"),
+    // How long something took so far.
+    (r"\b\d{1,2}s\b", "0s"),
+    (r"[1-9]\d*(\.\d)? ([KMGTP]i)?B\b", "SIZE"),
+    (
+        r#"((total_|free_|database_|wal_|backups_)?bytes"?): [1-9]\d*"#,
+        "$1: SIZE",
+    ),
+    (r"git version [^\s\x22]+", "git version X"),
+    (r"(?s)│ file system .*?│ disk", "│ (file system)\n│ disk"),
+    (r"(?m)^file system\t.*$", "(file system)"),
+    (r#""[^"]*, local""#, "\"(file system)\""),
+    (r"(?m)detail: .*, local$", "detail: (file system)"),
+    (
+        r"(?s)│ confinement .*?│ model keys",
+        "│ (confinement)\n│ model keys",
+    ),
+    (r"(?m)^confinement\t.*$", "(confinement)"),
+    (r"(?m)^visible paths\t.*$", "(visible paths)"),
+    (
+        r#"\{\s*"detail": "[^"]*",\s*"name": "visible_paths",\s*"status": "\w+"\s*\}"#,
+        "(visible paths)",
+    ),
+    (
+        r#"\{\s*"detail": "[^"]*",\s*("hint": "[^"]*",\s*)?"name": "confinement",\s*"status": "\w+"\s*\}"#,
+        "(confinement)",
+    ),
+    (
+        r"- detail: [^\n]*\n(    hint: [^\n]*\n)?    name: confinement\n    status: \w+",
+        "- (confinement)",
+    ),
+    (r"\n[^\n]*[Nn]ext: confinement: [^\n]*", ""),
+    (
+        r#",\s*\{\s*"level": "hint",\s*"text": "confinement: [^"]*"\s*\}"#,
+        "",
+    ),
+    (r"\n *- level: hint\n *text: .?confinement: [^\n]*", ""),
+    (r"\d+ warnings?", "N warnings"),
+    (r#"(?m)^(\s+"?(warnings|ok)"?): \d+"#, "$1: N"),
+];
+
+pub(crate) fn add_filters(settings: &mut insta::Settings) {
+    for (pattern, replacement) in FILTERS {
+        settings.add_filter(pattern, *replacement);
+    }
+    let version = env!("CARGO_PKG_VERSION").replace('.', r"\.");
+    settings.add_filter(&format!(r"\b{version}\b"), "VERSION");
+}
+
+/// Boxes without the widths their contents gave them.
+pub(crate) fn without_box_widths(text: &str) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        match line.starts_with(['│', '╭', '├', '╰']) {
+            true => {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                lines.push(words.join(" ").replace('─', ""));
+            }
+            false => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+/// The ends of these ids made equal.
+pub(crate) fn without_short_ids(text: &str, ids: &BTreeSet<String>) -> String {
+    let mut shown = text.to_owned();
+    for id in ids {
+        let short = id[id.len() - SHORT_LENGTH..].to_ascii_lowercase();
+        shown = shown.replace(&short, "newnewne");
+    }
+    shown
+}

@@ -1,0 +1,539 @@
+//! `agents run`: the whole way in one command, with and without somebody to ask.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::event_follower::Follower;
+use crate::models::{finish, messages_text, strategy, turn};
+use crate::world::{AgentsRun, TestWorld};
+
+/// Somebody who strategizes and works, in three turns.
+fn define_coder(world: &TestWorld) {
+    let turns = [
+        strategy(&["Write it"]),
+        turn(&[("file-write", "{path: new, content: \"made\\n\"}")]),
+        finish("It is made"),
+    ];
+    world.define_llm_actor("coder", &turns.concat(), "");
+}
+
+/// The words of a run on the shop with the coder.
+fn run_words<'a>(task: &'a [&'a str], more: &'a [&'a str], path: &'a str) -> Vec<&'a str> {
+    let coder = [
+        "--strategy-actor",
+        "local/coder",
+        "--execution-actor",
+        "local/coder",
+        "--path",
+        path,
+    ];
+    [&["run"], task, &coder, more].concat()
+}
+
+fn shop_path(world: &TestWorld) -> String {
+    world.path("shop").display().to_string()
+}
+
+/// A user with a repository that is no project yet.
+fn world_without_project() -> TestWorld {
+    let world = TestWorld::empty();
+    world.create_repository("shop");
+    define_coder(&world);
+    world
+}
+
+#[test]
+fn a_task_is_executed_and_applied_with_yes() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let run = world.run_json(&run_words(&["make it\nand well"], &["--yes"], &path));
+    let run = run.succeeded().reports_state("apply/applied");
+    let data = run.data();
+    assert_eq!(data["action"], "builtin/do", "{data}");
+    assert!(data["cost"]["tokens"].as_u64().unwrap() > 0, "{data}");
+    assert_eq!(world.read("shop/new"), "made\n");
+    assert_eq!(
+        (world.commits("shop"), world.git_status("shop")),
+        (2, String::new())
+    );
+    let plan = data["plan_id"].as_str().unwrap();
+    let said = messages_text(&world.model_calls(plan)[0]);
+    assert!(said.contains("and well"), "{said}");
+    // The folder is a project now, and stays the one it is.
+    run.prints("local/shop");
+    let projects = world.json_data(&["project", "list"]);
+    assert_eq!(projects["projects"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_run_without_terminal_stops_before_apply() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let run = world
+        .run_json(&run_words(&["make it"], &[], &path))
+        .exits(5)
+        .reports_state("execute/complete");
+    let plan = run.data()["plan_id"].as_str().unwrap().to_owned();
+    run.prints(&format!("agents plan apply {plan}"));
+    assert_eq!(
+        (world.commits("shop"), world.git_status("shop")),
+        (1, String::new())
+    );
+    world.apply(&plan).succeeded();
+    assert_eq!(world.read("shop/new"), "made\n");
+}
+
+#[test]
+fn a_task_is_read_from_arguments_file_or_stdin() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    world.write("home/task.md", "Make it from a file\n");
+    let run = world
+        .run_json(&run_words(&["--file", "task.md"], &[], &path))
+        .exits(5);
+    let plan = run.data()["plan_id"].as_str().unwrap().to_owned();
+    assert!(messages_text(&world.model_calls(&plan)[0]).contains("Make it from a file"));
+
+    let arguments = run_words(&["-"], &["--format", "json"], &path);
+    let mut child = world
+        .command(&arguments)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"Make it from a pipe\n").unwrap();
+    drop(input);
+    let run = AgentsRun::from_output(child.wait_with_output().unwrap()).exits(5);
+    let plan = run.data()["plan_id"].as_str().unwrap().to_owned();
+    assert!(messages_text(&world.model_calls(&plan)[0]).contains("Make it from a pipe"));
+
+    world.write("home/binary.md", "Make\0it");
+    for (task, code) in [
+        (&["--file", "none.md"][..], 2),
+        (&["--file", "binary.md"][..], 2),
+        (&["-"][..], 2),
+        (&[""][..], 2),
+        (&["  "][..], 2),
+        (&[][..], 2),
+        (&["words", "--file", "task.md"][..], 2),
+        (&["local/unknown"][..], 3),
+        (&["make it", "--max-usd", "0"][..], 2),
+        (&["make it", "--max-usd", "much"][..], 2),
+        (&["make it", "--to", "nowhere"][..], 2),
+        (&["make it", "--automation-profile", "nobody"][..], 3),
+    ] {
+        let run = world.run_json(&run_words(task, &[], &path));
+        assert_eq!(run.code, Some(code), "{task:?}: {run:?}");
+    }
+}
+
+#[test]
+fn a_missing_actor_leaves_nothing_behind() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    for (actors, code) in [
+        (["builtin/direct", "local/nobody"], 3),
+        (["local/nobody", "local/coder"], 3),
+        (["builtin/direct", "builtin/coder"], 2),
+        (["builtin/coder", "local/coder"], 2),
+    ] {
+        let [strategist, worker] = actors;
+        let run = [
+            "run",
+            "make it",
+            "--path",
+            &path,
+            "--strategy-actor",
+            strategist,
+        ];
+        let run = world.run_json(&[&run[..], &["--execution-actor", worker]].concat());
+        assert_eq!(run.code, Some(code), "{actors:?}: {run:?}");
+    }
+    // Whoever is not named is the coder that is built in, and has no model either.
+    let run = ["run", "make it", "--path", &path];
+    for one in [
+        ["--strategy-actor", "builtin/direct"],
+        ["--execution-actor", "local/coder"],
+    ] {
+        world.run_json(&[&run[..], &one].concat()).exits(2);
+    }
+    let plans = world.json_data(&["plan", "list"]);
+    assert_eq!(plans["summary"]["total"], 0, "{plans}");
+}
+
+#[test]
+fn an_action_name_takes_precedence_over_a_task() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    world.define_llm_job("builtin/direct", "local/coder", "");
+    world.define_llm_actor("coder", &finish("Nothing to do"), "");
+    let run = world
+        .run_json(&["run", "local/job", "--path", &path])
+        .exits(5);
+    assert_eq!(run.data()["action"], "local/job");
+    let run = world.run_json(&["run", "job", "--path", &path]).exits(5);
+    assert_eq!(run.data()["action"], "local/job");
+}
+
+#[test]
+fn a_change_goes_to_its_destination() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let to = ["--yes", "--to", "branch", "agents/made"];
+    world
+        .run_json(&run_words(&["make it"], &to, &path))
+        .succeeded();
+    let shown = world.git(&world.path("shop"), &["show", "agents/made:new"]);
+    assert_eq!(shown, "made\n");
+    assert_eq!(
+        (world.commits("shop"), world.git_status("shop")),
+        (1, String::new())
+    );
+
+    let to = ["--yes", "--to", "patch", "made.patch"];
+    world
+        .run_json(&run_words(&["make it"], &to, &path))
+        .succeeded();
+    assert!(world.read("home/made.patch").contains("+made"));
+    assert_eq!(
+        (world.commits("shop"), world.git_status("shop")),
+        (1, String::new())
+    );
+}
+
+#[test]
+fn the_same_idempotency_key_reuses_the_plan() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let more = ["--idempotency-key", "build-7", "--yes"];
+    let once = world
+        .run_json(&run_words(&["make it"], &more, &path))
+        .succeeded()
+        .data();
+    let again = world
+        .run_json(&run_words(&["make it"], &more, &path))
+        .succeeded()
+        .data();
+    assert_eq!(once["plan_id"], again["plan_id"]);
+    assert_eq!(again["state"], "applied", "{again}");
+    assert_eq!(world.commits("shop"), 2);
+    assert_eq!(
+        world.model_calls(once["plan_id"].as_str().unwrap()).len(),
+        3
+    );
+    let other = world.run_json(&run_words(&["make another"], &more, &path));
+    assert_eq!(other.code, Some(4), "{other:?}");
+}
+
+#[test]
+fn an_applied_key_does_nothing_again() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let key = ["--idempotency-key", "build-7"];
+    let once = [&key[..], &["--yes"]].concat();
+    let once = run_words(&["make it"], &once, &path);
+    let plan = world.run_json(&once).succeeded().data()["plan_id"].clone();
+    let plan = plan.as_str().unwrap();
+    let before = world.events(plan);
+    let head = world.git(&world.path("shop"), &["rev-parse", "HEAD"]);
+    // What the user does since is the user's own.
+    world.write("shop/new", "mine\n");
+    for more in [&["--yes"][..], &[], &["--yes", "--to", "branch", "other"]] {
+        let again = [&key[..], more].concat();
+        let again = run_words(&["make it"], &again, &path);
+        let run = world
+            .run_json(&again)
+            .succeeded()
+            .reports_state("apply/applied");
+        assert_eq!(run.data()["plan_id"], plan, "{run:?}");
+        // People are told which plan that is.
+        let short = &plan[plan.len() - 8..];
+        world.run(&again).succeeded().prints(short);
+    }
+    assert_eq!(world.events(plan), before);
+    assert_eq!(world.model_calls(plan).len(), 3);
+    assert_eq!(world.json_data(&["plan", "list"])["summary"]["total"], 1);
+    let now = world.git(&world.path("shop"), &["rev-parse", "HEAD"]);
+    assert_eq!((now, world.read("shop/new")), (head, "mine\n".to_owned()));
+    let branches = world.git(&world.path("shop"), &["branch", "--list", "other"]);
+    assert_eq!(branches, "");
+}
+
+#[test]
+fn concurrent_runs_with_one_key_apply_once() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let more = ["--idempotency-key", "build-7", "--yes", "--format", "json"];
+    let words = run_words(&["make it"], &more, &path);
+    let all: Vec<_> = (0..4).map(|_| world.start(&words)).collect();
+    let ended: Vec<AgentsRun> = all
+        .into_iter()
+        .map(|it| AgentsRun::from_output(it.wait_with_output().unwrap()))
+        .collect();
+    // Who comes while another works on it is told so, and never that it is done when it is not.
+    let codes = ended.iter().all(|it| matches!(it.code, Some(0 | 4 | 75)));
+    assert!(codes, "{ended:?}");
+    for run in ended.into_iter().filter(|it| it.code == Some(0)) {
+        run.reports_state("apply/applied");
+    }
+    let data = world
+        .run(&words)
+        .succeeded()
+        .reports_state("apply/applied")
+        .data();
+    assert_eq!(world.json_data(&["plan", "list"])["summary"]["total"], 1);
+    assert_eq!(world.commits("shop"), 2);
+    assert_eq!(
+        world.model_calls(data["plan_id"].as_str().unwrap()).len(),
+        3
+    );
+    assert_eq!(world.read("shop/new"), "made\n");
+}
+
+#[test]
+fn a_folder_without_repository_can_be_changed() {
+    let world = TestWorld::empty();
+    world.create_folder("papers");
+    define_coder(&world);
+    let path = world.path("papers").display().to_string();
+    world
+        .run_json(&run_words(&["make it"], &["--yes"], &path))
+        .succeeded()
+        .reports_state("apply/applied");
+    assert_eq!(world.read("papers/new"), "made\n");
+    let none = world.path("nothing").display().to_string();
+    let run = world.run_json(&run_words(&["make it"], &[], &none));
+    assert!(matches!(run.code, Some(2 | 3)), "{run:?}");
+}
+
+#[test]
+fn a_missing_model_is_reported_with_hints() {
+    let world = TestWorld::empty();
+    world.create_repository("shop");
+    let path = shop_path(&world);
+    let run = world
+        .run_json(&["run", "make it", "--path", &path])
+        .exits(2);
+    let run = run.prints("ANTHROPIC_API_KEY");
+    run.prints("agents config set");
+    assert_eq!(world.commits("shop"), 1);
+    let projects = world.json_data(&["project", "list"]);
+    assert_eq!(
+        projects["projects"],
+        serde_json::json!([]),
+        "nothing is left behind"
+    );
+
+    world.create_project("shop", &["shop"]);
+    world.define_llm_actor_with("coder", "system_prompt: You code\n");
+    world.define_llm_job("builtin/direct", "local/coder", "");
+    let plan = world.create_plan_for("shop", "trusted", &[]);
+    world.execute(&plan).exits(2).prints("ANTHROPIC_API_KEY");
+    assert_eq!(world.state(&plan), "strategize/queued");
+}
+
+#[test]
+fn a_budget_option_is_enforced() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let turns = [strategy(&["Write it"]), finish("Done")].concat();
+    world.define_llm_actor("coder", &turns, "price: {input: 1000, output: 1000}\n");
+    let run = world.run_json(&run_words(
+        &["make it"],
+        &["--max-usd", "0.01", "--yes"],
+        &path,
+    ));
+    let run = run.exits(6).reports_state("strategize/queued");
+    run.prints("budget of 0.01 USD");
+    assert_eq!(world.commits("shop"), 1);
+}
+
+#[test]
+fn an_interrupted_run_can_be_resumed() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let turns = [
+        strategy(&["Write it"]),
+        format!("{}    delay_ms: 80000000\n", finish("Never")),
+        turn(&[("file-write", "{path: new, content: \"made\\n\"}")]),
+        finish("It is made"),
+    ];
+    world.define_llm_actor("coder", &turns.concat(), "");
+    let child = world.start(&run_words(&["make it"], &["--events", "--yes"], &path));
+    let pid = Pid::from_child(&child);
+    let mut worker = Follower::from_child(child);
+    (0..2).for_each(|_| drop(worker.wait_for("model_asked")));
+    kill_process(pid, Signal::INT).unwrap();
+    let last = worker.wait_until("the envelope", |it| it["exit_code"].is_number());
+    assert_eq!(last["exit_code"], 130, "{last}");
+    let plan = last["data"]["plan_id"]
+        .as_str()
+        .or(last["error"]["plan_id"].as_str());
+    let plan = plan.unwrap_or_else(|| panic!("{last}")).to_owned();
+    assert!(
+        last.to_string()
+            .contains(&format!("agents plan resume {plan}")),
+        "{last}"
+    );
+    world
+        .resume(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
+    world.apply(&plan).succeeded();
+    assert_eq!(world.read("shop/new"), "made\n");
+}
+
+#[test]
+fn events_are_complete_from_the_first() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let run = world.run(&run_words(&["make it"], &["--events", "--yes"], &path));
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let lines = run.stdout.lines().map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        line["plan_seq"].as_i64()
+    });
+    let sequence_numbers: Vec<i64> = lines.flatten().collect();
+    let all: Vec<i64> = (1..=sequence_numbers.len() as i64).collect();
+    assert_eq!(sequence_numbers, all);
+    let plan = world.json_data(&["plan", "list"])["plans"][0]["plan_id"].clone();
+    assert_eq!(
+        world.events(plan.as_str().unwrap()).len(),
+        sequence_numbers.len()
+    );
+}
+
+/// A run on a terminal, and our end of it.
+fn start_on_terminal(world: &TestWorld, arguments: &[&str]) -> (Child, File) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+    let theirs = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(name)
+        .unwrap();
+    let mut command = world.command(arguments);
+    command
+        .env("TERM", "xterm")
+        .stdin(Stdio::from(theirs.try_clone().unwrap()))
+        .stdout(Stdio::from(theirs.try_clone().unwrap()))
+        .stderr(Stdio::from(theirs));
+    // With the command our copies of the other end go, which would keep the terminal open.
+    (command.spawn().unwrap(), File::from(ours))
+}
+
+/// The rest of what is shown, and how it ends.
+fn read_to_end(mut child: Child, mut terminal: File) -> (Option<i32>, String) {
+    let mut bytes = Vec::new();
+    // Linux reports the closed terminal as an error behind the last byte.
+    let _ = terminal.read_to_end(&mut bytes);
+    let code = child.wait().unwrap().code();
+    (code, String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What a run on a terminal shows to somebody who types this, and how it ends.
+pub(crate) fn run_on_terminal(
+    world: &TestWorld,
+    arguments: &[&str],
+    reply: &str,
+) -> (Option<i32>, String) {
+    let (child, mut terminal) = start_on_terminal(world, arguments);
+    // The terminal keeps what is typed until somebody reads it.
+    terminal.write_all(reply.as_bytes()).unwrap();
+    read_to_end(child, terminal)
+}
+
+/// What is shown up to the question.
+fn read_until_prompt(terminal: &mut File) -> String {
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"[y/N] ") {
+        let mut byte = [0];
+        terminal.read_exact(&mut byte).unwrap();
+        seen.extend(byte);
+    }
+    String::from_utf8_lossy(&seen).into_owned()
+}
+
+#[test]
+fn progress_does_not_overwrite_the_prompt() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let to = ["--to", "patch", "made it.patch"];
+    let (child, mut terminal) = start_on_terminal(&world, &run_words(&["make it"], &to, &path));
+    let seen = read_until_prompt(&mut terminal);
+    // What shows that the work goes on is gone when the diff begins, and its line is empty.
+    let (before, _) = seen.split_once("diff --git").unwrap();
+    let before = before.trim_end_matches("\u{1b}[1m");
+    assert!(before.ends_with("\r\u{1b}[2K"), "{before:?}");
+    assert!(
+        seen.contains(&format!("{path}, patch made it.patch?")),
+        "{seen}"
+    );
+    // It would be drawn anew many times while somebody thinks.
+    let mut polled = [PollFd::new(&terminal, PollFlags::IN)];
+    let timeout = Timespec {
+        tv_sec: 0,
+        tv_nsec: 500_000_000,
+    };
+    assert_eq!(poll(&mut polled, Some(&timeout)), Ok(0));
+    terminal.write_all(b"n\n").unwrap();
+    let (ended, seen) = read_to_end(child, terminal);
+    assert_eq!(ended, Some(5), "{seen}");
+    // What is left to do is said as it was asked for.
+    assert!(seen.contains(" --to patch 'made it.patch'"), "{seen}");
+}
+
+#[test]
+fn an_interrupt_at_the_prompt_loses_nothing() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    let (child, mut terminal) = start_on_terminal(&world, &run_words(&["make it"], &[], &path));
+    read_until_prompt(&mut terminal);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let (ended, seen) = read_to_end(child, terminal);
+    assert_eq!(ended, Some(130), "{seen}");
+    assert!(seen.contains("agents plan apply"), "{seen}");
+    assert_eq!(world.commits("shop"), 1);
+    let plans = world.json_data(&["plan", "list"]);
+    let plan = plans["plans"][0]["plan_id"].as_str().unwrap();
+    world.apply(plan).succeeded();
+    assert_eq!(world.read("shop/new"), "made\n");
+}
+
+#[test]
+fn a_terminal_run_shows_the_diff_and_asks_once() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    for (reply, code, commits) in [("n\n", 5, 1), ("y\n", 0, 2)] {
+        let (ended, seen) = run_on_terminal(&world, &run_words(&["make it"], &[], &path), reply);
+        assert_eq!(ended, Some(code), "{seen}");
+        assert!(seen.contains("+made"), "the diff is shown: {seen}");
+        assert_eq!(seen.matches("[y/N]").count(), 1, "{seen}");
+        assert_eq!(world.commits("shop"), commits, "{seen}");
+    }
+}
+
+#[test]
+fn a_terminal_run_asks_about_uncommitted_files() {
+    let world = world_without_project();
+    let path = shop_path(&world);
+    world.write("shop/draft", "not yet\n");
+    let (ended, seen) = run_on_terminal(&world, &run_words(&["make it"], &[], &path), "n\n");
+    assert_eq!(ended, Some(5), "{seen}");
+    assert!(seen.contains("draft"), "{seen}");
+    let plans = world.json_data(&["plan", "list"]);
+    assert_eq!(plans["summary"]["total"], 0, "{plans}");
+    // Without a terminal it is a warning.
+    let run = world
+        .run_json(&run_words(&["make it"], &["--yes"], &path))
+        .succeeded();
+    run.prints("draft");
+    assert_eq!(world.read("shop/draft"), "not yet\n");
+}

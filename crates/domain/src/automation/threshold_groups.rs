@@ -1,0 +1,74 @@
+//! What the thresholds gate, in words for people, and which of them belong together.
+
+use super::ThresholdName;
+use crate::text_enum::text_enum;
+
+text_enum! {
+    /// Thresholds that are about the same.
+    ThresholdGroup: "group of thresholds" {
+        PhaseTransitions = "phase_transitions",
+        DecisionAutomation = "decision_automation",
+        SelfRepair = "self_repair",
+        ExecutionControls = "execution_controls",
+    }
+}
+
+impl ThresholdGroup {
+    /// The group's thresholds, in their usual order.
+    pub fn thresholds(self) -> impl Iterator<Item = ThresholdName> {
+        let all = ThresholdName::ALL.iter().copied();
+        all.filter(move |name| name.group() == self)
+    }
+}
+
+impl ThresholdName {
+    pub const fn group(self) -> ThresholdGroup {
+        match self {
+            Self::DecomposeTask | Self::CreateTool | Self::SelectTool => {
+                ThresholdGroup::PhaseTransitions
+            }
+            Self::EditCode | Self::ExecuteCommand => ThresholdGroup::DecisionAutomation,
+            Self::CreateFile
+            | Self::DeleteContent
+            | Self::AccessNetwork
+            | Self::ModifyConfig
+            | Self::ApprovePlan => ThresholdGroup::SelfRepair,
+            Self::InstallDependency => ThresholdGroup::ExecutionControls,
+        }
+    }
+
+    /// What a plan may not do alone while the actor is less sure than the threshold.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::DecomposeTask => "start Strategize once the plan is there",
+            Self::CreateTool => "start Execute when Strategize completes",
+            Self::SelectTool => "start Apply when Execute completes",
+            Self::EditCode => "make decisions in Strategize",
+            Self::ExecuteCommand => "make decisions in Execute",
+            Self::CreateFile => "repair a failed validation",
+            Self::DeleteContent => "go back from Execute to Strategize",
+            Self::AccessNetwork => "go back from Apply to Strategize",
+            Self::InstallDependency => "make child plans",
+            Self::ModifyConfig => "try again after an error that may pass",
+            Self::ApprovePlan => "restore a checkpoint",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_threshold_has_one_group_and_a_description() {
+        let grouped: Vec<ThresholdName> = ThresholdGroup::ALL
+            .iter()
+            .flat_map(|group| group.thresholds())
+            .collect();
+        assert_eq!(grouped.len(), ThresholdName::ALL.len());
+        let said: BTreeSet<&str> = grouped.iter().map(|name| name.description()).collect();
+        assert_eq!(said.len(), ThresholdName::ALL.len());
+    }
+}

@@ -1,0 +1,239 @@
+//! Asking an actor's model something, outside any plan: one question, one answer, no tools.
+//!
+//! What is asked and answered stands in the journal of the system like a plan's own calls do in
+//! its journal: a question costs money too.
+
+use std::sync::Arc;
+
+use cleveragents_domain::id::ModelCallId;
+use cleveragents_domain::model::{
+    FinishReason, ModelChoice, ModelMessage, ModelRequest, ToolChoice, Usage,
+};
+use cleveragents_domain::{EventKind, LlmActor, NamespacedName, StreamId};
+use futures_util::StreamExt;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::journal::event;
+use crate::ports::models::{Delta, Model, ModelError, ModelErrorKind, Models};
+use crate::ports::{Ids, StagedBlob, StoreError, StoreHandle, StoreOperation};
+use crate::retry::{RetryDecision, RetryPolicy};
+use crate::secrets::Secrets;
+
+/// The longest answer that is kept, in bytes.
+const ANSWER_MAXIMUM: usize = 4 << 20;
+
+/// What a model said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InquiryReply {
+    pub model: ModelChoice,
+    pub text: String,
+    pub finish: FinishReason,
+    pub usage: Usage,
+    /// In US dollars; nothing if nobody stated a price.
+    pub usd: Option<f64>,
+    /// How many attempts it took.
+    pub attempts: u32,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum InquiryError {
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Whose journal it is that holds what was asked outside plans.
+const BLOB_HOLDER: &str = "system";
+
+/// Asks models in one process's name.
+#[derive(Debug, Clone)]
+pub struct Inquiry {
+    pub store: StoreHandle,
+    pub models: Arc<dyn Models>,
+    pub secrets: Secrets,
+    pub retry: RetryPolicy,
+    pub ids: Arc<dyn Ids>,
+}
+
+impl Inquiry {
+    /// The model's answer to `prompt` as `actor`; its parts are told as they come.
+    pub async fn prompt_model(
+        &self,
+        (actor, llm): (&NamespacedName, &LlmActor),
+        prompt: &str,
+        on_text: &(dyn Fn(&str) + Sync),
+    ) -> Result<InquiryReply, InquiryError> {
+        let model = open_model(&*self.models, llm)?;
+        let request = self.request(llm, prompt);
+        let mut attempts = 0;
+        loop {
+            let call = ModelCallId::new(self.ids.next());
+            let request_blob = self.stage(&request).await?;
+            let payload = json!({
+                "model_call_id": call,
+                "actor": actor,
+                "model": model.facts().choice,
+                "attempt": attempts + 1,
+                "request": request_blob.hash.as_str(),
+            });
+            self.record(actor, EventKind::ModelAsked, &payload, Some(request_blob))
+                .await?;
+            let answer = attempt(&*model, &request, u64::from(attempts), on_text).await;
+            attempts += 1;
+            match answer {
+                Ok((text, finish, usage)) => {
+                    let facts = model.facts();
+                    let usd = facts.price.map(|price| price.cost(&usage));
+                    let answer_blob = self.stage(&self.secrets.hide(&text)).await?;
+                    let payload = json!({
+                        "model_call_id": call,
+                        "answer": answer_blob.hash.as_str(),
+                        "finish": finish,
+                        "usage": usage,
+                        "usd": usd,
+                    });
+                    self.record(actor, EventKind::ModelAnswered, &payload, Some(answer_blob))
+                        .await?;
+                    return Ok(InquiryReply {
+                        model: facts.choice.clone(),
+                        text,
+                        finish,
+                        usage,
+                        usd,
+                        attempts,
+                    });
+                }
+                Err(error) => {
+                    let decision =
+                        self.retry
+                            .decide(attempts, &(&error).into(), random_fraction(&*self.ids));
+                    let payload = json!({
+                        "model_call_id": call,
+                        "category": error.kind.category(),
+                        "error": error.message,
+                    });
+                    self.record(actor, EventKind::ModelFailed, &payload, None)
+                        .await?;
+                    match decision {
+                        RetryDecision::After(pause) => tokio::time::sleep(pause).await,
+                        RetryDecision::GiveUp(_) => return Err(error.into()),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn stage(&self, content: &impl Serialize) -> Result<StagedBlob, StoreError> {
+        let bytes = serde_json::to_vec(content).map_err(StoreError::internal)?;
+        self.store.stage_blob(bytes).await
+    }
+
+    /// What happened and what was said, in one transaction (law 2).
+    async fn record(
+        &self,
+        actor: &NamespacedName,
+        kind: EventKind,
+        facts: &Value,
+        blob: Option<StagedBlob>,
+    ) -> Result<(), StoreError> {
+        let event = event(kind, &actor.to_string(), facts)?;
+        let operation = StoreOperation::new(&*self.ids, "model.question");
+        self.store
+            .write(operation, move |tx| {
+                if let Some(blob) = &blob {
+                    tx.put_blob(blob, BLOB_HOLDER)?;
+                }
+                tx.append(StreamId::System, std::slice::from_ref(&event))
+                    .map(drop)
+            })
+            .await
+    }
+
+    fn request(&self, llm: &LlmActor, prompt: &str) -> ModelRequest {
+        let hidden = |text: &str| self.secrets.hide(text).into_owned();
+        let mut messages = Vec::new();
+        if let Some(system) = &llm.system_prompt {
+            messages.push(ModelMessage::System {
+                text: hidden(system),
+            });
+        }
+        messages.push(ModelMessage::User {
+            text: hidden(prompt),
+        });
+        ModelRequest {
+            messages,
+            tools: Vec::new(),
+            tool_choice: ToolChoice::None,
+            options: llm.options.clone(),
+            output_schema: None,
+        }
+    }
+}
+
+/// The model that an actor speaks with: its own, or the configured default.
+pub fn open_model(models: &dyn Models, llm: &LlmActor) -> Result<Arc<dyn Model>, ModelError> {
+    let none = || ModelError {
+        kind: ModelErrorKind::Unavailable,
+        message: "no model is configured".to_owned(),
+        retry_after: None,
+    };
+    let choice = match &llm.model {
+        Some(choice) => choice.clone(),
+        None => models.configured().into_iter().next().ok_or_else(none)?,
+    };
+    models.open(&choice)
+}
+
+/// A number from 0 to 1, below it. Ids are random in their last bits.
+pub(crate) fn random_fraction(ids: &dyn Ids) -> f64 {
+    const BITS: u32 = 32;
+    let random_bits = ids.next().random() & ((1 << BITS) - 1);
+    #[expect(clippy::cast_precision_loss, reason = "it has 32 bits")]
+    let (drawn, all) = (random_bits as f64, (1_u64 << BITS) as f64);
+    drawn / all
+}
+
+async fn attempt(
+    model: &dyn Model,
+    request: &ModelRequest,
+    ordinal: u64,
+    on_text: &(dyn Fn(&str) + Sync),
+) -> Result<(String, FinishReason, Usage), ModelError> {
+    let mut stream = model.stream(request, ordinal);
+    let (mut text, mut usage, mut finish) = (String::new(), Usage::default(), None);
+    while let Some(part) = stream.next().await {
+        match part? {
+            Delta::Text(part) => {
+                on_text(&part);
+                text.push_str(&part);
+            }
+            Delta::Usage(used) => usage = used,
+            Delta::Finished(reason) => finish = Some(reason),
+            Delta::ToolCall { .. } => {}
+        }
+        if text.len() > ANSWER_MAXIMUM {
+            return Err(model_error(
+                ModelErrorKind::InvalidRequest,
+                "the answer does not end",
+            ));
+        }
+    }
+    match finish {
+        Some(finish) => Ok((text, finish, usage)),
+        None => Err(model_error(
+            ModelErrorKind::Truncated,
+            "the answer ended before it was complete",
+        )),
+    }
+}
+
+fn model_error(kind: ModelErrorKind, message: &str) -> ModelError {
+    ModelError {
+        kind,
+        message: message.to_owned(),
+        retry_after: None,
+    }
+}

@@ -1,0 +1,141 @@
+//! Forgetting what is kept of applies that nobody can want back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cleveragents_domain::apply_record::{ApplyDirection, ApplyRecord, ApplyState};
+use cleveragents_domain::id::{ApplyId, PlanId};
+use cleveragents_domain::{Phase, Plan, Timestamp};
+use tokio::task::spawn_blocking;
+
+use super::ApplyService;
+use super::error::Result;
+use crate::ports::{Slots, StoreError, Transaction};
+use crate::runs::ClaimOutcome;
+use crate::sandboxes::{GcMode, GcRequest, GcVerdict, UNKNOWN_GRACE};
+
+/// How long what was applied can be taken back at least.
+pub const UNAPPLY_WINDOW: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What became of what was kept for one resource of an apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SweptApply {
+    pub id: ApplyId,
+    /// Nothing if its plan was deleted.
+    pub plan: Option<PlanId>,
+    pub verdict: GcVerdict,
+}
+
+/// All applies of a plan.
+struct PlanApplies {
+    plan: Plan,
+    applies: Vec<ApplyRecord>,
+}
+
+impl ApplyService {
+    /// Forgets what is kept of every apply on this machine that is finished and cannot, or will
+    /// not, be taken back.
+    pub async fn collect_garbage(&self, request: &GcRequest) -> Result<Vec<SweptApply>> {
+        // A record is there before anything is kept for it, so folders are listed first.
+        let targets = Arc::clone(&self.targets);
+        let kept = spawn_blocking(move || targets.list()).await??;
+        if kept.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (now, families) = self.executor.store.read(load_plan_applies).await?;
+        let mut swept = Vec::with_capacity(kept.len());
+        for id in kept {
+            let family = families.iter().find(|it| it.record_of(id).is_some());
+            let verdict = match family {
+                Some(family) => family.classify(id, now, request.older_than),
+                None => classify_unknown(id, now),
+            };
+            let plan = family.map(|it| it.plan.identity.plan_id);
+            let verdict = match (request.mode, verdict) {
+                (GcMode::Remove, GcVerdict::Remove(why)) => self.forget(id, plan, why).await?,
+                (_, verdict) => verdict,
+            };
+            swept.push(SweptApply { id, plan, verdict });
+        }
+        Ok(swept)
+    }
+
+    /// Forgets one while nobody else works on its plan.
+    async fn forget(&self, id: ApplyId, plan: Option<PlanId>, why: String) -> Result<GcVerdict> {
+        let run = match plan {
+            None => None,
+            Some(plan) => {
+                let runs = &self.executor.runs;
+                match runs.claim(plan, Phase::Apply, Slots::Shared).await? {
+                    ClaimOutcome::Won(run) => Some(run),
+                    _ => return Ok(GcVerdict::Keep("its plan is worked on".to_owned())),
+                }
+            }
+        };
+        let targets = Arc::clone(&self.targets);
+        let forgotten = spawn_blocking(move || targets.forget(id)).await?;
+        if let Some(run) = run {
+            self.executor.lifecycle.release(run).await?;
+        }
+        Ok(match forgotten {
+            Ok(()) => GcVerdict::Remove(why),
+            Err(error) => GcVerdict::Failed(error.to_string()),
+        })
+    }
+}
+
+fn load_plan_applies(
+    tx: &mut dyn Transaction,
+) -> Result<(Timestamp, Vec<PlanApplies>), StoreError> {
+    let sandboxes = tx.list_sandboxes(&[])?;
+    let plans: BTreeSet<PlanId> = sandboxes.iter().map(|it| it.plan_id).collect();
+    let mut families = BTreeMap::new();
+    for id in plans {
+        let applies = tx.applies_of(id)?;
+        if !applies.is_empty() {
+            let plan = tx.plan(id)?;
+            families.insert(id, PlanApplies { plan, applies });
+        }
+    }
+    Ok((tx.now()?, families.into_values().collect()))
+}
+
+fn classify_unknown(id: ApplyId, now: Timestamp) -> GcVerdict {
+    match now.since(id.created_at()) < UNKNOWN_GRACE {
+        true => GcVerdict::Keep("no record tells of it, and it is younger than a day".to_owned()),
+        false => GcVerdict::Remove("no record tells of it".to_owned()),
+    }
+}
+
+impl PlanApplies {
+    fn record_of(&self, id: ApplyId) -> Option<&ApplyRecord> {
+        let has = |it: &&ApplyRecord| it.resources.iter().any(|part| part.id == id);
+        self.applies.iter().find(has)
+    }
+
+    fn classify(&self, id: ApplyId, now: Timestamp, older_than: Duration) -> GcVerdict {
+        let Some(record) = self.record_of(id) else {
+            return classify_unknown(id, now);
+        };
+        let remove = |why: &str| GcVerdict::Remove(why.to_owned());
+        match (record.state, record.direction) {
+            (ApplyState::TakenBack, _) => return remove("nothing came of it"),
+            (ApplyState::Done, ApplyDirection::Unapply) => return remove("it is done"),
+            (ApplyState::Done, ApplyDirection::Apply) => {}
+            (state, _) => return GcVerdict::Keep(format!("it is {state}")),
+        }
+        let is_back = |it: &ApplyRecord| {
+            it.number > record.number
+                && (it.direction, it.state) == (ApplyDirection::Unapply, ApplyState::Done)
+        };
+        if self.applies.iter().any(is_back) {
+            return remove("it was taken back");
+        }
+        let finished = self.plan.timestamps.finished_at.unwrap_or(now);
+        match now.since(finished) < older_than.max(UNAPPLY_WINDOW) {
+            true => GcVerdict::Keep("it can be taken back".to_owned()),
+            false => remove("it was applied long ago"),
+        }
+    }
+}

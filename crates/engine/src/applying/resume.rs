@@ -1,0 +1,224 @@
+//! Going on where somebody else's change stopped what was decided.
+//!
+//! As long as nothing of it was written, what a target's own commits stopped is merged with them:
+//! two plans that are applied to one branch at the same moment both get there. What is merged is
+//! validated first, by whoever applies the plan.
+
+use std::sync::Arc;
+
+use cleveragents_domain::apply_record::{
+    ApplyDirection, ApplyPart, ApplyPartState, ApplyRecord, ApplyState,
+};
+use tokio::task::spawn_blocking;
+
+use super::ApplyService;
+use super::attempt::{failure_conflict, from_json, to_json};
+use super::error::{ApplyFailure, Result};
+use super::lock::BoxedTargetLocks;
+use crate::ports::targets::{
+    ApplyIntent, ApplyRequest, Conflict, LockOutcome, MissingTargetPolicy, PrepareOutcome,
+    RequestedChange,
+};
+use crate::ports::{StoreError, Transaction};
+use crate::runs::RunLease;
+
+/// How often a target may change in the last moment before a human is told.
+const TRIES: u32 = 8;
+
+/// What became of locking targets that were decided about earlier.
+enum RelockOutcome {
+    Held(BoxedTargetLocks),
+    /// Each part takes its own locks.
+    OneByOne,
+    /// Nothing of any is written, and one of them is blocked.
+    Blocked(Vec<Conflict>),
+    /// Nothing of any is written, and one of them will never be locked.
+    Failed(Conflict),
+}
+
+impl ApplyService {
+    /// Carries out what was decided, working out anew what was stopped before. The conflicts that
+    /// are left are those of the last try.
+    pub(super) async fn commit_with_retry(
+        &self,
+        run: &RunLease,
+        record: ApplyRecord,
+        locks: Option<BoxedTargetLocks>,
+    ) -> Result<(ApplyRecord, Vec<Conflict>)> {
+        let mut record = record;
+        let mut locks = locks;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let (prepared, blocked) = self.prepare_stopped(run, record).await?;
+            // All or none: as long as nothing is written anywhere, what stops one stops all.
+            if !blocked.is_empty() && !prepared.has_written() {
+                return Ok((prepared, blocked));
+            }
+            if locks.is_none() {
+                match self.relock(&prepared).await? {
+                    RelockOutcome::Held(held) => locks = Some(held),
+                    RelockOutcome::OneByOne => {}
+                    RelockOutcome::Failed(conflict) => return Ok((prepared, vec![conflict])),
+                    RelockOutcome::Blocked(conflicts) => {
+                        let is_final = conflicts.iter().any(|it| it.reason.is_final());
+                        if is_final || tries == TRIES {
+                            return Ok((prepared, conflicts));
+                        }
+                        // What was begun is taken back, and then prepared anew with all else.
+                        let (aborted, conflicts) = self
+                            .abort_parts(run, prepared, MissingTargetPolicy::Stop)
+                            .await?;
+                        record = aborted;
+                        if !conflicts.is_empty() {
+                            return Ok((record, conflicts));
+                        }
+                        continue;
+                    }
+                }
+            }
+            let (committed, conflicts) = self.commit(run, prepared, locks.take()).await?;
+            record = committed;
+            let is_final = conflicts.iter().any(|it| it.reason.is_final());
+            if conflicts.is_empty() || !blocked.is_empty() || is_final || tries == TRIES {
+                return Ok((record, [blocked, conflicts].concat()));
+            }
+        }
+    }
+
+    /// Locks several targets that were decided about earlier. Where one of them is done already,
+    /// the others are gone on with one by one if they cannot all be locked.
+    async fn relock(&self, record: &ApplyRecord) -> Result<RelockOutcome> {
+        let ready = record.resources.iter();
+        if ready.filter(|it| it.state == ApplyPartState::Ready).count() < 2 {
+            return Ok(RelockOutcome::OneByOne);
+        }
+        match self.lock(record).await {
+            Ok(LockOutcome::Held(locks)) => Ok(RelockOutcome::Held(locks)),
+            Ok(LockOutcome::Blocked(conflicts)) if !record.has_written() => {
+                Ok(RelockOutcome::Blocked(conflicts))
+            }
+            Err(ApplyFailure::Target(error)) if !error.is_temporary() && !record.has_written() => {
+                Ok(RelockOutcome::Failed(failure_conflict(&error, None)))
+            }
+            Ok(LockOutcome::Blocked(_)) => Ok(RelockOutcome::OneByOne),
+            Err(ApplyFailure::Target(error)) if !error.is_temporary() => {
+                Ok(RelockOutcome::OneByOne)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Works out anew what was stopped; what was begun stays as it was meant.
+    async fn prepare_stopped(
+        &self,
+        run: &RunLease,
+        record: ApplyRecord,
+    ) -> Result<(ApplyRecord, Vec<Conflict>)> {
+        let mut record = record;
+        let mut blocked = Vec::new();
+        for index in 0..record.resources.len() {
+            let state = record.resources[index].state;
+            // What an abort took back before it was blocked is brought there again.
+            if !matches!(state, ApplyPartState::Stopped | ApplyPartState::TakenBack) {
+                continue;
+            }
+            let request = self.rebuild_request(&record, index).await?;
+            let resource = request.resource.clone();
+            let prepared = match self.prepare(request).await {
+                Err(ApplyFailure::Target(error)) if !error.is_temporary() => {
+                    PrepareOutcome::Blocked(vec![failure_conflict(&error, resource)])
+                }
+                prepared => prepared?,
+            };
+            let prepared = self
+                .block_unvalidated_merge(run, (&record, index), prepared)
+                .await?;
+            let part = &mut record.resources[index];
+            part.obstacles.clear();
+            part.written.clear();
+            match prepared {
+                PrepareOutcome::Ready(intent) => {
+                    part.state = ApplyPartState::Ready;
+                    part.intent = Some(to_json(&intent)?);
+                }
+                PrepareOutcome::Nothing => part.state = ApplyPartState::Nothing,
+                PrepareOutcome::Blocked(found) => {
+                    part.state = ApplyPartState::Stopped;
+                    for conflict in &found {
+                        part.obstacles.push(to_json(conflict)?);
+                    }
+                    blocked.extend(found);
+                }
+            }
+            record = self.save(run, record).await?;
+        }
+        Ok((record, blocked))
+    }
+
+    /// What was prepared, or why it may not be committed: then nothing of it is kept, and the part
+    /// is as it stopped.
+    async fn block_unvalidated_merge(
+        &self,
+        run: &RunLease,
+        (record, index): (&ApplyRecord, usize),
+        prepared: PrepareOutcome,
+    ) -> Result<PrepareOutcome> {
+        let PrepareOutcome::Ready(intent) = prepared else {
+            return Ok(prepared);
+        };
+        let part = &record.resources[index];
+        let Some(obstacle) = self.merge_obstacle(run, (record, part), &intent).await? else {
+            return Ok(PrepareOutcome::Ready(intent));
+        };
+        let targets = Arc::clone(&self.targets);
+        spawn_blocking(move || targets.discard_prepared(&intent)).await??;
+        Ok(PrepareOutcome::Blocked(vec![obstacle]))
+    }
+
+    /// What was asked of a target, once more.
+    async fn rebuild_request(&self, record: &ApplyRecord, index: usize) -> Result<ApplyRequest> {
+        let part = &record.resources[index];
+        let intent: ApplyIntent = from_json(part.intent.clone())?;
+        let (plan, sandbox) = (record.plan_id, part.sandbox_id);
+        let load = move |tx: &mut dyn Transaction| {
+            Ok::<_, StoreError>((tx.sandbox(sandbox)?, tx.applies_of(plan)?))
+        };
+        let (sandbox, applies) = self.executor.store.read(load).await?;
+        if record.direction == ApplyDirection::Unapply {
+            let applied = applied_part(&applies, part).ok_or_else(|| {
+                StoreError::internal(format!("what apply {} takes back is gone", record.id))
+            })?;
+            let applied: ApplyIntent = from_json(applied.intent.clone())?;
+            return Ok(ApplyRequest::reverse(part.id, &applied, intent.commit));
+        }
+        let missing = || StoreError::internal(format!("sandbox {} has no tree", sandbox.id));
+        Ok(ApplyRequest {
+            id: part.id,
+            plan,
+            resource: intent.resource,
+            resource_type: intent.resource_type,
+            change: RequestedChange::Result {
+                sandbox: sandbox.id,
+                from: sandbox.base_tree.clone().ok_or_else(missing)?,
+                to: sandbox.tree.clone().ok_or_else(missing)?,
+                base_commit: sandbox.base_commit.clone(),
+            },
+            destination: intent.destination,
+            commit: intent.commit,
+        })
+    }
+}
+
+/// The part of the last apply which this one takes back: of one that was done, or that stopped and
+/// is aborted.
+fn applied_part<'a>(applies: &'a [ApplyRecord], part: &ApplyPart) -> Option<&'a ApplyPart> {
+    let done = |it: &&ApplyRecord| {
+        it.direction == ApplyDirection::Apply && it.state != ApplyState::TakenBack
+    };
+    let parts = applies.iter().rfind(done)?.resources.iter();
+    let same = |it: &&ApplyPart| it.sandbox_id == part.sandbox_id;
+    parts
+        .filter(|it| it.state == ApplyPartState::Done)
+        .find(same)
+}

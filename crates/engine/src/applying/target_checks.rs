@@ -1,0 +1,57 @@
+//! Targets and sandboxes that are not there or cannot be used, found before anything is prepared.
+
+use std::sync::Arc;
+
+use cleveragents_domain::sandbox::SandboxRecord;
+use tokio::task::spawn_blocking;
+
+use super::ApplyService;
+use super::error::Result;
+use crate::ports::sandbox::SandboxError;
+use crate::ports::targets::{Conflict, ConflictReason};
+
+impl ApplyService {
+    /// Returns a conflict for each resource that changes cannot be brought to now.
+    pub(super) async fn unusable_targets(
+        &self,
+        sandboxes: &[SandboxRecord],
+    ) -> Result<Vec<Conflict>> {
+        let mut conflicts = self.removed_sandboxes(sandboxes).await?;
+        for sandbox in sandboxes {
+            let port = Arc::clone(&self.executor.sandboxes);
+            let (path, kind) = (sandbox.resource_path.clone(), sandbox.resource_type);
+            let usable = spawn_blocking(move || port.check_usable(&path, kind)).await?;
+            conflicts.extend(usable.err().map(|error| Conflict {
+                path: None,
+                place: Some(sandbox.resource_path.clone()),
+                reason: conflict_reason(&error),
+            }));
+        }
+        Ok(conflicts)
+    }
+
+    /// Returns a conflict for each sandbox that was removed: there are no files to apply.
+    pub(super) async fn removed_sandboxes(
+        &self,
+        sandboxes: &[SandboxRecord],
+    ) -> Result<Vec<Conflict>> {
+        let removed = self.executor.removed_sandboxes(sandboxes.to_vec()).await?;
+        let conflict = |it: SandboxRecord| Conflict {
+            path: None,
+            place: Some(it.resource_path),
+            reason: ConflictReason::SandboxRemoved,
+        };
+        Ok(removed.into_iter().map(conflict).collect())
+    }
+}
+
+fn conflict_reason(error: &SandboxError) -> ConflictReason {
+    match error {
+        SandboxError::NotAFolder { .. } | SandboxError::NotARepository { .. } => {
+            ConflictReason::Gone
+        }
+        error => ConflictReason::Failed {
+            reason: error.to_string(),
+        },
+    }
+}

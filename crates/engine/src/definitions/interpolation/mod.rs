@@ -1,0 +1,405 @@
+//! Templates over JSON: the strings of a step's input, its `when`, the `transform` of a validation.
+//!
+//! A string is a template. If it is one single `{{ expression }}` it becomes the expression's value
+//! with its type, any other becomes text. Templates see a [`TemplateScope`] and nothing else: no files, no
+//! clock, no loops. What they may cost is bounded: `*`, the one operator by which a short text
+//! makes a long value, is refused, and fuel and a limit on the result stand behind that.
+
+mod environment;
+mod json;
+mod name_check;
+mod names;
+
+use std::collections::BTreeMap;
+
+use cleveragents_domain::action::argument::template_name;
+use minijinja::machinery::{Token, tokenize};
+use minijinja::{ErrorKind, Value};
+use serde_json::Value as Json;
+
+pub use name_check::{arguments_in, check, check_expression, check_text};
+pub use names::TemplateNames;
+
+use environment::{environment, fuel_for, syntax};
+use json::{ByteBudget, to_json, to_value};
+
+/// The largest a filled-in value may be, in bytes of JSON.
+pub const FILLED_MAXIMUM: usize = 1 << 20;
+/// The statements a template may use.
+const STATEMENTS: [&str; 4] = ["if", "elif", "else", "endif"];
+/// How many values one expression may join by `~` and `+`: each joining copies all before it.
+const JOINS_MAXIMUM: u64 = 20;
+/// How much of a wrong statement is repeated to whoever wrote it.
+const SHOWN_MAXIMUM: usize = 40;
+
+/// Why something could not be filled in; `text` is where it stands, such as `input.path`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FillError {
+    #[error("`{text}`, line {line}: there is no `{name}`; {}", known_names(.near.as_deref(), .known))]
+    Unknown {
+        text: String,
+        line: usize,
+        name: String,
+        near: Option<String>,
+        known: Vec<String>,
+    },
+    #[error(
+        "`{text}`, line {line}: `{{% {statement}` is no statement of our templates; they have \
+         `if`, `elif`, `else` and `raw`"
+    )]
+    Statement {
+        text: String,
+        line: usize,
+        statement: String,
+    },
+    #[error("`{text}`, line {line}: `*` is not available in our templates; compute it in a tool")]
+    Operator { text: String, line: usize },
+    #[error(
+        "`{text}`, line {line}: one expression may join {JOINS_MAXIMUM} values by `~` and `+`; \
+         a text may hold several expressions"
+    )]
+    Joins { text: String, line: usize },
+    #[error("`{text}`, line {line}: this cannot be filled in: {reason}")]
+    Failed {
+        text: String,
+        line: usize,
+        reason: String,
+    },
+    #[error("`{text}` is an expression: write it without `{{{{` and `}}}}`")]
+    Braces { text: String },
+    #[error("`{text}` must give true or false, not {found}")]
+    NotABoolean { text: String, found: String },
+    #[error("`{text}` gives {found}, which is no JSON value")]
+    NotJson { text: String, found: String },
+    #[error("`{text}` would be larger than {FILLED_MAXIMUM} bytes")]
+    TooLarge { text: String },
+    #[error("`{text}` takes too long to fill in")]
+    TooMuchWork { text: String },
+}
+
+impl FillError {
+    /// Where the template stands.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Unknown { text, .. }
+            | Self::Statement { text, .. }
+            | Self::Operator { text, .. }
+            | Self::Joins { text, .. }
+            | Self::Failed { text, .. }
+            | Self::Braces { text }
+            | Self::NotABoolean { text, .. }
+            | Self::NotJson { text, .. }
+            | Self::TooLarge { text }
+            | Self::TooMuchWork { text } => text,
+        }
+    }
+}
+
+fn known_names(near: Option<&str>, known: &[String]) -> String {
+    match (near, known) {
+        (Some(near), _) => format!("did you mean `{near}`? Known are {}", known.join(", ")),
+        (None, []) => "nothing is known there".to_owned(),
+        (None, known) => format!("known are {}", known.join(", ")),
+    }
+}
+
+/// What templates see, by name.
+#[derive(Debug, Clone, Default)]
+pub struct TemplateScope {
+    roots: BTreeMap<String, Value>,
+    /// The size of the largest value in it, from which follows how much work is too much.
+    largest: usize,
+}
+
+impl TemplateScope {
+    /// This scope with `value` as `name` too.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &Json) -> Self {
+        self.largest = self.largest.max(json::size_of(value));
+        self.roots.insert(name.to_owned(), to_value(value));
+        self
+    }
+
+    /// This scope with `arguments` as `args`; a hyphen of a name reads as `_`.
+    #[must_use]
+    pub fn with_arguments(mut self, arguments: &BTreeMap<String, Json>) -> Self {
+        let mut values = BTreeMap::new();
+        for (name, value) in arguments {
+            self.largest = self.largest.max(json::size_of(value));
+            values.insert(template_name(name), to_value(value));
+        }
+        self.roots.insert("args".to_owned(), Value::from(values));
+        self
+    }
+
+    /// This scope with what earlier steps answered as `steps`.
+    #[must_use]
+    pub fn with_steps(mut self, steps: &StepOutputs) -> Self {
+        self.largest = self.largest.max(steps.largest);
+        let values = steps.outputs.clone();
+        self.roots.insert("steps".to_owned(), Value::from(values));
+        self
+    }
+}
+
+/// What the steps so far answered. An output is taken over once, however many steps come to see it.
+#[derive(Debug, Clone, Default)]
+pub struct StepOutputs {
+    outputs: BTreeMap<String, Value>,
+    largest: usize,
+}
+
+impl StepOutputs {
+    /// Remembers what the step `id` answered.
+    pub fn record(&mut self, id: &str, output: &Json) {
+        self.largest = self.largest.max(json::size_of(output));
+        self.outputs.insert(id.to_owned(), to_value(output));
+    }
+
+    /// Remembers that the step `id` was skipped.
+    pub fn skip(&mut self, id: &str) {
+        self.record(id, &serde_json::json!({"skipped": true}));
+    }
+}
+
+/// `value` with every string in it filled in; `text` is where it stands.
+pub fn fill(text: &str, value: &Json, scope: &TemplateScope) -> Result<Json, FillError> {
+    let mut room = ByteBudget::new(FILLED_MAXIMUM);
+    let filled = fill_within(text, value, scope, &mut room)?;
+    if filled.to_string().len() > FILLED_MAXIMUM {
+        return Err(too_large_error(text));
+    }
+    Ok(filled)
+}
+
+fn fill_within(
+    text: &str,
+    value: &Json,
+    scope: &TemplateScope,
+    room: &mut ByteBudget,
+) -> Result<Json, FillError> {
+    match value {
+        Json::String(template) => fill_string(text, template, scope, room),
+        Json::Array(items) => {
+            let fill = |(index, item)| fill_within(&format!("{text}[{index}]"), item, scope, room);
+            items.iter().enumerate().map(fill).collect()
+        }
+        Json::Object(entries) => entries
+            .iter()
+            .map(|(key, value)| {
+                let filled = fill_within(&format!("{text}.{key}"), value, scope, room)?;
+                Ok((key.clone(), filled))
+            })
+            .collect(),
+        other => Ok(other.clone()),
+    }
+}
+
+fn fill_string(
+    text: &str,
+    template: &str,
+    scope: &TemplateScope,
+    room: &mut ByteBudget,
+) -> Result<Json, FillError> {
+    if let Some(expression) = single_expression(template) {
+        let value = evaluate(text, expression, scope)?;
+        return to_json(&value, room).map_err(|refusal| refusal.into_fill_error(text));
+    }
+    let filled = render(text, template, scope, room)?;
+    Ok(Json::String(filled))
+}
+
+/// A command or another text with `scope` filled in.
+pub fn fill_text(text: &str, template: &str, scope: &TemplateScope) -> Result<String, FillError> {
+    render(text, template, scope, &mut ByteBudget::new(FILLED_MAXIMUM))
+}
+
+/// The value of an expression.
+pub fn evaluate_json(
+    text: &str,
+    expression: &str,
+    scope: &TemplateScope,
+) -> Result<Json, FillError> {
+    let value = evaluate(text, expression, scope)?;
+    let mut room = ByteBudget::new(FILLED_MAXIMUM);
+    to_json(&value, &mut room).map_err(|refusal| refusal.into_fill_error(text))
+}
+
+/// The value of an expression that must be a boolean.
+pub fn evaluate_bool(
+    text: &str,
+    expression: &str,
+    scope: &TemplateScope,
+) -> Result<bool, FillError> {
+    match evaluate_json(text, expression, scope)? {
+        Json::Bool(value) => Ok(value),
+        other => Err(FillError::NotABoolean {
+            text: text.to_owned(),
+            found: describe(&other),
+        }),
+    }
+}
+
+fn describe(value: &Json) -> String {
+    match value {
+        Json::Null => "nothing".to_owned(),
+        Json::Array(_) => "a list".to_owned(),
+        Json::Object(_) => "a mapping".to_owned(),
+        other => {
+            let shown: String = other.to_string().chars().take(SHOWN_MAXIMUM).collect();
+            format!("the value {shown}")
+        }
+    }
+}
+
+fn evaluate(text: &str, expression: &str, scope: &TemplateScope) -> Result<Value, FillError> {
+    let joins = inspect(text, expression, TemplateForm::Expression)?;
+    let failed = |error: minijinja::Error| to_fill_error(text, &error);
+    let environment = environment(fuel_for(scope.largest, joins)).map_err(failed)?;
+    let compiled = environment.compile_expression(expression).map_err(failed)?;
+    let used = || compiled.undeclared_variables(true);
+    let value = compiled.eval(Value::from(scope.roots.clone()));
+    match value {
+        Ok(value) if value.is_undefined() => Err(undefined_error(text, expression, used(), scope)),
+        Ok(value) => Ok(value),
+        Err(error) if error.kind() == ErrorKind::UndefinedError => {
+            Err(undefined_error(text, expression, used(), scope))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn render(
+    text: &str,
+    template: &str,
+    scope: &TemplateScope,
+    room: &mut ByteBudget,
+) -> Result<String, FillError> {
+    if !template.contains('{') {
+        room.take(template.len())
+            .map_err(|refusal| refusal.into_fill_error(text))?;
+        return Ok(template.to_owned());
+    }
+    let joins = inspect(text, template, TemplateForm::Text)?;
+    let failed = |error: minijinja::Error| to_fill_error(text, &error);
+    let environment = environment(fuel_for(scope.largest, joins)).map_err(failed)?;
+    let compiled = environment
+        .template_from_named_str(text, template)
+        .map_err(failed)?;
+    let mut output = json::BudgetedWriter::new(room);
+    let context = Value::from(scope.roots.clone());
+    let rendered = compiled.render_captured_to(context, &mut output).map(drop);
+    let filled = output
+        .finish()
+        .map_err(|refusal| refusal.into_fill_error(text))?;
+    match rendered {
+        Ok(()) => Ok(filled),
+        Err(error) if error.kind() == ErrorKind::UndefinedError => {
+            let used = compiled.undeclared_variables(true);
+            Err(undefined_error(text, template, used, scope))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Whether a text is read as a whole or as one expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TemplateForm {
+    Text,
+    Expression,
+}
+
+/// The expression a template consists of, if that is all it is.
+fn single_expression(template: &str) -> Option<&str> {
+    let inside = template.strip_prefix("{{")?.strip_suffix("}}")?;
+    let inside = inside.strip_prefix(['-', '+']).unwrap_or(inside);
+    let inside = inside.strip_suffix(['-', '+']).unwrap_or(inside);
+    // Two expressions one behind the other are none: `a }} {{ b` cannot be read.
+    minijinja::machinery::parse_expr(inside).ok()?;
+    Some(inside)
+}
+
+/// Refuses every statement and operator that could make a small template costly, by the same
+/// reading that is used to fill it in, so that nothing can hide from it. Answers with the most
+/// values that one expression joins.
+fn inspect(text: &str, template: &str, form: TemplateForm) -> Result<u64, FillError> {
+    let syntax = syntax().map_err(|error| to_fill_error(text, &error))?;
+    let mut opened = false;
+    let (mut joins, mut most_joins) = (0, 0);
+    for token in tokenize(template, form == TemplateForm::Expression, syntax) {
+        let (token, span) = token.map_err(|error| to_fill_error(text, &error))?;
+        let line = usize::from(span.start_line).max(1);
+        let text = || text.to_owned();
+        match token {
+            Token::Mul | Token::Pow => return Err(FillError::Operator { text: text(), line }),
+            Token::Ident(word) if opened && !STATEMENTS.contains(&word) => {
+                return Err(FillError::Statement {
+                    text: text(),
+                    line,
+                    statement: word.chars().take(SHOWN_MAXIMUM).collect(),
+                });
+            }
+            Token::VariableStart | Token::BlockStart => joins = 0,
+            Token::Tilde | Token::Plus => joins += 1,
+            _ => {}
+        }
+        if joins >= JOINS_MAXIMUM {
+            return Err(FillError::Joins { text: text(), line });
+        }
+        most_joins = most_joins.max(joins);
+        opened = matches!(token, Token::BlockStart);
+    }
+    Ok(most_joins)
+}
+
+/// Refuses a text that could cost more than its length lets expect: what other templates of ours
+/// are bounded by.
+pub(super) fn check_cost(text: &str, template: &str) -> Result<(), FillError> {
+    inspect(text, template, TemplateForm::Text).map(drop)
+}
+
+/// Which of the used names is not there.
+fn undefined_error(
+    text: &str,
+    template: &str,
+    used: impl IntoIterator<Item = String>,
+    scope: &TemplateScope,
+) -> FillError {
+    let unknown = used
+        .into_iter()
+        .filter_map(|name| names::find_missing(&name, &scope.roots))
+        .map(|(name, known)| (names::line_of_name(template, &name), name, known))
+        .min();
+    match unknown {
+        Some((line, name, known)) => names::unknown_name_error(text, line, name, known),
+        None => FillError::Failed {
+            text: text.to_owned(),
+            line: 1,
+            reason: "a value it asks for is not there".to_owned(),
+        },
+    }
+}
+
+fn to_fill_error(text: &str, error: &minijinja::Error) -> FillError {
+    let text = text.to_owned();
+    if error.kind() == ErrorKind::OutOfFuel {
+        return FillError::TooMuchWork { text };
+    }
+    let reason = match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.kind()),
+        None => error.kind().to_string(),
+    };
+    FillError::Failed {
+        text,
+        line: error.line().unwrap_or(1),
+        reason,
+    }
+}
+
+fn too_large_error(text: &str) -> FillError {
+    let text = text.to_owned();
+    FillError::TooLarge { text }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! An answer, put together from its parts as they arrive.
+
+use cleveragents_domain::model::{AnswerToolCall, FinishReason, ModelAnswer};
+
+use crate::ports::models::{Delta, ModelError, ModelErrorKind};
+
+/// How many calls one answer may ask for.
+const CALLS_MAXIMUM: usize = 64;
+
+/// How many bytes an answer may have: what no model writes on purpose.
+const BYTES_MAXIMUM: usize = 4 << 20;
+
+/// An answer that has not ended yet.
+#[derive(Debug, Default)]
+pub(super) struct ModelAnswerBuilder {
+    answer: ModelAnswer,
+    bytes: usize,
+    finished: bool,
+}
+
+impl ModelAnswerBuilder {
+    /// Takes the next part. One that no answer can have ends it with an error.
+    pub(super) fn push(&mut self, delta: Delta) -> Result<(), ModelError> {
+        match delta {
+            Delta::Text(text) => {
+                self.count_bytes(text.len())?;
+                self.answer.text.push_str(&text);
+            }
+            Delta::ToolCall {
+                index,
+                tool,
+                arguments,
+            } => {
+                self.count_bytes(arguments.len() + tool.as_ref().map_or(0, String::len))?;
+                let calls = &mut self.answer.tool_calls;
+                if index > calls.len() || index >= CALLS_MAXIMUM {
+                    let reason = format!("call {index} after {} calls", calls.len());
+                    return Err(malformed(reason));
+                }
+                if index == calls.len() {
+                    calls.push(AnswerToolCall::default());
+                }
+                let call = &mut calls[index];
+                if let Some(tool) = tool {
+                    call.tool = tool;
+                }
+                call.arguments.push_str(&arguments);
+            }
+            Delta::Usage(usage) => self.answer.usage = usage,
+            Delta::Finished(reason) => {
+                self.answer.finish = reason;
+                self.finished = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer, if it has come to its end.
+    pub(super) fn finish(self) -> Result<ModelAnswer, ModelError> {
+        match (self.finished, self.answer.finish) {
+            (true, FinishReason::Refused) => Err(ModelError {
+                kind: ModelErrorKind::InvalidRequest,
+                message: "the model's vendor held the answer back".to_owned(),
+                retry_after: None,
+            }),
+            (true, _) => Ok(self.answer),
+            (false, _) => Err(ModelError {
+                kind: ModelErrorKind::Truncated,
+                message: "the answer ended before it was complete".to_owned(),
+                retry_after: None,
+            }),
+        }
+    }
+
+    /// What has come so far, for an answer that never ends well.
+    pub(super) fn partial(&self) -> &ModelAnswer {
+        &self.answer
+    }
+
+    fn count_bytes(&mut self, bytes: usize) -> Result<(), ModelError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        match self.bytes > BYTES_MAXIMUM {
+            true => Err(malformed(format!(
+                "the answer has more than {BYTES_MAXIMUM} bytes"
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
+fn malformed(message: String) -> ModelError {
+    ModelError {
+        kind: ModelErrorKind::Malformed,
+        message,
+        retry_after: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cleveragents_domain::model::Usage;
+
+    use super::*;
+
+    fn call(index: usize, tool: Option<&str>, arguments: &str) -> Delta {
+        Delta::ToolCall {
+            index,
+            tool: tool.map(str::to_owned),
+            arguments: arguments.to_owned(),
+        }
+    }
+
+    #[test]
+    fn interleaved_call_parts_are_joined() {
+        let mut builder = ModelAnswerBuilder::default();
+        let deltas = [
+            Delta::Text("Let me ".to_owned()),
+            call(0, Some("a/b"), ""),
+            call(1, Some("c/d"), "{\"x\""),
+            Delta::Text("look".to_owned()),
+            call(0, None, "{}"),
+            call(1, None, ":1}"),
+            Delta::Usage(Usage {
+                output_tokens: 1,
+                ..Usage::default()
+            }),
+            Delta::Usage(Usage {
+                output_tokens: 9,
+                ..Usage::default()
+            }),
+            Delta::Finished(FinishReason::ToolCalls),
+        ];
+        for delta in deltas {
+            builder.push(delta).unwrap();
+        }
+        let answer = builder.finish().unwrap();
+        assert_eq!(answer.text, "Let me look");
+        let calls: Vec<(&str, &str)> = answer
+            .tool_calls
+            .iter()
+            .map(|it| (it.tool.as_str(), it.arguments.as_str()))
+            .collect();
+        assert_eq!(calls, [("a/b", "{}"), ("c/d", "{\"x\":1}")]);
+        assert_eq!(answer.usage.output_tokens, 9);
+    }
+
+    #[test]
+    fn a_withheld_answer_is_an_error() {
+        let mut builder = ModelAnswerBuilder::default();
+        builder
+            .push(Delta::Finished(FinishReason::Refused))
+            .unwrap();
+        let error = builder.finish().unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::InvalidRequest);
+    }
+
+    #[test]
+    fn an_answer_without_an_end_is_an_error() {
+        let mut builder = ModelAnswerBuilder::default();
+        builder.push(Delta::Text("Let".to_owned())).unwrap();
+        assert_eq!(builder.partial().text, "Let");
+        let error = builder.finish().unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::Truncated);
+    }
+
+    #[test]
+    fn malformed_parts_are_refused() {
+        let mut builder = ModelAnswerBuilder::default();
+        let far = builder.push(call(2, Some("a/b"), "")).unwrap_err();
+        assert_eq!(far.kind, ModelErrorKind::Malformed);
+        let mut builder = ModelAnswerBuilder::default();
+        let part = "x".repeat(BYTES_MAXIMUM / 2);
+        builder.push(Delta::Text(part.clone())).unwrap();
+        builder.push(Delta::Text(part)).unwrap();
+        let more = builder.push(Delta::Text("x".to_owned())).unwrap_err();
+        assert!(more.message.contains("more than 4194304 bytes"));
+        let mut builder = ModelAnswerBuilder::default();
+        for index in 0..CALLS_MAXIMUM {
+            builder.push(call(index, Some("a/b"), "")).unwrap();
+        }
+        assert!(builder.push(call(CALLS_MAXIMUM, None, "")).is_err());
+    }
+}

@@ -1,0 +1,354 @@
+//! A conversation as it is kept: each message once, and for each time the model was asked a list
+//! that goes on where the one before ended. So what is stored grows with what was said, however
+//! often it was sent.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use cleveragents_domain::model::{
+    ModelAnswer, ModelMessage, ModelOptions, ModelRequest, OfferedTool, RequestedToolCall,
+    ToolCallPosition, ToolChoice,
+};
+use cleveragents_domain::model_call::{ConversationKey, ModelCallRecord};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::compaction::{WeightedMessages, compact};
+use crate::ports::models::Model;
+use crate::ports::{BlobHash, Result, StagedBlob, StoreError, StoreHandle, Transaction};
+use crate::secrets::Secrets;
+
+/// What was sent, as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct ConversationManifest {
+    v: u32,
+    /// The list that this one goes on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous: Option<String>,
+    /// The messages after those of the list before, by their hashes.
+    messages: Vec<String>,
+    tools: String,
+    tool_choice: ToolChoice,
+    #[serde(default)]
+    options: ModelOptions,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output_schema: Option<Value>,
+    /// How many of the first messages never make room.
+    pinned: usize,
+}
+
+/// A request whose parts can be named by a row.
+#[derive(Debug, Clone)]
+pub(super) struct StagedRequest {
+    /// In the order of their hashes, so that two who keep the same cannot wait in a circle.
+    pub(super) blobs: Arc<[StagedBlob]>,
+    pub(super) manifest: BlobHash,
+}
+
+/// A conversation as it was when the model was asked last.
+#[derive(Debug)]
+pub(super) struct SavedConversation {
+    turn: u32,
+    pinned: usize,
+    messages: Vec<ModelMessage>,
+    manifest: BlobHash,
+    /// What it answered, if it did.
+    answer: Option<ModelAnswer>,
+}
+
+/// What was said in this call, and the answer.
+pub(super) fn load_conversation(
+    tx: &mut dyn Transaction,
+    call: &ModelCallRecord,
+) -> Result<SavedConversation> {
+    let manifest: BlobHash = call.call.request.parse()?;
+    let mut chain: Vec<ConversationManifest> = Vec::new();
+    let mut next = Some(manifest.clone());
+    while let Some(hash) = next {
+        let found: ConversationManifest = load_json(tx, &hash)?;
+        next = found.previous.as_deref().map(str::parse).transpose()?;
+        chain.push(found);
+    }
+    let mut messages = Vec::new();
+    for hash in chain.iter().rev().flat_map(|it| &it.messages) {
+        messages.push(load_json(tx, &hash.parse()?)?);
+    }
+    let answer = match call.answer.as_deref() {
+        Some(hash) => Some(load_json(tx, &hash.parse()?)?),
+        None => None,
+    };
+    Ok(SavedConversation {
+        turn: call.call.turn,
+        pinned: chain.first().map_or(0, |it| it.pinned),
+        messages,
+        manifest,
+        answer,
+    })
+}
+
+/// What was said so far, and what it weighs.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    pub(super) key: ConversationKey,
+    /// How often the model has answered.
+    pub(super) turn: u32,
+    request: ModelRequest,
+    weights: Vec<u64>,
+    /// What the tools weigh.
+    tools_weight: u64,
+    pinned: usize,
+    secrets: Secrets,
+    /// The newest list that is stored, and how many messages it ends with.
+    stored: Option<(BlobHash, usize)>,
+}
+
+/// What compaction did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CompactionStats {
+    pub(super) messages_before: usize,
+    pub(super) messages_after: usize,
+    pub(super) tokens_before: u64,
+    pub(super) tokens_after: u64,
+}
+
+impl Conversation {
+    /// A conversation that begins with these messages, which never make room.
+    pub(super) fn begin(
+        key: ConversationKey,
+        opening: Vec<ModelMessage>,
+        tools: Vec<OfferedTool>,
+        options: ModelOptions,
+        (model, secrets): (&dyn Model, &Secrets),
+    ) -> Self {
+        let request = ModelRequest {
+            messages: Vec::new(),
+            tools,
+            tool_choice: ToolChoice::Required,
+            options,
+            output_schema: None,
+        };
+        let mut conversation = Self {
+            key,
+            turn: 0,
+            tools_weight: model.count_tokens(&request),
+            request,
+            weights: Vec::new(),
+            pinned: opening.len(),
+            secrets: secrets.clone(),
+            stored: None,
+        };
+        for message in opening {
+            conversation.add_message(message, model);
+        }
+        conversation
+    }
+
+    /// Goes on with what was said before. What is offered now is what counts from here on.
+    pub(super) fn resume(
+        self,
+        saved: SavedConversation,
+        model: &dyn Model,
+    ) -> (Self, Option<ModelAnswer>) {
+        if saved.turn == 1 && saved.answer.is_none() {
+            // Nothing was answered yet, so how it begins now counts, and what humans said then.
+            let mut restarted = self;
+            for message in saved.messages.into_iter().skip(saved.pinned) {
+                restarted.add_message(message, model);
+            }
+            return (restarted, None);
+        }
+        let mut resumed = Self {
+            turn: saved.turn - 1,
+            weights: Vec::new(),
+            pinned: saved.pinned,
+            ..self
+        };
+        resumed.request.messages.clear();
+        for message in saved.messages {
+            resumed.add_message(message, model);
+        }
+        resumed.stored = Some((saved.manifest, resumed.request.messages.len()));
+        (resumed, saved.answer)
+    }
+
+    pub(super) fn request(&self) -> &ModelRequest {
+        &self.request
+    }
+
+    /// How many tokens it has at most.
+    pub(super) fn tokens(&self) -> u64 {
+        self.tools_weight + self.weights.iter().sum::<u64>()
+    }
+
+    /// Adds a message, without what no model and no store may know.
+    pub(super) fn add_message(&mut self, message: ModelMessage, model: &dyn Model) {
+        let message = redact_message(message, &self.secrets);
+        self.weights.push(count_tokens(&message, model));
+        self.request.messages.push(message);
+    }
+
+    /// Takes the model's answer as the next turn, and says where its calls stand.
+    pub(super) fn add_answer(
+        &mut self,
+        answer: &ModelAnswer,
+        model: &dyn Model,
+    ) -> Vec<RequestedToolCall> {
+        self.turn += 1;
+        let turn = self.turn;
+        let calls: Vec<RequestedToolCall> = answer
+            .tool_calls
+            .iter()
+            .zip(1..)
+            .map(|(call, slot)| RequestedToolCall {
+                place: ToolCallPosition { turn, slot },
+                // A name that a model made up may be anything.
+                tool: self.secrets.hide(&call.tool).into_owned(),
+                arguments: call.arguments.clone(),
+            })
+            .collect();
+        let message = ModelMessage::Assistant {
+            text: answer.text.clone(),
+            tool_calls: calls.clone(),
+        };
+        self.add_message(message, model);
+        calls
+    }
+
+    /// Makes room if there is more than `room`; what cannot go stays.
+    pub(super) fn compact(&mut self, room: u64, model: &dyn Model) -> Option<CompactionStats> {
+        let before = WeightedMessages {
+            messages: std::mem::take(&mut self.request.messages),
+            weights: std::mem::take(&mut self.weights),
+        };
+        let room = room.saturating_sub(self.tools_weight);
+        let compacted = compact(&before, self.pinned, room, &|message| {
+            count_tokens(message, model)
+        });
+        let stats = compacted.as_ref().map(|after| CompactionStats {
+            messages_before: before.messages.len(),
+            messages_after: after.messages.len(),
+            tokens_before: self.tools_weight + before.total(),
+            tokens_after: self.tools_weight + after.total(),
+        });
+        if compacted.is_some() {
+            self.stored = None;
+        }
+        let WeightedMessages { messages, weights } = compacted.unwrap_or(before);
+        self.request.messages = messages;
+        self.weights = weights;
+        stats
+    }
+
+    /// Makes what is sent next durable enough to be named.
+    pub(super) async fn stage(&self, store: &StoreHandle) -> Result<StagedRequest> {
+        let (previous, known) = match &self.stored {
+            Some((hash, known)) => (Some(hash.to_string()), *known),
+            None => (None, 0),
+        };
+        let mut blobs: Vec<StagedBlob> = Vec::new();
+        let mut messages = Vec::new();
+        for message in &self.request.messages[known..] {
+            messages.push(stage_json(store, message, &mut blobs).await?.to_string());
+        }
+        let manifest = ConversationManifest {
+            v: 1,
+            previous,
+            messages,
+            tools: stage_json(store, &self.request.tools, &mut blobs)
+                .await?
+                .to_string(),
+            tool_choice: self.request.tool_choice,
+            options: self.request.options.clone(),
+            output_schema: self.request.output_schema.clone(),
+            pinned: self.pinned,
+        };
+        let manifest = stage_json(store, &manifest, &mut blobs).await?;
+        blobs.sort_by(|one, other| one.hash.cmp(&other.hash));
+        blobs.dedup_by(|one, other| one.hash == other.hash);
+        Ok(StagedRequest {
+            blobs: blobs.into(),
+            manifest,
+        })
+    }
+
+    /// What was staged is on record.
+    pub(super) fn mark_stored(&mut self, staged: &StagedRequest) {
+        self.stored = Some((staged.manifest.clone(), self.request.messages.len()));
+    }
+
+    /// Every call with what it gave, in their order.
+    pub(super) fn past_calls(&self) -> impl Iterator<Item = (&RequestedToolCall, &str)> {
+        let mut requested: Vec<&RequestedToolCall> = Vec::new();
+        self.request
+            .messages
+            .iter()
+            .filter_map(move |message| match message {
+                ModelMessage::Assistant { tool_calls, .. } => {
+                    requested = tool_calls.iter().collect();
+                    None
+                }
+                ModelMessage::Tool { call, text } => {
+                    let found = requested.iter().find(|it| it.place == *call);
+                    found.map(|it| (*it, text.as_str()))
+                }
+                _ => None,
+            })
+    }
+}
+
+fn redact_message(message: ModelMessage, secrets: &Secrets) -> ModelMessage {
+    let hide = |text: String| match secrets.hide(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(clean) => clean,
+    };
+    match message {
+        ModelMessage::System { text } => ModelMessage::System { text: hide(text) },
+        ModelMessage::User { text } => ModelMessage::User { text: hide(text) },
+        ModelMessage::Tool { call, text } => ModelMessage::Tool {
+            call,
+            text: hide(text),
+        },
+        ModelMessage::Assistant { text, tool_calls } => ModelMessage::Assistant {
+            text: hide(text),
+            tool_calls: tool_calls
+                .into_iter()
+                .map(|call| RequestedToolCall {
+                    arguments: hide(call.arguments),
+                    ..call
+                })
+                .collect(),
+        },
+    }
+}
+
+fn count_tokens(message: &ModelMessage, model: &dyn Model) -> u64 {
+    model.count_tokens(&ModelRequest {
+        messages: vec![message.clone()],
+        tools: Vec::new(),
+        tool_choice: ToolChoice::None,
+        options: ModelOptions::default(),
+        output_schema: None,
+    })
+}
+
+async fn stage_json<T: Serialize>(
+    store: &StoreHandle,
+    value: &T,
+    blobs: &mut Vec<StagedBlob>,
+) -> Result<BlobHash> {
+    let bytes = serde_json::to_vec(value).map_err(StoreError::internal)?;
+    let blob = store.stage_blob(bytes).await?;
+    let hash = blob.hash.clone();
+    blobs.push(blob);
+    Ok(hash)
+}
+
+fn load_json<T: serde::de::DeserializeOwned>(
+    tx: &mut dyn Transaction,
+    hash: &BlobHash,
+) -> Result<T> {
+    let bytes = tx
+        .blob(hash)?
+        .ok_or_else(|| StoreError::internal(format!("blob {hash} of a conversation is gone")))?;
+    serde_json::from_slice(&bytes).map_err(StoreError::internal)
+}

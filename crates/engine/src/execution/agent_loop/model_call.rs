@@ -1,0 +1,297 @@
+//! Asking a model: what it may cost is reserved, then it is asked, then what came is on record.
+//! What fails and may pass is tried again, each time on record by itself.
+
+use std::time::Duration;
+
+use cleveragents_domain::model::{ModelAnswer, Usage};
+use cleveragents_domain::model_call::{ModelCallRecord, ModelSpend};
+use cleveragents_domain::{ErrorCategory, EventKind, PlanMessage, Timestamp, WaitReason};
+use futures_util::StreamExt;
+use serde_json::json;
+
+use super::AgentTurn;
+use super::answer_builder::ModelAnswerBuilder;
+use super::recording::{ModelCallAdmission, ModelCallStartError};
+use crate::actors::inquiry::random_fraction;
+use crate::breaker::Admission;
+use crate::execution::error::{ExecutionError, Result};
+use crate::execution::executor::Executor;
+use crate::execution::steps::ActorEnd;
+use crate::ports::StopReason;
+use crate::ports::models::ModelError;
+use crate::retry::{GiveUpReason, RetryDecision};
+
+/// How long at most one waits before it looks whether the model is asked again: another may have
+/// tried with success long before the time is up.
+const BREAKER_POLL: Duration = Duration::from_secs(1);
+
+/// What came of asking.
+pub(super) enum ModelCallOutcome {
+    Answer(ModelAnswer),
+    End(ActorEnd),
+}
+
+/// What came of one attempt.
+enum ModelAttemptOutcome {
+    Answered(ModelAnswer),
+    Failed(ModelError, Usage),
+    Stopped(StopReason),
+}
+
+impl Executor {
+    /// What is done about an attempt that failed.
+    fn decide_retry(&self, attempt: u32, error: &ModelError) -> RetryDecision {
+        let random = random_fraction(&*self.ids);
+        self.policy.retry.decide(attempt, &error.into(), random)
+    }
+}
+
+impl AgentTurn<'_> {
+    /// The model's next answer, or why there is none.
+    pub(super) async fn call_model(&mut self) -> Result<ModelCallOutcome> {
+        if let Some(end) = self.compact_if_full().await? {
+            return Ok(ModelCallOutcome::End(end));
+        }
+        let mut included: Vec<PlanMessage> = Vec::new();
+        let mut attempt = 0;
+        loop {
+            if let Some(end) = self.wait_for_breaker().await? {
+                return Ok(ModelCallOutcome::End(end));
+            }
+            let stop = *self.stop.borrow();
+            match stop {
+                // Nothing is reserved for what will not be asked.
+                Some(StopReason::LeaseLost) => {
+                    return Err(ExecutionError::Stopped(StopReason::LeaseLost));
+                }
+                Some(why) => return Ok(ModelCallOutcome::End(ActorEnd::Stopped(why))),
+                None => {}
+            }
+            let staged = self.conversation.stage(&self.executor.store).await?;
+            let record = match self.begin(&staged, &included).await {
+                Ok(ModelCallAdmission::Go(record)) => *record,
+                Ok(ModelCallAdmission::Budget(reason)) => {
+                    let waiting = WaitReason::Budget;
+                    return Ok(ModelCallOutcome::End(ActorEnd::Waiting { waiting, reason }));
+                }
+                Err(ModelCallStartError::NewMessages(messages)) => {
+                    let known = |it: &&PlanMessage| included.iter().all(|known| known.id != it.id);
+                    let more: Vec<PlanMessage> = messages.iter().filter(known).cloned().collect();
+                    self.add_plan_messages(&more);
+                    included = messages;
+                    continue;
+                }
+                Err(ModelCallStartError::Store(error)) => return Err(error.into()),
+            };
+            self.conversation.mark_stored(&staged);
+            included.clear();
+            attempt += 1;
+            match self.attempt(&record).await? {
+                ModelAttemptOutcome::Answered(answer) => {
+                    self.record_answer(&record, &answer).await?;
+                    return Ok(ModelCallOutcome::Answer(answer));
+                }
+                ModelAttemptOutcome::Stopped(StopReason::LeaseLost) => {
+                    // One that lost its plan writes nothing.
+                    return Err(ExecutionError::Stopped(StopReason::LeaseLost));
+                }
+                ModelAttemptOutcome::Stopped(why) => {
+                    self.record_interruption(&record, why.to_string()).await?;
+                    return Ok(ModelCallOutcome::End(ActorEnd::Stopped(why)));
+                }
+                ModelAttemptOutcome::Failed(error, usage) => {
+                    let retry = self.executor.decide_retry(attempt, &error);
+                    self.record_failure(&record, (&error, usage), &retry)
+                        .await?;
+                    if let Some(end) = self.after_failure(&error, retry).await? {
+                        return Ok(ModelCallOutcome::End(end));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits before the next attempt, unless there is none.
+    async fn after_failure(
+        &self,
+        error: &ModelError,
+        retry: RetryDecision,
+    ) -> Result<Option<ActorEnd>> {
+        let delay = match retry {
+            RetryDecision::After(delay) => delay,
+            RetryDecision::GiveUp(GiveUpReason::RetryLater(delay)) => {
+                return Ok(Some(self.wait_until(delay, error)));
+            }
+            RetryDecision::GiveUp(GiveUpReason::Permanent | GiveUpReason::Exhausted) => {
+                let reason = format!("{}: {error}", self.model.facts().choice);
+                return Ok(Some(ActorEnd::NoAnswer(reason)));
+            }
+        };
+        Ok(self.pause(delay).await.map(ActorEnd::Stopped))
+    }
+
+    /// The plan waits until the provider wants to be asked again.
+    fn wait_until(&self, delay: Duration, error: &ModelError) -> ActorEnd {
+        let micros = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
+        let now = self.executor.clock.now().as_micros();
+        let until = Timestamp::from_micros(now.saturating_add(micros));
+        ActorEnd::Waiting {
+            waiting: WaitReason::Until { until },
+            reason: format!("{}: {error}", self.model.facts().choice),
+        }
+    }
+
+    /// Waits so long, unless the owner has to stop.
+    async fn pause(&self, delay: Duration) -> Option<StopReason> {
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            () = tokio::time::sleep(delay) => None,
+            why = stop.wait_for(Option::is_some) => Some(stop_reason(why.ok().and_then(|why| *why))),
+        }
+    }
+
+    /// Waits while the model is left alone because it kept failing.
+    async fn wait_for_breaker(&mut self) -> Result<Option<ActorEnd>> {
+        if self.permit.is_some() {
+            // It is let through already, perhaps as the one that tries.
+            return Ok(None);
+        }
+        let name = self.model.facts().choice.to_string();
+        loop {
+            let now = self.executor.clock.now();
+            match self.executor.breaker.admit(&name, now) {
+                Admission::Permit(permit) => {
+                    self.permit = Some(permit);
+                    return Ok(None);
+                }
+                Admission::Open { until } => {
+                    let micros = until.as_micros().saturating_sub(now.as_micros()).max(1);
+                    let delay = Duration::from_micros(micros.unsigned_abs()).min(BREAKER_POLL);
+                    if let Some(why) = self.pause(delay).await {
+                        return Ok(Some(ActorEnd::Stopped(why)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes room for the answer, and says when there is none to be made.
+    async fn compact_if_full(&mut self) -> Result<Option<ActorEnd>> {
+        let facts = self.model.facts();
+        let room = facts
+            .context_tokens
+            .saturating_sub(self.max_answer_tokens());
+        if self.conversation.tokens() <= room - room / 8 {
+            return Ok(None);
+        }
+        if let Some(compacted) = self.conversation.compact(room / 2, &*self.model) {
+            let payload = json!({
+                "conversation": self.conversation.key.to_string(),
+                "turn": self.conversation.turn,
+                "messages_before": compacted.messages_before,
+                "messages_after": compacted.messages_after,
+                "tokens_before": compacted.tokens_before,
+                "tokens_after": compacted.tokens_after,
+            });
+            self.executor
+                .append_event(self.run, EventKind::ConversationCompacted, payload)
+                .await?;
+        }
+        let tokens = self.conversation.tokens();
+        if tokens <= room {
+            return Ok(None);
+        }
+        let reason = format!(
+            "the conversation has up to {tokens} tokens, and {} takes {room} beside its answer",
+            facts.choice
+        );
+        self.record_error(ErrorCategory::Budget, &reason).await?;
+        Ok(Some(ActorEnd::LimitReached(reason)))
+    }
+
+    /// How long the answer may be.
+    pub(super) fn max_answer_tokens(&self) -> u64 {
+        let requested = self.conversation.request().options.max_tokens;
+        requested.unwrap_or(self.model.facts().answer_tokens)
+    }
+
+    /// What an attempt may use up at most.
+    pub(super) fn reservation(&self) -> ModelSpend {
+        let usage = Usage {
+            input_tokens: self.conversation.tokens(),
+            output_tokens: self.max_answer_tokens(),
+            ..Usage::default()
+        };
+        // What is written to a vendor's cache may cost more than what is only read.
+        let cached = Usage {
+            cache_written_tokens: usage.input_tokens,
+            ..usage
+        };
+        let (plain, cached) = (self.cost(&usage), self.cost(&cached));
+        ModelSpend {
+            usd: plain.usd.max(cached.usd),
+            ..plain
+        }
+    }
+
+    pub(super) fn cost(&self, usage: &Usage) -> ModelSpend {
+        let price = self.model.facts().price;
+        ModelSpend {
+            tokens: usage.input_tokens + usage.output_tokens,
+            usd: price.map_or(0.0, |price| price.cost(usage)),
+        }
+    }
+
+    /// One attempt, as far as it goes.
+    async fn attempt(&mut self, record: &ModelCallRecord) -> Result<ModelAttemptOutcome> {
+        let mut stream = self
+            .model
+            .stream(self.conversation.request(), record.ordinal);
+        let mut builder = ModelAnswerBuilder::default();
+        let mut stop = self.stop.clone();
+        let failed = loop {
+            let part = tokio::select! {
+                biased;
+                why = stop.wait_for(Option::is_some) => {
+                    let why = stop_reason(why.ok().and_then(|why| *why));
+                    return Ok(ModelAttemptOutcome::Stopped(why));
+                }
+                part = stream.next() => part,
+            };
+            match part {
+                None => break None,
+                Some(Err(error)) => break Some(error),
+                Some(Ok(delta)) => {
+                    if let Err(error) = builder.push(delta) {
+                        break Some(error);
+                    }
+                }
+            }
+        };
+        drop(stream);
+        let usage = builder.partial().usage;
+        let now = self.executor.clock.now();
+        let permit = self.permit.take();
+        Ok(match failed.map_or_else(|| builder.finish(), Err) {
+            Ok(answer) => {
+                if let Some(permit) = permit {
+                    permit.record_success(now);
+                }
+                ModelAttemptOutcome::Answered(answer)
+            }
+            Err(error) => {
+                if let Some(permit) = permit
+                    && error.kind.is_transient()
+                {
+                    permit.record_failure(now);
+                }
+                ModelAttemptOutcome::Failed(error, usage)
+            }
+        })
+    }
+}
+
+/// The word to stop; none means that whoever gives it is gone.
+fn stop_reason(why: Option<StopReason>) -> StopReason {
+    why.unwrap_or(StopReason::Cancelled)
+}

@@ -1,0 +1,331 @@
+//! What is on record of each time a model is asked: before, and after however it ended.
+
+use std::sync::Arc;
+
+use cleveragents_domain::id::{ModelCallId, PlanId};
+use cleveragents_domain::model::{ModelAnswer, Usage};
+use cleveragents_domain::model_call::{
+    ModelCallEnd, ModelCallRecord, ModelCallState, ModelSpend, NewModelCall,
+};
+use cleveragents_domain::{
+    Budget, ErrorCategory, EventKind, MessageKind, NewEvent, PlanMessage, StreamId,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::AgentTurn;
+use super::budget::{budget, exceeded, warning};
+use super::conversation::StagedRequest;
+use crate::execution::error::{ExecutionError, Result};
+use crate::journal::event;
+use crate::ports::models::{ModelError, ModelErrorKind};
+use crate::ports::{Ids, StoreError, Transaction};
+use crate::recovery::{NewErrorRecord, record_error};
+use crate::retry::RetryDecision;
+
+/// What the store said to an attempt.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum ModelCallAdmission {
+    Go(Box<ModelCallRecord>),
+    Budget(String),
+}
+
+/// Why an attempt did not begin.
+#[derive(Debug)]
+pub(super) enum ModelCallStartError {
+    Store(StoreError),
+    /// Humans have said something that the model must hear first.
+    NewMessages(Vec<PlanMessage>),
+}
+
+impl From<StoreError> for ModelCallStartError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl AgentTurn<'_> {
+    /// Puts the attempt on record, with what it may cost and all that is sent.
+    pub(super) async fn begin(
+        &self,
+        staged: &StagedRequest,
+        included: &[PlanMessage],
+    ) -> std::result::Result<ModelCallAdmission, ModelCallStartError> {
+        let start = ModelCallStart {
+            call: NewModelCall {
+                id: ModelCallId::new(self.executor.ids.next()),
+                plan_id: self.plan.identity.plan_id,
+                conversation: self.conversation.key,
+                turn: self.conversation.turn + 1,
+                actor: self.actor.clone(),
+                model: self.model.facts().choice.clone(),
+                request: staged.manifest.to_string(),
+                reserved: self.reservation(),
+                after_call: 0,
+            },
+            staged: staged.clone(),
+            included_messages: included.iter().map(|it| it.sequence).collect(),
+            budget: budget(self.plan),
+            ids: Arc::clone(&self.executor.ids),
+            owner: self.run.lease().owner.to_string(),
+            step: self.conversation.key.step,
+        };
+        self.run
+            .write(self.executor.operation("model.ask"), move |tx| {
+                start.write(tx)
+            })
+            .await
+    }
+
+    pub(super) async fn record_answer(
+        &self,
+        record: &ModelCallRecord,
+        answer: &ModelAnswer,
+    ) -> Result<()> {
+        let mut stored = serde_json::to_value(answer).map_err(StoreError::internal)?;
+        self.executor.secrets.hide_json(&mut stored);
+        let bytes = serde_json::to_vec(&stored).map_err(StoreError::internal)?;
+        let blob = self.executor.store.stage_blob(bytes).await?;
+        let mut usage = answer.usage;
+        if usage == Usage::default() {
+            // Nobody said what it used: what it may have used counts.
+            usage.input_tokens = self.conversation.tokens();
+            usage.output_tokens = self.max_answer_tokens();
+        }
+        let end = ModelCallEnd {
+            state: ModelCallState::Answered,
+            answer: Some(blob.hash.to_string()),
+            usage,
+            spent: self.cost(&usage),
+            error: None,
+        };
+        let hide = |tool: &str| self.executor.secrets.hide(tool).into_owned();
+        let calls: Vec<String> = answer.tool_calls.iter().map(|it| hide(&it.tool)).collect();
+        let (id, finish) = (record.call.id, answer.finish);
+        let owner = self.run.lease().owner.to_string();
+        let plan = self.plan.identity.plan_id;
+        self.run
+            .write(self.executor.operation("model.answer"), move |tx| {
+                tx.put_blob(&blob, &plan.to_string())?;
+                let ended = tx.end_model_call(id, &end)?;
+                let payload = json!({
+                    "model_call_id": id,
+                    "number": ended.number,
+                    "turn": ended.call.turn,
+                    "answer": end.answer,
+                    "finish": finish,
+                    "tool_calls": calls,
+                    "usage": end.usage,
+                    "usd": end.spent.usd,
+                    "duration_ms": elapsed_ms(&ended),
+                });
+                let new_event = event(EventKind::ModelAnswered, &owner, &payload)?;
+                tx.append(StreamId::Plan(plan), &[new_event])?;
+                Ok::<_, ExecutionError>(())
+            })
+            .await
+    }
+
+    pub(super) async fn record_failure(
+        &self,
+        record: &ModelCallRecord,
+        (error, usage): (&ModelError, Usage),
+        retry: &RetryDecision,
+    ) -> Result<()> {
+        let category = error.kind.category();
+        let end = ModelCallEnd {
+            state: ModelCallState::Failed,
+            answer: None,
+            usage,
+            spent: match may_be_billed(error.kind) {
+                // What was answered before it failed may be asked money for.
+                true => record.spent,
+                false => self.cost(&usage),
+            },
+            error: Some(error.message.clone()),
+        };
+        let retry_in = match retry {
+            RetryDecision::After(delay) => u64::try_from(delay.as_millis()).ok(),
+            _ => None,
+        };
+        let new_error = NewErrorRecord {
+            category,
+            message: format!("{}: {error}", record.call.model),
+            step: (record.call.conversation.step > 0).then_some(record.call.conversation.step),
+            cause_chain: Vec::new(),
+        };
+        let ids = Arc::clone(&self.executor.ids);
+        let owner = self.run.lease().owner.to_string();
+        let (id, plan) = (record.call.id, self.plan.identity.plan_id);
+        self.run
+            .write(self.executor.operation("model.fail"), move |tx| {
+                tx.plan_for_update(plan)?;
+                let ended = tx.end_model_call(id, &end)?;
+                record_error(tx, &*ids, plan, &new_error, &owner)?;
+                let payload = json!({
+                    "model_call_id": id,
+                    "number": ended.number,
+                    "turn": ended.call.turn,
+                    "category": new_error.category,
+                    "error": end.error,
+                    "retry_in_ms": retry_in,
+                });
+                let new_event = event(EventKind::ModelFailed, &owner, &payload)?;
+                tx.append(StreamId::Plan(plan), &[new_event])?;
+                Ok::<_, ExecutionError>(())
+            })
+            .await
+    }
+
+    /// The owner has to stop while it waits for an answer.
+    pub(super) async fn record_interruption(
+        &self,
+        record: &ModelCallRecord,
+        why: String,
+    ) -> Result<()> {
+        let (record, owner) = (record.clone(), self.run.lease().owner.to_string());
+        self.run
+            .write(self.executor.operation("model.interrupt"), move |tx| {
+                interrupt_model_call(tx, &record, &why, &owner)
+            })
+            .await
+    }
+
+    /// Puts an error of the work on record.
+    pub(super) async fn record_error(&self, category: ErrorCategory, message: &str) -> Result<()> {
+        let step = self.conversation.key.step;
+        let new_error = NewErrorRecord {
+            step: (step > 0).then_some(step),
+            ..NewErrorRecord::new(category, message)
+        };
+        self.executor.record_plan_error(self.run, new_error).await
+    }
+}
+
+struct ModelCallStart {
+    call: NewModelCall,
+    staged: StagedRequest,
+    /// The places of what humans said that is in the request.
+    included_messages: Vec<i64>,
+    budget: Budget,
+    ids: Arc<dyn Ids>,
+    owner: String,
+    step: u32,
+}
+
+impl ModelCallStart {
+    fn write(
+        &self,
+        tx: &mut dyn Transaction,
+    ) -> std::result::Result<ModelCallAdmission, ModelCallStartError> {
+        let plan = self.call.plan_id;
+        tx.plan_for_update(plan)?;
+        let spent = tx.model_spend(plan)?;
+        if let Some(reason) = exceeded(&self.budget, spent, self.call.reserved) {
+            self.record_budget_exceeded(tx, &reason, spent)?;
+            return Ok(ModelCallAdmission::Budget(reason));
+        }
+        let messages = tx.take_messages(plan, &[MessageKind::Prompt])?;
+        let sequences: Vec<i64> = messages.iter().map(|it| it.sequence).collect();
+        if sequences != self.included_messages {
+            return Err(ModelCallStartError::NewMessages(messages));
+        }
+        for blob in self.staged.blobs.iter() {
+            tx.put_blob(blob, &plan.to_string())?;
+        }
+        let mut call = self.call.clone();
+        call.after_call =
+            i64::try_from(tx.count_tool_calls(plan, None)?).map_err(StoreError::internal)?;
+        let record = tx.begin_model_call(&call)?;
+        let mut events: Vec<NewEvent> = Vec::new();
+        if !messages.is_empty() {
+            let ids: Vec<String> = messages.iter().map(|it| it.id.to_string()).collect();
+            let taken = json!({ "messages": ids });
+            events.push(event(EventKind::MessageTaken, &self.owner, &taken)?);
+        }
+        if let Some(payload) = warning(&self.budget, spent, call.reserved) {
+            events.push(event(EventKind::BudgetWarning, &self.owner, &payload)?);
+        }
+        let payload = json!({
+            "model_call_id": call.id,
+            "number": record.number,
+            "actor": call.actor,
+            "model": call.model.to_string(),
+            "conversation": call.conversation.to_string(),
+            "turn": call.turn,
+            "request": call.request,
+            "reserved": call.reserved,
+        });
+        events.push(event(EventKind::ModelAsked, &self.owner, &payload)?);
+        tx.append(StreamId::Plan(plan), &events)?;
+        Ok(ModelCallAdmission::Go(Box::new(record)))
+    }
+
+    fn record_budget_exceeded(
+        &self,
+        tx: &mut dyn Transaction,
+        reason: &str,
+        spent: ModelSpend,
+    ) -> std::result::Result<(), StoreError> {
+        let plan = self.call.plan_id;
+        let new_error = NewErrorRecord {
+            category: ErrorCategory::Budget,
+            message: reason.to_owned(),
+            step: (self.step > 0).then_some(self.step),
+            cause_chain: Vec::new(),
+        };
+        record_error(tx, &*self.ids, plan, &new_error, &self.owner)?;
+        let payload = json!({
+            "limit": self.budget,
+            "used": spent,
+            "wanted": self.call.reserved,
+            "model": self.call.model.to_string(),
+        });
+        let new_event = event(EventKind::BudgetExceeded, &self.owner, &payload)?;
+        tx.append(StreamId::Plan(plan), &[new_event])?;
+        Ok(())
+    }
+}
+
+/// Ends a call whose answer nobody will hear; what was reserved counts as used up.
+pub(in crate::execution) fn interrupt_model_call(
+    tx: &mut dyn Transaction,
+    record: &ModelCallRecord,
+    why: &str,
+    owner: &str,
+) -> Result<()> {
+    let end = ModelCallEnd {
+        state: ModelCallState::Interrupted,
+        answer: None,
+        usage: Usage::default(),
+        spent: record.call.reserved,
+        error: Some(why.to_owned()),
+    };
+    let ended = tx.end_model_call(record.call.id, &end)?;
+    let payload = json!({
+        "model_call_id": record.call.id,
+        "number": ended.number,
+        "spent": ended.spent,
+    });
+    let new_event = event(EventKind::ModelInterrupted, owner, &payload)?;
+    let plan: PlanId = record.call.plan_id;
+    tx.append(StreamId::Plan(plan), &[new_event])?;
+    Ok(())
+}
+
+/// Whether a vendor may ask money for an attempt that failed so.
+const fn may_be_billed(kind: ModelErrorKind) -> bool {
+    matches!(
+        kind,
+        ModelErrorKind::Timeout
+            | ModelErrorKind::Truncated
+            | ModelErrorKind::Malformed
+            | ModelErrorKind::Network
+            | ModelErrorKind::Server
+    )
+}
+
+fn elapsed_ms(record: &ModelCallRecord) -> Option<i64> {
+    let end = record.finished_at?.as_micros();
+    Some(end.saturating_sub(record.started_at.as_micros()) / 1000)
+}

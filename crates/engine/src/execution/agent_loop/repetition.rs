@@ -1,0 +1,160 @@
+//! Notices a model that does the same again and again, or nothing new at all.
+
+use std::collections::HashMap;
+
+/// So often may the same call give the same result before the model is told.
+const WARN_AT: u32 = 3;
+
+/// So often before the work is stopped.
+const STOP_AT: u32 = 6;
+
+/// So many turns in a row may bring nothing new.
+const IDLE_TURNS: u32 = 20;
+
+/// What was done so far, by what it was and gave.
+#[derive(Debug, Default)]
+pub(super) struct RepetitionDetector {
+    counts: HashMap<blake3::Hash, u32>,
+    idle_turns: u32,
+    has_new_result: bool,
+}
+
+/// What is to be done about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RepetitionVerdict {
+    Continue,
+    /// The model should know.
+    Warn(String),
+    Stop(String),
+}
+
+impl RepetitionDetector {
+    /// Takes note of a call and what it gave.
+    pub(super) fn record_call(
+        &mut self,
+        tool: &str,
+        arguments: &str,
+        result: &str,
+    ) -> RepetitionVerdict {
+        let mut hasher = blake3::Hasher::new();
+        for part in [tool, arguments, result] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        let count = self.counts.entry(hasher.finalize()).or_insert(0);
+        *count += 1;
+        match *count {
+            1 => {
+                self.has_new_result = true;
+                RepetitionVerdict::Continue
+            }
+            WARN_AT => RepetitionVerdict::Warn(format!(
+                "You have made this same call of {tool} {WARN_AT} times with the same result. \
+                 Do something else, or finish."
+            )),
+            STOP_AT.. => RepetitionVerdict::Stop(format!(
+                "the model made the same call of {tool} {STOP_AT} times with the same result"
+            )),
+            _ => RepetitionVerdict::Continue,
+        }
+    }
+
+    /// Whoever takes the work up again gives the model another chance: it is told once more.
+    pub(super) fn reset_warnings(&mut self) {
+        for count in self.counts.values_mut() {
+            *count = (*count).min(WARN_AT - 1);
+        }
+    }
+
+    /// Takes note of the end of a turn.
+    pub(super) fn end_turn(&mut self) -> RepetitionVerdict {
+        self.idle_turns = match std::mem::take(&mut self.has_new_result) {
+            true => 0,
+            false => self.idle_turns + 1,
+        };
+        match self.idle_turns >= IDLE_TURNS {
+            true => {
+                RepetitionVerdict::Stop(format!("{IDLE_TURNS} turns in a row brought nothing new"))
+            }
+            false => RepetitionVerdict::Continue,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeated_call_is_warned_once_then_stopped() {
+        let mut repetition = RepetitionDetector::default();
+        let verdicts: Vec<RepetitionVerdict> = (0..7)
+            .map(|_| repetition.record_call("builtin/file-read", "{\"path\":\"a\"}", "x"))
+            .collect();
+        let shapes: Vec<&str> = verdicts
+            .iter()
+            .map(|it| match it {
+                RepetitionVerdict::Continue => "on",
+                RepetitionVerdict::Warn(_) => "tell",
+                RepetitionVerdict::Stop(_) => "stop",
+            })
+            .collect();
+        assert_eq!(shapes, ["on", "on", "tell", "on", "on", "stop", "stop"]);
+    }
+
+    #[test]
+    fn a_reset_allows_one_more_warning() {
+        let mut repetition = RepetitionDetector::default();
+        let note = |repetition: &mut RepetitionDetector| repetition.record_call("a/b", "{}", "x");
+        (0..6).for_each(|_| drop(note(&mut repetition)));
+        repetition.reset_warnings();
+        assert!(matches!(note(&mut repetition), RepetitionVerdict::Warn(_)));
+        assert_eq!(note(&mut repetition), RepetitionVerdict::Continue);
+        assert_eq!(note(&mut repetition), RepetitionVerdict::Continue);
+        assert!(matches!(note(&mut repetition), RepetitionVerdict::Stop(_)));
+    }
+
+    #[test]
+    fn different_results_or_arguments_are_no_repetition() {
+        let mut repetition = RepetitionDetector::default();
+        for number in 0..20 {
+            let result = number.to_string();
+            assert_eq!(
+                repetition.record_call("a/b", "{}", &result),
+                RepetitionVerdict::Continue
+            );
+            assert_eq!(
+                repetition.record_call("a/b", &result, ""),
+                RepetitionVerdict::Continue
+            );
+        }
+        // Where one part ends and the next begins matters.
+        assert_eq!(
+            repetition.record_call("ab", "c", ""),
+            RepetitionVerdict::Continue
+        );
+        assert_eq!(
+            repetition.record_call("a", "bc", ""),
+            RepetitionVerdict::Continue
+        );
+        assert_eq!(repetition.counts.len(), 42);
+    }
+
+    #[test]
+    fn idle_turns_end_the_work() {
+        let mut repetition = RepetitionDetector::default();
+        for _ in 0..IDLE_TURNS - 1 {
+            assert_eq!(repetition.end_turn(), RepetitionVerdict::Continue);
+        }
+        repetition.record_call("a/b", "{}", "");
+        assert_eq!(
+            repetition.end_turn(),
+            RepetitionVerdict::Continue,
+            "something was new"
+        );
+        for _ in 0..IDLE_TURNS - 1 {
+            assert_eq!(repetition.end_turn(), RepetitionVerdict::Continue);
+        }
+        assert!(matches!(repetition.end_turn(), RepetitionVerdict::Stop(_)));
+    }
+}

@@ -1,0 +1,54 @@
+//! Where a human must decide: whether a plan's profile lets it go on alone.
+
+use cleveragents_domain::{Phase, Plan, ThresholdName};
+
+use super::error::Result;
+use super::executor::{AutoApply, Executor};
+use super::strategize::estimate_risk;
+use crate::confidence::{Assessment, EscalationDecision};
+use crate::lifecycle::phase_operation;
+use crate::ports::StoreError;
+
+impl Executor {
+    /// Whether the profile lets the plan go on into Execute.
+    pub(super) async fn decide_escalation(&self, plan: &Plan) -> Result<EscalationDecision> {
+        let assessed = self.assess(plan, Phase::Execute).await?;
+        let profile = &plan.brief.automation_profile;
+        Ok(assessed.gate(profile, ThresholdName::CreateTool))
+    }
+
+    /// How sure the product may be of the plan's next phase.
+    async fn assess(&self, plan: &Plan, phase: Phase) -> Result<Assessment> {
+        let execution = self.actor(&plan.brief.actors.execution_actor).await?;
+        let id = plan.identity.plan_id;
+        let (steps, stated) = self
+            .store
+            .read(move |tx| {
+                let Some(strategy) = tx.newest_strategy(id)? else {
+                    return Ok::<_, StoreError>((0, None));
+                };
+                let decision = tx.decision(strategy.decision_id)?;
+                Ok((strategy.strategy.steps.len(), decision.confidence_score))
+            })
+            .await?;
+        let risk = estimate_risk(&execution, steps);
+        let operation = phase_operation(phase);
+        let assessed = self.confidence.assess(id, operation, risk).await?;
+        Ok(assessed.at_most(stated))
+    }
+
+    /// Whether the profile lets the plan be applied by itself.
+    pub(super) async fn decide_auto_apply(&self, plan: &Plan) -> Result<AutoApply> {
+        let assessed = self.assess(plan, Phase::Apply).await?;
+        let profile = &plan.brief.automation_profile;
+        let decision = assessed.gate(profile, ThresholdName::SelectTool);
+        Ok(match decision.proceed {
+            false => AutoApply::No(decision.explanation),
+            true if profile.guards.require_approval_for_apply => AutoApply::No(format!(
+                "{} wants a human's approval before changes are applied",
+                profile.name
+            )),
+            true => AutoApply::Yes,
+        })
+    }
+}

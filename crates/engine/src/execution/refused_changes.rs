@@ -1,0 +1,163 @@
+//! Changes that calls made and that cannot be part of a result: of files with a git filter, inside
+//! submodules, with names that git refuses, of a `.gitmodules` that git refuses, of files that may
+//! not be read, and too many folders deep.
+//!
+//! Each is undone right after the call that made it, and the call fails with the path. A model that
+//! is told so may finish all the same, so the end of Execute lists them again, as a required
+//! validation that fails: the plan is constrained until its user has seen the list. Whoever then
+//! executes the plan again goes on without these changes.
+
+use std::collections::BTreeSet;
+
+use cleveragents_domain::id::{AttachmentId, SandboxId};
+use cleveragents_domain::tool_call::ToolCallRecord;
+use cleveragents_domain::validation::AttachmentScopeKind;
+use cleveragents_domain::{
+    NamespacedName, Plan, ResourcePath, ValidationMode, ValidationResult, ValidationSummary,
+};
+use serde_json::{Value, json};
+
+use super::error::Result;
+use super::executor::Executor;
+use super::workspace::{SandboxHandle, Workspace};
+use crate::ports::StoreError;
+use crate::ports::sandbox::{Capture, OmissionReason, OmittedPath};
+
+/// The name under which the list is shown among the validations.
+const REFUSALS_VALIDATION: &str = "builtin/recorded-changes";
+
+/// Where a failed call keeps the paths in its output.
+pub(super) const REFUSED_KEY: &str = "refused";
+
+/// Where the list keeps the number of the last call it is about.
+const LAST_CALL_KEY: &str = "last_call";
+
+/// The changes of a call that cannot be recorded.
+pub(super) fn find_refused(capture: &Capture) -> Vec<OmittedPath> {
+    let is_refused = |it: &&OmittedPath| it.why.refusal_message(&[]).is_some();
+    capture.omitted.iter().filter(is_refused).cloned().collect()
+}
+
+/// What whoever made the call is told.
+pub(super) fn refusal_text(refused: &[OmittedPath]) -> String {
+    let whys: BTreeSet<OmissionReason> = refused.iter().map(|it| it.why).collect();
+    let of = |why: OmissionReason| {
+        let paths = refused.iter().filter(|it| it.why == why);
+        let paths: Vec<ResourcePath> = paths.map(|it| it.path.clone()).collect();
+        why.refusal_message(&paths)
+    };
+    let mut sentences: Vec<String> = whys.into_iter().filter_map(of).collect();
+    sentences.push("These paths are as they were before; all other changes are kept".to_owned());
+    sentences.join(" ")
+}
+
+impl Executor {
+    /// The number of the last call in each sandbox whose refused changes were listed before.
+    pub(crate) async fn listed_refusals(&self, plan: &Plan) -> Result<Vec<ValidationResult>> {
+        let (id, attempt) = (plan.identity.plan_id, plan.attempt);
+        let stored = self
+            .store
+            .read(move |tx| tx.newest_validation_run(id, attempt))
+            .await?;
+        let Some(stored) = stored else {
+            return Ok(Vec::new());
+        };
+        let summary: ValidationSummary =
+            serde_json::from_value(stored).map_err(StoreError::internal)?;
+        let is_list = |it: &ValidationResult| it.validation.to_string() == REFUSALS_VALIDATION;
+        Ok(summary.results.into_iter().filter(is_list).collect())
+    }
+
+    /// One result for each sandbox in which changes were refused: failed if that was after those
+    /// that were `listed` before.
+    pub(super) async fn list_refusals(
+        &self,
+        plan: &Plan,
+        workspace: &Workspace,
+        (round, listed): (u32, &[ValidationResult]),
+    ) -> Result<Vec<ValidationResult>> {
+        let calls = self.tool_calls(plan.identity.plan_id).await?;
+        let mut results = Vec::new();
+        for handle in &workspace.sandboxes {
+            let before = listed
+                .iter()
+                .find(|it| it.attachment_resource == handle.resource);
+            let data = before.and_then(|it| it.data.as_ref());
+            let last_listed = data
+                .and_then(|it| it.get(LAST_CALL_KEY)?.as_i64())
+                .unwrap_or(0);
+            let is_new = |it: &&ToolCallRecord| {
+                it.number > last_listed && it.call.attempt == plan.attempt && it.undone_by.is_none()
+            };
+            let (last, paths) = refused_paths(calls.iter().filter(is_new), handle.id);
+            if paths.is_empty() && before.is_none() {
+                continue;
+            }
+            let message = (!paths.is_empty()).then(|| refusals_text(&paths));
+            let data = json!({ "paths": paths, LAST_CALL_KEY: last.max(last_listed) });
+            results.push(self.refusals_result(plan, handle, round, (message, data))?);
+        }
+        Ok(results)
+    }
+
+    fn refusals_result(
+        &self,
+        plan: &Plan,
+        handle: &SandboxHandle,
+        round: u32,
+        (message, data): (Option<String>, Value),
+    ) -> Result<ValidationResult> {
+        let validation: NamespacedName =
+            REFUSALS_VALIDATION.parse().map_err(StoreError::internal)?;
+        Ok(ValidationResult {
+            validation,
+            mode: ValidationMode::Required,
+            passed: message.is_none(),
+            message,
+            data: Some(data),
+            duration_ms: 0,
+            attempt: round,
+            attachment_id: AttachmentId::new(self.ids.next()),
+            attachment_resource: handle.resource.clone(),
+            attachment_scope: AttachmentScopeKind::Plan,
+            attachment_scope_target: Some(plan.identity.plan_id.to_string()),
+        })
+    }
+}
+
+/// The last call in this sandbox of which changes were refused, and the paths of all.
+fn refused_paths<'a>(
+    calls: impl Iterator<Item = &'a ToolCallRecord>,
+    sandbox: SandboxId,
+) -> (i64, BTreeSet<String>) {
+    let (mut last, mut paths) = (0, BTreeSet::new());
+    for call in calls.filter(|it| it.call.sandbox_id == sandbox) {
+        let refused = call
+            .output
+            .as_ref()
+            .and_then(|it| it.get(REFUSED_KEY)?.as_array());
+        for path in refused.into_iter().flatten().filter_map(Value::as_str) {
+            last = call.number;
+            paths.insert(path.to_owned());
+        }
+    }
+    (last, paths)
+}
+
+fn refusals_text(paths: &BTreeSet<String>) -> String {
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    format!(
+        "changes of {} are not in the result: they were refused when they were made, for a git \
+         filter, a submodule, a name or an address that git refuses, permissions, or folders too \
+         deep. `agents plan execute` goes on without them; to have a filtered file, allow its \
+         filter (`agents config set sandbox.allow-filters NAME`) and roll the plan back",
+        paths.join(", ")
+    )
+}
+
+/// Whether everything but the list of refused changes permits to apply.
+pub(super) fn only_refusals_fail(summary: &ValidationSummary) -> bool {
+    let fails = |it: &&ValidationResult| !it.passed && it.mode == ValidationMode::Required;
+    let is_list = |it: &ValidationResult| it.validation.to_string() == REFUSALS_VALIDATION;
+    summary.results.iter().filter(fails).all(is_list)
+}

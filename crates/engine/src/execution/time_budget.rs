@@ -1,0 +1,145 @@
+//! A plan's budget of time: what its owners worked on it, all together, is what is used up.
+
+use std::time::Duration;
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{ErrorCategory, Event, EventKind, Plan, StreamId, Timestamp, WaitReason};
+use tokio::time::Instant;
+
+use super::error::Result;
+use super::executor::{ExecuteOutcome, Executor};
+use crate::recovery::NewErrorRecord;
+use crate::runs::RunLease;
+
+/// So many events are read at once.
+const PAGE: u32 = 1000;
+
+impl Executor {
+    /// When the plan's time is up for this owner, if it has a budget of time.
+    pub(super) async fn deadline(&self, run: &RunLease, plan: &Plan) -> Result<Option<Instant>> {
+        let Some(seconds) = plan.brief.budget.wall else {
+            return Ok(None);
+        };
+        let worked = self.time_worked(plan.identity.plan_id).await?;
+        let left = Duration::from_secs(seconds).saturating_sub(worked);
+        Ok(run.since().checked_add(left))
+    }
+
+    /// How long the plan was worked on by those who owned it before.
+    async fn time_worked(&self, plan: PlanId) -> Result<Duration> {
+        let mut timer = WorkTimer::default();
+        let mut after = 0;
+        loop {
+            let read = move |tx: &mut dyn crate::ports::Transaction| {
+                tx.events(StreamId::Plan(plan), after, PAGE)
+            };
+            let events: Vec<Event> = self.store.read(read).await?;
+            let Some(last) = events.last() else {
+                return Ok(timer.total);
+            };
+            after = last.stream_seq;
+            events.iter().for_each(|event| timer.record_event(event));
+        }
+    }
+
+    /// The plan waits for a larger budget, because its time is up.
+    pub(super) async fn wait_for_budget(
+        &self,
+        run: &RunLease,
+        plan: &Plan,
+    ) -> Result<ExecuteOutcome> {
+        let seconds = plan.brief.budget.wall.unwrap_or_default();
+        let reason = format!("the plan's budget of {seconds} seconds is used up");
+        let new_error = NewErrorRecord::new(ErrorCategory::Budget, &reason);
+        self.record_plan_error(run, new_error).await?;
+        let waiting = WaitReason::Budget;
+        let plan = self.lifecycle.wait(run, waiting).await?;
+        Ok(ExecuteOutcome::Waiting {
+            plan,
+            waiting,
+            reason,
+        })
+    }
+}
+
+/// Adds up from the journal how long each owner was at work. One that died was so until the last
+/// thing it put on record.
+#[derive(Debug, Default)]
+struct WorkTimer {
+    total: Duration,
+    current: Option<WorkInterval>,
+}
+
+#[derive(Debug)]
+struct WorkInterval {
+    owner: String,
+    since: Timestamp,
+}
+
+impl WorkTimer {
+    fn record_event(&mut self, event: &Event) {
+        match (&event.kind, &mut self.current) {
+            (EventKind::RunClaimed, now) => {
+                *now = Some(WorkInterval {
+                    owner: event.actor.clone(),
+                    since: event.at,
+                });
+            }
+            (EventKind::RunEvicted, now) => *now = None,
+            (kind, Some(interval)) if interval.owner == event.actor => {
+                let micros = event
+                    .at
+                    .as_micros()
+                    .saturating_sub(interval.since.as_micros());
+                self.total += Duration::from_micros(micros.max(0).unsigned_abs());
+                interval.since = event.at;
+                if *kind == EventKind::RunReleased {
+                    self.current = None;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: EventKind, actor: &str, second: i64) -> Event {
+        Event {
+            seq: second,
+            stream: StreamId::System,
+            stream_seq: second,
+            kind,
+            v: 1,
+            at: Timestamp::from_micros(second * 1_000_000),
+            actor: actor.to_owned(),
+            payload: None,
+            payload_hash: String::new(),
+            prev_hash: String::new(),
+            hash: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_dead_owner_worked_until_its_last_event() {
+        let mut timer = WorkTimer::default();
+        for (kind, actor, second) in [
+            (EventKind::PlanCreated, "eva", 0),
+            (EventKind::RunClaimed, "one", 100),
+            (EventKind::ToolInvoked, "one", 110),
+            // It died; somebody says something an hour later.
+            (EventKind::MessageSent, "eva", 3710),
+            (EventKind::RunClaimed, "two", 3800),
+            (EventKind::ToolInvoked, "two", 3801),
+            (EventKind::RunReleased, "two", 3805),
+            // Nobody has it now.
+            (EventKind::PlanWaiting, "two", 7000),
+            (EventKind::RunClaimed, "three", 9000),
+        ] {
+            timer.record_event(&event(kind, actor, second));
+        }
+        assert_eq!(timer.total, Duration::from_secs(15));
+    }
+}

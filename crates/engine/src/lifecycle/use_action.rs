@@ -1,0 +1,479 @@
+//! Using an action: what it says, what was given and what holds now become a plan, frozen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cleveragents_domain::action::{Actors, Budget};
+use cleveragents_domain::automation::ProfileSource;
+use cleveragents_domain::id::{ActionId, DecisionId, InvariantId, PlanId};
+use cleveragents_domain::invariant::reconcile;
+use cleveragents_domain::{
+    Action, ActionState, AutomationProfile, BaseSource, Check, Decision, DecisionType, EventKind,
+    Invariant, InvariantScope, NamespacedName, NewDecision, NewPlan, Plan, PlanBrief,
+    PlanInvariant, ProfileName, Project, StreamId, Timestamp, TrustState,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::PlanLifecycle;
+use super::actions::retry_on_conflict;
+use super::error::{LifecycleError, Result};
+use super::moves::{enter_phase, event};
+use crate::definitions::{ActionDraft, TemplateArguments, read_arguments, render};
+use crate::ports::{Ids, StoreError, StoreOperation, Transaction};
+use crate::secrets::Secrets;
+use crate::trust::{self, RepositoryAction};
+
+/// Which action is used.
+#[derive(Debug, Clone)]
+pub enum ActionChoice {
+    /// One that was registered.
+    Registered(NamespacedName),
+    /// One that this program or its caller made; it is not registered by using it.
+    Given(Box<ActionDraft>),
+    /// One that stands in a repository's own files. The file must be trusted as it is, and its
+    /// automation profile can only tighten the user's.
+    Repository(Box<RepositoryAction>),
+}
+
+/// A request for a plan.
+#[derive(Debug, Clone)]
+pub struct UseActionRequest {
+    pub action: ActionChoice,
+    pub projects: Vec<NamespacedName>,
+    /// `NAME=VALUE` texts, with their secrets: they are masked where the plan is stored.
+    pub arguments: Vec<String>,
+    /// Named for this plan; else the action's, the project's, or `default_profile`. It alone may be
+    /// freer than what a repository asks for.
+    pub automation_profile: Option<ProfileName>,
+    pub default_profile: ProfileName,
+    /// What the repository's own settings ask for; it can only tighten.
+    pub repository_profile: Option<ProfileName>,
+    pub invariants: Vec<String>,
+    pub strategy_actor: Option<NamespacedName>,
+    pub execution_actor: Option<NamespacedName>,
+    /// What the plan's sandboxes begin with.
+    pub base: BaseSource,
+    /// The same key again returns the plan it made the first time.
+    pub idempotency_key: Option<String>,
+    /// What models may cost at most, in US dollars, if that is less than the action's budget.
+    pub max_usd: Option<f64>,
+    /// Who asks.
+    pub actor: String,
+}
+
+/// What is stored under an operation's id: the plan, and what had been asked for.
+#[derive(Serialize, Deserialize)]
+struct CreatedPlan {
+    plan: Plan,
+    request: String,
+}
+
+impl PlanLifecycle {
+    /// Makes a plan at `strategize/queued`; does no work. The plan, the action's use, the root of
+    /// its decisions and its first events are one commit.
+    pub async fn use_action(&self, request: UseActionRequest) -> Result<Plan> {
+        let request_hash = fingerprint(&request, &self.secrets);
+        let operation = match &request.idempotency_key {
+            Some(key) => StoreOperation::keyed(key, "plan.use"),
+            None => self.operation("plan.use"),
+        };
+        let keyed = request.idempotency_key.is_some();
+        let ids = Arc::clone(&self.ids);
+        let expected = request_hash.clone();
+        let secrets = self.secrets.clone();
+        let created: CreatedPlan = self
+            .store
+            .write(operation, move |tx| {
+                let plan = create_plan(tx, &*ids, (&request, &secrets))?;
+                Ok::<_, LifecycleError>(CreatedPlan {
+                    plan,
+                    request: expected.clone(),
+                })
+            })
+            .await?;
+        if created.request != request_hash {
+            return Err(LifecycleError::KeyReused {
+                plan: Box::new(created.plan),
+            });
+        }
+        match keyed {
+            false => Ok(created.plan),
+            true => self.reload_plan(created.plan).await,
+        }
+    }
+}
+
+impl PlanLifecycle {
+    /// A repeated request is answered with how its plan stands, not with how it began.
+    async fn reload_plan(&self, created: Plan) -> Result<Plan> {
+        match self.plan(created.identity.plan_id).await {
+            Err(LifecycleError::Store(StoreError::NotFound { .. })) => {
+                Err(LifecycleError::KeySpent {
+                    plan: Box::new(created),
+                })
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// The hash of a request, taken after its secrets are masked.
+fn fingerprint(request: &UseActionRequest, secrets: &Secrets) -> String {
+    let arguments = request.arguments.iter().map(|text| secrets.hide(text));
+    let action = match &request.action {
+        ActionChoice::Registered(name) => name.to_string(),
+        ActionChoice::Given(draft) => format!("{draft:?}"),
+        ActionChoice::Repository(action) => format!("{:?}", action.draft),
+    };
+    let parts = serde_json::json!([
+        action,
+        request.projects,
+        arguments.collect::<Vec<_>>(),
+        request.automation_profile,
+        request.invariants,
+        request.strategy_actor,
+        request.execution_actor,
+        request.base,
+        request.max_usd,
+    ]);
+    blake3::hash(parts.to_string().as_bytes())
+        .to_hex()
+        .to_string()
+}
+
+fn create_plan(
+    tx: &mut dyn Transaction,
+    ids: &dyn Ids,
+    (request, secrets): (&UseActionRequest, &Secrets),
+) -> Result<Plan> {
+    let now = tx.now()?;
+    let projects = hold_projects(tx, &request.projects)?;
+    let id = PlanId::new(ids.next());
+    let action = take_action(tx, &request.action, id, (ActionId::new(ids.next()), now))?;
+    let brief = build_brief(
+        tx,
+        ids,
+        &PlanInputs {
+            request,
+            secrets,
+            action: &action,
+            projects: &projects,
+            id,
+            now,
+        },
+    )?;
+    let mut plan = Plan::new(
+        NewPlan {
+            brief,
+            parent: None,
+        },
+        id,
+        now,
+    );
+    let mut root = root_decision(&plan, DecisionId::new(ids.next()), now);
+    plan.decision_root_id = Some(root.decision_id);
+    tx.insert_plan(&plan)?;
+    root.sequence_number = tx.insert_decision(&root)?;
+    let created = event(EventKind::PlanCreated, &request.actor, &plan)?;
+    let decided = event(EventKind::DecisionCreated, &request.actor, &root)?;
+    tx.append(StreamId::Plan(id), &[created, decided])?;
+    enter_phase(tx, ids, &plan, &request.actor)?;
+    Ok(plan)
+}
+
+/// The projects, which nobody can delete until the plan is there.
+fn hold_projects(tx: &mut dyn Transaction, names: &[NamespacedName]) -> Result<Vec<Project>> {
+    if names.is_empty() {
+        return Err(LifecycleError::NoProject);
+    }
+    // One order for all callers, so that two who name the same projects cannot wait in a circle.
+    let mut sorted: Vec<&NamespacedName> = names.iter().collect();
+    sorted.sort();
+    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(LifecycleError::DuplicateProject {
+            project: pair[0].clone(),
+        });
+    }
+    for name in sorted {
+        tx.lock_project(name)?;
+    }
+    names.iter().map(|name| Ok(tx.project(name)?)).collect()
+}
+
+/// The action, used: a single-use one by nobody else before or after. What is given is used once
+/// for each content of its name.
+fn take_action(
+    tx: &mut dyn Transaction,
+    choice: &ActionChoice,
+    plan: PlanId,
+    (id, now): (ActionId, Timestamp),
+) -> Result<Action> {
+    match choice {
+        ActionChoice::Registered(name) => {
+            let used = retry_on_conflict(tx, |tx| {
+                let action = tx.action(name)?;
+                tx.use_action(&action)?;
+                Ok(action)
+            });
+            Ok(used?)
+        }
+        ActionChoice::Given(draft) => take_given_action(tx, draft, plan, (id, now)),
+        ActionChoice::Repository(action) => {
+            // In the transaction that uses it: consent to another content is none (law 1).
+            match trust::trust_state(tx, &action.file)? {
+                TrustState::Trusted => take_given_action(tx, &action.draft, plan, (id, now)),
+                state => Err(LifecycleError::NotTrusted {
+                    file: Box::new(action.file.clone()),
+                    state,
+                }),
+            }
+        }
+    }
+}
+
+fn take_given_action(
+    tx: &mut dyn Transaction,
+    draft: &ActionDraft,
+    plan: PlanId,
+    (id, now): (ActionId, Timestamp),
+) -> Result<Action> {
+    if draft.state == ActionState::Archived {
+        return Err(LifecycleError::Store(StoreError::Archived {
+            what: "action",
+            name: draft.name.to_string(),
+        }));
+    }
+    if !draft.reusable {
+        let content = draft.content_hash().map_err(StoreError::internal)?;
+        tx.use_unregistered_action(&draft.name, &content, plan)?;
+    }
+    Ok(draft.clone().into_action(id, now))
+}
+
+/// What a plan is made of.
+struct PlanInputs<'a> {
+    request: &'a UseActionRequest,
+    secrets: &'a Secrets,
+    action: &'a Action,
+    projects: &'a [Project],
+    id: PlanId,
+    now: Timestamp,
+}
+
+fn build_brief(
+    tx: &mut dyn Transaction,
+    ids: &dyn Ids,
+    inputs: &PlanInputs<'_>,
+) -> Result<PlanBrief> {
+    let PlanInputs {
+        request,
+        action,
+        secrets,
+        ..
+    } = inputs;
+    let arguments = read_arguments(action, &request.arguments)?;
+    let values = TemplateArguments::new(&action.arguments, &arguments);
+    // Texts for people and models are masked; what is executed is stored as references.
+    let rendered = |name: &str, text: &str| {
+        let text = render(name, text, &values)?;
+        Ok::<_, LifecycleError>(secrets.hide(&text).into_owned())
+    };
+    let (automation_profile, automation_source) = resolve_profile(tx, inputs)?;
+    let rules = plan_rules(ids, inputs, &rendered)?;
+    let invariants = reconcile(&rules).into_iter().map(PlanInvariant::from);
+    Ok(PlanBrief {
+        action_name: action.name.clone(),
+        description: rendered("description", &action.description)?,
+        projects: request.projects.clone(),
+        automation_profile,
+        automation_source,
+        actors: Actors {
+            strategy_actor: actor_or_default(
+                &request.strategy_actor,
+                &action.actors.strategy_actor,
+            ),
+            execution_actor: actor_or_default(
+                &request.execution_actor,
+                &action.actors.execution_actor,
+            ),
+            ..action.actors.clone()
+        },
+        invariants: invariants.collect(),
+        read_only: action.read_only,
+        definition_of_done: rendered("definition_of_done", &action.definition_of_done)?,
+        long_description: action
+            .long_description
+            .as_ref()
+            .map(|text| rendered("long_description", text))
+            .transpose()?,
+        checks: render_checks(action, &values, secrets)?,
+        budget: Budget {
+            usd: smaller_limit(action.budget.usd, request.max_usd),
+            ..action.budget
+        },
+        skills: action.skills.clone(),
+        base: request.base,
+        arguments: reference_secrets(arguments, secrets)?,
+    })
+}
+
+/// Returns the action's and the request's invariants, checked.
+fn plan_rules(
+    ids: &dyn Ids,
+    inputs: &PlanInputs<'_>,
+    rendered: &impl Fn(&str, &str) -> Result<String>,
+) -> Result<Vec<Invariant>> {
+    let mut rules = Vec::new();
+    for text in &inputs.action.invariants {
+        let scope = InvariantScope::Action(inputs.action.name.clone());
+        let text = rendered("invariants", text)?;
+        rules.push(new_invariant(ids, text, scope, inputs.now));
+    }
+    for text in &inputs.request.invariants {
+        let scope = InvariantScope::Plan(inputs.id);
+        rules.push(new_invariant(ids, text.clone(), scope, inputs.now));
+    }
+    for rule in &rules {
+        rule.validate().map_err(|e| LifecycleError::Invalid {
+            reason: e.to_string(),
+        })?;
+    }
+    Ok(rules)
+}
+
+/// The action's checks with their commands filled in; a check's name is no template.
+fn render_checks(
+    action: &Action,
+    values: &TemplateArguments,
+    secrets: &Secrets,
+) -> Result<Vec<Check>> {
+    let check = |(index, check): (usize, &Check)| {
+        let what = format!("checks[{index}].run");
+        let run = render(&what, &check.run, values)?;
+        let run = secrets.to_reference(&run);
+        Ok(Check {
+            run: run.map_err(|error| LifecycleError::Secret { what, error })?,
+            ..check.clone()
+        })
+    };
+    action.checks.iter().enumerate().map(check).collect()
+}
+
+/// The arguments with references in the places of secrets.
+fn reference_secrets(
+    arguments: BTreeMap<String, Value>,
+    secrets: &Secrets,
+) -> Result<BTreeMap<String, Value>> {
+    let reference = |(name, value): (String, Value)| match secrets.to_references(&value) {
+        Ok(value) => Ok((name, value)),
+        Err(error) => {
+            let what = format!("the argument `{name}`");
+            Err(LifecycleError::Secret { what, error })
+        }
+    };
+    arguments.into_iter().map(reference).collect()
+}
+
+/// The smaller of two limits.
+fn smaller_limit(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn actor_or_default(given: &Option<NamespacedName>, default: &NamespacedName) -> NamespacedName {
+    given.as_ref().unwrap_or(default).clone()
+}
+
+fn new_invariant(ids: &dyn Ids, text: String, scope: InvariantScope, now: Timestamp) -> Invariant {
+    Invariant {
+        id: InvariantId::new(ids.next()),
+        text,
+        scope,
+        non_overridable: false,
+        created_at: now,
+    }
+}
+
+/// The user's profile, tightened by what the repository asks for. One that the user named for this
+/// plan holds as it is: nothing else may loosen, and a repository cannot forbid it.
+fn resolve_profile(
+    tx: &mut dyn Transaction,
+    inputs: &PlanInputs<'_>,
+) -> Result<(AutomationProfile, ProfileSource)> {
+    let request = inputs.request;
+    let (name, source) = user_profile(inputs);
+    let mut profile = load_profile(tx, name)?;
+    if source == ProfileSource::Plan {
+        return Ok((profile, source));
+    }
+    if let Some(name) = &request.repository_profile {
+        profile = profile.tightened_by(&load_profile(tx, name)?);
+    }
+    if let (ActionChoice::Repository(action), source) = (&request.action, source)
+        && let Some(name) = &action.draft.automation_profile
+    {
+        let tightened = profile.tightened_by(&load_profile(tx, name)?);
+        let source = if tightened == profile {
+            source
+        } else {
+            ProfileSource::Action
+        };
+        return Ok((tightened, source));
+    }
+    Ok((profile, source))
+}
+
+/// The profile of the plan's own choice, else of the action if the user registered it, of the first
+/// project that has one, or the global one.
+fn user_profile<'a>(inputs: &'a PlanInputs<'_>) -> (&'a ProfileName, ProfileSource) {
+    let request = inputs.request;
+    let of_action = match request.action {
+        ActionChoice::Repository(_) => None,
+        ActionChoice::Registered(_) | ActionChoice::Given(_) => {
+            inputs.action.automation_profile.as_ref()
+        }
+    };
+    let of_project = inputs
+        .projects
+        .iter()
+        .find_map(|project| project.automation_profile.as_ref());
+    if let Some(name) = &request.automation_profile {
+        (name, ProfileSource::Plan)
+    } else if let Some(name) = of_action {
+        (name, ProfileSource::Action)
+    } else if let Some(name) = of_project {
+        (name, ProfileSource::Project)
+    } else {
+        (&request.default_profile, ProfileSource::Global)
+    }
+}
+
+fn load_profile(tx: &mut dyn Transaction, name: &ProfileName) -> Result<AutomationProfile> {
+    match name {
+        ProfileName::BuiltIn(built_in) => Ok(built_in.profile()),
+        ProfileName::Custom(custom) => match tx.profile(custom) {
+            Ok(row) => Ok(row.profile),
+            Err(StoreError::NotFound { .. }) => Err(LifecycleError::UnknownProfile {
+                name: custom.to_string(),
+            }),
+            Err(error) => Err(error.into()),
+        },
+    }
+}
+
+/// The root of the tree: what the plan was asked to do.
+fn root_decision(plan: &Plan, id: DecisionId, now: Timestamp) -> Decision {
+    let new = NewDecision {
+        plan_id: plan.identity.plan_id,
+        parent: None,
+        decision_type: DecisionType::PromptDefinition,
+        phase: plan.position.phase(),
+        question: "What is the plan to do?".to_owned(),
+        chosen: plan.brief.description.clone(),
+        rationale: format!("The action {} was used.", plan.brief.action_name),
+    };
+    Decision::new(new, id, now)
+}

@@ -1,0 +1,56 @@
+//! Whether a sandbox is still needed.
+
+use std::time::Duration;
+
+use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
+use cleveragents_domain::{Plan, PlanState, Timestamp};
+
+use super::gc::GcVerdict;
+use crate::ports::Holder;
+
+/// Decides about a sandbox on record. `runs` is who is alive and has the plan's run.
+pub(super) fn classify_sandbox(
+    record: &SandboxRecord,
+    plan: &Plan,
+    runs: Option<&Holder>,
+    (now, older_than): (Timestamp, Duration),
+) -> GcVerdict {
+    if let Some(holder) = runs {
+        return GcVerdict::Keep(format!("its plan is worked on by {}", holder.owner));
+    }
+    match (record.folder, record.state) {
+        (FolderState::Leaving, _) => return remove_verdict("its removal was begun"),
+        (FolderState::Gone, _) => return remove_verdict("it was removed before"),
+        (FolderState::Kept, SandboxState::Discarded) => {
+            return remove_verdict("its changes are not wanted");
+        }
+        (FolderState::Kept, SandboxState::Creating) => {
+            return remove_verdict("it was left half-made");
+        }
+        (FolderState::Kept, _) => {}
+    }
+    let state = plan.position.state();
+    let reason = match state {
+        PlanState::Applied => "its plan is applied",
+        PlanState::Cancelled => "its plan is cancelled",
+        _ => return GcVerdict::Keep(format!("its plan is at {}", plan.position)),
+    };
+    let captured = matches!(
+        record.state,
+        SandboxState::Captured | SandboxState::Applied | SandboxState::Discarded
+    );
+    if state == PlanState::Applied && !captured {
+        return GcVerdict::Keep("its changes are not captured".to_owned());
+    }
+    let finished = plan.timestamps.finished_at.unwrap_or(now);
+    match now.since(finished) < older_than {
+        true => {
+            GcVerdict::Keep("its plan was finished more recently than was asked for".to_owned())
+        }
+        false => remove_verdict(reason),
+    }
+}
+
+fn remove_verdict(why: &str) -> GcVerdict {
+    GcVerdict::Remove(why.to_owned())
+}

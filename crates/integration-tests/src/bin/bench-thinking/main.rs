@@ -1,0 +1,61 @@
+//! What plans with models cost the program itself, whatever the models cost.
+//!
+//! The models are scripts, so that their time is known. `crowd` executes a hundred plans at once in
+//! this process and compares the wall time with what the scripts alone would take; `long` executes
+//! one plan of a thousand tool calls and compares its beginning with its end. `--part crowd` or
+//! `long` measures that part only, `--at-once N` the crowd with so many at a time only, and
+//! `--json FILE` says where the results go. Nothing here judges, but a record that is lost is no
+//! measurement: then it fails.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::expect_used,
+    reason = "a bench prints its table, and one that cannot measure must fail"
+)]
+
+mod bench_environment;
+mod long_plan;
+mod observed_models;
+mod parallel_plans;
+mod usage;
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+/// How many plans may run at once: as it is set unless somebody says otherwise, at most, and all.
+const CONCURRENCIES: [u32; 3] = [4, 64, 100];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let value = |flag: &str| {
+        let at = words.iter().position(|word| word == flag)?;
+        words.get(at + 1).map(PathBuf::from)
+    };
+    let json = value("--json").unwrap_or_else(|| PathBuf::from("target/bench/thinking.json"));
+    let part = value("--part");
+    let is_wanted = |name: &str| part.as_ref().is_none_or(|part| part.as_os_str() == name);
+    let mut result = json!({});
+    // What needs least memory comes first: the peak of a process never falls.
+    if is_wanted("long") {
+        result["long"] = long_plan::measure();
+    }
+    if is_wanted("crowd") {
+        parallel_plans::print_header();
+        let at_once = value("--at-once").map(|text| {
+            let number = text.to_str().and_then(|text| text.parse::<u32>().ok());
+            vec![number.expect("a number of plans")]
+        });
+        for concurrency in at_once.unwrap_or_else(|| CONCURRENCIES.to_vec()) {
+            result["crowd"][concurrency.to_string()] = parallel_plans::measure(concurrency);
+        }
+    }
+    std::fs::create_dir_all(json.parent().expect("a folder")).expect("a folder");
+    let mut file = File::create(&json).expect("the result's file");
+    let text = serde_json::to_string_pretty(&result).expect("JSON");
+    file.write_all(text.as_bytes()).expect("the result is kept");
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,58 @@
+//! A process that owns a run and writes as its owner when told to.
+
+use std::sync::Arc;
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{EventKind, NewEvent, Phase, StreamId};
+use cleveragents_engine::ports::{Result, Slots, StoreError};
+use cleveragents_engine::runs::{ClaimOutcome, RunLease, RunService};
+use cleveragents_engine::system::SystemIds;
+use serde_json::json;
+
+use super::{HammerArguments, print_line, read_line, runtime};
+use crate::test_database::new_operation;
+
+/// Claims `--plan`, then does `write` and `beat` as often as told.
+pub(super) fn claim(arguments: &HammerArguments) -> Result<()> {
+    let plan: PlanId = arguments.value("plan")?;
+    let opened = arguments.open()?;
+    let service = RunService::new(
+        opened.store.clone(),
+        Arc::new(SystemIds),
+        opened.presence.clone(),
+        opened.owner,
+    );
+    let runtime = runtime()?;
+    print_line("ready");
+    let lease = match runtime.block_on(service.claim(plan, Phase::Execute, Slots::Shared))? {
+        ClaimOutcome::Won(lease) => lease,
+        other => return Err(StoreError::internal(format!("not claimed: {other:?}"))),
+    };
+    let won = lease.lease();
+    let expires_at = won.expires_at.as_micros();
+    print_line(&format!("claimed {} {} {expires_at}", won.epoch, won.owner));
+    while let Some(order) = read_line() {
+        let done = match order.as_str() {
+            "write" => runtime.block_on(write(&lease)),
+            "beat" => runtime.block_on(lease.heartbeat()).map(|_| ()),
+            other => Err(StoreError::internal(format!("what is `{other}`?"))),
+        };
+        match done {
+            Ok(()) => print_line("written"),
+            Err(error @ StoreError::LeaseLost { .. }) => print_line(&format!("lost {error}")),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+async fn write(lease: &RunLease) -> Result<()> {
+    let plan = lease.lease().plan;
+    let change = move |tx: &mut dyn cleveragents_engine::ports::Transaction| {
+        let event = NewEvent::new(EventKind::ToolCompleted, "owner", &json!({"by": "owner"}))
+            .map_err(StoreError::internal)?;
+        tx.append(StreamId::Plan(plan), &[event])?;
+        Ok::<_, StoreError>(())
+    };
+    lease.write(new_operation("hammer.owner"), change).await
+}

@@ -1,0 +1,280 @@
+//! Recorders of changes, and the check of what became of them.
+//!
+//! A change says in its path who recorded it through which handle, so an entry in a changeset that
+//! is not its own is seen wherever it landed, and a parent can tell what its killed child had in
+//! hand.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use cleveragents_domain::changeset::{ChangesetRecord, NewChange};
+use cleveragents_domain::id::{ChangesetId, PlanId, SandboxId};
+use cleveragents_domain::{Event, EventKind, StreamId};
+use cleveragents_engine::execution::context::ChangeRecord;
+use cleveragents_engine::execution::{Changeset, ExecutionContext};
+use cleveragents_engine::journal::verify;
+use cleveragents_engine::ports::{Lease, Result, StoreError, StoreHandle};
+use serde::{Deserialize, Serialize};
+
+use crate::execution_samples::{creation, store_context};
+use crate::store_access::{events, read};
+
+/// The most changes that are recorded together.
+const BATCH: u32 = 3;
+/// How many changes a recorder makes before it starts one more changeset.
+const CHANGES_PER_CHANGESET: u32 = 12;
+/// How many changesets a recorder has open at once.
+const OPEN_CHANGESETS: usize = 3;
+
+/// One change: the `number`th of a thread of a worker, recorded through this changeset's handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RecorderMark {
+    pub worker: u32,
+    pub thread: u32,
+    pub number: u32,
+    pub changeset: ChangesetId,
+}
+
+impl RecorderMark {
+    /// The change, whose path is this mark.
+    pub fn change(&self) -> NewChange {
+        creation(self.to_string().as_bytes())
+    }
+}
+
+/// How many changes are recorded together from this one of a thread on.
+pub fn batch_size(number: u32) -> u32 {
+    1 + number % BATCH
+}
+
+impl fmt::Display for RecorderMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            worker,
+            thread,
+            number,
+            changeset,
+        } = self;
+        write!(f, "{worker}/{thread}/{number}/{changeset}")
+    }
+}
+
+impl FromStr for RecorderMark {
+    type Err = StoreError;
+
+    fn from_str(path: &str) -> Result<Self> {
+        let malformed = || StoreError::internal(format!("`{path}` was recorded by nobody"));
+        let words: Vec<&str> = path.split('/').collect();
+        let number = |at: usize| words.get(at).and_then(|word| word.parse().ok());
+        let changeset = words.get(3).and_then(|word| word.parse().ok());
+        Ok(Self {
+            worker: number(0).ok_or_else(malformed)?,
+            thread: number(1).ok_or_else(malformed)?,
+            number: number(2).ok_or_else(malformed)?,
+            changeset: changeset.ok_or_else(malformed)?,
+        })
+    }
+}
+
+/// A change that its recorder was told is durable, at this place of its changeset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AckedChange {
+    pub mark: RecorderMark,
+    pub sequence: i64,
+}
+
+impl fmt::Display for AckedChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.sequence, self.mark)
+    }
+}
+
+impl FromStr for AckedChange {
+    type Err = StoreError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let malformed = || StoreError::internal(format!("`{text}` tells nothing"));
+        let (sequence, mark) = text.split_once(' ').ok_or_else(malformed)?;
+        Ok(Self {
+            mark: mark.parse()?,
+            sequence: sequence.parse().map_err(|_| malformed())?,
+        })
+    }
+}
+
+/// Where a recorder works: as the holder of this lease, in changesets of its own and in one that
+/// all share.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RecorderContext {
+    pub lease: Lease,
+    pub sandbox: SandboxId,
+    pub shared: ChangesetId,
+}
+
+impl RecorderContext {
+    /// A new plan with a sandbox, an owner and a changeset for all.
+    ///
+    /// # Panics
+    ///
+    /// If the changeset cannot be started.
+    pub async fn new(store: &StoreHandle) -> Self {
+        let (context, sandbox) = store_context(store).await;
+        let shared = match context.start_changeset(sandbox, 1, None).await {
+            Ok(shared) => shared.id(),
+            Err(error) => panic!("{error}"),
+        };
+        Self {
+            lease: context.lease().clone(),
+            sandbox,
+            shared,
+        }
+    }
+}
+
+/// Who records how much.
+#[derive(Debug, Clone, Copy)]
+pub struct Recorder {
+    pub worker: u32,
+    pub thread: u32,
+    pub count: u32,
+}
+
+impl Recorder {
+    /// Records, now in one and now in another of several changesets that are open together, and
+    /// tells each change once it is durable.
+    pub async fn run(
+        self,
+        context: &ExecutionContext,
+        place: &RecorderContext,
+        mut on_ack: impl FnMut(AckedChange),
+    ) -> Result<()> {
+        let shared = context.changeset(place.shared).await?;
+        let mut own: Vec<Changeset> = Vec::new();
+        let (mut number, mut fresh_at) = (0, 0);
+        while number < self.count {
+            if number >= fresh_at {
+                own.push(context.start_changeset(place.sandbox, 1, None).await?);
+                fresh_at += CHANGES_PER_CHANGESET;
+            }
+            if own.len() > OPEN_CHANGESETS {
+                own.remove(0).close().await?;
+            }
+            let batch = batch_size(number).min(self.count - number);
+            let chosen = match number % 4 {
+                0 => &shared,
+                _ => &own[number as usize % own.len()],
+            };
+            for told in self.record(chosen, number, batch).await? {
+                on_ack(told);
+            }
+            number += batch;
+        }
+        Ok(())
+    }
+
+    async fn record(self, chosen: &Changeset, first: u32, batch: u32) -> Result<Vec<AckedChange>> {
+        let marks: Vec<RecorderMark> = (first..first + batch)
+            .map(|number| RecorderMark {
+                worker: self.worker,
+                thread: self.thread,
+                number,
+                changeset: chosen.id(),
+            })
+            .collect();
+        let entries = chosen
+            .record(marks.iter().map(RecorderMark::change).collect())
+            .await?;
+        let told = marks.into_iter().zip(entries);
+        Ok(told
+            .map(|(mark, entry)| AckedChange {
+                mark,
+                sequence: entry.sequence,
+            })
+            .collect())
+    }
+}
+
+/// What is found in all changesets of a plan; each entry is where its handle recorded it, and each
+/// changeset is numbered without gaps.
+///
+/// # Panics
+///
+/// If it is not so, or if the plan's journal tells another story.
+pub async fn verify_changes(store: &StoreHandle, plan: PlanId) -> Vec<AckedChange> {
+    let (headers, rows) = read(store, move |tx| {
+        let headers = tx.changesets_of(plan)?;
+        let mut rows = Vec::new();
+        for header in &headers {
+            rows.push(tx.changes_after(header.id, 0, u32::MAX)?);
+        }
+        Ok((headers, rows))
+    })
+    .await;
+    let mut found = Vec::new();
+    let mut records: BTreeMap<ChangesetId, Vec<ChangeRecord>> = BTreeMap::new();
+    for (header, rows) in headers.iter().zip(rows) {
+        assert_eq!(header.entries, rows.len() as i64, "the header counts them");
+        for (place, row) in (1..).zip(rows) {
+            assert_eq!(row.entry.sequence, place, "no gap in {}", header.id);
+            let mark: RecorderMark = match row.entry.path.to_string().parse() {
+                Ok(mark) => mark,
+                Err(error) => panic!("{error}"),
+            };
+            assert_eq!(
+                mark.changeset, header.id,
+                "{mark:?} is in the changeset of another handle"
+            );
+            found.push(AckedChange {
+                mark,
+                sequence: place,
+            });
+            records.entry(header.id).or_default().push(ChangeRecord {
+                changeset_id: header.id,
+                entry: row.entry,
+            });
+        }
+    }
+    assert_journal(store, plan, &headers, &records).await;
+    found
+}
+
+/// The journal is whole and tells each changeset's start and each of its changes, in order.
+async fn assert_journal(
+    store: &StoreHandle,
+    plan: PlanId,
+    headers: &[ChangesetRecord],
+    records: &BTreeMap<ChangesetId, Vec<ChangeRecord>>,
+) {
+    let stream = StreamId::Plan(plan);
+    match verify(store, stream, None).await {
+        Ok(Ok(_)) => {}
+        other => panic!("{other:?} instead of a whole journal"),
+    }
+    let mut told: BTreeMap<ChangesetId, Vec<ChangeRecord>> = BTreeMap::new();
+    let mut started = BTreeSet::new();
+    for event in events(store, stream).await {
+        match event.kind {
+            EventKind::ChangeRecorded => {
+                let record: ChangeRecord = payload(&event);
+                told.entry(record.changeset_id).or_default().push(record);
+            }
+            EventKind::ChangesetStarted => {
+                let header: ChangesetRecord = payload(&event);
+                assert!(started.insert(header.id), "started twice");
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(&told, records, "the journal and the rows agree");
+    let there: BTreeSet<ChangesetId> = headers.iter().map(|header| header.id).collect();
+    assert_eq!(started, there, "each was started on the record");
+}
+
+fn payload<T: serde::de::DeserializeOwned>(event: &Event) -> T {
+    let text = event.payload.as_ref().map_or("", |payload| payload.get());
+    match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(error) => panic!("{error}: {text}"),
+    }
+}

@@ -1,0 +1,19 @@
+//! Waiting for a condition, never for the clock.
+
+use std::time::{Duration, Instant};
+
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Returns once `condition` holds.
+///
+/// # Panics
+///
+/// If it does not within a minute; `what` says what was waited for.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < TIMEOUT, "waited in vain: {what}");
+        std::thread::park_timeout(POLL_INTERVAL);
+    }
+}

@@ -1,0 +1,280 @@
+//! Calls of models: numbered when they are asked, ended once, counted from the first moment on.
+
+use cleveragents_domain::id::{CheckpointId, ModelCallId, PlanId};
+use cleveragents_domain::model::Usage;
+use cleveragents_domain::model_call::{
+    ModelCallEnd, ModelCallRecord, ModelCallState, ModelSpend, NewModelCall,
+};
+use cleveragents_engine::ports::{Ids, Result, StoreHandle};
+use cleveragents_engine::system::SystemIds;
+use cleveragents_integration_tests::assertions::{
+    assert_conflict, assert_missing, assert_one_winner, assert_taken,
+};
+use cleveragents_integration_tests::execution_samples::{conversation, model_call};
+use cleveragents_integration_tests::lifecycle_samples::store_sample_plan;
+use cleveragents_integration_tests::samples::{name, plan_id};
+use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
+use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+
+contract! {
+    a_model_call_is_recorded_from_start_to_end,
+    a_model_call_needs_a_plan,
+    concurrent_model_call_ends_have_one_winner,
+    concurrent_model_calls_are_numbered_without_gaps,
+    the_newest_valid_call_of_a_conversation_is_found,
+    reserved_usage_counts_until_settled,
+    a_rollback_undoes_later_model_calls,
+}
+
+async fn begin(store: &StoreHandle, call: &NewModelCall) -> Result<ModelCallRecord> {
+    let call = call.clone();
+    try_write(store, move |tx| tx.begin_model_call(&call)).await
+}
+
+async fn end(store: &StoreHandle, id: ModelCallId, end: ModelCallEnd) -> Result<ModelCallRecord> {
+    try_write(store, move |tx| tx.end_model_call(id, &end)).await
+}
+
+async fn model_calls(store: &StoreHandle, plan: PlanId) -> Vec<ModelCallRecord> {
+    read(store, move |tx| tx.model_calls_after(plan, 0, u32::MAX)).await
+}
+
+async fn model_usage(store: &StoreHandle, plan: PlanId) -> ModelSpend {
+    read(store, move |tx| tx.model_spend(plan)).await
+}
+
+fn call_end(state: ModelCallState) -> ModelCallEnd {
+    ModelCallEnd {
+        state,
+        answer: Some("f".repeat(64)),
+        usage: Usage {
+            input_tokens: 10,
+            output_tokens: 5,
+            cached_tokens: 3,
+            cache_written_tokens: 1,
+        },
+        spent: ModelSpend {
+            tokens: 15,
+            usd: 0.125,
+        },
+        error: Some("kein \0 Netz".to_owned()),
+    }
+}
+
+fn a_model_call_is_recorded_from_start_to_end(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let opened = test_db.open();
+    block_on(async {
+        let plan = store_sample_plan(&opened.store).await;
+        let call = model_call(plan);
+        let begun = begin(&opened.store, &call).await.unwrap();
+        let wanted = ModelCallRecord {
+            call: call.clone(),
+            number: 1,
+            ordinal: 0,
+            state: ModelCallState::Asked,
+            answer: None,
+            usage: Usage::default(),
+            spent: call.reserved,
+            error: None,
+            started_at: begun.started_at,
+            finished_at: None,
+            undone_by: None,
+        };
+        assert_eq!(begun, wanted);
+        assert_eq!(
+            model_calls(&opened.store, plan).await,
+            std::slice::from_ref(&wanted)
+        );
+        let unfinished = read(&opened.store, move |tx| tx.unfinished_model_calls(plan)).await;
+        assert_eq!(unfinished, std::slice::from_ref(&wanted));
+        let how = call_end(ModelCallState::Failed);
+        let finished = end(&opened.store, call.id, how.clone()).await.unwrap();
+        assert!(finished.finished_at.unwrap() >= finished.started_at);
+        let wanted = ModelCallRecord {
+            state: ModelCallState::Failed,
+            answer: how.answer,
+            usage: how.usage,
+            spent: how.spent,
+            error: how.error,
+            finished_at: finished.finished_at,
+            ..wanted
+        };
+        assert_eq!(finished, wanted);
+        assert_eq!(
+            model_calls(&opened.store, plan).await,
+            std::slice::from_ref(&wanted)
+        );
+        let again = end(&opened.store, call.id, call_end(ModelCallState::Answered)).await;
+        assert_conflict(again, ("model call", 1, 2));
+        assert_eq!(model_calls(&opened.store, plan).await, [wanted]);
+    });
+}
+
+fn a_model_call_needs_a_plan(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let opened = test_db.open();
+    block_on(async {
+        let nobody = plan_id();
+        assert_missing(
+            begin(&opened.store, &model_call(nobody)).await,
+            ("plan", &nobody.to_string()),
+        );
+        let plan = store_sample_plan(&opened.store).await;
+        let call = model_call(plan);
+        begin(&opened.store, &call).await.unwrap();
+        assert_taken(
+            begin(&opened.store, &call).await,
+            ("the model call id", &call.id.to_string(), "another call"),
+        );
+        let unknown = ModelCallId::new(SystemIds.next());
+        assert_missing(
+            end(&opened.store, unknown, call_end(ModelCallState::Answered)).await,
+            ("model call", &unknown.to_string()),
+        );
+    });
+}
+
+fn concurrent_model_call_ends_have_one_winner(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let opened = test_db.open();
+    block_on(async {
+        let plan = store_sample_plan(&opened.store).await;
+        let call = begin(&opened.store, &model_call(plan)).await.unwrap();
+        let ends = run_concurrently(16, |_| {
+            let (store, id) = (opened.store.clone(), call.call.id);
+            async move { end(&store, id, call_end(ModelCallState::Answered)).await }
+        })
+        .await;
+        assert_one_winner(ends);
+        assert_eq!(model_usage(&opened.store, plan).await.tokens, 15);
+    });
+}
+
+fn concurrent_model_calls_are_numbered_without_gaps(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let opened = test_db.open();
+    block_on(async {
+        let plan = store_sample_plan(&opened.store).await;
+        let begun = run_concurrently(16, |number| {
+            let store = opened.store.clone();
+            async move {
+                let actor = name(["local/coder", "local/planner"][number % 2]);
+                let call = NewModelCall {
+                    actor,
+                    ..model_call(plan)
+                };
+                begin(&store, &call).await.unwrap()
+            }
+        })
+        .await;
+        let sorted = |mut numbers: Vec<i64>| {
+            numbers.sort_unstable();
+            numbers
+        };
+        let numbers = begun.iter().map(|it| it.number).collect();
+        assert_eq!(sorted(numbers), (1..=16).collect::<Vec<i64>>());
+        for actor in ["local/coder", "local/planner"] {
+            let of_actor = begun.iter().filter(|it| it.call.actor == name(actor));
+            let ordinals = of_actor.map(|it| i64::try_from(it.ordinal).unwrap());
+            assert_eq!(sorted(ordinals.collect()), (0..8).collect::<Vec<i64>>());
+        }
+    });
+}
+
+fn the_newest_valid_call_of_a_conversation_is_found(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let opened = test_db.open();
+    block_on(async {
+        let store = &opened.store;
+        let plan = store_sample_plan(store).await;
+        let newest = move |step| {
+            let store = store.clone();
+            async move {
+                let found = read(&store, move |tx| {
+                    tx.newest_model_call(plan, &conversation(step))
+                });
+                found.await.map(|it| it.number)
+            }
+        };
+        assert_eq!(newest(1).await, None);
+        let states = [
+            ModelCallState::Failed,
+            ModelCallState::Answered,
+            ModelCallState::Answered,
+            ModelCallState::Interrupted,
+        ];
+        for (state, number) in states.into_iter().zip(1..) {
+            let call = begin(store, &model_call(plan)).await.unwrap();
+            assert_eq!(newest(1).await, Some(number), "asked");
+            end(store, call.call.id, call_end(state)).await.unwrap();
+            assert_eq!(newest(1).await, Some(number), "{state}");
+        }
+        assert_eq!(newest(2).await, None, "another conversation");
+    });
+}
+
+fn reserved_usage_counts_until_settled(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let opened = test_db.open();
+    block_on(async {
+        let store = &opened.store;
+        let (plan, other) = (
+            store_sample_plan(store).await,
+            store_sample_plan(store).await,
+        );
+        assert_eq!(model_usage(store, plan).await, ModelSpend::default());
+        let call = begin(store, &model_call(plan)).await.unwrap();
+        begin(store, &model_call(plan)).await.unwrap();
+        begin(store, &model_call(other)).await.unwrap();
+        let reserved = ModelSpend {
+            tokens: 2000,
+            usd: 0.5,
+        };
+        assert_eq!(model_usage(store, plan).await, reserved);
+        end(store, call.call.id, call_end(ModelCallState::Answered))
+            .await
+            .unwrap();
+        let settled = ModelSpend {
+            tokens: 1015,
+            usd: 0.375,
+        };
+        assert_eq!(model_usage(store, plan).await, settled);
+    });
+}
+
+fn a_rollback_undoes_later_model_calls(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let opened = test_db.open();
+    block_on(async {
+        let store = &opened.store;
+        let plan = store_sample_plan(store).await;
+        for after_call in [0, 2, 4] {
+            let call = NewModelCall {
+                after_call,
+                ..model_call(plan)
+            };
+            let begun = begin(store, &call).await.unwrap();
+            end(store, begun.call.id, call_end(ModelCallState::Answered))
+                .await
+                .unwrap();
+        }
+        let by = CheckpointId::new(SystemIds.next());
+        let undone = write(store, move |tx| tx.undo_model_calls(plan, 2, by)).await;
+        assert_eq!(undone, 2);
+        let standing = |calls: &[ModelCallRecord]| -> Vec<i64> {
+            let standing = calls.iter().filter(|it| it.undone_by.is_none());
+            standing.map(|it| it.number).collect()
+        };
+        assert_eq!(standing(&model_calls(store, plan).await), [1]);
+        let newest = read(store, move |tx| {
+            tx.newest_model_call(plan, &conversation(1))
+        })
+        .await;
+        assert_eq!(newest.map(|it| it.number), Some(1));
+        let paid = model_usage(store, plan).await;
+        assert_eq!(paid.tokens, 45, "what was paid stays paid");
+        write(store, move |tx| tx.redo(plan, by)).await;
+        assert_eq!(standing(&model_calls(store, plan).await), [1, 2, 3]);
+    });
+}

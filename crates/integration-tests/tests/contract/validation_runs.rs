@@ -1,0 +1,53 @@
+//! Results of validations: the newest round of an attempt counts.
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_engine::ports::{Result, StoreHandle};
+use cleveragents_integration_tests::assertions::assert_missing;
+use cleveragents_integration_tests::lifecycle_samples::store_sample_plan;
+use cleveragents_integration_tests::samples::plan_id;
+use cleveragents_integration_tests::store_access::{read, try_write};
+use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use serde_json::{Value, json};
+
+contract! {
+    the_newest_round_of_an_attempt_is_found,
+}
+
+async fn put(store: &StoreHandle, plan: PlanId, at: (u32, u32), summary: Value) -> Result<()> {
+    try_write(store, move |tx| {
+        tx.put_validation_run(plan, at.0, at.1, &summary)
+    })
+    .await
+}
+
+async fn newest(store: &StoreHandle, plan: PlanId, attempt: u32) -> Option<Value> {
+    read(store, move |tx| tx.newest_validation_run(plan, attempt)).await
+}
+
+fn the_newest_round_of_an_attempt_is_found(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let opened = test_db.open();
+    block_on(async {
+        let store = &opened.store;
+        let (plan, other) = (
+            store_sample_plan(store).await,
+            store_sample_plan(store).await,
+        );
+        assert_eq!(newest(store, plan, 1).await, None);
+        let odd = json!({ "failed": ["so \0 \u{fdd0}"], "passed": 3, "none": null });
+        put(store, plan, (1, 2), odd.clone()).await.unwrap();
+        put(store, plan, (1, 1), json!("earlier")).await.unwrap();
+        put(store, plan, (2, 1), json!("next")).await.unwrap();
+        put(store, other, (1, 3), json!("other")).await.unwrap();
+        assert_eq!(newest(store, plan, 1).await, Some(odd));
+        assert_eq!(newest(store, plan, 2).await, Some(json!("next")));
+        assert_eq!(newest(store, plan, 3).await, None);
+        put(store, plan, (1, 2), json!("again")).await.unwrap();
+        assert_eq!(newest(store, plan, 1).await, Some(json!("again")));
+        let nobody = plan_id();
+        assert_missing(
+            put(store, nobody, (1, 1), json!(1)).await,
+            ("plan", &nobody.to_string()),
+        );
+    });
+}

@@ -1,0 +1,265 @@
+//! A furnished database with the services on it.
+
+use std::sync::Arc;
+
+use cleveragents_domain::id::{OwnerId, PlanId};
+use cleveragents_domain::{
+    BaseSource, BuiltInProfile, NamespacedName, Phase, Plan, ProfileName, Project, Resource,
+    StreamId,
+};
+use cleveragents_engine::confidence::ConfidenceService;
+use cleveragents_engine::decisions::DecisionService;
+use cleveragents_engine::definitions::{ActionDraft, DefinitionSource, read_action};
+use cleveragents_engine::lifecycle::{
+    ActionChoice, LifecycleError, PlanLifecycle, PreflightProbe, UseActionRequest,
+};
+use cleveragents_engine::ports::{Liveness, OwnerStatus, Slots, StoreError, StoreHandle};
+use cleveragents_engine::recovery::ErrorRecovery;
+use cleveragents_engine::runs::{ClaimOutcome, RunLease, RunService};
+use cleveragents_engine::system::SystemIds;
+use cleveragents_integration_tests::lifecycle_samples::{project, resource};
+use cleveragents_integration_tests::samples::{name, owner};
+use cleveragents_integration_tests::store_access::{events, read, write};
+use cleveragents_integration_tests::{OpenTestDatabase, TestDatabase};
+
+use super::history::replay;
+
+/// One process's view of a place: its opening, and the services on it.
+#[derive(Debug)]
+pub(crate) struct LifecycleFixture {
+    pub(crate) opened: OpenTestDatabase,
+    pub(crate) lifecycle: PlanLifecycle,
+    pub(crate) runs: RunService,
+    pub(crate) recovery: ErrorRecovery,
+    pub(crate) decisions: DecisionService,
+    pub(crate) confidence: ConfidenceService,
+}
+
+impl LifecycleFixture {
+    /// The first to open the place, who brings what plans need.
+    pub(crate) async fn with_samples(test_db: &TestDatabase) -> Self {
+        let scene = Self::open(test_db);
+        insert_samples(&scene.opened.store).await;
+        scene
+    }
+
+    pub(crate) fn open(test_db: &TestDatabase) -> Self {
+        let opened = test_db.open();
+        let liveness = Arc::clone(&opened.presence) as Arc<dyn Liveness>;
+        Self::new(opened, liveness)
+    }
+
+    /// One who takes every owner for dead, so that only the plan's row decides.
+    pub(crate) fn open_with_all_dead(test_db: &TestDatabase) -> Self {
+        let opened = test_db.open();
+        let node = opened.presence.node().to_owned();
+        Self::new(opened, Arc::new(AllDeadLiveness { node }))
+    }
+
+    fn new(opened: OpenTestDatabase, liveness: Arc<dyn Liveness>) -> Self {
+        let (store, ids) = (opened.store.clone(), Arc::new(SystemIds));
+        Self {
+            lifecycle: PlanLifecycle::new(store.clone(), ids.clone(), Arc::clone(&liveness)),
+            decisions: DecisionService::new(store.clone(), ids.clone(), Arc::clone(&liveness)),
+            runs: RunService::new(store.clone(), ids.clone(), liveness, opened.owner),
+            recovery: ErrorRecovery::new(store.clone(), ids.clone()),
+            confidence: ConfidenceService::new(store, ids),
+            opened,
+        }
+    }
+
+    /// The decisions as one sees them who takes every owner for dead.
+    pub(crate) fn decisions_with_all_dead(&self) -> DecisionService {
+        let node = self.opened.presence.node().to_owned();
+        let store = self.opened.store.clone();
+        DecisionService::new(
+            store,
+            Arc::new(SystemIds),
+            Arc::new(AllDeadLiveness { node }),
+        )
+    }
+
+    pub(crate) fn owner(&self) -> OwnerId {
+        self.opened.owner
+    }
+
+    pub(crate) async fn claim(&self, plan: PlanId) -> RunLease {
+        let claimed = self.runs.claim(plan, Phase::Execute, Slots::Shared).await;
+        match claimed.unwrap() {
+            ClaimOutcome::Won(lease) => lease,
+            other => panic!("{other:?} instead of a lease"),
+        }
+    }
+
+    /// A lease that another opening got because it took the holder of `old` for dead.
+    pub(crate) async fn take_over(&self, old: &RunLease) -> RunLease {
+        let node = self.opened.presence.node().to_owned();
+        let (store, ids) = (self.opened.store.clone(), Arc::new(SystemIds));
+        let runs = RunService::new(store, ids, Arc::new(AllDeadLiveness { node }), owner());
+        let claim = runs.claim(old.lease().plan, Phase::Execute, Slots::Shared);
+        match claim.await.unwrap() {
+            ClaimOutcome::Won(lease) => lease,
+            other => panic!("{other:?} instead of a lease"),
+        }
+    }
+
+    /// A plan of the sample action.
+    pub(crate) async fn new_plan(&self) -> Plan {
+        self.lifecycle.use_action(request()).await.unwrap()
+    }
+
+    pub(crate) async fn plan(&self, id: PlanId) -> Plan {
+        self.lifecycle.plan(id).await.unwrap()
+    }
+
+    /// The journal's moves lead to where the plan stands.
+    pub(crate) async fn assert_journal_agrees(&self, id: PlanId) {
+        let told = events(&self.opened.store, StreamId::Plan(id)).await;
+        let replayed = replay(&told, Default::default());
+        assert_eq!(replayed.position, self.plan(id).await.position);
+    }
+}
+
+/// Everybody of this node is dead, which is not true.
+#[derive(Debug)]
+pub(crate) struct AllDeadLiveness {
+    pub(crate) node: String,
+}
+
+impl Liveness for AllDeadLiveness {
+    fn node(&self) -> &str {
+        &self.node
+    }
+
+    fn owner_status(&self, _: OwnerId) -> OwnerStatus {
+        OwnerStatus::Dead
+    }
+
+    fn keep_lock_file(&self) {}
+}
+
+/// A world in which everything is there.
+#[derive(Debug)]
+pub(crate) struct PassingProbe;
+
+impl PreflightProbe for PassingProbe {
+    fn check_actor(&self, _: &NamespacedName) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn check_tool(&self, _: &NamespacedName) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn check_readable(&self, _: &Resource) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn check_sandbox(&self, _: &Resource) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn check_checkpoints(&self, _: &Resource) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+pub(crate) const ACTION: &str = "\
+name: local/lint
+description: Lint {{ args.branch }}
+strategy_actor: builtin/planner
+execution_actor: builtin/worker
+definition_of_done: '{{ args.branch }} is clean'
+arguments:
+  - {name: branch, type: string, required: true}
+  - {name: depth, type: integer, default: 3}
+invariants: ['keep {{ args.branch }}']
+";
+
+/// The draft that `ACTION` with more lines reads as.
+pub(crate) fn draft(more: &str) -> ActionDraft {
+    let text = format!("{ACTION}{more}");
+    read_action(&DefinitionSource::new("lint.yaml", &text), &|_| None).unwrap()
+}
+
+/// The sample action under another name.
+pub(crate) fn draft_named(text: &str) -> ActionDraft {
+    ActionDraft {
+        name: name(text),
+        ..draft("")
+    }
+}
+
+/// A request that is fulfilled.
+pub(crate) fn request() -> UseActionRequest {
+    UseActionRequest {
+        action: ActionChoice::Registered(name("local/lint")),
+        projects: vec![name("local/shop")],
+        arguments: vec!["branch=main".to_owned()],
+        automation_profile: None,
+        default_profile: ProfileName::BuiltIn(BuiltInProfile::Supervised),
+        repository_profile: None,
+        invariants: vec!["no new dependencies".to_owned()],
+        strategy_actor: None,
+        execution_actor: None,
+        base: BaseSource::Head,
+        idempotency_key: None,
+        max_usd: None,
+        actor: "eva".to_owned(),
+    }
+}
+
+/// Stores a project that names no profile.
+pub(crate) async fn store_project(store: &StoreHandle, text: &str) {
+    let project = Project {
+        automation_profile: None,
+        ..project(text, 0)
+    };
+    write(store, move |tx| tx.insert_project(&project)).await;
+}
+
+/// The action `local/lint` and the project `local/shop` with a resource.
+async fn insert_samples(store: &StoreHandle) {
+    store_project(store, "local/shop").await;
+    let action = draft("").into_action(
+        "01JZZZZZZZ0000000000ABCDEF".parse().unwrap(),
+        Default::default(),
+    );
+    let folder = resource("local/folder", b"/srv/shop", 0);
+    write(store, move |tx| {
+        tx.insert_action(&action)?;
+        tx.insert_resource(&folder)?;
+        tx.link_resource(&name("local/shop"), &folder.name)
+    })
+    .await;
+}
+
+/// How many rows and events there are: what a refused write must not change.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RowCounts {
+    plans: usize,
+    uses: u64,
+    streams: usize,
+    system: i64,
+}
+
+pub(crate) async fn count_rows(store: &StoreHandle) -> RowCounts {
+    read(store, |tx| {
+        Ok(RowCounts {
+            plans: tx.plans()?.len(),
+            uses: tx.action_uses()?.values().sum(),
+            streams: tx.streams()?.len(),
+            system: tx.head(StreamId::System)?.stream_seq,
+        })
+    })
+    .await
+}
+
+/// The refusal of the store behind an answer.
+#[track_caller]
+pub(crate) fn store_error<T: std::fmt::Debug>(answer: Result<T, LifecycleError>) -> StoreError {
+    match answer {
+        Err(LifecycleError::Store(error)) => error,
+        other => panic!("{other:?} instead of a refusal of the store"),
+    }
+}

@@ -1,0 +1,26 @@
+//! A hundred plans at once in one process, each with a model: all come to their end, and of none of
+//! them a record is lost. How long it takes is for the bench to say, which does the work here.
+
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How much memory they may take together, in MiB.
+const MEMORY: f64 = 200.0;
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the program under test")]
+fn a_hundred_concurrent_plans_lose_nothing() {
+    let folder = TempDir::new().unwrap();
+    let result = folder.path().join("thinking.json");
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_bench-thinking"));
+    bench.args(["--part", "crowd", "--at-once", "16", "--json"]);
+    let output = bench.arg(&result).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(&result).unwrap();
+    let result: Value = serde_json::from_str(&text).unwrap();
+    let crowd = &result["crowd"]["16"];
+    assert_eq!(crowd["lost"], 0, "{result}");
+    assert!(crowd["peak_mib"].as_f64().unwrap() <= MEMORY, "{result}");
+}

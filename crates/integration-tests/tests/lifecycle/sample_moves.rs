@@ -1,0 +1,258 @@
+//! Every way in which a move can be asked for, and what one caller at a time would be told.
+//!
+//! The matrix and the model take their requests from here; the match in [`SampleMove::requesters`] has no
+//! default arm, so that a new move cannot be forgotten.
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{
+    CorrectionMode, Move, MoveKind, Phase, Position, PositionOutcome, WaitReason,
+};
+use cleveragents_engine::decisions::{CorrectionRequest, DecisionFailure};
+use cleveragents_engine::lifecycle::{CancelOutcome, LifecycleError, PlanMoveOutcome, Result};
+use cleveragents_engine::ports::StoreError;
+use cleveragents_engine::runs::RunLease;
+
+use super::fixture::{LifecycleFixture, PassingProbe};
+
+/// By whom a move is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Requester {
+    /// By the plan's owner, through its lease.
+    Owner,
+    /// By anybody.
+    Command,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SampleMove {
+    pub(crate) kind: MoveKind,
+    pub(crate) requester: Requester,
+}
+
+/// What a caller was told, with where the plan stood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MoveAnswer {
+    Moved(Position),
+    Unchanged(Position),
+    Illegal(Position),
+    /// The owner was asked to stop.
+    CancelRequested(Position),
+    /// Somebody runs the plan.
+    Owned,
+    LeaseLost,
+    /// There is no such plan.
+    Missing,
+}
+
+/// Whether a command takes the plan's owner for alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AssumedLiveness {
+    Alive,
+    NoneOrDead,
+}
+
+impl SampleMove {
+    pub(crate) fn all() -> Vec<Self> {
+        let of = |kind: &MoveKind| {
+            let kind = *kind;
+            Self::requesters(kind).iter().map(move |way| Self {
+                kind,
+                requester: *way,
+            })
+        };
+        MoveKind::ALL.iter().flat_map(of).collect()
+    }
+
+    fn requesters(kind: MoveKind) -> &'static [Requester] {
+        match kind {
+            MoveKind::Start
+            | MoveKind::Complete
+            | MoveKind::Fail
+            | MoveKind::Constrain
+            | MoveKind::Decide
+            | MoveKind::Apply
+            | MoveKind::Abort
+            | MoveKind::Unapply
+            | MoveKind::Wait => &[Requester::Owner],
+            MoveKind::Resume | MoveKind::Retry | MoveKind::Revert | MoveKind::Correct => {
+                &[Requester::Command]
+            }
+            MoveKind::Advance | MoveKind::Cancel => &[Requester::Owner, Requester::Command],
+        }
+    }
+
+    /// The whole move, as one asks for it who saw the plan at `seen`.
+    pub(crate) fn to_move(self, position: Position) -> Move {
+        move_of(self.kind, position)
+    }
+
+    /// What one caller is told at `at`, and where the plan stands then.
+    pub(crate) fn expected_answer(
+        self,
+        asked: Move,
+        at: Position,
+        owner: AssumedLiveness,
+    ) -> (MoveAnswer, Position) {
+        let asked = match asked {
+            // Where a correction leads is decided where the plan stands, not by who asks.
+            Move::Correct(_) => move_of(MoveKind::Correct, at),
+            other => other,
+        };
+        let moved = match self.requester {
+            Requester::Owner => at.after(asked),
+            Requester::Command => match (at.request_move(asked), owner) {
+                (Ok(PositionOutcome::Unchanged(_)), _) => return (MoveAnswer::Unchanged(at), at),
+                (_, AssumedLiveness::Alive) if asked == Move::Cancel => {
+                    return (MoveAnswer::CancelRequested(at), at);
+                }
+                (_, AssumedLiveness::Alive) => return (MoveAnswer::Owned, at),
+                (answer, AssumedLiveness::NoneOrDead) => {
+                    answer.map(|_| at.after(asked)).and_then(|it| it)
+                }
+            },
+        };
+        match moved {
+            Ok(next) => (MoveAnswer::Moved(next), next),
+            Err(_) => (MoveAnswer::Illegal(at), at),
+        }
+    }
+
+    /// Asks the service.
+    pub(crate) async fn perform(self, caller: &MoveCaller<'_>, asked: Move) -> MoveAnswer {
+        match self.requester {
+            Requester::Owner => match caller.run {
+                Some(run) => {
+                    classify_answer(caller, move_as_owner(caller.fixture, run, asked).await)
+                }
+                None => panic!("{self:?} needs a lease"),
+            },
+            Requester::Command => classify_answer(caller, move_by_command(caller, asked).await),
+        }
+    }
+}
+
+/// Who asks, of which plan.
+#[derive(Debug)]
+pub(crate) struct MoveCaller<'a> {
+    pub(crate) fixture: &'a LifecycleFixture,
+    pub(crate) run: Option<&'a RunLease>,
+    pub(crate) plan: PlanId,
+    pub(crate) name: &'a str,
+}
+
+/// The move of this kind that makes most sense at `seen`.
+pub(crate) fn move_of(kind: MoveKind, seen: Position) -> Move {
+    match kind {
+        MoveKind::Start => Move::Start,
+        MoveKind::Complete => Move::Complete,
+        MoveKind::Fail => Move::Fail,
+        MoveKind::Constrain => Move::Constrain,
+        MoveKind::Decide => Move::Decide,
+        MoveKind::Apply => Move::Apply,
+        MoveKind::Abort => Move::Abort,
+        MoveKind::Unapply => Move::Unapply,
+        MoveKind::Wait => Move::Wait(WaitReason::Slot),
+        MoveKind::Resume => Move::Resume,
+        MoveKind::Advance => Move::Advance(seen.phase().next().unwrap_or(Phase::Apply)),
+        MoveKind::Retry => Move::Retry,
+        MoveKind::Revert => Move::Revert,
+        MoveKind::Correct => Move::Correct(match seen.phase() {
+            Phase::Execute => Phase::Execute,
+            Phase::Strategize | Phase::Apply => Phase::Strategize,
+        }),
+        MoveKind::Cancel => Move::Cancel,
+    }
+}
+
+async fn move_as_owner(
+    fixture: &LifecycleFixture,
+    run: &RunLease,
+    asked: Move,
+) -> Result<MoveAnswer> {
+    let service = &fixture.lifecycle;
+    let plan = match asked {
+        Move::Start => service.start(run, &PassingProbe).await,
+        Move::Complete => service.complete(run).await,
+        Move::Fail => service.fail(run, "no net").await,
+        Move::Constrain => service.constrain(run, "a gate").await,
+        Move::Decide => service.decide(run).await,
+        Move::Apply => service.mark_applied(run).await,
+        Move::Abort => service.abort(run, "given up").await,
+        Move::Unapply => service.mark_unapplied(run).await,
+        Move::Wait(waiting) => service.wait(run, waiting).await,
+        Move::Advance(to) => service.advance_as_owner(run, to).await,
+        Move::Cancel => service.cancel_as_owner(run, "asked to").await,
+        Move::Resume | Move::Retry | Move::Revert | Move::Correct(_) => {
+            panic!("{asked:?} is no owner's move")
+        }
+    };
+    plan.map(|plan| MoveAnswer::Moved(plan.position))
+}
+
+async fn move_by_command(caller: &MoveCaller<'_>, asked: Move) -> Result<MoveAnswer> {
+    let (service, plan, name) = (&caller.fixture.lifecycle, caller.plan, caller.name);
+    let moved = match asked {
+        Move::Resume => service.answer(plan, None, name).await?,
+        Move::Advance(to) => service.advance(plan, to, name).await?,
+        Move::Retry => service.retry(plan, name).await?,
+        Move::Revert => {
+            let revert = service.revert(plan, Phase::Strategize, "again", name);
+            revert.await?
+        }
+        Move::Cancel => match service.cancel(plan, "enough", name).await? {
+            CancelOutcome::Done(moved) => moved,
+            CancelOutcome::Requested(plan) => {
+                return Ok(MoveAnswer::CancelRequested(plan.position));
+            }
+        },
+        Move::Correct(_) => return add_guidance(caller).await,
+        _ => panic!("{asked:?} is no command"),
+    };
+    Ok(match moved {
+        PlanMoveOutcome::Moved(plan) => MoveAnswer::Moved(plan.position),
+        PlanMoveOutcome::Stands(plan) => MoveAnswer::Unchanged(plan.position),
+    })
+}
+
+/// Adds to the root of the plan's decisions, which sends the plan back and gives up nothing.
+async fn add_guidance(caller: &MoveCaller<'_>) -> Result<MoveAnswer> {
+    let plan = caller.fixture.lifecycle.plan(caller.plan).await?;
+    let corrected = caller.fixture.decisions.correct(CorrectionRequest {
+        decision: plan.decision_root_id.unwrap(),
+        mode: CorrectionMode::Append,
+        guidance: "mind the tests".to_owned(),
+        actor: caller.name.to_owned(),
+    });
+    match corrected.await {
+        Ok(corrected) => Ok(MoveAnswer::Moved(corrected.plan.position)),
+        // A plan goes with its decisions.
+        Err(DecisionFailure::Lifecycle(LifecycleError::Store(StoreError::NotFound { .. }))) => {
+            Ok(MoveAnswer::Missing)
+        }
+        Err(DecisionFailure::Lifecycle(error)) => Err(error),
+        Err(other) => panic!("{other} instead of where the plan stands"),
+    }
+}
+
+/// The answer in short. A refusal must name the plan and what is in the way.
+fn classify_answer(caller: &MoveCaller<'_>, answer: Result<MoveAnswer>) -> MoveAnswer {
+    match answer {
+        Ok(told) => told,
+        Err(LifecycleError::Illegal { plan, illegal }) => {
+            assert_eq!(plan, caller.plan);
+            MoveAnswer::Illegal(illegal.at)
+        }
+        Err(LifecycleError::Owned { holder }) => {
+            assert_eq!(holder.plan, caller.plan);
+            MoveAnswer::Owned
+        }
+        Err(LifecycleError::Store(StoreError::LeaseLost { plan, .. })) => {
+            assert_eq!(plan, caller.plan);
+            MoveAnswer::LeaseLost
+        }
+        Err(LifecycleError::Store(StoreError::NotFound { what: "plan", .. })) => {
+            MoveAnswer::Missing
+        }
+        Err(other) => panic!("{other} instead of where the plan stands"),
+    }
+}

@@ -1,0 +1,161 @@
+//! Report 1281: actions and plans were lost or overwritten when two callers came at once.
+//!
+//! Threads with many tasks each create, use and get on one service, on several services of one
+//! store, and on several openings of one place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::thread;
+
+use cleveragents_domain::{Action, EventKind, Plan, StreamId};
+use cleveragents_engine::lifecycle::{
+    ActionChoice, LifecycleError, PlanLifecycle, UseActionRequest,
+};
+use cleveragents_engine::ports::{Liveness, PlanFilter, StoreError, StoreHandle};
+use cleveragents_engine::system::SystemIds;
+use cleveragents_integration_tests::samples::name;
+use cleveragents_integration_tests::store_access::{events, run_concurrently};
+use cleveragents_integration_tests::{
+    Backend, OpenTestDatabase, TestDatabase, block_on, contract, trials,
+};
+
+use super::fixture::{LifecycleFixture, draft_named, request};
+
+contract! {
+    nothing_is_lost_on_one_service,
+    nothing_is_lost_on_several_services_of_one_store;
+    durable: nothing_is_lost_across_several_processes,
+}
+
+const THREADS: usize = 4;
+const TASKS: usize = 8;
+
+/// What one task was told.
+#[derive(Debug, Default)]
+struct RaceTaskResult {
+    actions: Vec<Action>,
+    /// Names that somebody else had, and who.
+    refused: Vec<(String, String)>,
+    plans: Vec<Plan>,
+}
+
+fn service(opened: &OpenTestDatabase) -> PlanLifecycle {
+    let liveness = Arc::clone(&opened.presence) as Arc<dyn Liveness>;
+    PlanLifecycle::new(opened.store.clone(), Arc::new(SystemIds), liveness)
+}
+
+fn nothing_is_lost_on_one_service(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let fixture = block_on(LifecycleFixture::with_samples(&test_db));
+    let one = fixture.lifecycle.clone();
+    race(&vec![one; THREADS], &fixture.opened.store);
+}
+
+fn nothing_is_lost_on_several_services_of_one_store(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let fixture = block_on(LifecycleFixture::with_samples(&test_db));
+    let each: Vec<_> = (0..THREADS).map(|_| service(&fixture.opened)).collect();
+    race(&each, &fixture.opened.store);
+}
+
+fn nothing_is_lost_across_several_processes(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    let fixture = block_on(LifecycleFixture::with_samples(&test_db));
+    let openings: Vec<_> = (0..THREADS).map(|_| test_db.open()).collect();
+    let each: Vec<_> = openings.iter().map(service).collect();
+    race(&each, &fixture.opened.store);
+}
+
+/// Every thread with its service and its own runtime, all tasks on the same names.
+fn race(services: &[PlanLifecycle], store: &StoreHandle) {
+    let rounds = trials(20, 2) as usize;
+    let told: Vec<RaceTaskResult> = thread::scope(|scope| {
+        let threads: Vec<_> = services
+            .iter()
+            .enumerate()
+            .map(|(thread, service)| {
+                scope.spawn(move || {
+                    block_on(run_concurrently(TASKS, |task| {
+                        work(service.clone(), format!("{thread}-{task}"), rounds)
+                    }))
+                })
+            })
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap());
+        joined.flatten().collect()
+    });
+    block_on(check(&services[0], store, &told, rounds));
+}
+
+async fn work(service: PlanLifecycle, task: String, rounds: usize) -> RaceTaskResult {
+    let mut told = RaceTaskResult::default();
+    for round in 0..rounds {
+        let shared = format!("local/shared-{round}");
+        for wanted in [format!("local/own-{task}-{round}"), shared.clone()] {
+            match service.create_action(draft_named(&wanted), &task).await {
+                Ok(action) => told.actions.push(action),
+                Err(LifecycleError::Store(StoreError::Taken { name, holder, .. })) => {
+                    told.refused.push((name, holder));
+                }
+                Err(other) => panic!("{other} instead of Taken"),
+            }
+        }
+        let request = UseActionRequest {
+            action: ActionChoice::Registered(name(&shared)),
+            actor: task.clone(),
+            ..request()
+        };
+        let plan = service.use_action(request).await.unwrap();
+        assert_eq!(service.plan(plan.identity.plan_id).await.unwrap(), plan);
+        let used = service.action(name(&shared)).await.unwrap();
+        assert_eq!(used.name, name(&shared));
+        told.plans.push(plan);
+    }
+    told
+}
+
+async fn check(
+    service: &PlanLifecycle,
+    store: &StoreHandle,
+    told: &[RaceTaskResult],
+    rounds: usize,
+) {
+    let (found, uses) = service.actions().await.unwrap();
+    let found: BTreeMap<String, Action> = found
+        .into_iter()
+        .map(|action| (action.name.to_string(), action))
+        .collect();
+    let tasks = told.len();
+    assert_eq!(tasks, THREADS * TASKS);
+    // Each task's own names, one of each shared name, and the one that was there before.
+    assert_eq!(found.len(), tasks * rounds + rounds + 1);
+    let made: Vec<&Action> = told.iter().flat_map(|task| &task.actions).collect();
+    assert_eq!(made.len(), tasks * rounds + rounds);
+    for action in made {
+        assert_eq!(found.get(&action.name.to_string()), Some(action));
+    }
+    let refused: Vec<_> = told.iter().flat_map(|task| &task.refused).collect();
+    assert_eq!(refused.len(), (tasks - 1) * rounds);
+    for (name, holder) in refused {
+        assert_eq!(found[name].id.to_string(), *holder);
+    }
+    let plans: Vec<&Plan> = told.iter().flat_map(|task| &task.plans).collect();
+    let page = service.list_plans(PlanFilter::default()).await.unwrap();
+    assert_eq!(page.total, (tasks * rounds) as u64);
+    let names: BTreeSet<String> = plans.iter().map(|plan| plan.name.to_string()).collect();
+    assert_eq!(names.len(), tasks * rounds);
+    for plan in plans {
+        assert!(page.plans.contains(plan), "{} is lost", plan.name);
+        let story = events(store, StreamId::Plan(plan.identity.plan_id)).await;
+        assert_eq!(story[0].kind, EventKind::PlanCreated);
+    }
+    for round in 0..rounds {
+        let shared = &found[&format!("local/shared-{round}")];
+        assert_eq!(uses[&shared.id], tasks as u64);
+    }
+    let system = events(store, StreamId::System).await;
+    let created = system
+        .iter()
+        .filter(|event| event.kind == EventKind::ActionCreated);
+    assert_eq!(created.count(), tasks * rounds + rounds);
+}

@@ -1,0 +1,126 @@
+//! How much is asked of one provider: so many requests at once, so many in any minute.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What every request to a provider passes first.
+#[derive(Debug)]
+pub(crate) struct RequestLimiter {
+    permits: Arc<Semaphore>,
+    rate_limiter: Option<MinuteRateLimiter>,
+}
+
+/// A place among the requests under way; it is free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct RequestPermit {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl RequestLimiter {
+    pub(crate) fn new(concurrency: u32, requests_per_minute: Option<u32>) -> Self {
+        let permits = usize::try_from(concurrency.max(1)).unwrap_or(usize::MAX);
+        Self {
+            permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
+            rate_limiter: requests_per_minute.map(MinuteRateLimiter::new),
+        }
+    }
+
+    /// Waits for a place, then for the minute to have room.
+    pub(crate) async fn acquire(&self) -> RequestPermit {
+        // The semaphore is never closed, so there is always a permit in the end.
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
+        if let Some(pace) = &self.rate_limiter {
+            let start = pace.reserve(Instant::now());
+            tokio::time::sleep_until(start).await;
+        }
+        RequestPermit { _permit: permit }
+    }
+}
+
+/// So many moments in any minute. One verb, under one lock: two callers never get the same moment.
+#[derive(Debug)]
+struct MinuteRateLimiter {
+    per_minute: usize,
+    /// The newest moments given, oldest first, at most `per_minute` of them.
+    granted: Mutex<VecDeque<Instant>>,
+}
+
+impl MinuteRateLimiter {
+    fn new(per_minute: u32) -> Self {
+        Self {
+            per_minute: usize::try_from(per_minute.max(1)).unwrap_or(usize::MAX),
+            granted: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// The first moment from `now` on at which one more request fits. It is taken, even if nobody
+    /// comes.
+    fn reserve(&self, now: Instant) -> Instant {
+        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut start = now;
+        if granted.len() == self.per_minute
+            && let Some(oldest) = granted.pop_front()
+        {
+            start = start.max(oldest + MINUTE);
+        }
+        if let Some(newest) = granted.back() {
+            start = start.max(*newest);
+        }
+        granted.push_back(start);
+        start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_minute_exceeds_the_limit_under_concurrency() {
+        let pace = MinuteRateLimiter::new(7);
+        let start = Instant::now();
+        let ask = || -> Vec<Instant> {
+            (0..50_u64)
+                .map(|step| pace.reserve(start + Duration::from_secs(step)))
+                .collect()
+        };
+        let mut moments: Vec<Instant> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+            threads
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        moments.sort();
+        assert_eq!(moments.len(), 200);
+        for window in moments.windows(8) {
+            assert!(window[7] - window[0] >= MINUTE, "{window:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dropped_permit_is_released() {
+        let gate = RequestLimiter::new(2, None);
+        let (one, _two) = (gate.acquire().await, gate.acquire().await);
+        let third = tokio::time::timeout(Duration::from_secs(1), gate.acquire()).await;
+        assert!(third.is_err());
+        drop(one);
+        gate.acquire().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rate_limit_is_kept() {
+        let gate = RequestLimiter::new(10, Some(2));
+        let start = Instant::now();
+        for _ in 0..5 {
+            gate.acquire().await;
+        }
+        assert_eq!(start.elapsed().as_secs(), 120);
+    }
+}

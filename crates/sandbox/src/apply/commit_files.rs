@@ -1,0 +1,252 @@
+//! Carries out changes of files, below a folder or a working tree.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use cleveragents_domain::{AbsolutePath, ResourcePath, ResourceType};
+use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_engine::ports::targets::{
+    AppliedResult, ApplyIntent, CommitOutcome, Conflict, ConflictReason, FilesEffect, PathChange,
+    StoppedCommit, TargetResult,
+};
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::io::Errno;
+
+use crate::apply::LocalTargets;
+use crate::apply::path_inspector::{PathChangeState, PathInspector};
+use crate::apply::path_writer::{PathWriteOutcome, PathWriter};
+use crate::apply::prepare_files::{load_modes, open_store};
+use crate::apply::record::LocalApplyRecord;
+use crate::apply::staging::sync_all;
+use crate::apply::steps::ApplyStep;
+use crate::apply::user_changes::{RepositoryMarks, undone_conflict};
+use crate::files::{Sync, path_from_bytes};
+use crate::repository::UserRepository;
+use crate::safe_fs::{open_root, with_parent};
+use cleveragents_safe_fs::file_access::{make_folder, split};
+
+/// Everything that stands in the way now; nothing is changed.
+pub(crate) fn find_conflicts(
+    targets: &LocalTargets,
+    record: &LocalApplyRecord,
+    intent: &ApplyIntent,
+    effect: &FilesEffect,
+) -> TargetResult<Vec<Conflict>> {
+    let modes = load_modes(targets, intent)?;
+    let store = open_store(targets, record, intent)?;
+    let root = path_from_bytes(effect.root.as_bytes());
+    let inspector =
+        PathInspector::new(root, modes, &intent.changes, store.as_ref())?.without_index();
+    let watcher = targets.watcher.as_ref();
+    let placer = PathWriter::new(&inspector, &record.new_files(), intent.id, watcher)?;
+    let nothing = BTreeSet::new();
+    Ok(check_all_paths(
+        &placer,
+        &intent.changes,
+        &nothing,
+        &effect.root,
+    )?)
+}
+
+/// The caller has the turn of the folder, or of the repository whose files these are.
+pub(crate) fn commit(
+    targets: &LocalTargets,
+    record: &LocalApplyRecord,
+    intent: &ApplyIntent,
+    effect: &FilesEffect,
+) -> TargetResult<CommitOutcome> {
+    let root = path_from_bytes(effect.root.as_bytes());
+    if !root.is_dir() {
+        let path = root.to_owned();
+        return Err(SandboxError::NotAFolder { path }.into());
+    }
+    let modes = load_modes(targets, intent)?;
+    let store = open_store(targets, record, intent)?;
+    let inspector =
+        PathInspector::new(root, modes, &intent.changes, store.as_ref())?.without_index();
+    if record.marks().is_some_and(|it| !it.is_untouched()) {
+        return Ok(CommitOutcome::Stopped(StoppedCommit {
+            conflicts: vec![undone_conflict(intent)],
+            written: written_paths(&inspector, &intent.changes)?,
+        }));
+    }
+    let repository = match intent.resource_type {
+        ResourceType::GitCheckout => Some(UserRepository::find(&targets.git, root)?),
+        ResourceType::FsDirectory => None,
+    };
+    record.mark_begun(&RepositoryMarks::for_files(repository.as_ref()))?;
+    targets.reached(ApplyStep::Started);
+    let watcher = targets.watcher.as_ref();
+    let placer = PathWriter::new(&inspector, &record.new_files(), intent.id, watcher)?;
+    let nothing = BTreeSet::new();
+    let mut conflicts = check_all_paths(&placer, &intent.changes, &nothing, &effect.root)?;
+    if conflicts.is_empty() {
+        conflicts = write_all_paths(&placer, &intent.changes, &nothing, &effect.root)?;
+    }
+    if conflicts.is_empty() {
+        conflicts = update_empty_folders(root, effect)?;
+    }
+    if conflicts.is_empty() {
+        return Ok(CommitOutcome::Done(AppliedResult {
+            commit: None,
+            reference: None,
+            file: None,
+        }));
+    }
+    Ok(CommitOutcome::Stopped(StoppedCommit {
+        conflicts,
+        written: written_paths(&inspector, &intent.changes)?,
+    }))
+}
+
+/// Looks at every path before the first is written, and clears up what a killed call left.
+pub(crate) fn check_all_paths(
+    placer: &PathWriter<'_>,
+    changes: &[PathChange],
+    skipped: &BTreeSet<&ResourcePath>,
+    root: &AbsolutePath,
+) -> SandboxResult<Vec<Conflict>> {
+    let mut conflicts = Vec::new();
+    for (number, change) in changes.iter().enumerate() {
+        if skipped.contains(&change.path) {
+            continue;
+        }
+        let reason = match placer.clean_up_path(number, change)? {
+            Some(reason) => Some(reason),
+            None => match placer.inspector.change_state(change)? {
+                PathChangeState::Foreign(reason) => Some(reason),
+                PathChangeState::Old | PathChangeState::New => None,
+            },
+        };
+        conflicts.extend(reason.map(|reason| path_conflict(change, root, reason)));
+    }
+    Ok(conflicts)
+}
+
+fn path_conflict(change: &PathChange, root: &AbsolutePath, reason: ConflictReason) -> Conflict {
+    Conflict {
+        path: Some(change.path.clone()),
+        place: Some(root.clone()),
+        reason,
+    }
+}
+
+/// More files than this are synced together.
+const BATCH_SYNC_THRESHOLD: usize = 16;
+
+/// Puts every path in place; what goes first, because a file may become a folder. The first that
+/// somebody else changed ends it.
+pub(crate) fn write_all_paths(
+    placer: &PathWriter<'_>,
+    changes: &[PathChange],
+    skipped: &BTreeSet<&ResourcePath>,
+    root: &AbsolutePath,
+) -> SandboxResult<Vec<Conflict>> {
+    let numbered = changes.iter().enumerate();
+    let all: Vec<(usize, &PathChange)> = numbered
+        .filter(|(_, change)| !skipped.contains(&change.path))
+        .collect();
+    let sync = match all.len() > BATCH_SYNC_THRESHOLD {
+        true => Sync::No,
+        false => Sync::Yes,
+    };
+    let removals = all.iter().filter(|(_, change)| change.new.is_none());
+    for (number, change) in removals {
+        if let PathWriteOutcome::Conflict(reason) = placer.write_path(*number, change, sync)? {
+            return Ok(vec![path_conflict(change, root, reason)]);
+        }
+    }
+    let additions: Vec<_> = all.iter().filter(|(_, it)| it.new.is_some()).collect();
+    let outcome = write_additions(placer, &additions, root, sync);
+    if !matches!(&outcome, Ok(conflicts) if conflicts.is_empty()) {
+        for (number, change) in additions {
+            placer.remove_draft(*number, change)?;
+        }
+    }
+    outcome
+}
+
+/// First the contents, then, when they are on disk, their places.
+fn write_additions(
+    placer: &PathWriter<'_>,
+    additions: &[&(usize, &PathChange)],
+    root: &AbsolutePath,
+    sync: Sync,
+) -> SandboxResult<Vec<Conflict>> {
+    for (number, change) in additions {
+        if placer.inspector.change_state(change)? == PathChangeState::Old {
+            placer.write_draft(*number, change, sync)?;
+        }
+    }
+    if sync == Sync::No {
+        sync_all(placer.inspector.root())?;
+    }
+    for (number, change) in additions {
+        if let PathWriteOutcome::Conflict(reason) = placer.write_path(*number, change, sync)? {
+            return Ok(vec![path_conflict(change, root, reason)]);
+        }
+    }
+    if sync == Sync::No {
+        sync_all(placer.inspector.root())?;
+    }
+    Ok(Vec::new())
+}
+
+/// The paths that are as they are to be.
+pub(crate) fn written_paths(
+    inspector: &PathInspector<'_>,
+    changes: &[PathChange],
+) -> SandboxResult<Vec<ResourcePath>> {
+    let mut written = Vec::new();
+    for change in changes {
+        if inspector.may_be_written(change)? {
+            written.push(change.path.clone());
+        }
+    }
+    Ok(written)
+}
+
+/// Removes a folder and those around it, as long as they are empty. What is to be there although
+/// it is empty is made afterwards.
+fn remove_empty_folders(root: BorrowedFd<'_>, path: &[u8]) {
+    let mut path = path;
+    while !path.is_empty() {
+        let removed = with_parent(root, path, |folder, name| {
+            unlinkat(folder, path_from_bytes(name), AtFlags::REMOVEDIR)
+        });
+        if !matches!(removed, Ok(()) | Err(Errno::NOENT)) {
+            return;
+        }
+        path = split(path).0;
+    }
+}
+
+/// Empty folders appear, and go if they are still empty.
+pub(crate) fn update_empty_folders(
+    root: &Path,
+    effect: &FilesEffect,
+) -> SandboxResult<Vec<Conflict>> {
+    let open = open_root(root)?;
+    let mut conflicts = Vec::new();
+    for path in &effect.removed {
+        remove_empty_folders(open.as_fd(), path.as_bytes());
+    }
+    for path in &effect.made {
+        match make_folder(open.as_fd(), path.as_bytes()) {
+            Ok(_) => {}
+            Err(Errno::NOTDIR | Errno::LOOP) => conflicts.push(Conflict {
+                path: Some(path.clone()),
+                place: Some(effect.root.clone()),
+                reason: ConflictReason::Untracked,
+            }),
+            Err(error) => {
+                return Err(crate::safe_fs::errno_error(
+                    path_from_bytes(path.as_bytes()),
+                    error,
+                ));
+            }
+        }
+    }
+    Ok(conflicts)
+}

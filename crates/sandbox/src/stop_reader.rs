@@ -1,0 +1,60 @@
+//! Reading that ends when the work has to stop, however large a file is.
+
+use std::io::{self, Read};
+
+use cleveragents_engine::ports::stop::StopSignal;
+
+/// Reads until `stop` is given: from then on every read fails.
+#[derive(Debug)]
+pub(crate) struct StoppableReader<'a, R> {
+    pub(crate) from: R,
+    pub(crate) stop: &'a StopSignal,
+}
+
+impl<R: Read> Read for StoppableReader<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stop.check().map_err(io::Error::other)?;
+        self.from.read(buffer)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use cleveragents_engine::ports::stop::StopReason;
+
+    use super::*;
+
+    /// Endless zeros that give the stop signal after so many reads, and count the reads.
+    pub(crate) struct StopAfterReads {
+        pub(crate) stop: StopSignal,
+        pub(crate) after: usize,
+        pub(crate) reads: usize,
+    }
+
+    impl Read for StopAfterReads {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.reads += 1;
+            if self.reads == self.after {
+                self.stop.stop(StopReason::Cancelled);
+            }
+            buffer.fill(0);
+            Ok(buffer.len())
+        }
+    }
+
+    #[test]
+    fn nothing_is_read_after_the_signal() {
+        let stop = StopSignal::new();
+        let mut zeros = StopAfterReads {
+            stop: stop.clone(),
+            after: 3,
+            reads: 0,
+        };
+        let from = StoppableReader {
+            from: &mut zeros,
+            stop: &stop,
+        };
+        assert!(io::copy(&mut from.take(1 << 40), &mut io::sink()).is_err());
+        assert_eq!(zeros.reads, 3);
+    }
+}

@@ -1,0 +1,67 @@
+//! Looking at single files and folders of a sandbox, without following a link anywhere.
+
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use cleveragents_domain::ResourcePath;
+use cleveragents_engine::ports::sandbox::SandboxResult;
+use cleveragents_safe_fs::file_access::names_in;
+use rustix::io::Errno;
+
+use crate::files;
+use crate::safe_fs::{errno_error, open_file, open_folder, open_root, with_parent};
+
+/// The first `most` bytes of the file; nothing if there is no regular file at the path.
+pub(crate) fn read(
+    tree: &Path,
+    path: &ResourcePath,
+    most: usize,
+) -> SandboxResult<Option<Vec<u8>>> {
+    let root = open_root(tree)?;
+    let display_path = cleveragents_safe_fs::path_from_bytes(path.as_bytes());
+    let file = match open_file(root.as_fd(), path.as_bytes()) {
+        Ok(file) => file,
+        Err(error) if is_not_found(error) => return Ok(None),
+        Err(error) => return Err(errno_error(display_path, error)),
+    };
+    if !file
+        .metadata()
+        .map_err(files::io_error(display_path))?
+        .is_file()
+    {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    let most = u64::try_from(most).unwrap_or(u64::MAX);
+    file.take(most)
+        .read_to_end(&mut bytes)
+        .map_err(files::io_error(display_path))?;
+    Ok(Some(bytes))
+}
+
+/// What is directly in a folder; nothing if there is none.
+pub(crate) fn list_folder(tree: &Path, folder: &ResourcePath) -> SandboxResult<Vec<ResourcePath>> {
+    let root = open_root(tree)?;
+    let display_path = cleveragents_safe_fs::path_from_bytes(folder.as_bytes());
+    let opened = with_parent(root.as_fd(), folder.as_bytes(), open_folder);
+    let opened = match opened {
+        Ok(opened) => opened,
+        Err(error) if is_not_found(error) => return Ok(Vec::new()),
+        Err(error) => return Err(errno_error(display_path, error)),
+    };
+    let names = names_in(opened.as_fd()).map_err(|error| errno_error(display_path, error))?;
+    let inside = |name: Vec<u8>| {
+        let path = [folder.as_bytes(), b"/", &name].concat();
+        ResourcePath::from_bytes(&path[..]).ok()
+    };
+    Ok(names.into_iter().filter_map(inside).collect())
+}
+
+/// Nothing is there, or only what leads elsewhere.
+fn is_not_found(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ISDIR | Errno::NXIO
+    )
+}

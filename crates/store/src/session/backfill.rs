@@ -1,0 +1,79 @@
+//! What a migration cannot say in SQL that both engines understand: values that stand in the JSON
+//! bodies of rows an older program wrote.
+
+use cleveragents_engine::ports::{Result, StoreError};
+use serde_json::Value as Json;
+
+use super::StoreSession;
+use super::rows::reverse_id;
+use crate::value::{SqlRow, params};
+
+const PAGE: i64 = 500;
+
+impl StoreSession<'_> {
+    /// Brings rows of the schema `from` up to date after the tables were changed. Doing it twice
+    /// equals doing it once.
+    pub(crate) fn backfill(&mut self, from: i64) -> Result<()> {
+        if from == 1 {
+            self.for_each_body("actions", &mut StoreSession::backfill_action)?;
+            self.for_each_body("plans", &mut StoreSession::backfill_plan)?;
+        }
+        if from < 4 {
+            self.execute(
+                "UPDATE plan_projects SET state = \
+                 (SELECT plans.state FROM plans WHERE plans.id = plan_projects.plan_id)",
+                &[],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Goes through `table` in pages: id, body and when the row was made.
+    fn for_each_body(
+        &mut self,
+        table: &str,
+        backfill: &mut dyn FnMut(&mut Self, &str, &Json, &SqlRow) -> Result<()>,
+    ) -> Result<()> {
+        let sql = format!(
+            "SELECT id, body, created_at FROM {table} WHERE id > ?1 ORDER BY id LIMIT {PAGE}"
+        );
+        let mut last = String::new();
+        loop {
+            let rows = self.query(&sql, params![&last])?;
+            let Some(end) = rows.last() else {
+                return Ok(());
+            };
+            last = end.text(0)?;
+            for row in &rows {
+                let body = serde_json::from_str(&row.text(1)?).map_err(StoreError::internal)?;
+                backfill(self, &row.text(0)?, &body, row)?;
+            }
+        }
+    }
+
+    fn backfill_action(&mut self, id: &str, body: &Json, _row: &SqlRow) -> Result<()> {
+        let single_use = body["reusable"] == Json::Bool(false);
+        self.execute(
+            "UPDATE actions SET single_use = ?2, \
+             uses = (SELECT count(*) FROM plans WHERE plans.action = actions.name) WHERE id = ?1",
+            params![id, i64::from(single_use)],
+        )?;
+        Ok(())
+    }
+
+    fn backfill_plan(&mut self, id: &str, body: &Json, row: &SqlRow) -> Result<()> {
+        self.execute(
+            "UPDATE plans SET tail = ?2 WHERE id = ?1",
+            params![id, reverse_id(id)],
+        )?;
+        let projects = body["brief"]["projects"].as_array();
+        for project in projects.into_iter().flatten().filter_map(Json::as_str) {
+            self.execute(
+                "INSERT INTO plan_projects (plan_id, project, created_at) VALUES (?1, ?2, ?3) \
+                 ON CONFLICT (plan_id, project) DO NOTHING",
+                params![id, project, row.integer(2)?],
+            )?;
+        }
+        Ok(())
+    }
+}

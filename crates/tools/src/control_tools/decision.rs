@@ -1,0 +1,61 @@
+//! `builtin/record-decision`
+
+use cleveragents_domain::tool::Capability;
+use cleveragents_domain::tool::control::ALTERNATIVES_MAXIMUM;
+use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use serde_json::{Value, json};
+
+use super::{TIMEOUT_SECONDS, acknowledgement_schema, bounds};
+use crate::builtin::{ToolDescription, ToolImpl, read_only_output};
+use crate::schema_parts::{fraction, list, non_empty_text, object, text};
+
+#[derive(Debug)]
+pub(crate) struct RecordDecisionTool;
+
+impl ToolImpl for RecordDecisionTool {
+    fn describe(&self) -> ToolDescription {
+        ToolDescription {
+            name: "record-decision",
+            text: "Record a choice that others should be able to see and question later: what was \
+                   open, what was chosen, instead of what, and why. Texts are at most 16 KiB each."
+                .to_owned(),
+            input: schema(),
+            output: acknowledgement_schema("recorded", "The decision stands in the plan's tree."),
+            capability: Capability::read_only(),
+            timeout_seconds: TIMEOUT_SECONDS,
+        }
+    }
+
+    fn check(&self, input: &Value) -> Result<(), ToolFailure> {
+        bounds::check_all_texts(input)?;
+        check("", input)
+    }
+
+    fn run(&self, _: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure> {
+        Ok(read_only_output(json!({"recorded": true})))
+    }
+}
+
+/// One decision, here and in a strategy.
+pub(super) fn schema() -> Value {
+    let alternatives = format!("What else could have been chosen; at most {ALTERNATIVES_MAXIMUM}.");
+    object([
+        ("question", non_empty_text("What had to be decided.")),
+        ("chosen", non_empty_text("What was chosen.")),
+        (
+            "alternatives?",
+            list(non_empty_text("An alternative."), &alternatives),
+        ),
+        (
+            "confidence?",
+            fraction("How sure it is that this is right, from 0 to 1."),
+        ),
+        ("rationale?", text("Why it was chosen.")),
+    ])
+}
+
+pub(super) fn check(pointer: &str, decision: &Value) -> Result<(), ToolFailure> {
+    bounds::check_not_blank(pointer, decision, &["question", "chosen"])?;
+    bounds::bounded_entries(pointer, decision, "alternatives", ALTERNATIVES_MAXIMUM)?;
+    Ok(())
+}

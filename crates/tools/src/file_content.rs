@@ -1,0 +1,75 @@
+//! Contents read in pieces: hashed, bounded, and given up when told to stop.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+
+use cleveragents_domain::ResourcePath;
+use cleveragents_engine::ports::StopSignal;
+use cleveragents_engine::ports::tools::ToolFailure;
+
+use crate::builtin::{failed, stopped};
+
+/// How much is read at once.
+const CHUNK_SIZE: usize = 64 << 10;
+
+/// What is known of a content that was read through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Digest {
+    /// BLAKE3, in hexadecimal.
+    pub(crate) hash: String,
+    pub(crate) size: u64,
+}
+
+pub(crate) fn digest_content(content: &[u8]) -> Digest {
+    Digest {
+        hash: blake3::hash(content).to_hex().to_string(),
+        size: content.len() as u64,
+    }
+}
+
+/// Reads a file to its end, piece by piece.
+pub(crate) fn read_chunks(
+    mut file: &File,
+    path: &ResourcePath,
+    stop: &StopSignal,
+    mut on_chunk: impl FnMut(&[u8]) -> Result<(), ToolFailure>,
+) -> Result<Digest, ToolFailure> {
+    let mut hasher = blake3::Hasher::new();
+    let mut size = 0;
+    let mut chunk = vec![0; CHUNK_SIZE];
+    loop {
+        stop.check().map_err(stopped)?;
+        let length = match file.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(length) => length,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(failed(format!("{path} cannot be read: {error}"))),
+        };
+        hasher.update(&chunk[..length]);
+        size += length as u64;
+        on_chunk(&chunk[..length])?;
+    }
+    let hash = hasher.finalize().to_hex().to_string();
+    Ok(Digest { hash, size })
+}
+
+/// The whole content, if it is no longer than `most`.
+pub(crate) fn read_whole(
+    file: &File,
+    path: &ResourcePath,
+    stop: &StopSignal,
+    most: usize,
+) -> Result<(Vec<u8>, Digest), ToolFailure> {
+    let mut content = Vec::new();
+    let digest = read_chunks(file, path, stop, |piece| {
+        content.extend_from_slice(piece);
+        match content.len() > most {
+            false => Ok(()),
+            true => Err(failed(format!(
+                "{path} is larger than {} MiB, which is more than can be edited: use builtin/shell",
+                most >> 20
+            ))),
+        }
+    })?;
+    Ok((content, digest))
+}

@@ -1,0 +1,109 @@
+//! What a folder holds, before it is moved or removed as a whole.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use cleveragents_domain::ResourcePath;
+use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation};
+use cleveragents_safe_fs::file_access::{FileStat, names_in, open_folder};
+use cleveragents_safe_fs::path_from_bytes;
+use cleveragents_safe_fs::refused_names::is_dot_git;
+use cleveragents_safe_fs::resolve::{LastLink, ResolvedPath, resolve};
+use rustix::fs::{AtFlags, FileType, statat};
+
+use crate::builtin::{failed, stopped};
+use crate::paths::TreePath;
+use crate::stale_check::check_change;
+
+/// How deep folders may be nested: each level holds one open.
+pub(crate) const MAX_DEPTH: usize = 200;
+
+/// What is in a folder.
+#[derive(Debug, Default)]
+pub(crate) struct FolderContents {
+    /// Everything that is no folder.
+    pub(crate) files: u64,
+    pub(crate) folders: u64,
+    /// Contents the actor knows, by their paths.
+    pub(crate) known_hashes: Vec<(ResourcePath, String)>,
+}
+
+/// Looks at all that is in a folder. What the actor knows must be as it knows it, and a repository
+/// in it is left alone: nothing could bring it back.
+pub(crate) fn inspect_folder(
+    call: &ToolInvocation<'_>,
+    target: &TreePath,
+) -> Result<FolderContents, ToolFailure> {
+    let folder = target.entry.folder();
+    let folder = folder.and_then(|folder| open_folder(folder, &target.entry.name));
+    let folder = folder.map_err(|error| target.io_failure("be looked into", error))?;
+    let mut inspector = FolderInspector {
+        call,
+        contents: FolderContents::default(),
+    };
+    inspector.visit_folder(folder.as_fd(), &target.path, 0)?;
+    Ok(inspector.contents)
+}
+
+struct FolderInspector<'a> {
+    call: &'a ToolInvocation<'a>,
+    contents: FolderContents,
+}
+
+impl FolderInspector<'_> {
+    fn visit_folder(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        path: &ResourcePath,
+        depth: usize,
+    ) -> Result<(), ToolFailure> {
+        let unreadable = |error| failed(format!("{path} cannot be looked into: {error}"));
+        if depth >= MAX_DEPTH {
+            return Err(failed(format!("{path} is nested too deep")));
+        }
+        for name in names_in(folder).map_err(unreadable)? {
+            self.call.stop.check().map_err(stopped)?;
+            let here = [path.as_bytes(), &name].join(&b'/');
+            let here = ResourcePath::from_bytes(here).map_err(|error| failed(error.to_string()))?;
+            if is_dot_git(&name) {
+                return Err(failed(format!(
+                    "{path} holds a repository of its own, {here}"
+                )));
+            }
+            let stat = statat(folder, path_from_bytes(&name), AtFlags::SYMLINK_NOFOLLOW);
+            let stat = FileStat::from(&stat.map_err(unreadable)?);
+            if stat.kind() == FileType::Directory {
+                self.contents.folders += 1;
+                let inner = open_folder(folder, &name);
+                let inner = inner
+                    .map_err(|error| failed(format!("{here} cannot be looked into: {error}")))?;
+                self.visit_folder(inner.as_fd(), &here, depth + 1)?;
+            } else {
+                self.contents.files += 1;
+                self.visit_file(folder, &name, here)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_file(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        path: ResourcePath,
+    ) -> Result<(), ToolFailure> {
+        if !self.call.stamps.has_stamp(&path) {
+            return Ok(());
+        }
+        let entry = match resolve(folder, name, LastLink::Keep) {
+            Ok(ResolvedPath::Entry(entry)) => entry,
+            _ => return Err(failed(format!("{path} has just become something else"))),
+        };
+        let target = TreePath { entry, path };
+        if target.kind()? == FileType::RegularFile
+            && let Some(digest) = check_change(self.call, &target)?
+        {
+            self.contents.known_hashes.push((target.path, digest.hash));
+        }
+        Ok(())
+    }
+}
