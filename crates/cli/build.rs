@@ -1,5 +1,5 @@
-//! Tells `agents version` what was built: target, compiler and, when built in a checkout, the
-//! commit. It reads git's files itself, so a missing git or checkout only leaves the commit out.
+//! Passes build facts to `agents version`: target, compiler and, in a checkout, the commit. Reads
+//! git's files directly, so the build needs no git; without a checkout the commit is left out.
 #![expect(
     clippy::disallowed_methods,
     reason = "a build script talks to cargo by environment variables and asks rustc its version"
@@ -25,7 +25,7 @@ fn watch(path: &Path) {
     println!("cargo::rerun-if-changed={}", path.display());
 }
 
-/// `1.95.0` of `rustc 1.95.0 (59807616e 2026-04-14)`.
+/// Returns `1.95.0` for `rustc 1.95.0 (59807616e 2026-04-14)`.
 fn rustc_version(rustc: &str) -> String {
     let output = Command::new(rustc).arg("--version").output();
     let text = output.map_or(String::new(), |output| {
@@ -37,7 +37,7 @@ fn rustc_version(rustc: &str) -> String {
         .to_owned()
 }
 
-/// The commit checked out, or none.
+/// Returns the commit that is checked out, if any.
 fn commit(root: &Path) -> Option<String> {
     let git = git_directory(root)?;
     let head_file = git.join("HEAD");
@@ -60,7 +60,7 @@ fn commit(root: &Path) -> Option<String> {
     line.split_whitespace().next().map(str::to_owned)
 }
 
-/// `.git`, or where the `.git` file of a linked work tree points.
+/// Returns `.git`, or the directory that the `.git` file of a linked worktree points to.
 fn git_directory(root: &Path) -> Option<PathBuf> {
     let git = root.join(".git");
     if git.is_dir() {

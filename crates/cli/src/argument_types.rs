@@ -1,4 +1,4 @@
-//! What people type, and what it means: plans and words.
+//! Types of arguments that several commands share: plan names, enum values, amounts of money.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 use cleveragents_domain::NamespacedName;
 use cleveragents_domain::id::{IdError, IdFragment};
 
-/// How many rows of a list people see who do not say how many.
+/// Default limit for the number of rows in a list.
 pub const DEFAULT_ROWS: u32 = 100;
 
-/// One of the words of a domain enum, for clap.
+/// Parses a value of a domain enum; used as a clap value parser.
 pub fn parse_value<T>(text: &str) -> Result<T, String>
 where
     T: FromStr,
@@ -18,8 +18,8 @@ where
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// A plan as people name it: its id, at least four characters of either end of the id, or its
-/// whole name, which ends in the last eight.
+/// A plan as the user names it: its id, at least four characters from either end of the id, or its
+/// full name, which ends in the last eight characters of the id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanArgument(pub IdFragment);
 
@@ -36,7 +36,7 @@ impl FromStr for PlanArgument {
     }
 }
 
-/// An amount of money that may be spent.
+/// Parses a positive amount in US dollars.
 pub fn parse_dollars(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(usd) if usd.is_finite() && usd > 0.0 => Ok(usd),

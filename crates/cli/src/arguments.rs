@@ -1,5 +1,5 @@
-//! What can be typed. The doc comments are the help texts; each command's own arguments stand in
-//! its file under `commands`.
+//! The command-line arguments. The doc comments are the help texts. Each command defines its own
+//! arguments in its file under `commands`.
 
 use std::path::PathBuf;
 
@@ -90,7 +90,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::from_str(name, false).ok()
     }
@@ -106,7 +105,7 @@ impl Format {
         }
     }
 
-    /// Whether programs rather than people read it.
+    /// Returns whether the format is read by programs rather than people.
     pub fn is_envelope(self) -> bool {
         matches!(self, Self::Json | Self::Yaml)
     }

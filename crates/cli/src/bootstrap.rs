@@ -1,9 +1,9 @@
-//! The only file that names adapters: it builds what a command needs of the store, out of the
-//! settings, and hands it over as a value.
+//! The only module that names adapters. It builds the store and the services from the settings and
+//! passes them to commands as values.
 //!
-//! [`Bootstrap`] is a process present in a data directory; [`AppContext`] is that with the database open.
-//! Both end when dropped, and a command drops them before it answers: nothing is open when the
-//! process exits. What they say to people is decided elsewhere (`store_failure`).
+//! [`Bootstrap`] registers this process in the data directory; [`AppContext`] adds the open
+//! database. Both are released on drop. A command drops them before it returns its answer, so
+//! nothing is open when the process exits. `store_failure` turns their errors into messages.
 
 mod execution;
 mod models;
@@ -62,17 +62,17 @@ pub use processes::{
     run_command,
 };
 
-/// How long one run of git may take.
+/// Timeout for one run of git.
 const GIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// This process, present in its data directory, with everything it takes to open the database.
+/// This process, registered in its data directory, with everything needed to open the database.
 #[derive(Debug)]
 pub struct Bootstrap {
     runtime: Runtime,
-    /// Says to whoever works in this process that it should stop.
+    /// Stop signal for all work in this process.
     interrupt: watch::Sender<bool>,
     options: StoreOptions,
-    /// `None` for SQLite in the data directory.
+    /// `None` means SQLite in the data directory.
     url: Option<String>,
     ids: Arc<dyn Ids>,
     node: String,
@@ -81,7 +81,6 @@ pub struct Bootstrap {
     watcher: Arc<dyn Watcher>,
 }
 
-/// An open database and the services on it.
 #[derive(Debug)]
 pub struct AppContext<'a> {
     bootstrap: &'a Bootstrap,
@@ -90,7 +89,7 @@ pub struct AppContext<'a> {
 }
 
 impl Bootstrap {
-    /// Creates the data directory if need be and says there that `command` is running.
+    /// Creates the data directory if needed and registers there that `command` is running.
     pub fn announce(settings: &Settings, environment: &Environment, command: &str) -> Result<Self> {
         let url = database_url(settings)?;
         let directory = DataDirectory::open(&settings.locations.data_directory)?;
@@ -126,7 +125,7 @@ impl Bootstrap {
         })
     }
 
-    /// The same, with somebody who is told of each durable step of an apply.
+    /// Sets a watcher that is notified of each durable step of an apply.
     pub fn with_watcher(self, watcher: &Arc<dyn Watcher>) -> Self {
         Self {
             watcher: Arc::clone(watcher),
@@ -134,9 +133,9 @@ impl Bootstrap {
         }
     }
 
-    /// Opens the database for a command that writes, creating or migrating it first if need be. An
-    /// apply that a process of this machine left half-done is finished, or taken back, before
-    /// anything else; one that another process holds is named and left alone.
+    /// Opens the database for a command that writes; creates or migrates it first if needed. If a
+    /// process on this machine died during an apply, that apply is finished or aborted before
+    /// anything else. An apply that a live process holds is only reported.
     pub fn open(&self) -> Result<AppContext<'_>> {
         crate::reserve::ensure(self.directory());
         let app = self.connect()?;
@@ -144,9 +143,9 @@ impl Bootstrap {
         Ok(app)
     }
 
-    /// Opens the database for a command that gives up what a plan does now, and finds the plan. An
-    /// interrupted apply of that plan is not finished first, even if it was decided: that would be
-    /// the opposite of what the user wants.
+    /// Opens the database for a command that abandons what a plan is doing, and finds the plan. An
+    /// interrupted apply of that plan is not finished first, even if it was already decided,
+    /// because the user wants the opposite.
     pub fn open_to_abandon(
         &self,
         find: impl FnOnce(&AppContext<'_>) -> Result<Plan, CommandFailure>,
@@ -155,13 +154,13 @@ impl Bootstrap {
         let app = self.connect()?;
         let id = find(&app)?.identity.plan_id;
         app.recover_applies(Some(id))?;
-        // An apply that was not decided is taken back by that, which moves the plan.
+        // Reload: recovery may have aborted an undecided apply, which changes the plan.
         let plan = app.block_on(app.lifecycle().plan(id))?;
         Ok((app, plan))
     }
 
-    /// Opens the database for a command that only reads: unfinished applies are named, and nothing
-    /// is waited for.
+    /// Opens the database for a command that only reads. Unfinished applies are reported, and
+    /// nothing waits.
     pub fn open_to_read(&self) -> Result<AppContext<'_>> {
         let app = self.connect()?;
         app.warn_unfinished_applies()?;
@@ -177,7 +176,8 @@ impl Bootstrap {
         })
     }
 
-    /// Restores a backup. No database may be open here meanwhile: a restore has it to itself.
+    /// Restores a backup. The caller must not have the database open: a restore needs exclusive
+    /// access.
     pub fn restore(
         &self,
         path: &Path,
@@ -193,7 +193,7 @@ impl Bootstrap {
         cleveragents_store::restore(&target, path, existing, progress)
     }
 
-    /// The sandboxes of this data directory, made with the git at `program`.
+    /// Returns the sandboxes of this data directory, run with the git at `program`.
     pub fn sandboxes(
         &self,
         program: PathBuf,
@@ -212,7 +212,7 @@ impl Bootstrap {
         ))
     }
 
-    /// What starts the commands of plans, confined as the settings say.
+    /// Returns the process runner for commands of plans, confined as the settings say.
     pub fn processes(
         &self,
         settings: &Settings,
@@ -225,7 +225,7 @@ impl Bootstrap {
         Arc::clone(&self.ids)
     }
 
-    /// The data directory by its real name.
+    /// Returns the canonical path of the data directory.
     pub fn directory(&self) -> &Path {
         self.options.directory.path()
     }
@@ -249,7 +249,7 @@ impl Bootstrap {
         self.options.clock.now()
     }
 
-    /// Other live processes in this data directory.
+    /// Returns the other live processes in this data directory.
     pub fn other_processes(&self) -> Result<Vec<ProcessInfo>> {
         self.options.presence.other_processes()
     }
@@ -260,7 +260,7 @@ impl AppContext<'_> {
         &self.store
     }
 
-    /// Who acts, for the journal.
+    /// Returns the actor name for the journal.
     pub fn actor(&self) -> &str {
         &self.bootstrap.options.command
     }
@@ -269,7 +269,6 @@ impl AppContext<'_> {
         StoreOperation::new(&*self.bootstrap.ids, label)
     }
 
-    /// Runs asynchronous work to its end.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.bootstrap.runtime.block_on(work)
     }
@@ -310,28 +309,26 @@ impl AppContext<'_> {
         self.block_on(verify(&self.store, stream, None))
     }
 
-    /// Actions and plans.
     pub fn lifecycle(&self) -> PlanLifecycle {
         PlanLifecycle::new(self.store.clone(), self.ids(), self.liveness())
     }
 
-    /// Automation profiles.
     pub fn profiles(&self) -> ProfileRegistry {
         ProfileRegistry::new(self.store.clone(), self.ids())
     }
 
-    /// Consents to use files of repositories.
+    /// Returns the registry of consents to use files of repositories.
     pub fn trust(&self) -> TrustRegistry {
         TrustRegistry::new(self.store.clone(), self.ids())
     }
 
-    /// Actors.
     pub fn actors(&self) -> ActorRegistry {
         let models = models(&self.bootstrap.settings, &self.bootstrap.environment);
         let configured = match models {
             Ok(models) => models.configured(),
             Err(failure) => {
-                // Whoever wants a model is told; actors can be looked at without.
+                // Not an error here: actors can be inspected without a model, and a command that
+                // needs one fails itself.
                 tracing::warn!("no model is configured: {}", failure.message);
                 Vec::new()
             }
@@ -339,27 +336,22 @@ impl AppContext<'_> {
         ActorRegistry::new(self.store.clone(), self.ids()).with_models(&configured)
     }
 
-    /// Validations and where they are attached.
     pub fn validations(&self) -> ValidationRegistry {
         ValidationRegistry::new(self.store.clone(), self.ids())
     }
 
-    /// Projects and resources.
     pub fn projects(&self) -> ProjectService {
         ProjectService::new(self.store.clone(), self.ids(), self.liveness())
     }
 
-    /// Rules that plans must keep.
     pub fn invariants(&self) -> InvariantService {
         InvariantService::new(self.store.clone(), self.ids())
     }
 
-    /// The errors of plans.
     pub fn recovery(&self) -> ErrorRecovery {
         ErrorRecovery::new(self.store.clone(), self.ids())
     }
 
-    /// The decisions of plans.
     pub fn decisions(&self) -> DecisionService {
         DecisionService::new(self.store.clone(), self.ids(), self.liveness())
     }
@@ -376,7 +368,7 @@ impl AppContext<'_> {
         Arc::<ProcessPresence>::clone(&self.bootstrap.options.presence)
     }
 
-    /// The runs of plans, claimed in this process's name.
+    /// Returns the run service, which claims runs in the name of this process.
     pub fn runs(&self) -> RunService {
         let owner = self.bootstrap.options.presence.owner();
         RunService::new(self.store.clone(), self.ids(), self.liveness(), owner)
@@ -404,7 +396,7 @@ fn git_settings(program: PathBuf, environment: &Environment) -> GitSettings {
     }
 }
 
-/// Every tool there is. Without `processes` the shell answers that there is nobody to run commands.
+/// Returns all built-in tools. Without `processes` the shell tool refuses to run commands.
 pub fn toolbox(
     processes: Option<Arc<dyn Processes>>,
     shell: ShellSettings,
@@ -414,7 +406,7 @@ pub fn toolbox(
     Ok(Box::new(tools))
 }
 
-/// How the settings let commands run.
+/// Returns the shell settings that the user's settings ask for.
 pub fn shell_settings(settings: &Settings, environment: &Environment) -> ShellSettings {
     ShellSettings {
         network: settings.sandbox_network(),
@@ -423,19 +415,19 @@ pub fn shell_settings(settings: &Settings, environment: &Environment) -> ShellSe
     }
 }
 
-/// Reads a backup through and says what is in it; one that is damaged is refused.
+/// Reads a whole backup and returns its manifest. Fails if the backup is damaged.
 pub fn inspect_backup(path: &Path) -> Result<BackupManifest> {
     cleveragents_store::inspect_backup(path)
 }
 
-/// The type of the file system that holds `path`, where the machine says so.
+/// Returns the type of the file system that holds `path`, where the system reports it.
 pub fn file_system(path: &Path) -> Option<String> {
     let table = std::fs::read("/proc/self/mountinfo").ok()?;
     let path = path.canonicalize().ok()?;
     cleveragents_store::file_system_type(&table, &path)
 }
 
-/// What the store opens: `None` is SQLite in the data directory.
+/// Returns the database URL; `None` means SQLite in the data directory.
 fn database_url(settings: &Settings) -> Result<Option<String>> {
     let Place::Url(url) = settings.database() else {
         return Ok(None);

@@ -1,10 +1,10 @@
-//! How changed files are shown, the same in every command.
+//! How changed files are displayed, the same in every command.
 
 use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat};
 
 use crate::output::{Tone, ViewCell};
 
-/// What became of a file, in one word.
+/// Returns the change of a file as one word.
 pub(crate) fn change_name(file: &DiffStat) -> &'static str {
     match file.change {
         DiffChange::Added => "added",
@@ -15,7 +15,7 @@ pub(crate) fn change_name(file: &DiffStat) -> &'static str {
     }
 }
 
-/// `+8 -2`
+/// Returns for example `+8 -2`.
 pub(crate) fn format_line_counts(lines: DiffLines) -> String {
     match lines {
         DiffLines::Text { inserted, deleted } => format!("+{inserted} -{deleted}"),
@@ -23,7 +23,7 @@ pub(crate) fn format_line_counts(lines: DiffLines) -> String {
     }
 }
 
-/// Lines that are new and lines that are gone, in all; binary files have none.
+/// Sums the inserted and deleted lines; binary files count as none.
 pub(crate) fn sum_lines<'a>(files: impl IntoIterator<Item = &'a DiffStat>) -> (u64, u64) {
     files
         .into_iter()
@@ -33,7 +33,7 @@ pub(crate) fn sum_lines<'a>(files: impl IntoIterator<Item = &'a DiffStat>) -> (u
         })
 }
 
-/// Path, change and lines of a file.
+/// Returns a table row: path, change and line counts.
 pub(crate) fn row(file: &DiffStat) -> Vec<ViewCell> {
     let tone = match file.change {
         DiffChange::Added => Tone::Good,

@@ -1,4 +1,4 @@
-//! Questions to the person at the terminal. Without one nothing is ever asked.
+//! Yes/no questions at the terminal. Without a terminal no question is asked.
 
 use std::io::{self, BufRead, Write};
 use std::thread;
@@ -8,16 +8,15 @@ use tokio::sync::oneshot;
 use crate::environment::Environment;
 use crate::signals::SignalListener;
 
-/// What the person said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirmation {
     Yes,
     No,
-    /// There is nobody to ask.
+    /// Stdin or stderr is not a terminal, so the question was not asked.
     NoTerminal,
 }
 
-/// Asks a question to be answered with yes or no; anything but a yes is a no.
+/// Asks a yes/no question; every answer but yes counts as no.
 pub fn confirm(question: &str, environment: &Environment) -> Confirmation {
     match is_interactive(environment) {
         true if print_question(question).is_ok() => read_confirmation(),
@@ -26,8 +25,8 @@ pub fn confirm(question: &str, environment: &Environment) -> Confirmation {
     }
 }
 
-/// Asks where an interrupt no longer ends this process by itself: one instead of an answer is
-/// none.
+/// Asks a yes/no question in a process that handles Ctrl-C itself. Returns `None` if Ctrl-C is
+/// pressed instead of an answer.
 pub async fn confirm_unless_interrupted(
     question: &str,
     environment: &Environment,
@@ -40,12 +39,12 @@ pub async fn confirm_unless_interrupted(
         return Some(Confirmation::No);
     }
     let (tell, answer) = oneshot::channel();
-    // Nobody waits for this thread: it may sit at the terminal until the process ends.
+    // The thread is never joined: it may block on the terminal until the process exits.
     thread::spawn(move || tell.send(read_confirmation()));
     tokio::select! {
         biased;
         () = interrupts.recv() => {
-            // What is said next does not stand in the line of the question.
+            // Ends the line of the question, so that the next message starts on its own line.
             let _ = io::stderr().write_all(b"\n");
             None
         }

@@ -20,7 +20,7 @@ use crate::confirmation::{Confirmation, confirm};
 use crate::environment::Environment;
 use crate::failure::{CommandFailure, ExitCode, display_path};
 
-/// No `.worktreeinclude` that a person wrote is longer, in bytes.
+/// The size limit for `.worktreeinclude`, in bytes. No hand-written file is longer.
 const INCLUDE_MAXIMUM: u64 = 1 << 20;
 
 /// The user's word on files of a repository.
@@ -35,7 +35,8 @@ pub struct TrustArgs {
 }
 
 impl TrustArgs {
-    /// Fails, with exit code 5, unless the user consents to the file of `action` or did before.
+    /// Fails with exit code 5 unless the user consents to the file of `action`, now or in an
+    /// earlier run.
     pub fn require(
         &self,
         action: &RepositoryAction,
@@ -58,7 +59,7 @@ impl TrustArgs {
         self.record(action.file.clone(), app)
     }
 
-    /// With `--trust`, records consent to the resources' `.worktreeinclude` as it is now.
+    /// With `--trust`, records consent to the current content of the resources' `.worktreeinclude`.
     pub fn trust_includes(
         &self,
         resources: &[Resource],
@@ -90,7 +91,8 @@ impl TrustArgs {
     }
 }
 
-/// Returns a warning if the plan's profile is not the one that the repository's action asks for.
+/// Returns a warning if the plan's profile differs from the one that the repository's action asks
+/// for.
 pub fn tightened_profile_warning(plan: &Plan, requested: Option<&ProfileName>) -> Option<String> {
     let holds = &plan.brief.automation_profile.name;
     let wanted = requested.filter(|wanted| *wanted != holds)?;
@@ -115,7 +117,7 @@ fn question(action: &RepositoryAction, state: TrustState) -> String {
     lines.join("\n")
 }
 
-/// The failure of a command that needs a file which is not trusted.
+/// Returns the failure of a command that needs an untrusted file.
 pub fn not_trusted_failure(file: &RepositoryFile, state: TrustState) -> CommandFailure {
     let (what, kind) = match state {
         TrustState::Changed => ("has changed since you trusted it", "changed"),
@@ -134,7 +136,7 @@ pub fn not_trusted_failure(file: &RepositoryFile, state: TrustState) -> CommandF
     )
 }
 
-/// The content of a resource's `.worktreeinclude`, if it has one.
+/// Reads a resource's `.worktreeinclude`, if it has one.
 fn read_include(root: &Path) -> Result<Option<Vec<u8>>, CommandFailure> {
     let path = root.join(WORKTREE_INCLUDE);
     let flags = OFlags::NONBLOCK;

@@ -1,4 +1,4 @@
-//! What is refused about actors and validations, as failures people can act on.
+//! Converts errors about actors and validations into failures with hints.
 
 use cleveragents_domain::id::AttachmentId;
 use cleveragents_domain::{NamespacedName, Timestamp};
@@ -9,7 +9,7 @@ use cleveragents_engine::validations::ValidationRegistryError;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::nearest::nearest;
 
-/// How many of something are named to people; all are named to programs.
+/// How many names a message lists; JSON output lists all.
 const NAMED_MAXIMUM: usize = 10;
 
 impl From<ActorRegistryError> for CommandFailure {
@@ -86,7 +86,7 @@ impl From<ValidationRegistryError> for CommandFailure {
     }
 }
 
-/// An id as people see it.
+/// Returns the short form of an attachment id.
 fn short_id(id: &str) -> String {
     id.parse::<AttachmentId>()
         .map_or_else(|_| id.to_owned(), |id| id.short())
@@ -99,7 +99,7 @@ fn join_few(names: &[String]) -> String {
     }
 }
 
-/// A failure because there is a `what` of that name already, added at `since`.
+/// Returns the failure for a `what` whose name is already taken since `since`.
 pub fn name_taken_failure(what: &str, name: &str, since: Option<Timestamp>) -> CommandFailure {
     let failure = CommandFailure::new(
         ExitCode::Conflict,
@@ -117,13 +117,13 @@ pub fn name_taken_failure(what: &str, name: &str, since: Option<Timestamp>) -> C
         .with("since", since.into())
 }
 
-/// As `2026-01-31 12:00`: who added something knows it by that.
+/// Formats as `2026-01-31 12:00`, precise enough for the user to recognise the entry.
 fn format_minute(time: &Timestamp) -> String {
     let text: String = time.to_string().chars().take(16).collect();
     text.replace('T', " ")
 }
 
-/// A failure because there is no `what` of that name, with the names most like it.
+/// Returns the failure for a `what` that does not exist, with the most similar names.
 pub fn unknown_name_failure(
     what: &'static str,
     name: &NamespacedName,

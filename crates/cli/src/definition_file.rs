@@ -1,4 +1,4 @@
-//! The files users write definitions in, read for the engine, which opens none itself.
+//! Reads definition files for the engine, which opens no files itself.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,29 +15,29 @@ use crate::commands::CommandContext;
 use crate::environment::Environment;
 use crate::failure::{CommandFailure, display_path};
 
-/// What a definition read from standard input is called in messages.
+/// The name of standard input in messages.
 const STANDARD_INPUT: &str = "standard input";
 
-/// A file's bytes and the name it has in messages.
+/// The bytes of a file and its name in messages.
 #[derive(Debug)]
 pub struct DefinitionFile {
     pub name: String,
     bytes: Vec<u8>,
-    /// Where the paths in it are seen from.
+    /// The base of relative paths in the file.
     folder: Option<PathBuf>,
     owner: FileOwner,
 }
 
-/// Whose file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileOwner {
     User,
-    /// It comes with a repository: no variable is filled in, and it defines nothing built-in.
+    /// The file is part of a repository: `${VAR}` is not expanded, and built-in names cannot be
+    /// defined.
     Repository,
 }
 
 impl DefinitionFile {
-    /// Reads the file someone named; `-` is standard input.
+    /// Reads the file at `path`; `-` is standard input.
     pub fn read(path: &Path, context: &CommandContext<'_>) -> Result<Self, CommandFailure> {
         if path.as_os_str() == "-" {
             let read = Self::from_reader(STANDARD_INPUT.to_owned(), io::stdin().lock())?;
@@ -56,7 +56,7 @@ impl DefinitionFile {
         })
     }
 
-    /// Reads a file that comes with a repository.
+    /// Reads a file that is part of a repository.
     pub fn from_repository(name: String, input: impl Read) -> Result<Self, CommandFailure> {
         Ok(Self {
             owner: FileOwner::Repository,
@@ -64,8 +64,8 @@ impl DefinitionFile {
         })
     }
 
-    /// Reads `input` up to a byte more than a definition may have: whoever reads the definition
-    /// says then that it is too large.
+    /// Reads at most one byte more than a definition may have. The parser then reports that it is
+    /// too large.
     pub fn from_reader(name: String, input: impl Read) -> Result<Self, CommandFailure> {
         let mut bytes = Vec::new();
         let limit = SOURCE_MAXIMUM as u64 + 1;
@@ -80,23 +80,23 @@ impl DefinitionFile {
         }
     }
 
-    /// The hash of what was read.
+    /// Returns the hash of the content.
     pub fn hash(&self) -> String {
         content_hash(&self.bytes)
     }
 
-    /// The action that a repository's file defines.
+    /// Parses the action that a repository's file defines.
     pub fn repository_action(&self) -> Result<ActionDraft, DefinitionErrors> {
         let source = DefinitionSource::new(&self.name, &self.bytes).from_repository();
         read_action(&source, &|_| None)
     }
 
-    /// The action the file defines; `${VAR}` comes from the process's environment.
+    /// Parses the action; `${VAR}` is replaced from the process's environment.
     pub fn action(&self, environment: &Environment) -> Result<ActionDraft, DefinitionErrors> {
         self.parse_with(environment, read_action)
     }
 
-    /// Reads the file as `reader` does.
+    /// Parses the file with `reader`.
     pub fn parse_with<T>(
         &self,
         environment: &Environment,
@@ -119,7 +119,8 @@ impl DefinitionFile {
     }
 }
 
-/// A file below an `.agents` folder belongs to the repository, whoever names it.
+/// Returns the owner of a file. A file below an `.agents` folder belongs to the repository, even if
+/// the user passes its path explicitly.
 fn owner_of(path: &Path) -> FileOwner {
     let real = path.canonicalize();
     let real = real.as_deref().unwrap_or(path);

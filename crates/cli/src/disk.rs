@@ -1,9 +1,9 @@
-//! How much space files take and how much is left.
+//! Disk usage and free space.
 
 use std::io;
 use std::path::Path;
 
-/// The bytes of a file, or of all files below a folder; nothing there is nothing.
+/// Returns the bytes of a file, or of all files below a folder; 0 if the path does not exist.
 pub fn disk_usage(path: &Path) -> u64 {
     let Ok(facts) = path.symlink_metadata() else {
         return 0;
@@ -15,19 +15,19 @@ pub fn disk_usage(path: &Path) -> u64 {
     entries.map(|entry| disk_usage(&entry.path())).sum()
 }
 
-/// The bytes a user may still write to the file system that holds `path`.
+/// Returns how many bytes an unprivileged user can still write to the file system of `path`.
 pub fn free_space(path: &Path) -> io::Result<u64> {
     let facts = rustix::fs::statvfs(path)?;
     Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
 }
 
-/// `512 B`, `1.5 KiB`, `20 GiB`.
+/// Formats a size as `512 B`, `1.5 KiB` or `20 GiB`.
 pub fn format_size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
     }
-    // Tenths of the unit, in whole numbers: nothing is rounded up to a unit it does not fill.
+    // Integer tenths of the unit: rounds down, so a size never reaches the next unit by rounding.
     let mut tenths = u128::from(bytes) * 10 / 1024;
     let mut tx = 0;
     while tenths >= 10 * 1024 && tx + 1 < UNITS.len() {

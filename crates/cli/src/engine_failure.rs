@@ -1,4 +1,4 @@
-//! What the engine's services refuse, as failures people can act on.
+//! Converts errors of the engine's services into failures with hints.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::lifecycle::Obstacle;
@@ -95,7 +95,7 @@ impl From<DecisionFailure> for CommandFailure {
     }
 }
 
-/// A conflict with how the plan stands, which is told.
+/// Returns a conflict failure that reports the plan's current state.
 fn plan_conflict(plan: &Plan, kind: &'static str, what: String) -> CommandFailure {
     CommandFailure::new(ExitCode::Conflict, what)
         .kind(kind)
@@ -129,14 +129,14 @@ fn running_failure(holder: Holder, what: String) -> CommandFailure {
         .with("node", json!(holder.node))
 }
 
-/// How a model is set up.
+/// Hints on how to set up a model.
 const MODEL_HINTS: [&str; 3] = [
     "export ANTHROPIC_API_KEY=…  (or OPENAI_API_KEY, OPENROUTER_API_KEY)",
     "agents config set model.default PROVIDER/MODEL",
     "agents actor list --type llm",
 ];
 
-/// A model is needed and there is none.
+/// Returns the failure of a command that needs a model when none is configured.
 pub(crate) fn no_model_failure(error: &ModelError) -> CommandFailure {
     let failure = CommandFailure::usage("a model is needed for a task in words")
         .kind("no_model")
@@ -152,7 +152,7 @@ fn with_model_hints(failure: CommandFailure) -> CommandFailure {
 }
 
 fn preflight_failure(failures: &[PreflightFailure]) -> CommandFailure {
-    // A model that is missing is for the user to set up, as in a command that says too little.
+    // A missing model is a usage error: the user has to configure one.
     let no_model = failures.iter().all(|it| it.check == "models");
     let code = match no_model {
         true => ExitCode::Usage,
@@ -182,7 +182,7 @@ impl From<RuleError> for CommandFailure {
     }
 }
 
-/// A file that does not say what it should: every problem with its place.
+/// Lists every problem in the file with its position.
 impl From<DefinitionErrors> for CommandFailure {
     fn from(errors: DefinitionErrors) -> Self {
         let found = errors.as_slice();
@@ -204,7 +204,7 @@ impl From<DefinitionErrors> for CommandFailure {
                 })
             })
             .collect();
-        // Told as far as people read; JSON has them all.
+        // The message is shortened for people; JSON lists every problem.
         let shown = errors.to_string();
         let failure = CommandFailure::usage(what).kind("definition");
         shown

@@ -1,5 +1,5 @@
-//! The one place that reads the process: arguments, variables, directories, terminals and the
-//! clock. Everything below gets an [`Environment`], a plain value that tests can make up.
+//! The only module that reads the process: arguments, variables, directories, terminals and clock.
+//! The rest of the crate gets an [`Environment`], a plain value that tests can construct.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,43 +9,42 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use cleveragents_domain::Timestamp;
 
-/// How wide output is when nobody says.
+/// Output width when it is unknown.
 const DEFAULT_WIDTH: u16 = 100;
 
-/// What the program was started with.
+/// The environment that the program was started in.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// The arguments, the program's own name first.
+    /// The arguments, including the program name.
     pub arguments: Vec<OsString>,
-    /// Our own program file, as far as the system says where it is.
+    /// The path of our executable, if the system reports it.
     pub executable: Option<PathBuf>,
-    /// The variables whose names are readable text; the values may be any bytes.
+    /// The variables whose names are valid UTF-8; values may be any bytes.
     pub variables: BTreeMap<String, OsString>,
-    /// The working directory, unless it was deleted under our feet.
+    /// `None` if the working directory was deleted.
     pub working_directory: Option<PathBuf>,
     pub stdin: Terminal,
     pub stdout: Terminal,
     pub stderr: Terminal,
-    /// The width of output in columns.
+    /// In columns.
     pub width: u16,
     pub started: Timestamp,
-    /// The same moment on the clock that never jumps.
+    /// `started` on the monotonic clock, for durations.
     pub started_instant: Instant,
 }
 
-/// What a stream is connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Terminal {
-    /// A person who can see colours and boxes.
+    /// A terminal with colours and box characters.
     Capable,
-    /// A terminal that says it can do nothing but text (`TERM=dumb`).
+    /// A terminal that supports only text (`TERM=dumb`).
     Dumb,
     /// A pipe or a file.
     None,
 }
 
 impl Environment {
-    /// Reads the process once.
+    /// Reads the process state once.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one home of the process environment and of the command's start time"
@@ -79,7 +78,7 @@ impl Environment {
         }
     }
 
-    /// A variable that is set to something; an empty one counts as not set.
+    /// Returns a variable; an empty one counts as unset.
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         self.variables
             .get(name)
@@ -87,12 +86,11 @@ impl Environment {
             .filter(|value| !value.is_empty())
     }
 
-    /// The user's home directory.
     pub fn home(&self) -> Option<PathBuf> {
         self.variable("HOME").map(PathBuf::from)
     }
 
-    /// Whether the user asked for no colour (<https://no-color.org>).
+    /// Returns whether the user disabled colour (<https://no-color.org>).
     pub fn no_color(&self) -> bool {
         self.variable("NO_COLOR").is_some()
     }
@@ -112,7 +110,7 @@ impl Terminal {
     }
 }
 
-/// `COLUMNS`, when someone set it to a number.
+/// Parses `COLUMNS` as a positive number.
 fn parse_columns(value: Option<&OsString>) -> Option<u16> {
     value?.to_str()?.parse().ok().filter(|columns| *columns > 0)
 }

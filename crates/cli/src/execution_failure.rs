@@ -1,4 +1,4 @@
-//! What kept a plan from being worked on or applied, as failures people can act on.
+//! Converts errors of executing and applying plans into failures with hints.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::SandboxRecord;
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::failure::{CommandFailure, ExitCode, excerpt};
 use crate::nearest::nearest_paths;
 
-/// Somebody asked this process to stop; the plan can be gone on with.
+/// Returns the failure of a command that got the stop signal; the plan can be resumed.
 pub(crate) fn interrupted_failure(plan: PlanId) -> CommandFailure {
     CommandFailure::new(
         ExitCode::Interrupted,
@@ -111,7 +111,7 @@ impl From<ResultsError> for CommandFailure {
     }
 }
 
-/// Files that another machine has.
+/// Returns the failure for a plan whose files are on another machine.
 fn wrong_node_failure(message: String, node: &str) -> CommandFailure {
     CommandFailure::new(ExitCode::Conflict, message)
         .kind("elsewhere")
@@ -119,7 +119,8 @@ fn wrong_node_failure(message: String, node: &str) -> CommandFailure {
         .with("node", json!(node))
 }
 
-/// A path that is in no difference, with those it was probably meant to be.
+/// Returns the failure for a path that the plan did not change, with the most similar changed
+/// paths.
 fn not_changed_failure(typed: &str, changed: &[ResourcePath]) -> CommandFailure {
     let what = format!("`{}` is not among what the plan changed", excerpt(typed));
     let near = nearest_paths(typed, changed);
@@ -131,7 +132,7 @@ fn not_changed_failure(typed: &str, changed: &[ResourcePath]) -> CommandFailure 
     failure.with("candidates", json!(near))
 }
 
-/// What is left to look at of a sandbox that was removed.
+/// Returns the failure for a removed sandbox, with hints on what can still be inspected.
 fn sandbox_removed_failure(
     sandbox: &SandboxRecord,
     published: Option<PublishedCommit>,
@@ -239,7 +240,7 @@ impl From<ApplyFailure> for CommandFailure {
     }
 }
 
-/// A plan that is finished for good, or that has work to do first.
+/// Returns the failure for a plan that has no result to show or apply.
 fn no_result_failure(plan: &Plan, message: String) -> CommandFailure {
     let id = plan.identity.plan_id;
     let failure = CommandFailure::new(ExitCode::Conflict, message)

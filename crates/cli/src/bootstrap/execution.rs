@@ -1,5 +1,5 @@
-//! What it takes to work on plans: sandboxes, tools, confined processes and targets, built when a
-//! command asks for them and not before.
+//! Services for executing and applying plans: sandboxes, tools, confined processes and targets.
+//! They are built only when a command asks for them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -37,10 +37,10 @@ use crate::process;
 use crate::redact::Redactor;
 use crate::settings::Settings;
 
-/// How many validations of a plan run at once.
+/// The number of validations of a plan that run in parallel.
 const PARALLEL_VALIDATIONS: usize = 4;
 
-/// What is on record of a plan's work.
+/// The recorded work of a plan.
 #[derive(Debug)]
 pub struct PlanWork {
     pub strategy: Option<StrategyRecord>,
@@ -48,20 +48,20 @@ pub struct PlanWork {
     pub decisions: usize,
     pub invariants: usize,
     pub tool_calls: u64,
-    /// Changes that stand.
+    /// Changes that were not undone.
     pub changes: u64,
-    /// Paths that changes that stand are about.
+    /// Distinct paths of the changes that were not undone.
     pub paths: usize,
-    /// States that can be gone back to.
+    /// Checkpoints that a rollback can restore.
     pub checkpoints: usize,
-    /// The newest state that was kept on the way to here.
+    /// The newest checkpoint, not counting those that a rollback took of the state it replaced.
     pub last_checkpoint: Option<CheckpointId>,
-    /// The summary of the newest validations.
+    /// The summary of the newest validation run.
     pub validation: Option<Value>,
 }
 
 impl Bootstrap {
-    /// The git that is used, or how to get one.
+    /// Finds git on `PATH`. Fails with a hint on how to install it.
     fn find_git(&self) -> Result<PathBuf, CommandFailure> {
         process::find("git", &self.environment).ok_or_else(|| {
             CommandFailure::new(ExitCode::Error, "git is needed and was not found")
@@ -89,8 +89,8 @@ impl Bootstrap {
     }
 }
 
-/// What is known to be secret: configured keys and passwords, and the values of variables that hold
-/// secrets by their names.
+/// Returns the known secrets: configured keys and passwords, and the values of variables whose
+/// names mark them as secret.
 pub fn secrets(settings: &Settings, environment: &Environment) -> Result<Secrets, CommandFailure> {
     let mut known = Redactor::default();
     settings.register_secrets(&mut known);
@@ -98,7 +98,8 @@ pub fn secrets(settings: &Settings, environment: &Environment) -> Result<Secrets
     let variables = variables.filter_map(|(name, value)| Some((name.clone(), value.to_str()?)));
     let secret = variables.filter(|(name, value)| is_secret(name, value));
     let secret = secret.map(|(name, value)| (name, value.to_owned()));
-    // A variable is called by its own name, whichever setting it is for.
+    // Variables come first in the list, so a secret keeps its variable's name even if a setting has
+    // the same value.
     let values = secret.chain(known.values()).collect();
     Secrets::new(values).map_err(|error| {
         CommandFailure::new(ExitCode::Error, "secrets cannot be hidden").caused_by(&error)
@@ -106,12 +107,11 @@ pub fn secrets(settings: &Settings, environment: &Environment) -> Result<Secrets
 }
 
 impl AppContext<'_> {
-    /// Who this process is.
     pub fn owner(&self) -> OwnerId {
         self.bootstrap.options.presence.owner()
     }
 
-    /// What drives plans in this process's name.
+    /// Returns the executor, which runs plans in the name of this process.
     pub fn executor(&self) -> Result<Executor, CommandFailure> {
         let Bootstrap {
             settings,
@@ -121,7 +121,7 @@ impl AppContext<'_> {
         self.executor_with(super::models(settings, environment)?)
     }
 
-    /// What asks models outside any plan.
+    /// Returns the service that sends requests to models outside of any plan.
     pub fn inquiry(&self) -> Result<Inquiry, CommandFailure> {
         let Bootstrap {
             settings,
@@ -172,22 +172,23 @@ impl AppContext<'_> {
         }))
     }
 
-    /// What makes plans, with the secrets of this process stored as references.
+    /// Returns a lifecycle that stores references instead of this process's secrets when it creates
+    /// plans.
     pub fn masking_lifecycle(&self) -> Result<PlanLifecycle, CommandFailure> {
         Ok(self.lifecycle().with_secrets(self.bootstrap.secrets()?))
     }
 
-    /// A text of the user's without what must not be stored.
+    /// Replaces secrets in a text of the user, so that it can be stored.
     pub fn mask_secrets(&self, text: &str) -> Result<String, CommandFailure> {
         Ok(self.bootstrap.secrets()?.hide(text).into_owned())
     }
 
-    /// Asks whatever works in this process to stop where it can be gone on with.
+    /// Sends the stop signal. Work in this process stops at a point from which it can be resumed.
     pub fn interrupt(&self) {
         self.bootstrap.interrupt.send_replace(true);
     }
 
-    /// That nobody asked this process to stop before it takes the next step for a plan.
+    /// Fails if the stop signal was sent. Called before the next step for a plan.
     pub fn check_not_interrupted(&self, plan: PlanId) -> Result<(), CommandFailure> {
         match *self.bootstrap.interrupt.borrow() {
             true => Err(crate::execution_failure::interrupted_failure(plan)),
@@ -195,27 +196,27 @@ impl AppContext<'_> {
         }
     }
 
-    /// What applies plans in this process's name.
+    /// Returns the service that applies plans in the name of this process.
     pub fn apply_service(&self) -> Result<ApplyService, CommandFailure> {
         let executor = self.executor_with(Arc::new(NoModels))?;
         let targets = Arc::new(self.bootstrap.targets()?);
         Ok(ApplyService::new(executor, targets))
     }
 
-    /// The same for applies that others left: a lock that somebody holds is not waited for, and
-    /// no validation is run.
+    /// Returns an apply service for recovering applies of dead processes. It does not wait for
+    /// locks and runs no validations.
     pub(super) fn recovery_apply_service(&self) -> Result<ApplyService, CommandFailure> {
         let executor = self.executor_with(Arc::new(NoModels))?;
         let targets = Arc::new(self.bootstrap.targets()?.without_waiting());
         Ok(ApplyService::new(executor, targets).without_validating())
     }
 
-    /// Ends the commands of this plan that a dead process left running. That it cannot be done is no
-    /// reason not to do what was asked.
+    /// Kills the commands of this plan that a dead process left running. A failure is only logged,
+    /// because the command that the user asked for does not depend on it.
     pub fn end_leftover_commands(&self, plan: PlanId) {
         let end = || {
             let calls = self.store.read(move |tx| tx.unfinished_tool_calls(plan));
-            // Most plans have none, and then nothing of this machine is needed.
+            // Most plans have none. Then no executor is built, which would need git.
             if self.block_on(calls)?.is_empty() {
                 return Ok(());
             }
@@ -227,7 +228,7 @@ impl AppContext<'_> {
         }
     }
 
-    /// A request to apply, with the author that the environment names.
+    /// Builds an apply request, with the author from `GIT_AUTHOR_NAME` and `GIT_AUTHOR_EMAIL`.
     pub fn apply_request(&self, plan: PlanId, destination: Destination) -> PlanApplyRequest {
         let text = |name| {
             let value = self.bootstrap.environment.variable(name)?;
@@ -245,14 +246,14 @@ impl AppContext<'_> {
         }
     }
 
-    /// The sandboxes of all plans.
+    /// Returns the service for the sandboxes of all plans.
     pub fn sandboxes(&self) -> Result<SandboxService, CommandFailure> {
         let sandboxes = self.bootstrap.shared_sandboxes()?;
         let (store, ids) = (self.store.clone(), self.ids());
         Ok(SandboxService::new(store, ids, self.liveness(), sandboxes))
     }
 
-    /// What plans came to.
+    /// Returns the reader for the results of plans.
     pub fn results(&self) -> Result<ResultReader, CommandFailure> {
         let sandboxes = self.bootstrap.shared_sandboxes()?;
         Ok(ResultReader::new(
@@ -262,13 +263,13 @@ impl AppContext<'_> {
         ))
     }
 
-    /// Where a sandbox's files are.
+    /// Returns the folder with a sandbox's files.
     pub fn sandbox_tree(&self, id: SandboxId) -> PathBuf {
         let folder = self.bootstrap.directory().join("sandboxes");
         folder.join(id.to_string()).join("tree")
     }
 
-    /// What is on record of a plan's work.
+    /// Reads the recorded work of a plan.
     pub fn plan_work(&self, plan: PlanId) -> Result<PlanWork, StoreError> {
         self.block_on(self.store.read(move |tx| {
             let attempt = tx.plan(plan)?.attempt;
@@ -279,7 +280,8 @@ impl AppContext<'_> {
                 .count();
             let kept = tx.checkpoints_of(plan)?;
             let kept: Vec<_> = kept.iter().filter(|it| it.undone_by.is_none()).collect();
-            // What a rollback set aside is not on the way.
+            // A rollback checkpoints the state that it replaces; that state is not part of the
+            // plan's history.
             let on_the_way = |it: &&&Checkpoint| it.trigger != CheckpointTrigger::Rollback;
             let last_checkpoint = kept.iter().rfind(on_the_way).map(|it| it.id);
             let mut changes = 0;

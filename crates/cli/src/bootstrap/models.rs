@@ -1,5 +1,5 @@
-//! The models that can be asked: from the settings, the environment and `models.yaml`, a file of the
-//! user's beside the settings. Nothing of it is read before a command wants a model.
+//! The available models, from the settings, the environment and `models.yaml`, a file of the user
+//! beside the settings. Nothing is read before a command needs a model.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -22,22 +22,21 @@ use crate::failure::{CommandFailure, display_path};
 use crate::redact::is_secret_name;
 use crate::settings::{Key, SettingSource, Settings};
 
-/// What the file of providers and models is called.
 const FILE: &str = "models.yaml";
-/// How many requests at once a provider gets that nobody knows.
+/// The limit of parallel requests for providers that are not built in.
 const CONCURRENCY: u32 = 4;
-/// Hosts that no proxy stands in front of.
+/// Hosts that are always reached without a proxy.
 const OWN_MACHINE: &str = "127.0.0.1,localhost,::1";
 
-/// A provider, and whether and why it can be asked.
+/// A provider and whether it is usable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelProvider {
     pub name: String,
-    /// Where its key or its address comes from; none if it cannot be asked as it is.
+    /// Where its key or address comes from; `None` if it is not usable as configured.
     pub origin: Option<String>,
 }
 
-/// The settings of built-in providers: the key, and the address.
+/// Returns the settings of a built-in provider: its API key and its base URL.
 fn setting_keys(provider: &str) -> (Option<Key>, Option<Key>) {
     match provider {
         "openai" => (Some(Key::OpenAiApiKey), Some(Key::OpenAiBaseUrl)),
@@ -53,7 +52,7 @@ fn setting_keys(provider: &str) -> (Option<Key>, Option<Key>) {
     }
 }
 
-/// Every model that can be asked; nothing is connected or loaded yet.
+/// Returns all available models. Nothing is connected or loaded yet.
 pub fn models(
     settings: &Settings,
     environment: &Environment,
@@ -82,7 +81,7 @@ pub fn models(
     Ok(Arc::new(models))
 }
 
-/// Every provider there is, and which can be asked as they are.
+/// Returns all providers and which of them are usable.
 pub fn model_providers(
     settings: &Settings,
     environment: &Environment,
@@ -109,7 +108,7 @@ fn preferred_model(settings: &Settings) -> Result<Option<ModelChoice>, CommandFa
     })
 }
 
-/// What `models.yaml` states; a file that is not there states nothing.
+/// Reads `models.yaml`; a missing file counts as empty.
 fn definitions(
     settings: &Settings,
     environment: &Environment,
@@ -133,8 +132,8 @@ fn file_path(settings: &Settings) -> PathBuf {
     settings.locations.config_file.with_file_name(FILE)
 }
 
-/// The providers in order of preference, each with where its key or address comes from if it can
-/// be asked.
+/// Returns the providers in order of preference, each with the origin of its key or address if it
+/// is usable.
 fn providers(
     settings: &Settings,
     environment: &Environment,
@@ -158,7 +157,7 @@ fn providers(
         .collect()
 }
 
-/// A provider nobody knows, before anything is stated about it.
+/// Returns the defaults for a provider that is not built in.
 fn unknown_provider(name: &str) -> ProviderSettings {
     ProviderSettings {
         name: name.to_owned(),
@@ -172,7 +171,7 @@ fn unknown_provider(name: &str) -> ProviderSettings {
     }
 }
 
-/// A built-in provider as the settings say it is.
+/// Applies the settings to a built-in provider.
 fn from_settings(
     built_in: &BuiltInProvider,
     settings: &Settings,
@@ -183,7 +182,7 @@ fn from_settings(
     let winner = |key: Option<Key>| settings.get(key?).winner();
     let address = winner(address).filter(|it| it.source != SettingSource::Default);
     if let Some(address) = address {
-        // Whoever answers at an address of the user's own may want no key.
+        // A server at a custom address may need no key.
         provider.base_url = Some(address.value.to_string());
         provider.access = ProviderAccess::Free;
         let from = address.origin.as_deref();
@@ -200,7 +199,7 @@ fn from_settings(
     (provider, origin)
 }
 
-/// A provider as `models.yaml` states it is.
+/// Applies the entry of `models.yaml` to a provider.
 fn with_definition(
     mut provider: ProviderSettings,
     origin: Option<String>,
@@ -238,7 +237,8 @@ fn with_definition(
     Ok((provider, origin))
 }
 
-/// A variable whose value would not be taken for a secret must not hold one: it would be shown.
+/// Fails unless the variable's name marks it as secret: the value of any other variable is not
+/// masked in output.
 fn check_variable(variable: &str, provider: &str, file: &str) -> Result<(), CommandFailure> {
     match is_secret_name(variable) {
         true => Ok(()),
@@ -251,8 +251,8 @@ fn check_variable(variable: &str, provider: &str, file: &str) -> Result<(), Comm
     }
 }
 
-/// What the environment says about proxies. `HTTP_PROXY` in capitals is not asked: servers that
-/// run programs set it from a header of whoever calls them.
+/// Reads the proxy variables. Upper-case `HTTP_PROXY` is ignored: CGI servers set it from the
+/// `Proxy` header of a request, so a remote client could choose the proxy.
 fn proxies(environment: &Environment) -> Proxies {
     let text = |names: &[&str]| {
         let values = names.iter().filter_map(|name| environment.variable(name));

@@ -1,4 +1,4 @@
-//! The commands of plans: what of the environment they get, and how they are started.
+//! How commands of plans are started, and which environment variables they get.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,11 @@ use crate::process::find;
 use crate::redact::is_secret_name;
 use crate::settings::Settings;
 
-/// The word by which our program is asked to start a command. It is in no help: nobody types it.
+/// The hidden subcommand with which `agents` starts a confined command. It is not in the help
+/// because only `agents` calls it.
 pub const RUN_COMMAND: &str = "__run";
 
-/// Variables that commands inherit as they are: where programs are, and how to speak to people.
+/// Variables that commands inherit unchanged: the search path and the locale.
 pub const INHERITED_VARIABLES: [&str; 9] = [
     "PATH",
     "LANG",
@@ -31,8 +32,8 @@ pub const INHERITED_VARIABLES: [&str; 9] = [
     "LOGNAME",
 ];
 
-/// Variables that say where toolchains and their caches are, and where they are below a home when
-/// the variable is not set. With a home of their own commands would not find them.
+/// Variables that locate toolchains and their caches, with the default folder below the home
+/// directory. Needed because commands get a home of their own and would not find them.
 const TOOLCHAINS: [(&str, Option<&str>); 32] = [
     ("ANDROID_HOME", None),
     ("ASDF_DATA_DIR", Some(".asdf")),
@@ -68,7 +69,7 @@ const TOOLCHAINS: [(&str, Option<&str>); 32] = [
     ("npm_config_cache", Some(".npm")),
 ];
 
-/// What starts the commands of plans on this machine, confined as the settings say.
+/// Returns the process runner for commands of plans on this machine, confined as the settings say.
 pub fn processes(
     settings: &Settings,
     data_directory: &Path,
@@ -84,7 +85,7 @@ pub fn processes(
     Ok(Box::new(LocalProcesses::new(settings).with_limits(limits)))
 }
 
-/// What commands of plans can see of this machine beside the system's folders and their sandbox.
+/// Returns the paths that commands of plans can see besides the system folders and their sandbox.
 pub fn paths_visible_to_commands(
     settings: &Settings,
     data_directory: &Path,
@@ -119,12 +120,13 @@ fn process_settings(
     })
 }
 
-/// Does what `agents __run` is asked for. No settings are read and no data directory is opened.
+/// Runs `agents __run`. Reads no settings and opens no data directory.
 pub fn run_command(arguments: &[OsString], environment: &Environment) -> u8 {
     run(arguments, environment.variables.get("PATH"))
 }
 
-/// What a command gets of our environment: never what looks like a secret, never what directs git.
+/// Returns the variables that a command inherits: never one that looks like a secret, and none that
+/// controls git.
 fn variables(environment: &Environment) -> Vec<(OsString, OsString)> {
     let is_inherited = |name: &str| {
         let known = INHERITED_VARIABLES.contains(&name) || name.starts_with("LC_");
@@ -151,8 +153,8 @@ fn toolchain_variables(environment: &Environment) -> Vec<(OsString, OsString)> {
     found.collect()
 }
 
-/// The folders that the variables of toolchains name; some name several. A workspace of Go has
-/// projects beside what is installed in it.
+/// Returns the folders that the toolchain variables name; a variable can name several. For `GOPATH`
+/// only `bin` and `pkg` count, because the workspace also holds the user's projects.
 fn toolchain_folders(environment: &Environment) -> Vec<PathBuf> {
     let values = toolchain_variables(environment);
     let folders = values.iter().flat_map(|(name, value)| {
@@ -165,7 +167,7 @@ fn toolchain_folders(environment: &Environment) -> Vec<PathBuf> {
     folders.filter(|folder| folder.is_absolute()).collect()
 }
 
-/// Where a toolchain is when nobody says so.
+/// Returns a toolchain's default folder if it exists.
 fn default_folder(environment: &Environment, folder: &str) -> Option<PathBuf> {
     let place = environment.home()?.join(folder);
     place.is_dir().then_some(place)

@@ -1,5 +1,5 @@
-//! Applies that a process of this machine left unfinished: finished by commands that write, named
-//! by all others.
+//! Recovery of applies that a process on this machine left unfinished. Commands that write finish
+//! them; all others only report them.
 
 use cleveragents_domain::apply_record::ApplyState;
 use cleveragents_domain::id::PlanId;
@@ -11,8 +11,9 @@ use cleveragents_engine::applying::{
 use super::AppContext;
 
 impl AppContext<'_> {
-    /// Goes on with what a process that died left of an apply. That it cannot be done now is no
-    /// reason not to do what was asked. A decided apply of the plan in `abandoned` is left as it is.
+    /// Finishes or aborts applies whose process died. A failure is only logged, because the command
+    /// that the user asked for does not depend on it. A decided apply of the plan `abandoned` is
+    /// not touched.
     pub(super) fn recover_applies(&self, abandoned: Option<PlanId>) -> Result<(), StoreError> {
         let left = self.unfinished_applies()?;
         if left.iter().any(|it| it.worker == ApplyWorker::Gone) {
@@ -36,7 +37,7 @@ impl AppContext<'_> {
         Ok(())
     }
 
-    /// Names what is unfinished and the command that goes on with it.
+    /// Logs each unfinished apply and the command that finishes it.
     pub(super) fn warn_unfinished_applies(&self) -> Result<(), StoreError> {
         let left = self.unfinished_applies()?;
         left.iter().for_each(|it| self.warn_unfinished(it));

@@ -4,7 +4,7 @@ use super::*;
 use crate::arguments::GlobalArguments;
 use crate::settings::Locations;
 
-/// A data directory with these files, and this environment.
+/// A data directory with files, and an environment.
 struct ModelsFixture {
     folder: tempfile::TempDir,
     environment: Environment,
@@ -49,7 +49,7 @@ impl ModelsFixture {
             .collect()
     }
 
-    /// Which providers can be asked, and why.
+    /// Returns the usable providers and the origin of each.
     fn ready(&self) -> Vec<(String, String)> {
         let providers = model_providers(&self.settings(), &self.environment).unwrap();
         let ready = providers
