@@ -1,7 +1,7 @@
-//! The error at the edge: what happened, why, what to run next, and the exit code.
+//! The error type of commands: message, causes, hints and exit code.
 //!
-//! Every other error becomes a [`CommandFailure`] in the command that meets it; nothing below this crate
-//! knows of exit codes.
+//! Every other error is converted to a [`CommandFailure`] by the command that meets it. The crates
+//! below know nothing of exit codes.
 
 use std::error::Error;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-/// The exit codes scripts rely on.
+/// Exit codes. Scripts rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitCode {
     Ok = 0,
@@ -17,13 +17,12 @@ pub enum ExitCode {
     Usage = 2,
     NotFound = 3,
     Conflict = 4,
-    /// A human must decide before this goes on.
+    /// The user must decide before the plan can continue.
     Decision = 5,
-    /// A budget or limit was reached.
     Limit = 6,
     /// The definition of done is not met.
     NotDone = 7,
-    /// Trying again later may help.
+    /// A retry may succeed.
     Temporary = 75,
     Interrupted = 130,
 }
@@ -33,7 +32,7 @@ impl ExitCode {
         self as u8
     }
 
-    /// The name of the code in machine-readable output (`data.error.kind`).
+    /// Returns the name of the code in machine-readable output (`data.error.kind`).
     pub fn kind(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -50,19 +49,18 @@ impl ExitCode {
     }
 }
 
-/// Why a command could not do what it was asked.
 #[derive(Debug, Clone)]
 pub struct CommandFailure {
-    /// A stable, machine-readable name; the exit code's own unless something is more exact.
+    /// A stable, machine-readable name. Defaults to [`ExitCode::kind`].
     pub kind: &'static str,
-    /// What happened, in one sentence.
+    /// One sentence that says what failed.
     pub message: String,
-    /// Why, the nearest cause first.
+    /// The reasons, the nearest cause first.
     pub causes: Vec<String>,
-    /// What to run or do next.
+    /// Commands to run or things to do next.
     pub hints: Vec<String>,
     pub exit: ExitCode,
-    /// Further keys of `data` beside `error`, for readers of JSON (`conflicts`, `candidates`).
+    /// Further keys of `data` besides `error`, for JSON output (`conflicts`, `candidates`).
     pub data: Map<String, Value>,
 }
 
@@ -78,7 +76,7 @@ impl CommandFailure {
         }
     }
 
-    /// The command was asked for something it cannot mean.
+    /// Returns a failure for invalid arguments or definitions.
     pub fn usage(what: impl Into<String>) -> Self {
         Self::new(ExitCode::Usage, what)
     }
@@ -89,14 +87,14 @@ impl CommandFailure {
         self
     }
 
-    /// Adds a reason.
+    /// Adds a cause.
     #[must_use]
     pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.causes.push(cause.into());
         self
     }
 
-    /// Adds an error and everything that caused it as reasons.
+    /// Adds an error and its chain of sources as causes.
     #[must_use]
     pub fn caused_by(mut self, error: &dyn Error) -> Self {
         let mut next = Some(error);
@@ -107,7 +105,6 @@ impl CommandFailure {
         self
     }
 
-    /// Adds what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
@@ -121,7 +118,7 @@ impl CommandFailure {
         self
     }
 
-    /// The `data` of the envelope.
+    /// Returns the `data` of the envelope.
     pub fn to_data(&self) -> Value {
         let mut data = self.data.clone();
         data.insert(
@@ -147,13 +144,13 @@ impl fmt::Display for CommandFailure {
     }
 }
 
-/// A path for people; one of absurd length is cut.
+/// Formats a path for messages; a very long one is truncated.
 pub fn display_path(path: &Path) -> String {
     const MAXIMUM: usize = 500;
     shorten(&path.display().to_string(), MAXIMUM)
 }
 
-/// Shortens text a user typed so that an error message stays readable.
+/// Truncates user input so that a message stays readable.
 pub fn excerpt(text: &str) -> String {
     const MAXIMUM: usize = 60;
     shorten(text, MAXIMUM)

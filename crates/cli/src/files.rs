@@ -1,5 +1,5 @@
-//! Files are replaced whole (law 10): write beside, fsync, rename, fsync the folder; an OS lock
-//! where processes share one.
+//! Atomic file replacement (law 10): write a temporary file beside the target, fsync, rename, fsync
+//! the directory. Processes that share a file take an OS lock.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long to wait for another process that holds a lock.
+/// Timeout for a lock that another process holds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Who may read what we create.
+/// The permissions of new files and directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privacy {
     /// Only the user: 0600 and 0700.
     Private,
-    /// Whoever the user's umask lets.
+    /// As the user's umask allows.
     Shared,
 }
 
@@ -37,15 +37,15 @@ impl Privacy {
     }
 }
 
-/// An exclusive OS lock, given back when dropped or when the process dies.
+/// An exclusive OS lock, released on drop or when the process dies.
 #[derive(Debug)]
 pub struct FileLock {
     _file: File,
 }
 
 impl FileLock {
-    /// Locks a file, made when missing. The lock file stays: removing it would let two
-    /// processes lock two different files of one name.
+    /// Locks a file; creates it if missing. The lock file is never removed: a removed and recreated
+    /// file would let two processes lock two different files of the same name.
     pub fn of_file(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .create(true)
@@ -57,7 +57,7 @@ impl FileLock {
         Self::acquire(file)
     }
 
-    /// Locks a directory itself, where a lock file would be in the way.
+    /// Locks a directory itself, for places where a lock file would be visible to the user.
     pub fn of_directory(path: &Path) -> io::Result<Self> {
         Self::acquire(File::open(path)?)
     }
@@ -82,7 +82,7 @@ impl FileLock {
     }
 }
 
-/// Makes a directory and its parents.
+/// Creates a directory and its parents.
 pub fn create_directory(path: &Path, privacy: Privacy) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -90,8 +90,8 @@ pub fn create_directory(path: &Path, privacy: Privacy) -> io::Result<()> {
         .create(path)
 }
 
-/// Replaces a file whole: a reader sees the old content or the new, also after a power cut.
-/// Callers that share the file hold a [`FileLock`].
+/// Replaces a file atomically: a reader sees the old or the new content, even after a power
+/// failure. Callers that share the file must hold a [`FileLock`].
 pub fn replace(path: &Path, content: &[u8], privacy: Privacy) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -107,7 +107,8 @@ pub fn replace(path: &Path, content: &[u8], privacy: Privacy) -> io::Result<()> 
         File::open(directory)?.sync_all()
     });
     if written.is_err() {
-        // The error that matters is the first one; a left-over is removed by the next writer.
+        // Cleanup errors are ignored: the first error is reported, and the next writer removes the
+        // leftover.
         let _ = std::fs::remove_file(&beside);
     }
     written
@@ -132,7 +133,7 @@ fn temporary_name(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(beside))
 }
 
-/// Opening a link that someone else planted is an error.
+/// The flag that makes opening a symbolic link an error; another user may have planted the link.
 fn no_follow() -> i32 {
     i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
 }

@@ -1,8 +1,8 @@
-//! `agents`: arguments, settings, output and wiring.
+//! The `agents` program: arguments, settings, output and the construction of all services.
 //!
-//! What was typed becomes what it means once, here; below this crate nobody knows of flags, files
-//! of settings, environment variables or terminals. Start reading at [`run`], then `commands` for
-//! what each command does and `output` for how its answer is shown.
+//! Only this crate knows command-line flags, settings files, environment variables and terminals;
+//! the crates below get plain values. Start reading at [`run`], then `commands` for the commands
+//! and `output` for how answers are displayed.
 
 pub mod argument_types;
 pub mod arguments;
@@ -40,7 +40,7 @@ pub mod uncommitted;
 
 pub use session::{run, run_with_watcher};
 
-/// The whole command tree, for documentation, completions and tests that walk it.
+/// Returns the whole command tree, for documentation, completions and tests that walk it.
 pub fn command() -> clap::Command {
     <arguments::CliArguments as clap::CommandFactory>::command()
 }

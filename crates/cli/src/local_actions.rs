@@ -1,13 +1,13 @@
-//! Actions that stand in a project's own files: `.agents/actions/*.yaml` and `*.yml`.
+//! Actions in a project's own files: `.agents/actions/*.yaml` and `*.yml`. Using one does not
+//! register it.
 //!
-//! They travel with the repository and are never registered by being used. A registered action
-//! wins over a file that defines the same name: what somebody registered on this machine was
-//! chosen by its user, while a file may have come with the last `git pull`. Whoever uses the
-//! registered one says that the file is shadowed ([`ActionSource::Registered`]).
+//! A registered action wins over a file with the same name: the user chose to register it, while
+//! the file may have arrived with the last `git pull`. The command then warns about the shadowed
+//! file ([`ActionSource::Registered`]).
 //!
-//! A repository is not trusted: links that lead out of the folder are not followed, no variable is
-//! filled in, and how many files are read and how large they may be is bounded. Files are read when
-//! somebody asks, each time anew; using one needs consent to its content ([`crate::consent`]).
+//! A repository is not trusted. Links that lead out of the folder are not followed, `${VAR}` is not
+//! expanded, and the number and size of files are limited. Files are read again on each use, and
+//! using one needs consent to its content ([`crate::consent`]).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -25,22 +25,20 @@ use crate::definition_file::DefinitionFile;
 use crate::environment::Environment;
 use crate::failure::{CommandFailure, display_path};
 
-/// Where a project keeps its actions.
 const FOLDER: &str = ".agents/actions";
-/// How many files of one folder are read.
+/// The maximum number of files in one folder.
 const FILES_MAXIMUM: usize = 256;
 
-/// An action and the file that defines it.
 #[derive(Debug, Clone)]
 pub struct LocalAction {
     pub draft: ActionDraft,
     pub file: PathBuf,
-    /// What consent to it is given to.
+    /// The identity that consent is recorded for.
     pub identity: RepositoryFile,
 }
 
 impl LocalAction {
-    /// The action as the engine uses it.
+    /// Converts to the form that the engine uses.
     pub fn into_action(self) -> RepositoryAction {
         RepositoryAction {
             draft: self.draft,
@@ -49,12 +47,12 @@ impl LocalAction {
     }
 }
 
-/// What was found in the folders.
+/// The result of scanning the folders.
 #[derive(Debug, Default)]
 pub struct LocalActionScan {
-    /// By file, in the order of the folders.
+    /// One per file, in the order of the folders.
     pub actions: Vec<LocalAction>,
-    /// Files and folders that could not be read, or do not say what they should.
+    /// Files and folders that cannot be read or are invalid.
     pub failures: Vec<CommandFailure>,
 }
 
@@ -67,10 +65,10 @@ impl LocalActionScan {
     }
 }
 
-/// Where an action of a name comes from.
+/// The source of an action found by name.
 #[derive(Debug)]
 pub enum ActionSource<T> {
-    /// A registered one; a file that defines the same name is shadowed by it.
+    /// A registered action, and the file that it shadows, if any.
     Registered {
         action: T,
         shadowed: Option<PathBuf>,
@@ -78,20 +76,21 @@ pub enum ActionSource<T> {
     File(Box<LocalAction>),
 }
 
-/// The nearest folder at or above `from` that has actions of its own.
+/// Returns the nearest folder at or above `from` that has an actions folder.
 pub fn enclosing_folder(from: &Path) -> Option<PathBuf> {
     from.ancestors()
         .find(|folder| folder.join(FOLDER).is_dir())
         .map(Path::to_owned)
 }
 
-/// The folders to look in when nobody named a project: the one around the working directory.
+/// Returns the folders to search when no project is given: the one around the working directory.
 pub fn default_folders(environment: &Environment) -> Vec<PathBuf> {
     let here = environment.working_directory.as_deref();
     here.and_then(enclosing_folder).into_iter().collect()
 }
 
-/// Reads every action of the `folders`, each the root of a project. Nothing in them stops it.
+/// Reads all actions of the `folders`, each the root of a project. Errors are collected and do not
+/// stop the scan.
 pub fn scan(folders: &[PathBuf]) -> LocalActionScan {
     let mut survey = LocalActionScan::default();
     let mut seen = Vec::new();
@@ -105,7 +104,8 @@ pub fn scan(folders: &[PathBuf]) -> LocalActionScan {
         };
         for file in files {
             match file {
-                // Two resources may lie in one folder, and a link may lead to its neighbour.
+                // Two resources may share a folder, and a link may point to another file of the
+                // folder.
                 Ok(file) if seen.contains(&file.real_path) => {}
                 Ok(file) => {
                     survey.add(&file);
@@ -118,8 +118,8 @@ pub fn scan(folders: &[PathBuf]) -> LocalActionScan {
     survey
 }
 
-/// The action `name` of the files in `folders`. Two files that define it are refused by name; a
-/// file that cannot be read is, if no other defines the name, because it might be the one.
+/// Returns the action `name` from the files in `folders`. Fails if two files define it. Also fails
+/// if no file defines it but one cannot be read, because that one might.
 pub fn find(
     name: &NamespacedName,
     folders: &[PathBuf],
@@ -141,9 +141,8 @@ pub fn find(
     }
 }
 
-/// The action to use by the name `name`: the registered one if there is one, which `registered`
-/// says, else the one of the files; `None` if there is neither. Files that are broken or define
-/// a name twice are no obstacle to a registered action.
+/// Returns the action `name`: the one that `registered` returns, else the one from the files, else
+/// `None`. Broken or duplicate files do not prevent the use of a registered action.
 pub fn choose<T>(
     name: &NamespacedName,
     folders: &[PathBuf],
@@ -165,7 +164,7 @@ pub fn choose<T>(
     }
 }
 
-/// What to say of a file whose action is registered too.
+/// Returns the warning about a file whose action is also registered.
 pub fn shadowed_warning(name: &NamespacedName, file: &Path) -> String {
     format!(
         "{} defines {name} too; the registered action is used",
@@ -173,7 +172,8 @@ pub fn shadowed_warning(name: &NamespacedName, file: &Path) -> String {
     )
 }
 
-/// A failure for each name (or only for `wanted`) that more than one file defines.
+/// Returns a failure for each name that more than one file defines, or only for `requested` if
+/// given.
 pub fn find_duplicates(
     actions: &[LocalAction],
     requested: Option<&NamespacedName>,
@@ -199,11 +199,11 @@ pub fn find_duplicates(
         .collect()
 }
 
-/// A file to read: by the path people know it by, and by its own.
+/// A file to read, with the path to display and the canonical path.
 struct ActionFile {
     display_path: PathBuf,
     real_path: PathBuf,
-    /// The top of its repository.
+    /// The root of its repository.
     root: PathBuf,
 }
 
@@ -239,7 +239,8 @@ impl ActionFile {
     }
 }
 
-/// Opens a regular file without waiting for what only looks like one.
+/// Opens a regular file. `NONBLOCK` because opening a FIFO would wait for a writer, and `NOFOLLOW`
+/// because the file may have been replaced by a link after its path was resolved.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
@@ -252,7 +253,7 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The files of the project at `root` that define actions, by name; each may be out of reach.
+/// Returns the action files of the project at `root`, sorted by name. Single files may fail.
 fn list_files(root: &Path) -> Result<Vec<Result<ActionFile, CommandFailure>>, CommandFailure> {
     let folder = root.join(FOLDER);
     let failed = |error: io::Error| unreadable_failure(&folder).caused_by(&error);
@@ -286,7 +287,8 @@ fn list_files(root: &Path) -> Result<Vec<Result<ActionFile, CommandFailure>>, Co
     Ok(names.map(|name: &PathBuf| within(name)).collect())
 }
 
-/// The file `name` of the folder, whose real path is `inside`, of the repository at `root`.
+/// Resolves the file `name` in `folder`, whose canonical path is `inside`, of the repository at
+/// `root`. Fails if it is a link out of the folder.
 fn resolve_file(
     folder: &Path,
     (root, inside): (&Path, &Path),

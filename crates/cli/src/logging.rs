@@ -1,4 +1,4 @@
-//! Logs for people, on stderr, without secrets.
+//! Logs for people on stderr, with secrets masked.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::arguments::GlobalArguments;
 use crate::environment::{Environment, Terminal};
 use crate::redact::Redactor;
 
-/// Starts logging. `level` is the setting; `-v` raises it and `-q` leaves only errors.
+/// Starts logging at the configured `level`; `-v` raises it and `-q` leaves only errors.
 pub fn start(
     level: &str,
     arguments: &GlobalArguments,
@@ -17,7 +17,7 @@ pub fn start(
     redactor: Redactor,
 ) {
     let coloured = environment.stderr == Terminal::Capable && !environment.no_color();
-    // A second start in one process keeps the first: only tests do that.
+    // A second start in one process is ignored; it happens only in tests.
     let _ = tracing_subscriber::fmt()
         .with_max_level(filter(level, arguments))
         .with_ansi(coloured)
@@ -26,7 +26,7 @@ pub fn start(
         .try_init();
 }
 
-/// Makes panics readable and free of secrets.
+/// Installs a panic hook that prints a readable message with secrets masked.
 pub fn report_panics(redactor: Redactor) {
     std::panic::set_hook(Box::new(move |panic| {
         let text = format!("error: a bug in agents, please report it: {panic}\n");
@@ -62,7 +62,7 @@ impl<'a> MakeWriter<'a> for RedactingWriter {
 }
 
 impl Write for &RedactingWriter {
-    /// The subscriber hands over each event whole, so a secret is never cut in two.
+    /// The subscriber passes each event in one call, so a secret is never split between two.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
         io::stderr().write_all(self.redactor.redact(&text).as_bytes())?;

@@ -1,14 +1,14 @@
-//! A regular expression over names, as lists take it.
+//! A regular expression for names, used as a filter in lists.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 use regex::{Regex, RegexBuilder};
 
-/// The most memory a compiled pattern may take, in bytes.
+/// The memory limit for a compiled pattern, in bytes.
 const COMPILED_MAXIMUM: usize = 1 << 20;
 
-/// Matches a name anywhere, whatever the case of its letters.
+/// Matches anywhere in a name, ignoring case.
 #[derive(Debug, Clone)]
 pub struct NamePattern(Regex);
 
@@ -32,7 +32,7 @@ impl FromStr for NamePattern {
             .build();
         built.map(Self).map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => "the regular expression is too large".to_owned(),
-            // The last line says why; those before draw the pattern.
+            // Only the last line has the reason; the lines before it draw the pattern.
             other => {
                 let said = other.to_string();
                 let last = said.lines().last().unwrap_or_default();

@@ -1,5 +1,4 @@
-//! Names as people type them. They are read here rather than by the argument parser, whose
-//! answers repeat what was typed, however long it is.
+//! Parses names that the user types. Not done by clap, whose errors repeat the input at any length.
 
 use std::str::FromStr;
 
@@ -9,7 +8,7 @@ use cleveragents_domain::{NamespacedName, ProfileName, ResourceType};
 use crate::failure::{CommandFailure, excerpt};
 use crate::name_pattern::NamePattern;
 
-/// The name of a `what`.
+/// Parses the name of a `what`.
 pub fn parse_name(what: &str, text: &str) -> Result<NamespacedName, CommandFailure> {
     parse(what, text)
 }
@@ -29,7 +28,7 @@ pub fn parse_resource_type(text: &str) -> Result<ResourceType, CommandFailure> {
     })
 }
 
-/// A regular expression to look for in names.
+/// Parses a regular expression for names.
 pub fn parse_pattern(text: &str) -> Result<NamePattern, CommandFailure> {
     text.parse().map_err(|error: String| {
         let what = format!("`{}` cannot be looked for", excerpt(text));

@@ -1,14 +1,13 @@
-//! Names that a name which does not exist was probably meant to be.
+//! Suggestions for names that do not exist.
 
 use cleveragents_domain::{NamespacedName, ResourcePath};
 
-/// How alike two names must be for one to be taken as a slip of the other.
+/// The similarity from which a name counts as a misspelling of another.
 const SIMILARITY_MINIMUM: f64 = 0.8;
-/// How many are offered.
 const SUGGESTIONS_MAXIMUM: usize = 3;
 
-/// The names most like `name`, the likest first; none if nothing is alike. Who left out or
-/// mistook the namespace is understood by the last part.
+/// Returns the known names most similar to `name`, best first. A missing or wrong namespace is
+/// tolerated by comparing the last part alone.
 pub fn nearest<'a>(
     name: &NamespacedName,
     known: impl IntoIterator<Item = &'a NamespacedName>,
@@ -25,8 +24,8 @@ pub fn nearest<'a>(
     alike.into_iter().map(|(_, other)| other).collect()
 }
 
-/// The paths most like `typed`, the likest first, as they are shown. Who left out the folders is
-/// understood by the name of the file.
+/// Returns the known paths most similar to `typed`, best first. Missing folders are tolerated by
+/// comparing the file name alone.
 pub fn nearest_paths(typed: &str, known: &[ResourcePath]) -> Vec<String> {
     let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     let wanted = name(typed);
@@ -51,7 +50,7 @@ fn similarity(one: &NamespacedName, other: &NamespacedName) -> f64 {
     let last = strsim::jaro_winkler(one.name(), other.name());
     match one.namespace() == other.namespace() {
         true => last,
-        // Between two equally like names the one in the right namespace comes first.
+        // Slightly lower, so that of two equal matches the one in the right namespace comes first.
         false => last * 0.95,
     }
 }

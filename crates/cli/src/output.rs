@@ -1,8 +1,8 @@
-//! How answers reach people and programs.
+//! Output of answers to people and programs.
 //!
-//! A command returns a [`CommandAnswer`] and never prints. This module masks its secrets, picks the
-//! format (`render_options`), renders it (one file per format) and writes it: data to stdout, everything
-//! said to people to stderr.
+//! A command returns a [`CommandAnswer`] and never prints. This module masks secrets, picks the
+//! format (`render_options`), renders it (one file per format) and writes it: data to stdout,
+//! messages for people to stderr.
 
 mod color;
 mod json;
@@ -40,24 +40,23 @@ use crate::redact::Redactor;
 
 const SECRET_PATCH_WARNING: &str = "the patch holds what looks like a secret, and is written as it is: masked it could not be applied";
 
-/// The answer of a command and what its envelope says about it.
+/// The outcome of a command with the other facts of its envelope.
 #[derive(Debug)]
 pub struct CommandReport {
-    /// The words of the command: `config get`.
+    /// The subcommand as typed, for example `config get`.
     pub command: String,
     pub started: Timestamp,
     pub duration: Duration,
     pub outcome: Result<CommandAnswer, CommandFailure>,
 }
 
-/// What is written where.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct RenderedOutput {
     pub stdout: Vec<u8>,
     pub stderr: String,
 }
 
-/// What JSON and YAML print. Keys are only ever added.
+/// The JSON and YAML output. Keys may be added but never removed.
 #[derive(Debug, Serialize)]
 struct Envelope<'a> {
     command: &'a str,
@@ -82,8 +81,8 @@ impl CommandReport {
         }
     }
 
-    /// Renders without secrets. Masking comes before rendering, because a wrapped or escaped
-    /// secret would no longer be recognised.
+    /// Renders with secrets masked. Masking comes before rendering, because a wrapped or escaped
+    /// secret would not be recognised.
     pub fn render(&self, options: &RenderOptions, redactor: &Redactor) -> RenderedOutput {
         if options.format.is_envelope() {
             return self.render_envelope(options, redactor);
@@ -150,8 +149,9 @@ impl CommandReport {
     }
 }
 
-/// A patch that is the whole answer and goes to a program. Masked it could not be applied: it is
-/// what is in the user's own files, and that it holds something secret is said beside it.
+/// Returns the patch if it is the whole answer and stdout is a pipe. It is not masked, because a
+/// masked patch could not be applied and its content is in the user's own files anyway. A message
+/// warns if it contains a secret.
 fn exact_patch<'a>(view: &'a OutputView, options: &RenderOptions) -> Option<&'a [u8]> {
     match view.blocks.as_slice() {
         [ViewBlock::Patch(bytes)] if options.piped => Some(bytes),
@@ -168,13 +168,13 @@ fn render_view(view: &OutputView, options: &RenderOptions) -> String {
     }
 }
 
-/// Writes what was rendered. A reader who went away (`agents … | head -1`) is no error.
+/// Writes the rendered output. A closed pipe (`agents … | head -1`) is not an error.
 pub fn write(rendered: &RenderedOutput) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     let written = stdout
         .write_all(&rendered.stdout)
         .and_then(|()| stdout.flush());
-    // Nobody is left to be told when stderr is gone.
+    // If stderr is closed, there is no way left to report it.
     let _ = io::stderr().write_all(rendered.stderr.as_bytes());
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

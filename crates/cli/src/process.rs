@@ -1,5 +1,5 @@
-//! The one home of other programs that the command line asks something: found on PATH, started
-//! without a shell in a clean environment, and stopped when they take too long.
+//! The only module that runs other programs for the command line itself. They are searched on
+//! `PATH`, started without a shell in a clean environment, and killed after a timeout.
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -13,22 +13,19 @@ use crate::environment::Environment;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// More output than this is not read.
+/// Output beyond this many bytes is not read.
 const OUTPUT_MAXIMUM: u64 = 64 * 1024;
-/// What a program may know of our environment.
+/// The variables that a program inherits.
 const INHERITED_VARIABLES: [&str; 4] = ["PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR"];
 
-/// What a program said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramOutput {
     pub succeeded: bool,
-    /// Its stdout, without the line end.
+    /// Its stdout, without the final line break.
     pub output: String,
-    /// The last line of its stderr.
     pub last_error_line: String,
 }
 
-/// Why a program said nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     #[error("it cannot be started")]
@@ -37,8 +34,8 @@ pub enum ProgramError {
     TimedOut,
 }
 
-/// The program of that name on PATH. Relative folders are passed over: what lies in the working
-/// directory is not ours to run.
+/// Finds a program on `PATH`. Relative folders are skipped: a program in the working directory may
+/// come from an untrusted repository.
 pub fn find(name: &str, environment: &Environment) -> Option<PathBuf> {
     let path = environment.variable("PATH")?;
     std::env::split_paths(path)
@@ -52,7 +49,7 @@ fn is_executable(path: &Path) -> bool {
         .is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
 }
 
-/// Runs a program to its end.
+/// Runs a program and waits until it exits.
 #[expect(
     clippy::disallowed_methods,
     reason = "this module is where processes are started and reaped"
@@ -81,7 +78,7 @@ pub fn run_program(
     let output = read_stream(child.stdout.take());
     let complaint = read_stream(child.stderr.take());
     let succeeded = wait(&mut child)?;
-    // Something it started and left behind may keep the streams open: what counts was said.
+    // A background child may keep the streams open, so wait for their end only for a limited time.
     let text = |heard: Receiver<String>| heard.recv_timeout(TIMEOUT).unwrap_or_default();
     let complaint = text(complaint);
     Ok(ProgramOutput {
@@ -96,16 +93,16 @@ fn read_stream(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(stream) = stream {
-            // What was read until an error is what was heard.
+            // A read error ends the output; what was read so far counts.
             let _ = stream.take(OUTPUT_MAXIMUM).read_to_end(&mut bytes);
         }
-        // Nobody may be left to hear it.
+        // The receiver may have timed out and be gone.
         let _ = heard.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     receiver
 }
 
-/// Whether it ended well; one that takes too long is killed.
+/// Waits and returns whether the program succeeded; kills it after the timeout.
 fn wait(child: &mut Child) -> Result<bool, ProgramError> {
     let started = Instant::now();
     loop {

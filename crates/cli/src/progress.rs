@@ -1,4 +1,4 @@
-//! How far a long task has come, for a person who watches: on stderr, on a terminal only.
+//! Progress of long tasks, on stderr and only on a terminal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::environment::{Environment, Terminal};
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// A line that says what is being done; gone when dropped.
+/// A line with the current step; removed on drop.
 #[derive(Debug)]
 pub struct ProgressLine {
     bar: ProgressBar,
 }
 
-/// Lines below each other, one a task.
+/// Several lines, one per task.
 #[derive(Debug)]
 pub struct ProgressLines<'a> {
     all: MultiProgress,
@@ -33,7 +33,7 @@ impl<'a> ProgressLines<'a> {
         }
     }
 
-    /// One line more, below the others.
+    /// Adds a line below the others.
     pub fn line(&self, task: &str) -> ProgressLine {
         let bar = self.all.add(ProgressBar::no_length());
         ProgressLine::with_style(bar, task, self.environment)
@@ -62,17 +62,17 @@ impl ProgressLine {
         Self { bar }
     }
 
-    /// What is being done now.
+    /// Sets the current step.
     pub fn set_message(&self, text: &str) {
         self.bar.set_message(text.to_owned());
     }
 
-    /// Takes the line away while something else is shown or asked.
+    /// Hides the line while `show` prints or asks something.
     pub fn suspend<T>(&self, show: impl FnOnce() -> T) -> T {
         self.bar.suspend(show)
     }
 
-    /// What the task calls with how far it is.
+    /// Returns the callback with which the task reports its progress.
     pub fn listener(&self) -> ProgressCallback {
         let bar = self.bar.clone();
         Arc::new(move |what, number| bar.set_message(format!("{number} {what}")))
@@ -85,7 +85,7 @@ impl Drop for ProgressLine {
     }
 }
 
-/// Where lines are drawn: nowhere unless somebody watches.
+/// Returns where lines are drawn: hidden unless stderr is a terminal and `--quiet` is off.
 fn draw_target(arguments: &GlobalArguments, environment: &Environment) -> ProgressDrawTarget {
     match environment.stderr == Terminal::Capable && !arguments.quiet {
         true => ProgressDrawTarget::stderr(),

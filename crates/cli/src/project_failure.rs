@@ -1,4 +1,4 @@
-//! What is refused about projects and resources, as failures people can act on.
+//! Converts errors about projects and resources into failures with hints.
 
 use cleveragents_domain::{NamespacedName, Plan};
 use cleveragents_engine::StoreError;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::failure::{CommandFailure, ExitCode};
 
-/// How many plans are named to people; all are named to programs.
+/// How many plans a message lists; JSON output lists all.
 const NAMED_MAXIMUM: usize = 10;
 
 impl From<ProjectError> for CommandFailure {
@@ -75,7 +75,7 @@ fn store_failure(error: StoreError) -> CommandFailure {
     }
 }
 
-/// The plans are in the way, and there are two ways out.
+/// Returns the failure for a project with unfinished plans, with both ways to resolve it.
 fn blocked_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> CommandFailure {
     let mut resolution: Vec<String> = plans
         .iter()
@@ -86,7 +86,8 @@ fn blocked_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> C
     delete_failure(message, plans, resolution).kind("delete_blocked")
 }
 
-/// Others run the plans: they were asked to stop, and the deletion is for later.
+/// Returns the failure for plans that other processes run: they were asked to stop, and the user
+/// can delete the project later.
 fn stopping_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> CommandFailure {
     let mut resolution: Vec<String> = plans
         .iter()
@@ -101,7 +102,7 @@ fn stopping_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> 
         .because("nothing was deleted and no other plan was cancelled")
 }
 
-/// Nobody can cancel the plans any more: they have to be finished.
+/// Returns the failure for plans that can no longer be cancelled and must be finished first.
 fn applying_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> CommandFailure {
     let mut resolution: Vec<String> = plans
         .iter()

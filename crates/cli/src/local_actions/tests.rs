@@ -68,7 +68,7 @@ fn actions_are_found_by_name_in_both_kinds_of_files() {
         Ok(Some("deploy.yml".to_owned()))
     );
     assert_eq!(find_file_name(&root, "local/deploy"), Ok(None));
-    // The same folder twice is the same folder.
+    // The same folder under two paths is read once.
     let twice = [root.path().to_owned(), root.path().join(".")];
     let survey = scan(&twice);
     assert_eq!((survey.actions.len(), survey.failures.len()), (2, 0));

@@ -1,4 +1,4 @@
-//! `json`: one envelope, indented; or, below lines of events, as one line.
+//! `json`: one indented envelope, or a single line after a stream of events.
 
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ pub(super) fn render_line(value: &impl Serialize) -> String {
 fn finish(rendered: serde_json::Result<String>) -> String {
     match rendered {
         Ok(text) => escape(&text) + "\n",
-        // Envelopes are made of values with text keys, which always serialise.
+        // Cannot happen: envelopes have only string keys, which always serialise.
         Err(error) => format!(
             "{{\"status\":\"error\",\"messages\":[{:?}]}}\n",
             error.to_string()
@@ -23,8 +23,8 @@ fn finish(rendered: serde_json::Result<String>) -> String {
     }
 }
 
-/// Escapes what JSON allows in strings but terminals obey. Such characters stand nowhere else, so
-/// the meaning stays.
+/// Escapes characters that JSON allows in strings but terminals interpret. They occur only inside
+/// strings, so the meaning does not change.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! Panels and tables as grids of cells, shared by the formats that align things.
+//! Panels and tables as grids of cells, shared by the formats that align text.
 
 use anstyle::AnsiColor;
 use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, Row, Table, TableStyle};
@@ -7,10 +7,9 @@ use super::model::{Tone, ViewCell};
 use super::render_options::ColourMode;
 use super::text::escape_cell;
 
-/// A column narrower than this is not worth having.
+/// Below this column width a table is printed as stacked panels.
 const NARROWEST_COLUMN: usize = 12;
 
-/// How a format draws its grids.
 pub(super) struct GridStyle {
     pub(super) table: TableStyle,
     pub(super) colour: ColourMode,
@@ -18,7 +17,7 @@ pub(super) struct GridStyle {
 }
 
 impl GridStyle {
-    /// A panel: names to the left, values to the right.
+    /// Returns a panel: names on the left, values on the right.
     pub(super) fn panel(&self, rows: &[(String, ViewCell)]) -> Table {
         let mut table = self.grid();
         for (name, cell) in rows {
@@ -29,7 +28,7 @@ impl GridStyle {
         table
     }
 
-    /// A table; where the columns would become unreadable, each row as a little panel instead.
+    /// Returns a table. If its columns would be too narrow, each row becomes a small panel.
     pub(super) fn table(&self, headers: &[String], rows: &[Vec<ViewCell>]) -> Table {
         if usize::from(self.width) < headers.len() * NARROWEST_COLUMN {
             return self.stacked(headers, rows);
@@ -47,8 +46,8 @@ impl GridStyle {
         table
     }
 
-    /// The first column names its row and is what people copy: it is not wrapped if it leaves
-    /// half the width to the others.
+    /// Disables wrapping of the first column if it leaves half of the width to the others: it names
+    /// the row and is what people copy.
     fn keep_names_whole(&self, table: &mut Table) {
         let widest = table.column_max_content_widths().first().copied();
         if widest.is_some_and(|widest| widest <= self.width / 2)
@@ -95,7 +94,7 @@ fn style_cell(cell: &ViewCell) -> comfy_table::Cell {
     }
 }
 
-/// Text outside of grids, in the colour of its meaning.
+/// Colours text outside of grids by its tone.
 pub(super) fn paint(text: &str, tone: Tone, colour: ColourMode) -> String {
     let plain = anstyle::Style::new();
     let style = match (colour, tone) {
@@ -109,7 +108,7 @@ pub(super) fn paint(text: &str, tone: Tone, colour: ColourMode) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// The lines of a table without blanks at their ends.
+/// Returns the lines of a table without trailing blanks.
 pub(super) fn lines(table: &Table) -> Vec<String> {
     table
         .lines()
@@ -117,7 +116,7 @@ pub(super) fn lines(table: &Table) -> Vec<String> {
         .collect()
 }
 
-/// Prose cut into lines no wider than the terminal, at spaces where there are any.
+/// Wraps prose at the terminal width, at spaces where possible.
 pub(super) fn wrap(text: &str, width: u16) -> Vec<String> {
     let width = usize::from(width);
     let mut wrapped = Vec::new();

@@ -1,5 +1,5 @@
-//! Lines that are written while a command still works: a journal that is being followed. They pass
-//! the same filter as every answer.
+//! Lines that a command writes while it still runs, such as followed events. Secrets are masked as
+//! in every answer.
 
 use std::io::{self, Write};
 
@@ -15,11 +15,11 @@ use super::text::escape_line;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::redact::Redactor;
 
-/// Whether anybody still reads.
+/// Whether stdout still has a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReaderState {
     Open,
-    /// The other end of the pipe was closed: there is nobody to go on for.
+    /// The other end of the pipe was closed; the command can stop.
     Closed,
 }
 
@@ -34,7 +34,7 @@ impl OutputLines {
         Self { redactor, colour }
     }
 
-    /// Whether anybody still reads, asked without writing anything.
+    /// Checks for a reader without writing anything.
     pub fn reader_state(&self) -> ReaderState {
         let stdout = io::stdout();
         let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
@@ -46,14 +46,14 @@ impl OutputLines {
         }
     }
 
-    /// One JSON value on a line of its own.
+    /// Writes one JSON value on its own line.
     pub fn json(&self, value: &Value) -> Result<ReaderState, CommandFailure> {
         let mut value = value.clone();
         self.redactor.redact_value(&mut value);
         self.write(&render_line(&value))
     }
 
-    /// Cells with tabs between them, for people.
+    /// Writes cells separated by tabs, for people.
     pub fn cells(&self, cells: &[ViewCell]) -> Result<ReaderState, CommandFailure> {
         let shown = cells.iter().map(|cell| {
             let text = escape_line(&self.redactor.redact(&cell.text));
@@ -62,16 +62,16 @@ impl OutputLines {
         self.write(&(shown.collect::<Vec<_>>().join("\t") + "\n"))
     }
 
-    /// A patch, for a person who is about to be asked about it.
+    /// Writes a patch that the user is about to be asked about.
     pub fn patch(&self, patch: &[u8]) -> Result<ReaderState, CommandFailure> {
         let shown = patch::render(patch, self.colour);
         self.write(&self.redactor.redact(&shown))
     }
 
-    /// A line beside the answer, for people who wait.
+    /// Writes a progress message to stderr.
     pub fn remark(&self, text: &str) {
         let text = escape_line(&self.redactor.redact(text)) + "\n";
-        // Nobody is left to be told when stderr is gone.
+        // If stderr is closed, there is no way left to report it.
         let _ = io::stderr().write_all(text.as_bytes());
     }
 

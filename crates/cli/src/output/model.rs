@@ -1,4 +1,4 @@
-//! What a command answers: data for programs and a view of the same for people.
+//! The answer of a command: data for programs and a view of the same data for people.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,19 +6,17 @@ use serde_json::Value;
 use crate::failure::ExitCode;
 use crate::redact::Redactor;
 
-/// The answer of a command that did what it was asked, or as much as it could.
+/// The answer of a command that succeeded, at least in part.
 #[derive(Debug, Clone)]
 pub struct CommandAnswer {
     /// For programs: the `data` of the envelope.
     pub data: Value,
-    /// For people.
     pub view: OutputView,
     pub messages: Vec<Message>,
     pub status: AnswerStatus,
     pub exit: ExitCode,
 }
 
-/// How it went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AnswerStatus {
@@ -27,7 +25,7 @@ pub enum AnswerStatus {
     Error,
 }
 
-/// Something said beside the data.
+/// A message besides the data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Message {
     pub level: MessageLevel,
@@ -44,7 +42,7 @@ pub enum MessageLevel {
     Error,
 }
 
-/// What people see: blocks from top to bottom.
+/// The output for people: blocks from top to bottom.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutputView {
     pub blocks: Vec<ViewBlock>,
@@ -62,33 +60,31 @@ pub enum ViewBlock {
         headers: Vec<String>,
         rows: Vec<Vec<ViewCell>>,
     },
-    /// A tree, its lines from top to bottom, parents before their children.
+    /// A tree: lines from top to bottom, parents before their children.
     Tree { title: String, lines: Vec<TreeRow> },
-    /// Lines of prose.
+    /// Prose, wrapped at the terminal width.
     Text(String),
-    /// Text with a form of its own (a script): never wrapped, and in `plain` to a pipe exactly
-    /// these bytes.
+    /// Preformatted text (a script): never wrapped. `plain` writes exactly these bytes to a pipe.
     Verbatim(String),
-    /// A patch: coloured for people, and to a pipe, if it is all there is, exactly these bytes.
+    /// A patch: coloured for people. If it is the only block, a pipe gets exactly these bytes.
     Patch(Vec<u8>),
 }
 
-/// One line of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeRow {
-    /// 0 for a root; at most one more than the line above.
+    /// 0 for a root; at most one more than that of the line above.
     pub depth: usize,
     pub cells: Vec<ViewCell>,
 }
 
-/// A value and what it means to the reader.
+/// A value and its tone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewCell {
     pub text: String,
     pub tone: Tone,
 }
 
-/// What a value means; formats with colour show it.
+/// The meaning of a value; formats with colour display it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Normal,
@@ -110,7 +106,7 @@ impl CommandAnswer {
         }
     }
 
-    /// Says something; a warning makes the status `warn`.
+    /// Adds a message; a warning sets the status to `warn`.
     #[must_use]
     pub fn with_message(mut self, level: MessageLevel, text: impl Into<String>) -> Self {
         if level == MessageLevel::Warn && self.status == AnswerStatus::Ok {
@@ -120,7 +116,7 @@ impl CommandAnswer {
         self
     }
 
-    /// Ends with an exit code other than 0: the status is `error`.
+    /// Sets the exit code; any but 0 sets the status to `error`.
     #[must_use]
     pub fn with_exit_code(mut self, exit: ExitCode) -> Self {
         if exit != ExitCode::Ok {
@@ -130,7 +126,7 @@ impl CommandAnswer {
         self
     }
 
-    /// The same answer without secrets in anything people see.
+    /// Returns the answer with secrets masked in messages and view.
     pub(super) fn redacted(&self, redactor: &Redactor) -> Self {
         let mut answer = self.clone();
         for message in &mut answer.messages {
@@ -150,7 +146,6 @@ impl Message {
 }
 
 impl OutputView {
-    /// Begins an empty view.
     pub fn new() -> Self {
         Self::default()
     }

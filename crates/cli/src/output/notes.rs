@@ -1,5 +1,5 @@
-//! What is said to people on stderr: messages beside the answer, and failures with their reasons
-//! and what to do next.
+//! Messages for people on stderr: notes that accompany the answer, and failures with their causes
+//! and hints.
 
 use anstyle::{AnsiColor, Style};
 
@@ -16,7 +16,7 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 const FAINT: Style = Style::new().dimmed();
 const NEXT: Style = AnsiColor::Cyan.on_default();
 
-/// The messages of an answer, the footer of `rich` among them.
+/// Renders the messages of an answer, including the footer of `rich`.
 pub(super) fn render_messages(answer: &CommandAnswer, options: &RenderOptions) -> String {
     let mut output = String::new();
     for message in &answer.messages {
@@ -34,7 +34,7 @@ pub(super) fn render_messages(answer: &CommandAnswer, options: &RenderOptions) -
     output
 }
 
-/// What happened, why, and what to do next.
+/// Renders a failure: message, causes and hints.
 pub(super) fn render_failure(
     failure: &CommandFailure,
     options: &RenderOptions,
@@ -54,7 +54,7 @@ pub(super) fn render_failure(
     output
 }
 
-/// Adds a line that begins with a mark, in the words of the format.
+/// Appends a line with a mark in front, in the style of the format.
 fn push(output: &mut String, options: &RenderOptions, mark: (Style, &str, &str), text: &str) {
     let (style, rich, plain) = mark;
     let (mark, text) = match options.format {

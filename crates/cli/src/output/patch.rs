@@ -1,11 +1,11 @@
-//! A patch in front of people: what is new green, what is gone red.
+//! Patches on a terminal: inserted lines green, deleted lines red.
 
 use super::layout::paint;
 use super::model::Tone;
 use super::render_options::ColourMode;
 use super::text::escape_verbatim;
 
-/// The patch as text; bytes that are none are shown as such.
+/// Returns the patch as text; invalid UTF-8 is replaced.
 pub(super) fn render(patch: &[u8], colour: ColourMode) -> String {
     let text = String::from_utf8_lossy(patch);
     let mut shown = String::with_capacity(text.len());

@@ -1,5 +1,5 @@
-//! `plain`: stable lines for scripts and logs. A panel is `key: value` lines, a table its header
-//! and rows separated by tabs; nothing is wrapped, coloured or boxed.
+//! `plain`: stable lines for scripts and logs. A panel becomes `key: value` lines, a table a header
+//! and rows separated by tabs. Nothing is wrapped, coloured or boxed.
 
 use super::model::{OutputView, ViewBlock};
 use super::render_options::{ColourMode, RenderOptions};

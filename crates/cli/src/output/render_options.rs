@@ -1,35 +1,33 @@
-//! Which format, which width, and whether with colour.
+//! Selection of format, width and colour.
 
 use crate::arguments::Format;
 use crate::environment::{Environment, Terminal};
 
-/// Narrower is not readable; output is then wider than the terminal rather than broken.
+/// The minimum width. On a narrower terminal the output is too wide rather than unreadable.
 const WIDTH_MINIMUM: u16 = 20;
 
-/// How this run writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderOptions {
     pub format: Format,
     pub stdout: ColourMode,
     pub stderr: ColourMode,
     pub width: u16,
-    /// Whether stdout is a pipe or file, where verbatim text is written byte for byte.
+    /// Whether stdout is a pipe or file; verbatim text is then written byte for byte.
     pub piped: bool,
-    /// Say nothing but the answer and errors.
+    /// Print only the answer and errors.
     pub quiet: bool,
     pub shape: EnvelopeShape,
 }
 
-/// How an envelope stands in the output.
+/// How the envelope is placed in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnvelopeShape {
-    /// It is the output.
+    /// The envelope is the whole output.
     Whole,
-    /// It is the last line, below one line for each event.
+    /// The envelope is the last line, after one line for each event.
     LastLine,
 }
 
-/// Whether a stream shows colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColourMode {
     Yes,
@@ -37,7 +35,7 @@ pub enum ColourMode {
 }
 
 impl RenderOptions {
-    /// Takes the format someone chose (flag, variable or setting), else the terminal's.
+    /// Uses the chosen format (flag, variable or setting), else the default for the terminal.
     pub fn new(chosen: Option<Format>, environment: &Environment, quiet: bool) -> Self {
         let terminal = environment.stdout;
         let format = match (chosen, terminal) {
@@ -64,7 +62,7 @@ impl RenderOptions {
         }
     }
 
-    /// For a command that writes events as lines: the envelope is JSON and one more line.
+    /// Adapts to a command that streams events as lines: the envelope becomes one more JSON line.
     #[must_use]
     pub fn with_event_lines(mut self) -> Self {
         self.format = Format::Json;

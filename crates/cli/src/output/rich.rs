@@ -1,4 +1,4 @@
-//! `rich`: boxes with their title in the upper edge, colour where the terminal has it.
+//! `rich`: boxes with the title in the top border, coloured if the terminal supports it.
 
 use anstyle::{AnsiColor, Style as Ansi};
 use comfy_table::{ContentLineStyle, LineStyle, Table, TableStyle};
@@ -58,7 +58,7 @@ pub(super) fn render(view: &OutputView, options: &RenderOptions) -> String {
     output
 }
 
-/// Draws a box and writes the title into its upper edge.
+/// Draws a box with the title in its top border.
 fn push_box(output: &mut String, table: &Table, title: &str, options: &RenderOptions) {
     let mut lines = layout::lines(table).into_iter();
     let Some(top) = lines.next() else {

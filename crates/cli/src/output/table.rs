@@ -1,4 +1,4 @@
-//! `table`: ASCII tables without colour, for terminals and documents that know nothing else.
+//! `table`: ASCII tables without colour, for simple terminals and documents.
 
 use comfy_table::presets::ASCII_FULL_CONDENSED;
 

@@ -37,7 +37,7 @@ fn text_of(rendered: &RenderedOutput) -> String {
     String::from_utf8(rendered.stdout.clone()).unwrap()
 }
 
-/// An answer with one text in every place there is.
+/// Returns a report with the same text in every field.
 fn report_with_text(text: &str) -> CommandReport {
     let view = OutputView::new()
         .panel(text, [(text, text)])

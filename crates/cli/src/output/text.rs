@@ -1,7 +1,7 @@
-//! Text from elsewhere must not steer the terminal: control characters and direction overrides
-//! are shown instead of obeyed.
+//! Escapes untrusted text so that it cannot control the terminal: control characters and direction
+//! overrides are printed as escape sequences.
 
-/// `1 event`, `2 events`.
+/// Returns for example `1 event` or `2 events`.
 pub fn format_count(number: i64, what: &str) -> String {
     match number {
         1 => format!("1 {what}"),
@@ -9,7 +9,7 @@ pub fn format_count(number: i64, what: &str) -> String {
     }
 }
 
-/// For cells and prose: lines stay lines, tabs become spaces, the rest is shown as `\x1b`.
+/// For cells and prose: keeps line breaks, turns tabs into spaces, escapes the rest as `\x1b`.
 pub(super) fn escape_cell(text: &str) -> String {
     escape(&text.replace("\r\n", "\n"), |character| match character {
         '\n' => Some("\n"),
@@ -18,7 +18,7 @@ pub(super) fn escape_cell(text: &str) -> String {
     })
 }
 
-/// For one line of `plain`: also line ends and tabs are shown.
+/// For one line of `plain`: also escapes line breaks and tabs.
 pub(super) fn escape_line(text: &str) -> String {
     escape(text, |character| match character {
         '\n' => Some("\\n"),
@@ -28,7 +28,7 @@ pub(super) fn escape_line(text: &str) -> String {
     })
 }
 
-/// For verbatim text on a terminal: tabs stay as they are.
+/// For verbatim text on a terminal: keeps line breaks and tabs.
 pub(super) fn escape_verbatim(text: &str) -> String {
     escape(text, |character| match character {
         '\n' => Some("\n"),
@@ -54,7 +54,8 @@ fn escape(text: &str, known: impl Fn(char) -> Option<&'static str>) -> String {
     clean
 }
 
-/// Control characters, and those that reorder the text around them and so can disguise it.
+/// Returns whether a character is a control character, or one that reorders the text around it and
+/// so can disguise it.
 pub(super) fn is_unsafe(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,12 +1,12 @@
-//! Trees as lines with guides that lead the eye from a parent to its children. Nothing here is
-//! recursive: a tree may be as deep as it is long.
+//! Trees as lines with guides from parents to children. Nothing here is recursive, because a tree
+//! may be arbitrarily deep.
 
 use super::layout::paint;
 use super::model::TreeRow;
 use super::render_options::ColourMode;
 use super::text::escape_line;
 
-/// The strokes of the guides.
+/// The characters of the guides.
 pub(super) struct TreeGuides {
     branch: &'static str,
     last: &'static str,
@@ -27,17 +27,16 @@ pub(super) const ASCII: TreeGuides = TreeGuides {
 
 const BLANK: &str = "   ";
 
-/// Guides deeper than this are not drawn but counted: nobody can read them.
+/// Below this depth the level is printed as a number instead of guides, which would be unreadable.
 const DEPTH_MAXIMUM: usize = 60;
 
-/// The lines of the tree.
 pub(super) fn render_lines(
     rows: &[TreeRow],
     strokes: &TreeGuides,
     colour: ColourMode,
 ) -> Vec<String> {
     let lasts = last_children(rows);
-    // For each level whether the branch that leads here was its parent's last.
+    // For each level: whether the ancestor there is its parent's last child.
     let mut path: Vec<bool> = Vec::new();
     let mut lines = Vec::with_capacity(rows.len());
     for (twig, last) in rows.iter().zip(lasts) {
@@ -49,7 +48,7 @@ pub(super) fn render_lines(
     lines
 }
 
-/// Two blanks a level: for scripts.
+/// Indents by two spaces per level, for scripts.
 pub(super) fn render_indented(rows: &[TreeRow]) -> Vec<String> {
     let line =
         |twig: &TreeRow| format!("{}{}", "  ".repeat(twig.depth), text(twig, ColourMode::No));
@@ -57,7 +56,7 @@ pub(super) fn render_indented(rows: &[TreeRow]) -> Vec<String> {
 }
 
 fn guides(path: &[bool], strokes: &TreeGuides) -> String {
-    // The root has no guide of its own.
+    // A root has no guide.
     let Some((own, above)) = path.get(1..).and_then(<[bool]>::split_last) else {
         return String::new();
     };
@@ -73,10 +72,10 @@ fn guides(path: &[bool], strokes: &TreeGuides) -> String {
     guides
 }
 
-/// For each line whether no sibling follows it.
+/// Returns for each line whether it is its parent's last child.
 fn last_children(rows: &[TreeRow]) -> Vec<bool> {
     let mut lasts = vec![true; rows.len()];
-    // From below: whether a line of that depth was seen since one less deep.
+    // Scans upwards. `seen[depth]` says whether a later sibling at that depth exists.
     let mut seen: Vec<bool> = Vec::new();
     for (number, twig) in rows.iter().enumerate().rev() {
         if seen.len() <= twig.depth {
