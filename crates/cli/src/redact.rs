@@ -1,9 +1,9 @@
-//! Secrets never leave the program: everything written to stdout, stderr and logs passes here.
+//! Masks secrets in everything written to stdout, stderr and logs.
 //!
-//! Known values (secret settings and variables with telling names) are replaced by
-//! `«secret:NAME»`, and texts that look like credentials by `«secret»`. All findings are
-//! collected as ranges first and overlapping ones merged, so that no end of one secret survives
-//! the masking of another. Every scan is linear in the length of the text.
+//! Known values (secret settings, and variables whose names mark them as secret) become
+//! `«secret:NAME»`; text that looks like a credential becomes `«secret»`. All matches are collected
+//! as ranges first and overlapping ones merged, so that no part of one secret survives the masking
+//! of another. Every scan is linear in the length of the text.
 
 mod patterns;
 mod url;
@@ -15,23 +15,23 @@ use serde_json::Value;
 use cleveragents_engine::secrets::SHORTEST_SECRET;
 pub use cleveragents_engine::secrets::{is_secret, is_secret_name, mask};
 
-/// Knows the secrets of this run and masks them.
+/// Masks the secrets that this run knows.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// Longest first, so that a merged range bears the name of the longest secret in it.
+    /// Longest first, so that a merged range gets the name of the longest secret in it.
     known: Vec<KnownSecret>,
 }
 
 #[derive(Clone)]
 struct KnownSecret {
     name: String,
-    /// What is looked for.
+    /// The text to search for.
     text: String,
-    /// The part of it that is masked; the rest is there to be certain.
+    /// The part of it to mask; the rest is context that makes the match certain.
     secret: Range<usize>,
 }
 
-/// A piece of text to be masked, and the known secret it is, if it is one.
+/// A range to mask, and the index of the known secret, if it is one.
 #[derive(Debug, Clone)]
 struct RedactionMatch {
     range: Range<usize>,
@@ -39,7 +39,7 @@ struct RedactionMatch {
 }
 
 impl Redactor {
-    /// Knows the variables that hold a secret, by their names and values.
+    /// Learns the variables whose names mark them as secret.
     pub fn from_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut redactor = Self::default();
         for (name, value) in variables {
@@ -50,7 +50,7 @@ impl Redactor {
         redactor
     }
 
-    /// Learns a secret. A value learnt again keeps the newer name.
+    /// Learns a secret. A value learnt twice keeps the newer name.
     pub fn learn(&mut self, name: &str, value: &str) {
         let value = value.trim();
         if value.len() >= SHORTEST_SECRET {
@@ -58,7 +58,7 @@ impl Redactor {
         }
     }
 
-    /// What it knows, by name, for those who hide it elsewhere.
+    /// Returns the known secrets as names and values, for masking elsewhere.
     pub fn values(&self) -> Vec<(String, String)> {
         let value = |known: &KnownSecret| {
             let secret = known.text[known.secret.clone()].to_owned();
@@ -67,8 +67,8 @@ impl Redactor {
         self.known.iter().map(value).collect()
     }
 
-    /// Learns the passwords in a URL, as they stand there and decoded. However short, they are
-    /// masked in the URL itself.
+    /// Learns the passwords in a URL, encoded and decoded. Inside the URL itself even a short
+    /// password is masked.
     pub fn learn_url(&mut self, name: &str, address: &str) {
         for url::UrlPassword { context, password } in url::find_passwords(address) {
             let raw = &address[password.clone()];
@@ -93,7 +93,7 @@ impl Redactor {
         self.known.insert(place, known);
     }
 
-    /// The text without its secrets.
+    /// Returns the text with its secrets masked.
     pub fn redact(&self, text: &str) -> String {
         let findings = self.find_secrets(text);
         if findings.is_empty() {
@@ -113,7 +113,7 @@ impl Redactor {
         clean
     }
 
-    /// Masks in place every string of a tree of values, keys included.
+    /// Masks every string of a JSON value in place, keys included.
     pub fn redact_value(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.redact(text),
@@ -129,7 +129,7 @@ impl Redactor {
         }
     }
 
-    /// Everything to mask, in order and without overlaps.
+    /// Returns all ranges to mask, sorted and without overlaps.
     fn find_secrets(&self, text: &str) -> Vec<RedactionMatch> {
         let mut findings: Vec<RedactionMatch> = patterns::find(text)
             .into_iter()

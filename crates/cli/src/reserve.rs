@@ -1,8 +1,8 @@
-//! Space set aside in the data directory, so that what frees space can run on a full disk.
+//! Disk space reserved in the data directory, so that `gc` can run on a full disk.
 //!
-//! Collecting writes before it removes: that this process is here, what it is about to remove, and
-//! what it removed. The reserve gives that room. Every command that writes makes it where it is
-//! missing and there is room for it.
+//! Garbage collection writes before it removes: the registration of its process, the intent and the
+//! result. Releasing the reserve makes room for that. Every command that writes creates the reserve
+//! if it is missing and the disk has space.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -13,26 +13,26 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 const NAME: &str = "reserve";
 
-/// Room for a few transactions and their journal.
+/// Enough for a few transactions and their journal.
 const SIZE: u64 = 4 << 20;
 
-/// Left free besides the reserve, or none is made.
+/// The space that must stay free besides the reserve; otherwise it is not created.
 const FREE_MINIMUM: u64 = 4 * SIZE;
 
-/// A reserve that is in use. Dropping it makes the reserve again, if there is room by then.
+/// A released reserve. Dropping it creates the reserve again if the disk has space by then.
 #[derive(Debug)]
 pub struct ReleasedReserve(PathBuf);
 
-/// Makes the reserve unless it is there. Without one only collecting on a full disk is lost, so
-/// failing to make it is no failure.
+/// Creates the reserve if it is missing. Errors are ignored: without a reserve only garbage
+/// collection on a full disk is affected.
 pub fn ensure(directory: &Path) {
     let _ = allocate(&directory.join(NAME));
 }
 
-/// Gives the reserve up to whoever works until the answer is dropped.
+/// Frees the reserved space until the returned value is dropped.
 pub fn release(directory: &Path) -> ReleasedReserve {
     let path = directory.join(NAME);
-    // One that is not there gives no room; the collecting is tried all the same.
+    // A missing reserve frees nothing; garbage collection is tried anyway.
     let _ = fs::remove_file(&path);
     ReleasedReserve(path)
 }
@@ -49,7 +49,7 @@ fn allocate(path: &Path) -> io::Result<()> {
     let file = options.write(true).create(true).mode(0o600).open(path)?;
     let made = fallocate(&file, FallocateFlags::empty(), 0, SIZE);
     if made.is_err() {
-        // A part of it would be taken for the whole.
+        // A partial file would later be taken for a complete reserve.
         fs::remove_file(path)?;
     }
     Ok(made?)

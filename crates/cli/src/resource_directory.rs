@@ -1,5 +1,4 @@
-//! What a path on this machine is, before it becomes a resource. Only files are looked at; no
-//! program is asked.
+//! Inspects a path on this machine before it becomes a resource. Only reads files; runs no program.
 
 use std::fs;
 use std::io;
@@ -11,34 +10,33 @@ use cleveragents_engine::projects::LocatedResource;
 
 use crate::failure::{CommandFailure, ExitCode, display_path, excerpt};
 
-/// A file of a linked worktree or submodule that names its git directory is no longer than this.
+/// The size limit for the `.git` file of a linked worktree or submodule, in bytes.
 const GIT_FILE_MAXIMUM: u64 = 64 * 1024;
 
-/// A directory that can be read, by its real name: symbolic links are followed to their ends.
+/// A readable directory by its canonical path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceDirectory {
     pub path: PathBuf,
     pub kind: DirectoryKind,
 }
 
-/// What a directory is to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DirectoryKind {
-    /// The top of a working tree.
+    /// The top of a worktree.
     GitCheckout,
-    /// Somewhere below the top of a working tree.
+    /// A directory below the top of a worktree.
     InsideRepository {
         root: PathBuf,
     },
-    /// Its `.git` leads nowhere.
+    /// Its `.git` entry is invalid.
     BrokenCheckout {
         reason: String,
     },
     Directory,
 }
 
-/// Looks at `path`. `data_directory` is ours and never a resource, nor is what is in it or around
-/// it.
+/// Inspects `path`. Fails if it is, contains or is inside `data_directory`, which must never be a
+/// resource.
 pub fn inspect(path: &Path, data_directory: &Path) -> Result<ResourceDirectory, CommandFailure> {
     let real = fs::canonicalize(path).map_err(|error| unreachable_failure(path, &error))?;
     let facts = fs::metadata(&real).map_err(|error| unreachable_failure(path, &error))?;
@@ -56,7 +54,7 @@ pub fn inspect(path: &Path, data_directory: &Path) -> Result<ResourceDirectory, 
 }
 
 impl ResourceDirectory {
-    /// The place as the resource it is by itself. Below the top of a repository it is neither.
+    /// Returns the directory as a resource of the type it has. Fails below the top of a repository.
     pub fn to_location(&self) -> Result<LocatedResource, CommandFailure> {
         let resource_type = match &self.kind {
             DirectoryKind::GitCheckout => ResourceType::GitCheckout,
@@ -71,7 +69,7 @@ impl ResourceDirectory {
         self.to_location_as(resource_type)
     }
 
-    /// The place as a resource of the type that somebody asked for.
+    /// Returns the directory as a resource of the given type. Fails if it cannot be one.
     pub fn to_location_as(
         &self,
         resource_type: ResourceType,
@@ -136,7 +134,7 @@ impl ResourceDirectory {
     }
 }
 
-/// A path for a shell.
+/// Quotes a path for a shell.
 pub fn shell_quote(path: &Path) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,:=".contains(c);
     let text = display_path(path);
@@ -171,7 +169,7 @@ fn unreachable_failure(path: &Path, error: &io::Error) -> CommandFailure {
     }
 }
 
-/// Plans must not work on our own data, which would change under their hands.
+/// Fails if a plan could work on our own data, which changes while the plan runs.
 fn check_outside_data_directory(path: &Path, data_directory: &Path) -> Result<(), CommandFailure> {
     let data = real_path(data_directory);
     let how = if path == data {
@@ -194,11 +192,11 @@ fn check_outside_data_directory(path: &Path, data_directory: &Path) -> Result<()
         .hint("agents --data-dir DIR … with a directory elsewhere"))
 }
 
-/// The real name of a path of which the last parts may not exist yet.
+/// Returns the canonical form of a path whose last components may not exist yet.
 fn real_path(path: &Path) -> PathBuf {
     for folder in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (fs::canonicalize(folder), path.strip_prefix(folder)) {
-            // Joining nothing would leave a slash behind.
+            // Joining an empty path would append a slash.
             return match rest.as_os_str().is_empty() {
                 true => real,
                 false => real.join(rest),
@@ -208,7 +206,7 @@ fn real_path(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// What the directory is; the nearest thing of git's on the way up decides.
+/// Returns the kind of a directory; the nearest git entry at or above it decides.
 fn detect_kind(path: &Path) -> Result<DirectoryKind, CommandFailure> {
     if let GitEntry::Broken(reason) = git_entry(path) {
         return Ok(DirectoryKind::BrokenCheckout { reason });
@@ -229,7 +227,7 @@ fn detect_kind(path: &Path) -> Result<DirectoryKind, CommandFailure> {
     Ok(DirectoryKind::Directory)
 }
 
-/// A repository's own files are no place to work in.
+/// Returns the failure for a directory that holds a repository's own data.
 fn git_data_failure(path: &Path, repository: &Path) -> CommandFailure {
     let shown = display_path(path);
     let bare = repository == path && path.file_name().is_none_or(|name| name != ".git");
@@ -248,7 +246,7 @@ fn git_data_failure(path: &Path, repository: &Path) -> CommandFailure {
         .hint("name the top of the working tree")
 }
 
-/// What the `.git` of a directory is.
+/// The `.git` entry of a directory.
 enum GitEntry {
     None,
     Repository,
@@ -275,7 +273,7 @@ fn git_entry(folder: &Path) -> GitEntry {
     }
 }
 
-/// A linked worktree or a submodule has a file that names its git directory.
+/// Parses the `.git` file of a linked worktree or submodule, which names its git directory.
 fn read_git_file(folder: &Path, content: Vec<u8>) -> GitEntry {
     let line = content.split(|byte| *byte == b'\n').next();
     let Some(name) = line.and_then(|line| line.strip_prefix(b"gitdir: ")) else {
@@ -283,7 +281,8 @@ fn read_git_file(folder: &Path, content: Vec<u8>) -> GitEntry {
     };
     let name = name.strip_suffix(b"\r").unwrap_or(name);
     let named = PathBuf::from(std::ffi::OsString::from_vec(name.to_vec()));
-    // A linked worktree's own directory has a HEAD; objects and refs are those of the repository.
+    // Only `HEAD` is checked: the git directory of a linked worktree has its own, but shares
+    // objects and refs with the repository.
     match folder.join(&named).join("HEAD").symlink_metadata() {
         Ok(_) => GitEntry::Repository,
         Err(_) => {

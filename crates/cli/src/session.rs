@@ -1,4 +1,5 @@
-//! One run of the program: parse, prepare what the command needs, run it, show its answer.
+//! One run of the program: parses the arguments, loads the settings, runs the command and displays
+//! its answer.
 
 mod usage;
 
@@ -17,19 +18,20 @@ use crate::redact::Redactor;
 use crate::settings::{Locations, Settings, resolve, secrets};
 use crate::{bootstrap, command, logging};
 
-/// Help is not wider than this, however wide the terminal.
+/// The maximum width of help texts.
 const HELP_WIDTH: u16 = 100;
 
-/// Runs the command that was typed and returns the exit code. A bug that panics is an error like
-/// any other: told without secrets, exit code 1.
+/// Runs the typed command and returns the exit code. A panic is reported like any other error: with
+/// secrets masked and exit code 1.
 pub fn run(environment: &Environment) -> u8 {
     let unwatched: Arc<dyn Watcher> = Arc::new(NoWatcher);
     run_with_watcher(environment, &unwatched)
 }
 
-/// The same with somebody who is told of each durable step of an apply.
+/// Like [`run`], with a watcher that is notified of each durable step of an apply.
 pub fn run_with_watcher(environment: &Environment, watcher: &Arc<dyn Watcher>) -> u8 {
-    // How commands of plans are started; nothing is read or created for it.
+    // Handled before everything else: starting a confined command must read no settings and create
+    // nothing.
     if let Some([word, rest @ ..]) = environment.arguments.get(1..)
         && word == bootstrap::RUN_COMMAND
     {
@@ -72,7 +74,7 @@ fn run_command(
     write_report(&report, &options, &redactor)
 }
 
-/// The outcome of the command, and how to show it.
+/// Runs the command and returns its outcome and how to display it.
 fn execute(
     arguments: &CliArguments,
     command: &str,
@@ -80,7 +82,8 @@ fn execute(
     redactor: &mut Redactor,
 ) -> (Result<CommandAnswer, CommandFailure>, RenderOptions) {
     let global = &arguments.global;
-    // Known without files; a wrong value is reported below in the format that is left.
+    // Errors need a format too, so it is determined before any file is read. An invalid value is
+    // reported below, in the format that the other sources give.
     let quick = resolve::format_without_files(global, environment);
     let settings = match arguments.command.requirements() {
         CommandRequirements::Nothing => Err(CommandFailure::new(
@@ -124,7 +127,8 @@ fn execute(
     (arguments.command.run(&context), options)
 }
 
-/// Shows the report. When stdout cannot take it (a full disk), the work is done but not told.
+/// Writes the report. If stdout fails (full disk), the work is done but the answer is lost; the
+/// error goes to stderr.
 fn write_report(report: &CommandReport, options: &RenderOptions, redactor: &Redactor) -> u8 {
     match output::write(&report.render(options, redactor)) {
         Ok(()) => report.exit_code(),
@@ -145,7 +149,7 @@ fn write_report(report: &CommandReport, options: &RenderOptions, redactor: &Reda
     }
 }
 
-/// The words of the command that was typed: `config get`.
+/// Returns the subcommand as typed, for example `config get`.
 fn command_path(matches: &ArgMatches) -> String {
     let mut words = Vec::new();
     let mut current = matches;

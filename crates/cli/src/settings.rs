@@ -1,8 +1,8 @@
-//! The configuration: which settings there are (`registry`), what their values may be (`value`),
-//! the files they stand in (`file`), where those are (`locations`), which source wins (`resolve`)
-//! and what of it nobody may see (`secrets`).
+//! The configuration: the table of settings (`registry`), their values (`value`), their files
+//! (`file`), the paths of those (`locations`), the precedence of sources (`resolve`) and the
+//! masking of secret values (`secrets`).
 //!
-//! Code never asks for a setting by its text: it takes [`Key`]s or the typed getters of
+//! Code never looks up a setting by a string: it uses [`Key`]s or the typed getters of
 //! [`Settings`].
 
 pub mod file;

@@ -1,23 +1,23 @@
-//! Signals that are heard rather than ending the process.
+//! Signals that are handled instead of ending the process.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Hears one kind of signal from when it is made on.
+/// Receives one kind of signal from its creation on.
 #[derive(Debug)]
 pub struct SignalListener(Option<Signal>);
 
 impl SignalListener {
-    /// Made within the runtime. Where nothing can be heard, nothing ever is.
+    /// Must be called within the runtime. If the handler cannot be installed, [`recv`](Self::recv)
+    /// never returns.
     pub fn new(kind: SignalKind) -> Self {
         Self(signal(kind).ok())
     }
 
-    /// Ctrl-C.
+    /// Listens for Ctrl-C.
     pub fn for_interrupts() -> Self {
         Self::new(SignalKind::interrupt())
     }
 
-    /// Waits for the next one.
     pub async fn recv(&mut self) {
         match &mut self.0 {
             Some(signal) => drop(signal.recv().await),

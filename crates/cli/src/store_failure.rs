@@ -1,4 +1,4 @@
-//! What the store refuses, as failures people can act on: exit code, reason, and what to run next.
+//! Converts errors of the store into failures with exit code, reason and hints.
 
 use cleveragents_engine::StoreError;
 
@@ -20,7 +20,7 @@ impl From<StoreError> for CommandFailure {
     }
 }
 
-/// The store works and says no.
+/// Converts errors of a working store that refuses the request.
 fn refused_failure(error: &StoreError) -> Option<CommandFailure> {
     let conflict = |kind| CommandFailure::new(ExitCode::Conflict, error.to_string()).kind(kind);
     Some(match error {
@@ -66,7 +66,7 @@ fn refused_failure(error: &StoreError) -> Option<CommandFailure> {
     })
 }
 
-/// Nothing is lost and trying again may help.
+/// Converts errors that lose nothing and may disappear on a retry.
 fn temporary_failure(error: &StoreError) -> Option<CommandFailure> {
     Some(match error {
         StoreError::Unavailable { reason } => {
@@ -87,7 +87,8 @@ fn temporary_failure(error: &StoreError) -> Option<CommandFailure> {
     })
 }
 
-/// The machine does not let us keep data there.
+/// Converts errors of the data directory: full disk, permissions, network file system, removed
+/// while in use.
 fn unusable_directory_failure(error: &StoreError) -> Option<CommandFailure> {
     Some(match error {
         StoreError::Full { path, reason } => {
@@ -136,7 +137,7 @@ fn unusable_directory_failure(error: &StoreError) -> Option<CommandFailure> {
     })
 }
 
-/// What is there is not a database this program can use.
+/// Converts errors of a database that this program cannot use.
 fn unusable_database_failure(error: &StoreError) -> Option<CommandFailure> {
     Some(match error {
         StoreError::Altered { path, fault } => {

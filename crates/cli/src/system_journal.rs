@@ -1,4 +1,4 @@
-//! What the commands put on the installation's own record, the `system` stream.
+//! Events that commands append to the `system` stream, the journal of the installation.
 
 use cleveragents_domain::{EventKind, NewEvent, StreamId};
 use cleveragents_engine::StoreError;
@@ -9,14 +9,13 @@ use crate::bootstrap::AppContext;
 
 const PAGE: u32 = 1000;
 
-/// Whether this process was the first to say something.
+/// Whether this process was the first to record the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordOutcome {
     Recorded,
     AlreadyRecorded,
 }
 
-/// Appends an event to the system stream.
 pub fn record(
     app: &AppContext<'_>,
     label: &'static str,
@@ -31,10 +30,10 @@ pub fn record(
     Ok(())
 }
 
-/// Appends an event of a kind that stands in the system stream at most once.
+/// Appends an event of a kind that the system stream may have only once.
 ///
-/// The append comes first: it takes the stream's row, so that of several processes the later
-/// ones see the event of the first and undo their own (laws 1 and 3).
+/// The append comes first: it locks the stream's row, so of several processes the later ones see
+/// the event of the first and roll back their own (laws 1 and 3).
 pub fn record_once(
     app: &AppContext<'_>,
     label: &'static str,
@@ -63,7 +62,6 @@ pub fn record_once(
     }
 }
 
-/// Why nothing was appended.
 #[derive(Debug)]
 enum RecordError {
     AlreadyRecorded,
@@ -80,7 +78,7 @@ fn new_event(app: &AppContext<'_>, kind: EventKind, payload: &impl Serialize) ->
     NewEvent::new(kind, app.actor(), payload).map_err(StoreError::internal)
 }
 
-/// Whether the system stream has an event of that kind before the place `end`.
+/// Returns whether the system stream has an event of that kind before sequence number `end`.
 fn has_event_kind(tx: &mut dyn Transaction, kind: &EventKind, end: i64) -> Result<bool> {
     let mut after = 0;
     loop {

@@ -1,4 +1,4 @@
-//! What a plan that begins from the last commit does not see: files that nobody committed yet.
+//! Uncommitted files, which a plan does not see because it starts from the last commit.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -14,18 +14,17 @@ use crate::failure::display_path;
 use crate::output::format_count;
 use crate::process;
 
-/// How many files a warning names; the rest is counted.
+/// How many files a warning lists by name.
 const NAMED_MAXIMUM: usize = 5;
 
-/// The uncommitted files of one checkout.
 #[derive(Debug)]
 pub struct UncommittedFiles {
     checkout: PathBuf,
     files: Vec<UncommittedFile>,
 }
 
-/// Looks at the checkouts among `resources`. One that cannot be looked at is passed over: whether
-/// it can be worked on is asked when the plan starts.
+/// Finds uncommitted files in the checkouts among `resources`. A checkout that cannot be read is
+/// skipped; its errors are reported when the plan starts.
 pub fn find_uncommitted(
     resources: &[Resource],
     bootstrap: &Bootstrap,
@@ -71,7 +70,6 @@ fn inspect(sandboxes: &dyn Sandboxes, resource: &Resource) -> Option<Uncommitted
 }
 
 impl UncommittedFiles {
-    /// What to tell people.
     pub fn warning(&self) -> String {
         let number = i64::try_from(self.files.len()).unwrap_or(i64::MAX);
         let named = self.files.iter().take(NAMED_MAXIMUM);

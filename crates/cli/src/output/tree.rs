@@ -27,7 +27,8 @@ pub(super) const ASCII: TreeGuides = TreeGuides {
 
 const BLANK: &str = "   ";
 
-/// Below this depth the level is printed as a number instead of guides, which would be unreadable.
+/// At most this many levels of guides are drawn. The levels above them are only counted, because
+/// more guides would be unreadable.
 const DEPTH_MAXIMUM: usize = 60;
 
 pub(super) fn render_lines(

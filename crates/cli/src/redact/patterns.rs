@@ -1,22 +1,22 @@
-//! Texts that look like credentials, found by small scanners over the bytes of the text.
+//! Finds text that looks like a credential, with small scanners over bytes.
 //!
-//! All delimiters are ASCII, so every range begins and ends between characters. After a finding
-//! the scan goes on behind it, and a scanner that finds nothing has looked at a stretch that no
-//! later one looks at again, so the whole is linear.
+//! All delimiters are ASCII, so every range starts and ends on a character boundary. The scan
+//! continues after a match, and no scanner looks twice at bytes that it rejected, so the whole is
+//! linear.
 
 use std::ops::Range;
 
 use super::url::is_secret_setting;
 
-/// The longest name of a setting in a query.
+/// The longest name of a query parameter.
 const SETTING_MAXIMUM: usize = 40;
-/// How far the word `PRIVATE KEY` may stand from `-----BEGIN`.
+/// The maximum distance of `PRIVATE KEY` from `-----BEGIN`.
 const PEM_LABEL_MAXIMUM: usize = 64;
 
-/// A token that begins with a vendor's mark.
+/// A token that starts with a vendor's prefix.
 struct PrefixedToken {
     mark: &'static str,
-    /// The fewest characters behind the mark.
+    /// The minimum number of characters after the prefix.
     min_length: usize,
     alphabet: fn(u8) -> bool,
 }
@@ -46,7 +46,7 @@ const fn token(mark: &'static str, least: usize, alphabet: fn(u8) -> bool) -> Pr
     }
 }
 
-/// Everything in the text that looks like a credential, in order and without overlaps.
+/// Returns all ranges that look like credentials, sorted and without overlaps.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut findings = Vec::new();
@@ -85,7 +85,8 @@ fn prefixed(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     (length >= kind.min_length).then(|| position..position + kind.mark.len() + length)
 }
 
-/// `Bearer TOKEN`: the word stays, the token goes. Prose such as "bearer bonds" stays whole.
+/// Matches the token of `Bearer TOKEN`; the word `Bearer` stays. Prose such as "bearer bonds" does
+/// not match.
 fn bearer(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     const WORD: &[u8] = b"bearer ";
     let word = bytes.get(position..position + WORD.len())?;
@@ -98,7 +99,7 @@ fn bearer(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     telling.then(|| start..start + token.len())
 }
 
-/// A JSON web token: three runs of base64url, the first beginning with `{"` encoded.
+/// Matches a JSON web token: three parts of base64url, the first starting with an encoded `{"`.
 fn web_token(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     if !bytes[position..].starts_with(b"eyJ") {
         return None;
@@ -120,7 +121,7 @@ fn web_token(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     Some(position..end)
 }
 
-/// A PEM block of a private key; one that does not end is masked to the end of the text.
+/// Matches the PEM block of a private key; an unterminated block extends to the end of the text.
 fn private_key(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     const BEGIN: &[u8] = b"-----BEGIN ";
     const LABEL: &[u8] = b"PRIVATE KEY";
@@ -146,7 +147,7 @@ fn private_key(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     Some(position..position + end.unwrap_or(rest.len()))
 }
 
-/// The password of `scheme://user:password@host`.
+/// Matches the password of `scheme://user:password@host`.
 fn password_in_url(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     let start = position + 3;
     if !bytes[position..].starts_with(b"://") {
@@ -158,7 +159,7 @@ fn password_in_url(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     unless_masked(bytes, start + colon + 1..start + at)
 }
 
-/// The value of `?password=VALUE` and its like.
+/// Matches the value of `?password=VALUE` and similar parameters.
 fn secret_setting(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     let start = position + 1;
     let name = &bytes[start..bytes.len().min(start + SETTING_MAXIMUM)];
@@ -174,14 +175,15 @@ fn secret_setting(bytes: &[u8], position: usize) -> Option<Range<usize>> {
     )
 }
 
-/// Nothing for what is empty or already a mask, which would only lose its name.
+/// Returns `None` for an empty range and for one that is already masked: masking it again would
+/// lose the secret's name.
 fn unless_masked(bytes: &[u8], range: Range<usize>) -> Option<Range<usize>> {
     let found = &bytes[range.clone()];
     let is_mask = found.starts_with("«secret".as_bytes()) && found.ends_with("»".as_bytes());
     (!found.is_empty() && !is_mask).then_some(range)
 }
 
-/// How many bytes from the beginning are of a kind.
+/// Returns the number of leading bytes of a kind.
 fn run_length(bytes: &[u8], kind: impl Fn(u8) -> bool) -> usize {
     bytes
         .iter()
@@ -205,7 +207,7 @@ fn is_bearer(byte: u8) -> bool {
     is_word_or_hyphen(byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'=')
 }
 
-/// What may stand between `://` and the path. Bytes of multi-byte characters may.
+/// Returns whether a byte may occur between `://` and the path. Bytes of multi-byte characters may.
 fn is_authority(byte: u8) -> bool {
     !matches!(
         byte,
@@ -213,7 +215,8 @@ fn is_authority(byte: u8) -> bool {
     )
 }
 
-/// What may stand in the value of a setting of a query. A URL may hold the others only encoded.
+/// Returns whether a byte may occur in the value of a query parameter. A URL must percent-encode
+/// all others.
 fn is_setting(byte: u8) -> bool {
     byte != b'&' && (is_authority(byte) || matches!(byte, b'/' | b'?'))
 }

@@ -1,11 +1,11 @@
-//! Where a URL keeps its passwords: between user and host, and in settings behind the `?`.
+//! Finds the passwords in a URL: between user and host, and in query parameters.
 //!
-//! Unlike `patterns`, which guesses, this reads a text known to be a URL, so that also a password
-//! with a `/`, `#` or `@` in it is found whole.
+//! Unlike `patterns`, which guesses, this parses a text known to be a URL, so it also finds the
+//! whole of a password that contains `/`, `#` or `@`.
 
 use std::ops::Range;
 
-/// Settings of a query that are secret begin anywhere and end with one of these.
+/// A query parameter is secret if its name ends with one of these.
 const SECRET_SETTINGS: [&[u8]; 7] = [
     b"password",
     b"passwd",
@@ -16,20 +16,19 @@ const SECRET_SETTINGS: [&[u8]; 7] = [
     b"secret",
 ];
 
-/// A password in a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UrlPassword {
-    /// The password with what tells that it is one: `://user:password@` or `?password=…`.
+    /// The password with the context that marks it: `://user:password@` or `?password=…`.
     pub(super) context: Range<usize>,
     pub(super) password: Range<usize>,
 }
 
-/// Every password of a URL, in order.
+/// Returns all passwords of a URL, in order.
 pub(super) fn find_passwords(url: &str) -> Vec<UrlPassword> {
     let mut spots: Vec<UrlPassword> = find_in_authority(url).into_iter().collect();
     let mut end = url.find('?').unwrap_or(url.len());
     while end < url.len() {
-        // At the `?` or `&` before a setting.
+        // `end` is at the `?` or `&` before a parameter.
         let start = end + 1;
         end = url[start..].find('&').map_or(url.len(), |at| start + at);
         let Some(equals) = url[start..end].find('=').map(|at| start + at) else {
@@ -45,8 +44,8 @@ pub(super) fn find_passwords(url: &str) -> Vec<UrlPassword> {
     spots
 }
 
-/// The last `@` before the query ends it. One only behind a `?` ends it too: clients read the
-/// user and password up to an `@` before they look for anything else.
+/// The last `@` before the query ends the password. An `@` only after a `?` ends it too, because
+/// clients read user and password up to an `@` before they parse anything else.
 fn find_in_authority(url: &str) -> Option<UrlPassword> {
     let context = url.find("://")?;
     let start = context + "://".len();
@@ -72,7 +71,7 @@ pub(super) fn is_secret_setting(name: &[u8]) -> bool {
     })
 }
 
-/// The text that a percent-encoded one stands for; malformed escapes are kept as they are.
+/// Decodes percent-encoding; malformed escapes are kept as they are.
 pub(super) fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

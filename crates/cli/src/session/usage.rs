@@ -1,4 +1,4 @@
-//! What happens when the arguments cannot be understood, or ask for help.
+//! Handles arguments that cannot be parsed, and `--help`.
 
 use std::ffi::OsString;
 
@@ -12,7 +12,7 @@ use crate::output::{self, CommandReport, RenderOptions, RenderedOutput};
 use crate::redact::Redactor;
 use crate::settings::{Locations, Settings, resolve};
 
-/// Shows clap's help or error and returns the exit code.
+/// Prints clap's help or error and returns the exit code.
 pub(super) fn show(error: &clap::Error, environment: &Environment, redactor: &Redactor) -> u8 {
     let is_help = matches!(
         error.kind(),
@@ -40,7 +40,8 @@ pub(super) fn show(error: &clap::Error, environment: &Environment, redactor: &Re
     }
 }
 
-/// Clap's own text, coloured only where nothing typed could pass for a colour.
+/// Renders clap's text. Colour is used only if the user's input contains no control characters that
+/// could imitate it.
 fn render(error: &clap::Error, terminal: Terminal, environment: &Environment) -> String {
     let text = error.render().to_string();
     let hostile = text.chars().any(|c| c.is_control() && c != '\n');
@@ -81,7 +82,7 @@ fn report(error: &clap::Error, environment: &Environment) -> CommandReport {
     }
 }
 
-/// The words among the arguments that do name commands.
+/// Returns the arguments that name commands; all others are skipped.
 fn typed_command(arguments: &[OsString]) -> Vec<String> {
     let mut current = command();
     let mut words = Vec::new();
@@ -94,8 +95,8 @@ fn typed_command(arguments: &[OsString]) -> Vec<String> {
     words
 }
 
-/// The format as far as it can be known: typed, from the environment, or from the settings if
-/// those can be read.
+/// Returns the output format as far as it can be determined: from the arguments, the environment,
+/// or the settings if they can be read.
 fn format(environment: &Environment) -> Option<Format> {
     let global = GlobalArguments {
         format: typed_format(&environment.arguments),

@@ -1,4 +1,4 @@
-//! `config.toml`: reading with the line of every mistake, and editing that keeps comments and
+//! `config.toml`: reading that reports the line of every error, and editing that keeps comments and
 //! order and loses no concurrent edit (law 10: lock, read, write beside, fsync, rename).
 
 use std::collections::BTreeMap;
@@ -13,19 +13,18 @@ use super::value::SettingValue;
 use crate::failure::{CommandFailure, ExitCode, excerpt};
 use crate::files::{self, FileLock, Privacy};
 
-/// The largest file of settings, in bytes.
+/// The size limit for a settings file, in bytes.
 const FILE_MAXIMUM: u64 = 1 << 20;
 
-/// Whose settings a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingsOwner {
-    /// The user: private, may be a link, may hold any setting.
+    /// The user: private permissions, may be a symbolic link, may hold any setting.
     User,
-    /// A repository: content somebody else may have written.
+    /// A repository: untrusted content.
     Project,
 }
 
-/// The settings of a file; none when there is no file.
+/// Reads the settings of a file; a missing file has none.
 pub fn load(
     path: &Path,
     owner: SettingsOwner,
@@ -44,20 +43,19 @@ pub fn load(
     Ok(reader.values)
 }
 
-/// Writes the user's file if there is none; one that exists is never touched. Says whether it was
-/// written.
+/// Creates the user's file. Never changes an existing one. Returns whether it was created.
 pub fn create(path: &Path, text: &str) -> Result<bool, CommandFailure> {
     if read(path)?.is_some() {
         return Ok(false);
     }
-    // Of several at once, the one that finds the file still empty under the lock writes it.
+    // Of several processes, the first to take the lock finds the file empty and writes it.
     edit(path, SettingsOwner::User, |document| match document.raw() {
         "" => Ok((true, text.to_owned())),
         other => Ok((false, other.to_owned())),
     })
 }
 
-/// Sets a value, creating the file and its directory when missing.
+/// Sets a value; creates the file and its directory if missing.
 pub fn set(
     path: &Path,
     owner: SettingsOwner,
@@ -78,7 +76,7 @@ pub fn set(
     })
 }
 
-/// Removes a setting by its name, also one that no version knows. Says whether it was there.
+/// Removes a setting by name, including unknown names. Returns whether it was set.
 pub fn unset(path: &Path, owner: SettingsOwner, name: &str) -> Result<bool, CommandFailure> {
     if read(path)?.is_none() {
         return Ok(false);
@@ -196,14 +194,14 @@ impl SettingsReader<'_> {
     }
 }
 
-/// A repository asked for something only the user may decide.
+/// Returns the failure for a project that sets something only the user may set.
 pub fn user_only_failure(key: Key, place: &str) -> CommandFailure {
     CommandFailure::usage(format!("{place}: a project may not set `{}`", key.name()))
         .kind("setting_scope")
         .because("it is for you to decide, not for whoever can change the repository")
 }
 
-/// Whether settings begin with that name and a dot.
+/// Returns whether a setting's name starts with `name` and a dot.
 fn is_section(name: &str) -> bool {
     SETTINGS.iter().any(|setting| {
         setting
@@ -221,7 +219,7 @@ fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     (line, column.chars().count() + 1)
 }
 
-/// Reads, changes and replaces a file while no other process can.
+/// Reads, changes and replaces a file under its lock.
 fn edit<T>(
     path: &Path,
     owner: SettingsOwner,
@@ -256,7 +254,7 @@ fn edit<T>(
     Ok(result)
 }
 
-/// The file behind the user's links; a project's links are not followed.
+/// Resolves symbolic links in the user's path; those of a project are refused.
 fn write_target(path: &Path, owner: SettingsOwner) -> Result<PathBuf, CommandFailure> {
     let is_link = path
         .symlink_metadata()
@@ -273,8 +271,8 @@ fn write_target(path: &Path, owner: SettingsOwner) -> Result<PathBuf, CommandFai
     }
 }
 
-/// A lock file beside the user's settings; in a repository the directory itself, because a lock
-/// file would show up as a change.
+/// Locks a file beside the user's settings. In a repository it locks the directory itself, because
+/// a lock file would show up as a change.
 fn lock(target: &Path, directory: &Path, owner: SettingsOwner) -> io::Result<FileLock> {
     match owner {
         SettingsOwner::Project => FileLock::of_directory(directory),
@@ -286,7 +284,7 @@ fn lock(target: &Path, directory: &Path, owner: SettingsOwner) -> io::Result<Fil
     }
 }
 
-/// `None` when a part of the name is not a table.
+/// Returns `None` if a component of the name is not a table.
 fn insert(table: &mut dyn TableLike, name: &str, value: &SettingValue) -> Option<()> {
     if let Some((section, rest)) = name.split_once('.') {
         let mut missing = Table::new();
@@ -308,8 +306,8 @@ fn insert(table: &mut dyn TableLike, name: &str, value: &SettingValue) -> Option
     Some(())
 }
 
-/// The text without the lines of a setting that has lines of its own. Removing it from the parsed
-/// file would take the comments above along.
+/// Returns the text without the lines of a setting that has its own lines. Removing it from the
+/// parsed document would also remove the comments above it.
 fn remove_lines(document: &Document<&str>, name: &str) -> Option<String> {
     let text = document.raw();
     let mut table: &dyn TableLike = document.as_table();

@@ -1,4 +1,5 @@
-//! Where data and settings are kept: flags over variables over the home directory.
+//! The paths of data and settings: flags take precedence over variables, and those over the home
+//! directory.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +7,9 @@ use crate::arguments::GlobalArguments;
 use crate::environment::Environment;
 use crate::failure::CommandFailure;
 
-/// The directory and file of a project's settings.
 const PROJECT_FILE: &str = ".agents/config.toml";
 
-/// The places this run works with. Nothing is created by knowing them.
+/// The paths that this run uses. Finding them creates nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Locations {
     pub data_directory: PathBuf,
@@ -17,8 +17,8 @@ pub struct Locations {
     pub config_file: PathBuf,
     /// The nearest project settings at or above the working directory.
     pub project_file: Option<PathBuf>,
-    /// Where `--project` creates settings when there are none: the top of the git checkout, else
-    /// the working directory.
+    /// Where `--project` creates settings if there are none: the top of the git checkout, else the
+    /// working directory.
     pub new_project_file: Option<PathBuf>,
 }
 

@@ -1,9 +1,9 @@
-//! The table of settings: the one place to add one.
+//! The table of settings; new settings are added here and nowhere else.
 
 use super::value::ValueKind;
 use crate::failure::excerpt;
 
-/// A setting, by name. `Key::setting` has its row of the table.
+/// A setting. [`Key::setting`] returns its row in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     Format,
@@ -39,7 +39,7 @@ pub enum Key {
     ModelDefault,
 }
 
-/// What a setting is when nobody set it.
+/// The default of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
     Text(&'static str),
@@ -48,17 +48,16 @@ pub enum Preset {
     Nothing,
 }
 
-/// Who may set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingScope {
-    /// The user only: a repository must not choose where data or credentials go.
+    /// Only the user: a repository must not choose where data or credentials go.
     User,
-    /// The user, and the project file for something stricter: its choices are listed from strict
-    /// to free, and a project's counts only if it is not freer than what holds without it.
+    /// The user, and a project that wants something stricter. The choices are listed from strict to
+    /// permissive; a project's value is ignored if it is more permissive than the one it would
+    /// replace.
     Project,
 }
 
-/// A row of the table.
 #[derive(Debug)]
 pub struct Setting {
     pub key: Key,
@@ -66,14 +65,14 @@ pub struct Setting {
     pub kind: ValueKind,
     pub preset: Preset,
     pub scope: SettingScope,
-    /// The variable the vendor's own programs read, asked after ours.
+    /// The variable that the vendor's own programs read; used if ours is unset.
     pub vendor_variable: Option<&'static str>,
     pub description: &'static str,
 }
 
 pub const FORMATS: &[&str] = &["rich", "color", "table", "plain", "json", "yaml"];
 pub const LOG_LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
-/// From strict to free; a project may only choose something stricter.
+/// From strict to permissive; a project may only choose something stricter.
 pub const AUTOMATION_PROFILES: &[&str] = &[
     "manual",
     "review",
@@ -85,7 +84,7 @@ pub const AUTOMATION_PROFILES: &[&str] = &[
     "full-auto",
 ];
 
-/// From strict to free.
+/// From strict to permissive.
 pub const NETWORKS: &[&str] = &["deny", "allow"];
 pub const CONFINEMENTS: &[&str] = &["best", "namespaces", "landlock", "none"];
 
@@ -380,7 +379,6 @@ pub static SETTINGS: [Setting; 31] = [
     },
 ];
 
-/// A name that no setting bears.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is not a setting{}", excerpt(name), nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?")))]
 pub struct UnknownKey {
@@ -397,7 +395,6 @@ impl Key {
         self.setting().name
     }
 
-    /// The setting of that name.
     pub fn from_name(name: &str) -> Result<Self, UnknownKey> {
         SETTINGS
             .iter()
@@ -411,7 +408,7 @@ impl Key {
 }
 
 impl Setting {
-    /// The environment variable that sets it.
+    /// Returns the environment variable that sets it.
     pub fn variable(&self) -> String {
         let short = self.name.strip_prefix("core.").unwrap_or(self.name);
         let mut variable = String::from("CLEVERAGENTS_");
@@ -423,7 +420,7 @@ impl Setting {
     }
 }
 
-/// The known name most like a mistyped one.
+/// Returns the setting name most similar to a misspelt one.
 fn nearest(name: &str) -> Option<&'static str> {
     const LENGTH_MAXIMUM: usize = 100;
     const SIMILARITY_MINIMUM: f64 = 0.7;

@@ -1,5 +1,5 @@
-//! Which source wins: flag, environment, project, user's file, preset. A project is not trusted:
-//! its value counts only if it is no freer than what would hold in its place.
+//! Precedence of sources: flag, environment, project, user's file, default. A project is not
+//! trusted: its value counts only if it is no more permissive than the one it would replace.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::environment::Environment;
 use crate::failure::{CommandFailure, excerpt};
 use crate::redact::Redactor;
 
-/// Where a value comes from, the strongest first.
+/// The source of a value, highest precedence first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SettingSource {
     Flag,
@@ -49,18 +49,18 @@ impl SettingSource {
     }
 }
 
-/// A value some source gives.
+/// A value from one source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingCandidate {
     pub source: SettingSource,
     /// The flag, variable or file.
     pub origin: Option<String>,
     pub value: SettingValue,
-    /// Why it does not count: a project asked for more than its user allows.
+    /// Set if the value is ignored, because a project asked for more than the user allows.
     pub ignored: Option<String>,
 }
 
-/// A setting and every source that gives it a value, the strongest first.
+/// A setting with the values of all sources, highest precedence first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedSetting {
     pub key: Key,
@@ -68,7 +68,7 @@ pub struct ResolvedSetting {
 }
 
 impl ResolvedSetting {
-    /// The value that holds; none for a setting nobody set that has no default.
+    /// Returns the effective value; `None` if the setting is unset and has no default.
     pub fn winner(&self) -> Option<&SettingCandidate> {
         self.candidates.iter().find(|one| one.ignored.is_none())
     }
@@ -77,12 +77,13 @@ impl ResolvedSetting {
         self.candidates.iter().find(|one| one.source == source)
     }
 
-    /// What people and programs may see of a value.
+    /// Returns the value with secrets masked.
     pub fn redacted_value(&self, candidate: &SettingCandidate) -> SettingValue {
         secrets::redacted_value(self.key.setting(), &candidate.value)
     }
 
-    /// Ignores a project's value that is freer than what would hold in its place, and says so.
+    /// Ignores a project's value that is more permissive than the one it would replace; returns a
+    /// warning.
     fn ignore_looser_value(&mut self) -> Option<String> {
         let place = self
             .candidates
@@ -97,7 +98,7 @@ impl ResolvedSetting {
     }
 }
 
-/// Why a project's value does not count beside the user's own, if it is freer.
+/// Returns why a project's value is ignored, if it is more permissive than the user's own.
 pub fn ignored_reason(key: Key, project: &SettingValue, mine: &SettingValue) -> Option<String> {
     let setting = key.setting();
     let (SettingScope::Project, ValueKind::Choice(names)) = (setting.scope, setting.kind) else {
@@ -112,20 +113,18 @@ pub fn ignored_reason(key: Key, project: &SettingValue, mine: &SettingValue) -> 
     })
 }
 
-/// All settings of this run.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub locations: Locations,
     /// In the order of [`SETTINGS`].
     pub all: Vec<ResolvedSetting>,
-    /// What looks like a mistake but is not one for certain.
+    /// Possible mistakes that are not errors.
     pub warnings: Vec<String>,
 }
 
-/// Where the database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatabaseSetting {
-    /// The SQLite file in the data directory, whatever bytes its path has.
+    /// The SQLite file in the data directory; its path may be any bytes.
     InDataDirectory(PathBuf),
     Url(String),
 }
@@ -197,7 +196,7 @@ impl Settings {
         &self.all[key as usize]
     }
 
-    /// The format someone chose; the default is left to the terminal.
+    /// Returns the chosen format; `None` if it is left to the terminal.
     pub fn chosen_format(&self) -> Option<Format> {
         let winner = self.get(Key::Format).winner()?;
         match winner.source {
@@ -214,7 +213,7 @@ impl Settings {
         self.text(Key::AutomationProfile).unwrap_or_default()
     }
 
-    /// The profile that the user chose, whatever a repository's settings ask for.
+    /// Returns the user's profile, ignoring the settings of the repository.
     pub fn user_automation_profile(&self) -> String {
         let candidates = &self.get(Key::AutomationProfile).candidates;
         let of_user = candidates
@@ -223,8 +222,9 @@ impl Settings {
         of_user.map(|it| it.value.to_string()).unwrap_or_default()
     }
 
-    /// The profile that the repository's settings ask for, unless it is ignored or the user said
-    /// otherwise by a flag or a variable. It can only tighten, element by element.
+    /// Returns the profile that the repository's settings ask for. `None` if it is ignored or the
+    /// user overrides it with a flag or variable. It can only tighten the user's profile, element
+    /// by element.
     pub fn repository_automation_profile(&self) -> Option<String> {
         let winner = self.get(Key::AutomationProfile).winner()?;
         (winner.source == SettingSource::Project).then(|| winner.value.to_string())
@@ -239,28 +239,28 @@ impl Settings {
         }
     }
 
-    /// How many plans run at once.
+    /// Returns how many plans may run in parallel.
     pub fn plan_concurrency(&self) -> usize {
         usize::try_from(self.integer(Key::PlanConcurrency)).unwrap_or(1)
     }
 
-    /// Whether commands of plans may use the network.
+    /// Returns whether commands of plans may use the network.
     pub fn sandbox_network(&self) -> Network {
         let text = self.text(Key::SandboxNetwork);
         text.and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
-    /// The level of confinement that commands must have; none for the best that works.
+    /// Returns the required level of confinement; `None` for the best available.
     pub fn sandbox_confinement(&self) -> Option<Confinement> {
         self.text(Key::SandboxConfinement)?.parse().ok()
     }
 
-    /// What commands may write beside their sandbox.
+    /// Returns the paths that commands may write besides their sandbox.
     pub fn sandbox_writable_paths(&self, home: Option<&Path>) -> Vec<PathBuf> {
         self.paths(Key::SandboxWritablePaths, home)
     }
 
-    /// What commands may read beside the system, toolchains and their sandbox.
+    /// Returns the paths that commands may read besides the system, toolchains and their sandbox.
     pub fn sandbox_readable_paths(&self, home: Option<&Path>) -> Vec<PathBuf> {
         self.paths(Key::SandboxReadablePaths, home)
     }
@@ -274,12 +274,13 @@ impl Settings {
         items.iter().filter_map(path).collect()
     }
 
-    /// The filters of git whose files plans may change, as git stores them.
+    /// Returns the git filters (such as `lfs`) whose files plans may change, in the form in which git
+    /// stores them.
     pub fn sandbox_allow_filters(&self) -> Vec<String> {
         self.list(Key::SandboxAllowFilters).to_vec()
     }
 
-    /// How much of something a command may use or a capture may record: bytes, or a number.
+    /// Returns a limit for commands or captures, in bytes or as a count.
     pub fn sandbox_limit(&self, limit: Limit) -> u64 {
         let mebibytes = |key| self.integer(key).saturating_mul(1 << 20);
         match limit {
@@ -292,7 +293,7 @@ impl Settings {
         }
     }
 
-    /// When states of sandboxes are kept by themselves.
+    /// Returns when checkpoints of sandboxes are taken automatically.
     pub fn checkpoint_triggers(&self) -> Vec<CheckpointTrigger> {
         let words = self.list(Key::SandboxCheckpoints).iter();
         words.filter_map(|word| word.parse().ok()).collect()
@@ -305,7 +306,7 @@ impl Settings {
         }
     }
 
-    /// How long results of operations are kept.
+    /// Returns how long results of operations are kept.
     pub fn operations_retention(&self) -> Duration {
         Duration::from_secs(
             self.integer(Key::OperationsDays)
@@ -313,12 +314,12 @@ impl Settings {
         )
     }
 
-    /// How long an unused blob is kept.
+    /// Returns how long an unused blob is kept.
     pub fn blob_grace(&self) -> Duration {
         Duration::from_secs(self.integer(Key::BlobGraceHours).saturating_mul(60 * 60))
     }
 
-    /// The text of a setting, secrets in clear: for those who use it, never for output.
+    /// Returns the text of a setting with secrets in clear. Must not be used for output.
     pub fn text(&self, key: Key) -> Option<String> {
         self.get(key)
             .winner()
@@ -332,7 +333,7 @@ impl Settings {
         }
     }
 
-    /// Tells the redactor every secret of every source, also those that did not win.
+    /// Registers the secrets of every source with the redactor, including values that did not win.
     pub fn register_secrets(&self, redactor: &mut Redactor) {
         for resolved in &self.all {
             for candidate in &resolved.candidates {
@@ -342,7 +343,8 @@ impl Settings {
     }
 }
 
-/// The format of the flags or the environment, for when files are not read or not readable.
+/// Returns the format from flags or environment, for when settings files are not read or
+/// unreadable.
 pub fn format_without_files(
     arguments: &GlobalArguments,
     environment: &Environment,
@@ -360,7 +362,8 @@ fn display_path(path: impl AsRef<std::path::Path>) -> String {
 
 type Flags = BTreeMap<Key, (&'static str, SettingValue)>;
 
-/// What was set on the command line; the last of equals wins, and `--format` over `--set`.
+/// Parses the settings on the command line. The last value for a key wins, and `--format` wins over
+/// `--set`.
 fn parse_flags(arguments: &GlobalArguments) -> Result<Flags, CommandFailure> {
     let mut flags = Flags::new();
     for pair in &arguments.set {
@@ -408,7 +411,7 @@ fn from_environment(
                 .because("it is not UTF-8")
                 .hint(format!("unset {name}"))
         })?;
-        // A key copied into a variable often brings its newline along.
+        // A key pasted into a variable often ends in a newline.
         let value = setting
             .kind
             .parse(text.trim())
@@ -426,7 +429,7 @@ fn from_environment(
 fn default_candidate(setting: &Setting, locations: &Locations) -> Option<SettingCandidate> {
     let value = match setting.preset {
         Preset::Nothing => return None,
-        // The table's own test keeps every preset legal.
+        // Presets are always valid; a test of the table checks that.
         Preset::Text(text) => setting.kind.parse(text).ok()?,
         Preset::DatabaseInDataDirectory => {
             SettingValue::Text(format!("sqlite:{}", database_file(locations).display()))
@@ -444,8 +447,8 @@ fn database_file(locations: &Locations) -> PathBuf {
     locations.data_directory.join("cleveragents.db")
 }
 
-/// Variables that begin like ours and mean nothing. A newer version may know them, so they are
-/// no error.
+/// Warns about unknown variables with our prefix. Not an error, because a newer version may know
+/// them.
 fn unknown_variables(environment: &Environment) -> Vec<String> {
     const PREFIX: &str = "CLEVERAGENTS_";
     const OTHERS: [&str; 2] = ["CLEVERAGENTS_DATA_DIR", "CLEVERAGENTS_CONFIG_PATH"];

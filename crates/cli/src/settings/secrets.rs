@@ -1,12 +1,12 @@
-//! Which values of settings nobody may see, and how the redactor comes to know them: from the
-//! command line and the environment before anything is read or refused, from files with the rest.
+//! Which values of settings are secret, and when the redactor learns them: those of command line
+//! and environment before anything is read or rejected, those of files when they are loaded.
 
 use super::registry::{Key, SETTINGS, Setting};
 use super::value::{SettingValue, ValueKind};
 use crate::environment::Environment;
 use crate::redact::{Redactor, mask};
 
-/// Teaches the redactor what is secret in the value of a setting, well-formed or not.
+/// Registers what is secret in the value of a setting, even if the value is invalid.
 pub fn learn(redactor: &mut Redactor, key: Key, text: &str) {
     match key.setting().kind {
         ValueKind::Secret => redactor.learn(key.name(), text),
@@ -15,8 +15,8 @@ pub fn learn(redactor: &mut Redactor, key: Key, text: &str) {
     }
 }
 
-/// Teaches the redactor the secrets this process was started with, wherever they were typed:
-/// `config set KEY VALUE`, `--set KEY=VALUE` and the variables.
+/// Registers the secrets that this process was started with, wherever they were typed: `config set
+/// KEY VALUE`, `--set KEY=VALUE` and variables.
 pub fn learn_from_process(redactor: &mut Redactor, environment: &Environment) {
     for setting in &SETTINGS {
         let ours = setting.variable();
@@ -50,7 +50,7 @@ pub fn learn_from_process(redactor: &mut Redactor, environment: &Environment) {
     }
 }
 
-/// What people and programs may see of a value.
+/// Returns the value with secrets masked.
 pub fn redacted_value(setting: &Setting, value: &SettingValue) -> SettingValue {
     match (setting.kind, value) {
         (ValueKind::Secret, _) => SettingValue::Text(mask(setting.name)),

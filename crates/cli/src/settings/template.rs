@@ -1,9 +1,9 @@
-//! The settings file as `agents init` writes it: every setting explained, none set.
+//! The settings file that `agents init` writes: every setting explained, none set.
 
 use super::registry::{Preset, SETTINGS, Setting};
 use super::value::ValueKind;
 
-/// Nothing but sections and comments, so that defaults of later versions hold.
+/// Renders only sections and comments, so that the defaults of later versions apply.
 pub fn render() -> String {
     let mut text = String::from(
         "# Settings of agents. A line without `#` in front sets something;\n\
@@ -15,7 +15,7 @@ pub fn render() -> String {
         let (group, name) = setting.name.rsplit_once('.').unwrap_or(("", setting.name));
         text.push('\n');
         if group != section {
-            // A real header: a setting that is added later lands below its own section.
+            // A real header, so that a setting added later goes into its section.
             text.push_str(&format!("[{group}]\n"));
             section = group;
         }

@@ -1,4 +1,4 @@
-//! What a setting may be: its kind, its value, and the reading of one from text and from TOML.
+//! Kinds and values of settings, and their parsing from text and TOML.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::failure::excerpt;
 
-/// The longest value, in bytes.
+/// The size limit for a value, in bytes.
 pub const VALUE_MAXIMUM: usize = 64 * 1024;
 
-/// What values a setting takes.
+/// The kind of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueKind {
     Text,
-    /// A whole number from the first to the second, both included.
+    /// An integer from the first to the second, inclusive.
     Integer(i64, i64),
     Boolean,
     Choice(&'static [&'static str]),
@@ -22,18 +22,17 @@ pub enum ValueKind {
     Duration,
     /// Texts separated by commas; in TOML an array of strings.
     List,
-    /// Some of these words, separated by commas.
+    /// A subset of these words, separated by commas.
     Choices(&'static [&'static str]),
     /// A list of names without spaces.
     Names,
-    /// A list of paths, each from the root or from `~/`, the home.
+    /// A list of paths, each absolute or starting with `~/`.
     Paths,
-    /// A text nobody may see.
+    /// A text that is masked in all output.
     Secret,
     Url,
 }
 
-/// A checked value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingValue {
     Text(String),
@@ -44,7 +43,7 @@ pub enum SettingValue {
     List(Vec<String>),
 }
 
-/// Why a text is not a value of a kind. It never repeats a secret.
+/// Why a text is not a valid value. The message never repeats a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     #[error("{expected} is expected, not `{}`", excerpt(found))]
@@ -68,7 +67,7 @@ pub enum ValueError {
 }
 
 impl ValueKind {
-    /// The name of the kind in listings.
+    /// Returns the name of the kind in listings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -86,7 +85,7 @@ impl ValueKind {
         }
     }
 
-    /// What a value must be, for error messages.
+    /// Describes a valid value, for error messages.
     pub fn expected(self) -> String {
         match self {
             Self::Text => "a text".to_owned(),
@@ -104,7 +103,7 @@ impl ValueKind {
         }
     }
 
-    /// Reads a value that was typed or came from the environment.
+    /// Parses a value from the command line or the environment.
     pub fn parse(self, text: &str) -> Result<SettingValue, ValueError> {
         check_text(text)?;
         let wrong = || ValueError::Wrong {
@@ -146,7 +145,7 @@ impl ValueKind {
         }
     }
 
-    /// Reads a value of a file.
+    /// Parses a value from a file.
     pub fn parse_toml(self, item: &toml_edit::Item) -> Result<SettingValue, ValueError> {
         let wrong = || ValueError::WrongType {
             expected: self.expected(),
@@ -194,7 +193,6 @@ impl ValueKind {
 }
 
 impl SettingValue {
-    /// The value as it is written to a file.
     pub fn to_toml(&self) -> toml_edit::Value {
         match self {
             Self::Integer(number) => (*number).into(),
@@ -204,7 +202,7 @@ impl SettingValue {
         }
     }
 
-    /// The value in machine-readable output.
+    /// Returns the value for machine-readable output.
     pub fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Integer(number) => (*number).into(),
@@ -240,7 +238,7 @@ fn check_text(text: &str) -> Result<(), ValueError> {
     }
 }
 
-/// `30s`, `5m`, `12h`, `7d`.
+/// Parses `30s`, `5m`, `12h` or `7d`.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let tx = text.chars().last()?;
     let number: u64 = text.strip_suffix(tx)?.parse().ok()?;
@@ -254,7 +252,8 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     number.checked_mul(seconds).map(Duration::from_secs)
 }
 
-/// Why a text is not a scheme, a colon and something behind it; whoever opens it checks the rest.
+/// Returns what is wrong if a text is not a scheme, a colon and something after it. The rest is
+/// checked when the URL is opened.
 fn url_fault(text: &str) -> Option<&'static str> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     match text.split_once(':') {
