@@ -1,8 +1,8 @@
-//! What can be done, one file per command.
+//! The commands, one file each.
 //!
-//! To add a command: a file with an argument struct (its doc comment is the help, with
-//! `after_long_help` examples) and a `run`, an arm in [`Command`] and in its two matches, and a
-//! row in `tests/cli/cases.rs`.
+//! To add a command: a file with an argument struct (its doc comment is the help, with examples in
+//! `after_long_help`) and a `run`, an arm in [`Command`] and in its two matches, and a row in
+//! `tests/cli/cases.rs`.
 
 mod action;
 mod actor;
@@ -80,10 +80,10 @@ pub enum Command {
     Man(man::ManArgs),
 }
 
-/// What has to be there before a command runs.
+/// What a command needs before it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandRequirements {
-    /// No file is read and nothing is created.
+    /// Nothing: no file is read and nothing is created.
     Nothing,
     /// The settings are read.
     Settings,
@@ -92,30 +92,29 @@ pub enum CommandRequirements {
     Store,
 }
 
-/// What a command writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputMode {
     /// One answer in the chosen format.
     Answer,
-    /// Events as lines of JSON while it works, and the envelope as the last line.
+    /// Events as JSON lines while it runs, and the envelope as the last line.
     Events,
 }
 
-/// What commands work with.
+/// The input of every command.
 #[derive(Debug)]
 pub struct CommandContext<'a> {
-    /// What this process tells others that it is: `agents backup`.
+    /// The name under which this process registers, for example `agents backup`.
     pub command: String,
     pub environment: &'a Environment,
-    /// Who is told of the steps of an apply.
+    /// Notified of each durable step of an apply.
     pub watcher: Arc<dyn Watcher>,
     pub arguments: &'a GlobalArguments,
-    /// A failure to read them stops only the commands that ask for them, so that
-    /// `config set` and `config unset` can mend what is broken.
+    /// An error here fails only the commands that need the settings, so that `config set` and
+    /// `config unset` can repair a broken file.
     pub settings: Result<Settings, CommandFailure>,
-    /// For commands that write while they work.
+    /// For commands that write output while they run.
     pub lines: OutputLines,
-    /// How the answer will be shown.
+    /// The format of the answer.
     pub format: Format,
 }
 
@@ -128,20 +127,21 @@ impl CommandContext<'_> {
         Locations::find(self.arguments, self.environment)
     }
 
-    /// The data directory with this process in it; the database is opened from there. Given back
-    /// by dropping it, which a command does before it answers.
+    /// Registers this process in the data directory and returns what opens the database. Released
+    /// on drop, which must happen before the command returns its answer.
     pub fn bootstrap(&self) -> Result<Bootstrap, CommandFailure> {
         let bootstrap = Bootstrap::announce(self.settings()?, self.environment, &self.command)?;
         Ok(bootstrap.with_watcher(&self.watcher))
     }
 
-    /// The same for what frees space: on a full disk it works with the reserve.
+    /// Like [`bootstrap`](Self::bootstrap), for commands that free space: releases the reserve so
+    /// that they work on a full disk.
     pub fn bootstrap_for_gc(&self) -> Result<(ReleasedReserve, Bootstrap), CommandFailure> {
         let released = reserve::release(&self.settings()?.locations.data_directory);
         Ok((released, self.bootstrap()?))
     }
 
-    /// A path as seen from the working directory.
+    /// Resolves a path relative to the working directory.
     pub fn absolute(&self, path: &Path) -> PathBuf {
         match &self.environment.working_directory {
             Some(here) => here.join(path),

@@ -1,4 +1,4 @@
-//! `agents action`: reusable templates of work.
+//! `agents action`: reusable templates for plans.
 
 mod archive;
 mod create;
@@ -58,7 +58,7 @@ impl ActionCommand {
     }
 }
 
-/// Whether the answer is that there is no such action.
+/// Returns whether the error says that the action does not exist.
 pub(super) fn is_missing<T>(answer: &Result<T, LifecycleError>) -> bool {
     matches!(
         answer,
@@ -66,15 +66,15 @@ pub(super) fn is_missing<T>(answer: &Result<T, LifecycleError>) -> bool {
     )
 }
 
-/// The names of the actions that stand in files around the working directory.
+/// Returns the names of the actions in files around the working directory.
 pub(super) fn local_action_names(context: &CommandContext<'_>) -> Vec<NamespacedName> {
     let folders = local_actions::default_folders(context.environment);
     let local = local_actions::scan(&folders).actions;
     local.into_iter().map(|one| one.draft.name).collect()
 }
 
-/// There is no action `name`: what is offered are the most alike of those registered and of
-/// `local`, those that stand in files.
+/// Returns the failure for an action that does not exist, with the most similar names among the
+/// registered actions and `local`, the actions in files.
 pub(super) fn unknown_action_failure(
     name: &NamespacedName,
     local: &[NamespacedName],

@@ -1,4 +1,4 @@
-//! `agents actor`: who does the work.
+//! `agents actor`: the actors that do the work of plans.
 
 mod add;
 mod file;
@@ -65,7 +65,7 @@ impl ActorCommand {
     }
 }
 
-/// The actor of this name, or a refusal.
+/// Returns the actor of this name. Fails with suggestions if it does not exist.
 pub(super) fn find(
     name: &NamespacedName,
     app: &AppContext<'_>,
@@ -74,7 +74,7 @@ pub(super) fn find(
     found.map_err(|error| registry_failure(error, name, app))
 }
 
-/// A refusal about the actor `name`; one that is not there is told with those most like it.
+/// Converts an error about the actor `name`; if the actor does not exist, adds similar names.
 fn registry_failure(
     error: ActorRegistryError,
     name: &NamespacedName,

@@ -1,4 +1,4 @@
-//! `agents automation-profile`: where a human must decide.
+//! `agents automation-profile`: where a plan needs the user's approval.
 
 mod add;
 mod list;

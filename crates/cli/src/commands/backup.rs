@@ -66,7 +66,7 @@ impl BackupArgs {
     }
 }
 
-/// A name nobody has yet, in the folder of backups.
+/// Returns an unused file name in the backup folder.
 pub(super) fn unused_backup_path(
     bootstrap: &Bootstrap,
     prefix: &str,
@@ -82,7 +82,7 @@ pub(super) fn unused_backup_path(
     Ok(folder.join(name))
 }
 
-/// `20260131T120000.123Z`
+/// Formats as `20260131T120000.123Z`.
 fn format_compact(time: Timestamp) -> String {
     let text = time.to_string().replace(['-', ':'], "");
     match text.split_once('.') {
@@ -130,13 +130,13 @@ fn answer(written: &Written) -> CommandAnswer {
     answer.with_message(MessageLevel::Hint, format!("agents restore '{shown}'"))
 }
 
-/// What is missing from a backup because it was damaged before.
+/// Returns a warning if blobs are missing from the backup because they were already damaged.
 pub(super) fn missing_blobs_warning(number: usize) -> Option<String> {
     let blobs = format_count(i64::try_from(number).unwrap_or(i64::MAX), "blob");
     (number > 0).then(|| format!("the backup is without {blobs} whose content is damaged"))
 }
 
-/// What a backup holds, without what it has none of.
+/// Returns the contents of a backup as table rows; kinds with a count of 0 are left out.
 pub(super) fn content_rows<'a>(
     contents: impl Iterator<Item = (&'a String, &'a u64)>,
 ) -> Vec<Vec<ViewCell>> {

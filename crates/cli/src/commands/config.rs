@@ -45,7 +45,7 @@ impl ConfigCommand {
     }
 }
 
-/// The setting of that name, or a failure that names the nearest.
+/// Parses the name of a setting. Fails with the most similar name.
 fn parse_key(name: &str) -> Result<Key, CommandFailure> {
     Key::from_name(name).map_err(|error| unknown_key_failure(&error))
 }
@@ -64,7 +64,7 @@ fn unknown_key_failure(error: &UnknownKey) -> CommandFailure {
     }
 }
 
-/// The file a change goes to.
+/// Returns the file that a change is written to.
 fn target_file(
     locations: &Locations,
     project: bool,
@@ -83,7 +83,7 @@ fn target_file(
         })
 }
 
-/// A value for people; what is not set is shown as such.
+/// Returns a value for people; an unset one is displayed as such.
 fn value_cell(resolved: &ResolvedSetting, candidate: Option<&SettingCandidate>) -> ViewCell {
     match candidate {
         Some(candidate) => {
@@ -93,7 +93,7 @@ fn value_cell(resolved: &ResolvedSetting, candidate: Option<&SettingCandidate>) 
     }
 }
 
-/// A value for programs.
+/// Returns a value for JSON output.
 fn value_data(resolved: &ResolvedSetting, candidate: Option<&SettingCandidate>) -> Value {
     candidate.map_or(Value::Null, |one| resolved.redacted_value(one).to_json())
 }

@@ -1,8 +1,8 @@
-//! `agents demo`: four plans at once on a small repository, without a key and without a network.
+//! `agents demo`: four concurrent plans on a small repository, without API key and network.
 //!
-//! `workspace` is the folder it is played in, `plans` the plans and how they are meant to end, `evidence`
-//! what is on record of them, `view` the answer. Everything else is the code that every other
-//! command uses.
+//! `workspace` is the temporary folder, `plans` the plans and their expected outcomes, `evidence`
+//! reads their records, `view` renders the answer. All other code is the same that the other
+//! commands use.
 
 mod evidence;
 mod interrupts;
@@ -54,7 +54,6 @@ pub struct DemoArgs {
     keep: bool,
 }
 
-/// How one plan ended.
 #[derive(Debug)]
 struct DemoPlanResult {
     plan: &'static DemoPlan,
@@ -66,20 +65,19 @@ struct DemoPlanResult {
 enum DemoPlanOutcome {
     Applied,
     Blocked(Vec<Conflict>),
-    /// Anything else, in words.
+    /// Any other outcome, described in words.
     Unexpected(String),
 }
 
-/// What there is to show at the end.
 #[derive(Debug)]
 struct DemoResult {
     plans: Vec<DemoPlanResult>,
-    /// What was decided on the way of the first plan, and what it changed.
+    /// The decisions of the first plan, and its changes.
     tree: DecisionTree,
     patch: Vec<u8>,
-    /// The commits of the repository, the newest first.
+    /// The commits of the repository, newest first.
     commits: Vec<(String, String)>,
-    /// Whether what somebody edited is as they left it.
+    /// Whether the simulated edit of the user is unchanged.
     edit_is_kept: bool,
     duration: Duration,
 }
@@ -108,7 +106,7 @@ impl DemoArgs {
         })
     }
 
-    /// Plays it all; nothing is open any more when it returns.
+    /// Runs the whole demo. Everything is closed when it returns.
     fn run_plans(
         &self,
         workspace: &DemoWorkspace,
@@ -165,7 +163,8 @@ impl DemoArgs {
         })
     }
 
-    /// Says where everything is. Who hears it may interrupt: from now on nothing is left behind.
+    /// Prints where the demo runs. Called once signals are handled: an interrupt from now on leaves
+    /// nothing behind.
     fn announce(&self, workspace: &DemoWorkspace, context: &CommandContext<'_>) {
         if context.arguments.quiet {
             return;
@@ -180,7 +179,7 @@ impl DemoArgs {
     }
 }
 
-/// Executes the plans, all of them at the same time, each as a task of its own on one executor.
+/// Executes all plans concurrently, each as its own task on one executor.
 fn execute_concurrently(
     plans: &[(&'static DemoPlan, PlanId)],
     app: &AppContext<'_>,
@@ -226,7 +225,7 @@ fn execute_concurrently(
     Ok(results.into_values().collect())
 }
 
-/// Executes one plan and says on its line what happens meanwhile.
+/// Executes one plan and reports its events on its progress line.
 async fn execute_with_progress(
     plan: PlanId,
     actor: String,
@@ -249,7 +248,7 @@ async fn execute_with_progress(
     }
 }
 
-/// What a person who watches is told of an event.
+/// Returns the progress text for an event.
 fn describe_event(event: &Event) -> Option<String> {
     let payload = event.payload.as_ref();
     let payload: Option<Value> = payload.and_then(|it| serde_json::from_str(it.get()).ok());
@@ -269,7 +268,7 @@ fn describe_event(event: &Event) -> Option<String> {
     }
 }
 
-/// Applies a plan, as `agents plan apply` does.
+/// Applies a plan as `agents plan apply` does.
 fn apply(plan: PlanId, app: &AppContext<'_>) -> Result<DemoPlanOutcome, CommandFailure> {
     let request = app.apply_request(plan, Destination::Current);
     let applied = app.block_on(app.apply_service()?.apply(&request))?;
@@ -281,7 +280,7 @@ fn apply(plan: PlanId, app: &AppContext<'_>) -> Result<DemoPlanOutcome, CommandF
 }
 
 impl DemoPlanResult {
-    /// Where it did not end as scripted, each in words; nothing if it did.
+    /// Returns the deviations from the expected outcome, each as a sentence.
     fn differences(&self, edit_is_kept: bool) -> Vec<String> {
         let records = &self.evidence.records;
         let mut found = Vec::new();

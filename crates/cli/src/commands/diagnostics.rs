@@ -1,6 +1,5 @@
-//! `agents diagnostics`: looks at everything, changes nothing, and goes on when something is
-//! broken. `data` looks at where data is kept, `tools` at the machine around it, `settings` at
-//! what is configured.
+//! `agents diagnostics`: read-only checks; a failed check does not stop the others. `data` checks
+//! the storage, `tools` the machine and `settings` the configuration.
 
 mod data;
 mod settings;
@@ -25,7 +24,6 @@ Examples:
   agents diagnostics --format json")]
 pub struct DiagnosticsArgs {}
 
-/// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Health {
@@ -34,7 +32,6 @@ enum Health {
     Error,
 }
 
-/// One thing looked at.
 #[derive(Debug, Clone, Serialize)]
 struct HealthCheck {
     name: &'static str,
@@ -112,7 +109,7 @@ impl HealthCheck {
         }
     }
 
-    /// A failure as a finding: what and why, and the first thing to do.
+    /// Converts a failure to a failed check, with its first hint.
     fn from_failure(name: &'static str, failure: &CommandFailure) -> Self {
         let mut check = Self::error(name, failure.to_string());
         check.hint = failure.hints.first().cloned();
@@ -124,7 +121,7 @@ impl HealthCheck {
         self
     }
 
-    /// The name for people.
+    /// Returns the name for people.
     fn title(&self) -> String {
         self.name.replace('_', " ")
     }

@@ -18,7 +18,7 @@ Examples:
   agents info --format json")]
 pub struct InfoArgs {}
 
-/// What files of the data directory take.
+/// Disk usage of the files in the data directory.
 struct DataDiskUsage {
     database: u64,
     wal: u64,

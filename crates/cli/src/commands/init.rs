@@ -24,7 +24,7 @@ Examples:
   agents init --set core.database-url=postgresql://agents@db.example/agents")]
 pub struct InitArgs {}
 
-/// Something `init` sees to.
+/// A file, folder or database that `init` creates or finds.
 struct InitItem {
     name: &'static str,
     location: String,

@@ -21,7 +21,6 @@ pub struct ManArgs {
     out: Option<PathBuf>,
 }
 
-/// A manual page.
 struct ManPage {
     file: String,
     roff: String,

@@ -1,4 +1,5 @@
-//! `agents plan …`: one file per verb; what they share about showing a plan is in `view`.
+//! `agents plan …`: one file per verb. Start reading at `execute`; `view` has the output that the
+//! verbs share.
 
 mod abort_apply;
 mod apply;
@@ -130,14 +131,14 @@ impl PlanCommand {
     }
 }
 
-/// What was chosen, on one line of a list.
+/// Returns the chosen option as one line for lists.
 fn headline(decision: &Decision) -> String {
     let mut lines = decision.chosen_option.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
     excerpt(first)
 }
 
-/// A decision's confidence for people; nothing if its actor did not say.
+/// Returns a decision's confidence, if its actor reported one.
 fn confidence(decision: &Decision) -> Option<ViewCell> {
     let score = decision.confidence_score?;
     Some(ViewCell::new(format!("{:.2}", score.value()), Tone::Normal))

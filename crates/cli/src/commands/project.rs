@@ -1,4 +1,4 @@
-//! `agents project`: what plans work on.
+//! `agents project`: named sets of resources that plans work on.
 
 mod create;
 mod delete;
@@ -49,7 +49,7 @@ impl ProjectCommand {
     }
 }
 
-/// A project for programs.
+/// Returns a project for JSON output.
 fn data(project: &Project) -> Value {
     json!({
         "id": project.id,
@@ -66,7 +66,7 @@ fn rule(invariant: &Invariant) -> Value {
     json!({"id": invariant.id, "text": invariant.text})
 }
 
-/// A project with its resources and rules, for people.
+/// Returns a project with its resources and rules for people.
 fn view(
     project: &Project,
     resources: &[Resource],

@@ -1,4 +1,4 @@
-//! `agents resource`: places on this machine that plans may work on.
+//! `agents resource`: folders on this machine that plans may work on.
 
 mod add;
 mod list;
@@ -45,7 +45,7 @@ impl ResourceCommand {
     }
 }
 
-/// How work on a resource is kept apart until it is applied.
+/// Describes how work on a resource is isolated until it is applied.
 fn sandbox_strategy(resource_type: ResourceType) -> &'static str {
     match resource_type {
         ResourceType::GitCheckout => "private git tree",
@@ -53,7 +53,7 @@ fn sandbox_strategy(resource_type: ResourceType) -> &'static str {
     }
 }
 
-/// A resource for programs.
+/// Returns a resource for JSON output.
 pub(super) fn resource_data(resource: &Resource) -> Value {
     json!({
         "id": resource.id,
@@ -65,14 +65,14 @@ pub(super) fn resource_data(resource: &Resource) -> Value {
     })
 }
 
-/// The same with the projects it is linked to.
+/// Like [`resource_data`], with the projects that it is linked to.
 fn view_data(found: &ResourceView) -> Value {
     let mut data = resource_data(&found.resource);
     data["projects"] = json!(found.projects);
     data
 }
 
-/// A resource in a table for people: name, type, sandbox, path.
+/// Returns a table row: name, type, sandbox, path.
 pub(super) fn summary(resource: &Resource) -> Vec<ViewCell> {
     vec![
         ViewCell::new(resource.name.to_string(), Tone::Strong),
@@ -82,7 +82,6 @@ pub(super) fn summary(resource: &Resource) -> Vec<ViewCell> {
     ]
 }
 
-/// Names for people.
 fn join_names(names: &[cleveragents_domain::NamespacedName]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     names.join(", ")

@@ -79,8 +79,9 @@ impl RestoreArgs {
         Ok(answer(&file, &restored, &verified))
     }
 
-    /// Names what `--force` is about to replace, if someone is there to answer. The store saves it,
-    /// or sets aside what cannot be read; a server's database that cannot be read stays as it is.
+    /// Asks on a terminal before `--force` replaces data. The store backs up the replaced data, or
+    /// sets aside a database that cannot be read. An unreadable database on a server is not
+    /// touched.
     fn confirm_replacement(
         &self,
         bootstrap: &Bootstrap,
@@ -125,7 +126,7 @@ impl RestoreArgs {
     }
 }
 
-/// The file itself may be what is wrong.
+/// Converts the error of a restore that may be the fault of the backup file.
 fn unusable_backup_failure(file: &Path, error: StoreError) -> CommandFailure {
     match &error {
         StoreError::Altered { fault, .. } => {
@@ -170,7 +171,8 @@ fn restore_failure(failure: CommandFailure, file: &Path) -> CommandFailure {
     }
 }
 
-/// Names the backup of what was there, once it is written: its name was nobody's before.
+/// Adds the path of the backup of the previous data, if it was written. The file name was unused
+/// before, so an existing file means that it was.
 fn with_saved_backup(failure: CommandFailure, existing: &ExistingDataPolicy) -> CommandFailure {
     match existing {
         ExistingDataPolicy::Replace { saved_to } if saved_to.exists() => {
@@ -183,7 +185,7 @@ fn with_saved_backup(failure: CommandFailure, existing: &ExistingDataPolicy) -> 
     }
 }
 
-/// The backup is in, but could not be looked at.
+/// Returns the failure for a backup that was restored but could not be verified.
 fn unverified_failure(failure: CommandFailure, restored: &RestoreReport) -> CommandFailure {
     let failure = failure.because("the backup was restored, but not verified");
     match &restored.set_aside {
@@ -199,7 +201,7 @@ fn unverified_failure(failure: CommandFailure, restored: &RestoreReport) -> Comm
     }
 }
 
-/// What people would miss.
+/// Lists the existing data for the question.
 fn describe_contents(app: &AppContext<'_>) -> Result<Vec<String>, StoreError> {
     let statistics = app.statistics()?;
     let all = [
@@ -218,11 +220,12 @@ fn describe_contents(app: &AppContext<'_>) -> Result<Vec<String>, StoreError> {
 struct RestoreVerification {
     streams: i64,
     events: i64,
-    /// What was altered, stream by stream.
+    /// One entry per altered stream.
     faults: Vec<String>,
 }
 
-/// Walks every stream's chain and reports: what may be restored was decided by the store.
+/// Verifies the chain of every stream. Only reports: the store has already decided what may be
+/// restored.
 fn verify_all(app: &AppContext<'_>) -> Result<RestoreVerification, StoreError> {
     let mut verified = RestoreVerification {
         streams: 0,
@@ -293,7 +296,7 @@ fn answer(file: &Path, restored: &RestoreReport, verified: &RestoreVerification)
         })
 }
 
-/// How it went, and where what was there before is now.
+/// Returns the messages about the result and the location of the previous data.
 fn remarks(
     restored: &RestoreReport,
     verified: &RestoreVerification,

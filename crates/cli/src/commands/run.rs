@@ -1,4 +1,4 @@
-//! `agents run`: the whole way in one command.
+//! `agents run`: creates, executes and applies a plan in one command.
 
 mod target_folder;
 mod task;
@@ -156,7 +156,8 @@ impl RunArgs {
         Ok(warnings.into_iter().fold(answer, say))
     }
 
-    /// That those who are to work are there and can be asked: without them nothing is left behind.
+    /// Checks that the actors exist and their models can be opened. Done first, so that a failure
+    /// leaves nothing behind.
     fn check_actors(&self, task: &RunTask, app: &AppContext<'_>) -> Result<(), CommandFailure> {
         let is_text = matches!(task, RunTask::Text(_));
         let models = app.inquiry()?.models;
@@ -208,7 +209,8 @@ impl RunArgs {
         })
     }
 
-    /// What the plan will not see. A person is asked once whether that is meant.
+    /// Returns warnings about uncommitted files, which the plan will not see. Asks once on a
+    /// terminal whether to continue.
     fn confirm_uncommitted(
         &self,
         resources: &[cleveragents_domain::Resource],
@@ -234,7 +236,7 @@ impl RunArgs {
         }
     }
 
-    /// Everything up to the end, or to what is the user's to decide.
+    /// Runs the plan to its end, or until the user must decide.
     fn run_plan(
         &self,
         app: &AppContext<'_>,
@@ -251,7 +253,7 @@ impl RunArgs {
                 .map_err(|error| stopped_failure(error, id))?
         };
         if let ExecuteOutcome::NeedsApproval { .. } = executed {
-            // Whoever runs a task wants it done: only applying it is asked about.
+            // `agents run` implies approval of the strategy; only the apply needs confirmation.
             let work = executor.execute(id, app.actor(), &waits);
             executed = run_with_progress(app, progress, id, work)?
                 .map_err(|error| stopped_failure(error, id))?;
@@ -291,7 +293,7 @@ impl RunArgs {
         with_cost(app, id, outcome_answer(app, &applied)?)
     }
 
-    /// The diff, for a person who is about to be asked.
+    /// Prints the diff before the user is asked about it.
     fn show_diff(
         &self,
         app: &AppContext<'_>,
@@ -309,7 +311,7 @@ impl RunArgs {
         Ok(())
     }
 
-    /// The work is done, and nobody said yes to applying it.
+    /// Returns the answer for an executed plan whose apply was not confirmed.
     fn unapplied_answer(
         &self,
         app: &AppContext<'_>,
@@ -322,7 +324,7 @@ impl RunArgs {
     }
 }
 
-/// The actor that was asked for.
+/// Finds the actor that the user named.
 fn find_actor(text: &str, app: &AppContext<'_>) -> Result<Actor, CommandFailure> {
     let name = names::parse_name("actor", text)?;
     Ok(find(&name, app)?.actor().clone())
@@ -334,7 +336,8 @@ fn is_executed(plan: &Plan) -> bool {
     !at.is_terminal() && (executed || at.phase() == Phase::Apply)
 }
 
-/// Somebody interrupted the question: the work is done, and can be applied as it was asked for.
+/// Returns the failure for Ctrl-C at the question: the work is done and can be applied later with
+/// the same `--to`.
 fn interrupted_failure(id: PlanId, to: &str) -> CommandFailure {
     CommandFailure::new(
         ExitCode::Interrupted,
@@ -346,7 +349,7 @@ fn interrupted_failure(id: PlanId, to: &str) -> CommandFailure {
     .with("plan_id", json!(id))
 }
 
-/// What models cost, for programs and people.
+/// Adds the cost of models to the answer.
 fn with_cost(
     app: &AppContext<'_>,
     id: PlanId,

@@ -1,4 +1,4 @@
-//! `agents sandbox`: the private trees plans work in.
+//! `agents sandbox`: the private worktrees of plans.
 
 mod gc;
 mod list;

@@ -1,4 +1,4 @@
-//! `agents tool`: what actors can do in a sandbox.
+//! `agents tool`: the tools that actors use in a sandbox.
 
 mod input;
 mod list;
@@ -49,7 +49,7 @@ impl ToolCommand {
     }
 }
 
-/// The tool someone named; the namespace `builtin` may be left out.
+/// Finds a tool by name; the namespace `builtin` is optional.
 fn find<'a>(toolbox: &'a dyn Toolbox, text: &str) -> Result<&'a dyn Tool, CommandFailure> {
     let full = match text.contains('/') {
         true => text.to_owned(),

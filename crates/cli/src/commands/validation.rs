@@ -1,4 +1,4 @@
-//! `agents validation`: what the results of plans are checked with.
+//! `agents validation`: checks of the results of plans.
 
 mod add;
 mod attach;
@@ -55,7 +55,7 @@ impl ValidationCommand {
     }
 }
 
-/// A refusal about the validation `name`; one that is not there is told with those most like it.
+/// Converts an error about the validation `name`; if it does not exist, adds similar names.
 fn registry_failure(
     error: ValidationRegistryError,
     name: &NamespacedName,

@@ -56,7 +56,7 @@ impl ActionCreateArgs {
         Ok(answer(&action, plans))
     }
 
-    /// A taken name is answered with the command that replaces what has it.
+    /// Adds the command that replaces the existing action to the failure for a taken name.
     fn create_failure(&self, error: LifecycleError) -> CommandFailure {
         match error {
             LifecycleError::Store(StoreError::Taken { name, holder, .. }) => {

@@ -13,7 +13,7 @@ use crate::local_actions::{self, LocalAction};
 use crate::name_pattern::NamePattern;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
-/// How many rows people see unless they ask for another number.
+/// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
 
 /// List actions, the newest first, and those of the project around the working directory
@@ -140,7 +140,7 @@ impl ActionListArgs {
     }
 }
 
-/// A failure beside an answer: what and the first reason.
+/// Returns the message and the first cause.
 fn summarize_failure(failure: &CommandFailure) -> String {
     match failure.causes.first() {
         Some(cause) => format!("{}: {cause}", failure.message),

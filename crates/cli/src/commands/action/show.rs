@@ -70,7 +70,7 @@ impl ActionShowArgs {
     }
 }
 
-/// How many plans there are of an action that is not registered and so not counted.
+/// Counts the plans of an unregistered action, for which the store keeps no counter.
 pub(super) fn count_plans(
     name: &NamespacedName,
     app: &AppContext<'_>,

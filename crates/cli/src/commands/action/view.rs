@@ -1,4 +1,4 @@
-//! An action as people and programs see it.
+//! Output of an action for people and programs.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::failure::display_path;
 use crate::local_actions::LocalAction;
 use crate::output::{OutputView, Tone, ViewCell};
 
-/// An action, wherever it comes from, and how many plans were made of it.
+/// An action from any source, and the number of its plans.
 #[derive(Debug)]
 pub(super) struct ActionView {
     pub(super) draft: ActionDraft,
@@ -18,7 +18,6 @@ pub(super) struct ActionView {
     pub(super) origin: ActionOrigin,
 }
 
-/// Where an action comes from.
 #[derive(Debug)]
 pub(super) enum ActionOrigin {
     Registered(Box<Action>),
@@ -65,7 +64,7 @@ impl ActionView {
         }
     }
 
-    /// The action whole.
+    /// Returns all fields of the action for JSON output.
     pub(super) fn data(&self) -> Value {
         let draft = &self.draft;
         let actors = &draft.actors;
@@ -101,7 +100,7 @@ impl ActionView {
         })
     }
 
-    /// The command that makes a plan of this action; what is written large is to be filled in.
+    /// Returns the command that creates a plan from this action, with upper-case placeholders.
     pub(super) fn use_command(&self) -> String {
         let mut command = format!("agents plan use {} PROJECT", self.draft.name);
         for argument in self.draft.arguments.iter().filter(|it| is_required(it)) {
@@ -244,7 +243,7 @@ pub(super) fn yes_or_no(value: bool) -> String {
     }
 }
 
-/// A word as a shell takes it for one.
+/// Quotes a text as one word for a shell.
 fn shell_quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+".contains(c);
     match text.chars().all(plain) {

@@ -107,7 +107,7 @@ impl ActorAddArgs {
             )))
     }
 
-    /// A taken name is answered with the command that replaces what has it.
+    /// Adds the command that replaces the existing actor to the failure for a taken name.
     fn add_failure(&self, error: ActorRegistryError, app: &AppContext<'_>) -> CommandFailure {
         let ActorRegistryError::Store(StoreError::Taken { name, .. }) = &error else {
             return error.into();

@@ -1,4 +1,4 @@
-//! An actor's file as two commands read it.
+//! Reads an actor's definition file for `actor add` and `actor validate`.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::commands::CommandContext;
 use crate::definition_file::DefinitionFile;
 use crate::failure::{CommandFailure, display_path};
 
-/// Reads the file and the actor in it; `mend` is what to do about a file that is wrong.
+/// Reads the file and the actor in it; `hint` is added to the failure for an invalid file.
 pub(super) fn read(
     config: &Path,
     context: &CommandContext<'_>,
@@ -26,7 +26,7 @@ pub(super) fn read(
     Ok((file, actor))
 }
 
-/// That the script is there; what it says is for whoever opens the model to check.
+/// Checks that the script exists. Its content is checked when the model is opened.
 fn check_script(file: &str, script: &str) -> Result<(), CommandFailure> {
     let path = Path::new(script);
     let reason = match path.metadata() {

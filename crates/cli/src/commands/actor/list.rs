@@ -13,7 +13,7 @@ use crate::name_pattern::NamePattern;
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
-/// How many rows people see unless they ask for another number.
+/// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
 
 /// List actors by name, the built-in ones among them

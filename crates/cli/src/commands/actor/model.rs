@@ -1,4 +1,4 @@
-//! What an actor with a model has that others have not, as commands show it.
+//! Output of the fields that only actors with a model have.
 
 use cleveragents_domain::actor::SCRIPTED_PROVIDER;
 use cleveragents_domain::model::ModelChoice;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::output::{Tone, ViewCell};
 
-/// How much of a system prompt people see, in characters.
+/// How much of a system prompt is displayed, in characters.
 const PROMPT_EXCERPT_LENGTH: usize = 200;
 
 pub(super) fn llm(actor: &Actor) -> Option<&LlmActor> {
@@ -21,17 +21,17 @@ fn choice(actor: &Actor) -> Option<&ModelChoice> {
     llm(actor)?.model.as_ref()
 }
 
-/// `null` for an actor without a model, and for one that takes the configured default.
+/// Returns `None` for an actor without a model, and for one that uses the configured default.
 pub(super) fn provider(actor: &Actor) -> Option<&str> {
     choice(actor).map(|choice| choice.provider.as_str())
 }
 
-/// As [`provider`].
+/// Like [`provider`].
 pub(super) fn model(actor: &Actor) -> Option<&str> {
     choice(actor).map(|choice| choice.model.as_str())
 }
 
-/// The script that stands for the model, if one does.
+/// Returns the script that replaces the model, if one does.
 pub(super) fn script(actor: &Actor) -> Option<&str> {
     let choice = choice(actor)?;
     (choice.provider == SCRIPTED_PROVIDER).then_some(choice.model.as_str())
@@ -46,7 +46,7 @@ pub(super) fn options(actor: &Actor) -> Value {
     })
 }
 
-/// The tools an actor names; `null` if its phase says which it has.
+/// Returns the tools that the actor lists; `null` if the phase decides.
 pub(super) fn tools(actor: &Actor) -> Value {
     match llm(actor) {
         Some(llm) => json!(llm.tools),
@@ -59,7 +59,7 @@ pub(super) fn tools(actor: &Actor) -> Value {
     }
 }
 
-/// `null` if it is told of all that its project has.
+/// Returns the skills that the actor lists; `null` if it uses all of its project.
 pub(super) fn skills(actor: &Actor) -> Value {
     match llm(actor) {
         Some(llm) => json!(llm.skills),
@@ -67,7 +67,7 @@ pub(super) fn skills(actor: &Actor) -> Value {
     }
 }
 
-/// The model in a table.
+/// Returns the model for a table.
 pub(super) fn cell(actor: &Actor) -> ViewCell {
     match (llm(actor), choice(actor)) {
         (None, _) => ViewCell::from(""),
@@ -76,7 +76,7 @@ pub(super) fn cell(actor: &Actor) -> ViewCell {
     }
 }
 
-/// What a panel says of an actor with a model.
+/// Returns the panel rows of an actor with a model.
 pub(super) fn rows(llm: &LlmActor) -> Vec<(&'static str, ViewCell)> {
     let faint = |text: &str| ViewCell::new(text, Tone::Faint);
     let listed = |names: Option<Vec<String>>, all: &str| match names {
@@ -115,7 +115,7 @@ pub(super) fn rows(llm: &LlmActor) -> Vec<(&'static str, ViewCell)> {
     rows
 }
 
-/// The beginning of a text, in one line.
+/// Returns the start of a text on one line.
 fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(PROMPT_EXCERPT_LENGTH) {

@@ -36,7 +36,7 @@ impl ActorShowArgs {
     }
 }
 
-/// What has no meaning for an actor without a model is `null`.
+/// Returns the actor for JSON output. Fields that apply only to a model are `null` without one.
 fn data(registered: &RegisteredActor, actions: &[NamespacedName]) -> Value {
     let actor = registered.actor();
     let row = match registered {

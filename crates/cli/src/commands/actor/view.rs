@@ -1,4 +1,4 @@
-//! Actors as people see them.
+//! Output of actors for people.
 
 use cleveragents_domain::{Actor, ActorStep, NamespacedName};
 use cleveragents_engine::actors::RegisteredActor;
@@ -7,17 +7,17 @@ use cleveragents_engine::ports::ActorRow;
 use super::model;
 use crate::output::{OutputView, Tone, ViewCell};
 
-/// How much of a hash people see.
+/// How many characters of a hash are displayed.
 const HASH_PREFIX_LENGTH: usize = 12;
-/// How much of a step's input people see, in characters.
+/// How much of a step's input is displayed, in characters.
 const INPUT_EXCERPT_LENGTH: usize = 60;
 
-/// An actor of which something was done.
+/// Returns the panel for an actor that was added or removed.
 pub(super) fn panel(title: &str, row: &ActorRow) -> OutputView {
     OutputView::new().panel(title, rows(&row.actor, Some(row)))
 }
 
-/// Everything about an actor.
+/// Returns all details of an actor.
 pub(super) fn panels(registered: &RegisteredActor, actions: &[NamespacedName]) -> OutputView {
     let row = match registered {
         RegisteredActor::Added(row) => Some(row),

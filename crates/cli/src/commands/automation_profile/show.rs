@@ -52,7 +52,8 @@ impl AutomationProfileShowArgs {
         let known = BuiltInProfile::ALL
             .iter()
             .map(|it| ProfileName::BuiltIn(*it));
-        // A built-in name has no namespace; as if it had one, it is as near as it looks.
+        // A built-in name has no namespace. Parsing it as a namespaced name makes it comparable to
+        // the others.
         let known: Vec<(NamespacedName, ProfileName)> = known
             .chain(custom)
             .filter_map(|name| Some((name.to_string().parse().ok()?, name)))

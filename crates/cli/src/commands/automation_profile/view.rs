@@ -1,4 +1,4 @@
-//! A profile as people and programs see it.
+//! Output of a profile for people and programs.
 
 use cleveragents_domain::automation::{ThresholdGroup, ThresholdName};
 use cleveragents_domain::{AutomationProfile, Guards, ProfileName};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::output::{OutputView, Tone, ViewCell};
 
-/// What programs get of a profile.
+/// Returns the profile for JSON output.
 pub(super) fn data(profile: &AutomationProfile) -> Value {
     json!({
         "name": profile.name,
@@ -23,7 +23,7 @@ pub(super) fn data(profile: &AutomationProfile) -> Value {
     })
 }
 
-/// The thresholds by what they are about, each with what it gates.
+/// Returns the thresholds by group, each with the operation that it gates.
 pub(super) fn groups(profile: &AutomationProfile) -> Value {
     let group = |group: &ThresholdGroup| {
         let thresholds = group.thresholds().map(|name| {
@@ -96,7 +96,7 @@ fn threshold_row(profile: &AutomationProfile, name: ThresholdName) -> Vec<ViewCe
     ]
 }
 
-/// What a threshold's value means for a plan.
+/// Describes what a threshold's value means for a plan.
 fn describe_threshold(value: f64) -> &'static str {
     match value {
         value if value >= 1.0 => "always asks",

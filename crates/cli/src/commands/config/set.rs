@@ -57,7 +57,7 @@ impl ConfigSetArgs {
         })
     }
 
-    /// Why the new value of a project will not count for this user.
+    /// Returns a warning if the new value of the project will be ignored for this user.
     fn ignored_warning(
         &self,
         key: Key,
@@ -81,10 +81,10 @@ fn parse(key: Key, text: &str) -> Result<SettingValue, CommandFailure> {
     })
 }
 
-/// The value on standard input, without its line end.
+/// Reads the value from standard input, without its line break.
 fn read_value(input: impl Read) -> Result<String, CommandFailure> {
     let mut text = String::new();
-    // Two more than a legal value with its line end, so that a longer one is noticed.
+    // One byte more than the longest value with `\r\n`, so that a longer value is noticed.
     let limit = VALUE_MAXIMUM as u64 + 3;
     input
         .take(limit)

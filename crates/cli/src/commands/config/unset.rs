@@ -32,7 +32,7 @@ impl ConfigUnsetArgs {
         let (path, owner) = target_file(&context.locations()?, self.project)?;
         let removed = file::unset(&path, owner, &self.key)?;
         if !removed {
-            // A name that is neither known nor there is a mistake; a known one is done already.
+            // A name that is neither set nor known is an error; a known one needs no change.
             parse_key(&self.key)?;
         }
         let path = path.display().to_string();

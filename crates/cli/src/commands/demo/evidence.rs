@@ -1,8 +1,8 @@
-//! What is on record of a plan, and whether anything of it is lost.
+//! Reads all records of a plan and checks that they are consistent.
 //!
-//! The same work leaves its traces in several places, written by different code: the rows of tool
-//! calls, model calls, changes and errors, the events of the journal, and the tree of the sandbox
-//! that git knows. What one of them has and another has not is lost.
+//! The same work is recorded in several places by different code: the rows of tool calls, model
+//! calls, changes and errors, the events of the journal, and the sandbox's tree in git. A record
+//! that one of them has and another lacks was lost.
 
 use std::collections::BTreeMap;
 
@@ -23,10 +23,10 @@ use cleveragents_engine::{StoreError, StoreHandle};
 use crate::bootstrap::AppContext;
 use crate::failure::CommandFailure;
 
-/// How much is read at once.
+/// How many rows are read at once.
 const PAGE: u32 = 1000;
 
-/// Everything on record of one plan.
+/// All records of one plan.
 #[derive(Debug)]
 pub(super) struct PlanRecords {
     pub(super) tool_calls: Vec<ToolCallRecord>,
@@ -34,16 +34,16 @@ pub(super) struct PlanRecords {
     pub(super) changes: Vec<RecordedChange>,
     pub(super) errors: Vec<ErrorRecord>,
     events: Vec<Event>,
-    /// The difference of the sandbox's tree to what it was made of, as git sees it.
+    /// The diff of the sandbox's tree against its base, as git reports it.
     net_changes: Vec<Artifact>,
 }
 
-/// A plan's records, and what they prove.
+/// A plan's records and the result of checking them.
 #[derive(Debug)]
 pub(super) struct PlanEvidence {
     pub(super) plan: Plan,
     pub(super) records: PlanRecords,
-    /// What is missing somewhere, each in a sentence.
+    /// Missing or contradictory records, each as a sentence.
     pub(super) inconsistencies: Vec<String>,
     pub(super) journal: Result<Verification, ChainFault>,
 }
@@ -62,7 +62,7 @@ impl PlanEvidence {
 }
 
 impl PlanRecords {
-    /// Reads all of it in one snapshot.
+    /// Reads everything in one snapshot.
     async fn read(id: PlanId, net: Vec<Artifact>, store: &StoreHandle) -> Result<Self, StoreError> {
         store
             .read(move |tx| {
@@ -98,12 +98,12 @@ impl PlanRecords {
             .await
     }
 
-    /// Each failed attempt counts, also where several were alike.
+    /// Counts every failed attempt, including repeated ones that share a row.
     pub(super) fn failed_attempts(&self) -> u64 {
         self.errors.iter().map(|error| error.occurrences).sum()
     }
 
-    /// The failed attempts one by one, as the journal has them.
+    /// Returns the failed attempts one by one, from the journal.
     pub(super) fn attempts(&self) -> Vec<ErrorRecord> {
         let events = self.events.iter();
         let events = events.filter(|it| it.kind == EventKind::ErrorRecorded);
@@ -111,7 +111,7 @@ impl PlanRecords {
         events.filter_map(read).collect()
     }
 
-    /// Everything that one place has and another has not.
+    /// Returns every record that one place has and another lacks.
     fn find_inconsistencies(&self) -> Vec<String> {
         let mut lost = self.find_call_inconsistencies();
         lost.extend(self.find_change_inconsistencies());
@@ -119,8 +119,8 @@ impl PlanRecords {
         lost
     }
 
-    /// Calls and errors: each row has its events, each call has ended, and a call left a recorded
-    /// change exactly if it left another tree.
+    /// Checks calls and errors: each row has its events, each call has ended, and a call has a
+    /// recorded change exactly if its tree changed.
     fn find_call_inconsistencies(&self) -> Vec<String> {
         use EventKind as Kind;
         let mut lost = Vec::new();
@@ -170,7 +170,7 @@ impl PlanRecords {
         lost
     }
 
-    /// Changes: the rows of the changesets and the events of the journal are the same ones.
+    /// Checks changes: the rows of the changesets match the events of the journal.
     fn find_change_inconsistencies(&self) -> Vec<String> {
         let events = self.events.iter();
         let events = events.filter(|it| it.kind == EventKind::ChangeRecorded);
@@ -199,8 +199,8 @@ impl PlanRecords {
     }
 }
 
-/// Where the recorded changes, done one after the other, do not lead to the tree that is there.
-/// Each must begin where the one before it on the same path ended.
+/// Replays the recorded changes and compares the result with the actual tree. Each change must
+/// start from the state in which the previous change of the same path left it.
 fn check_replay(changes: &[RecordedChange], net: &[Artifact]) -> Vec<String> {
     type FileStates = BTreeMap<ResourcePath, Option<FileState>>;
     let (mut first, mut last) = (FileStates::new(), FileStates::new());
@@ -237,7 +237,7 @@ fn check_replay(changes: &[RecordedChange], net: &[Artifact]) -> Vec<String> {
     lost
 }
 
-/// What a change did to each path it is about: before and after.
+/// Returns the state before and after for each path that a change affects.
 fn effects(entry: &ChangeEntry) -> Vec<(ResourcePath, Option<FileState>, Option<FileState>)> {
     let (path, before, after) = (&entry.path, &entry.before, &entry.after);
     match &entry.operation {
@@ -249,7 +249,7 @@ fn effects(entry: &ChangeEntry) -> Vec<(ResourcePath, Option<FileState>, Option<
     }
 }
 
-/// Reads page after page until there are no more.
+/// Reads all pages.
 fn read_all_pages<T>(
     mut page: impl FnMut(i64) -> Result<Vec<T>, StoreError>,
     position: impl Fn(&T) -> i64,

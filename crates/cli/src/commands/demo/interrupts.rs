@@ -1,4 +1,4 @@
-//! Being asked to end: whoever interrupts the demo finds nothing left of it.
+//! Signal handling of the demo: an interrupted demo removes everything it created.
 
 use tokio::signal::unix::SignalKind;
 
@@ -6,7 +6,7 @@ use crate::bootstrap::AppContext;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::signals::SignalListener;
 
-/// The signals that ask a program to end.
+/// The signals that ask a program to exit.
 #[derive(Debug)]
 pub(super) struct Interrupts {
     interrupt: SignalListener,
@@ -14,7 +14,7 @@ pub(super) struct Interrupts {
 }
 
 impl Interrupts {
-    /// From now on they are heard, and do not end the process.
+    /// Starts handling the signals; they no longer end the process.
     pub(super) fn listen(app: &AppContext<'_>) -> Self {
         app.block_on(async {
             Self {
@@ -24,7 +24,7 @@ impl Interrupts {
         })
     }
 
-    /// Waits for one.
+    /// Waits for a signal.
     pub(super) async fn next(&mut self) {
         tokio::select! {
             () = self.interrupt.recv() => {}
@@ -32,7 +32,7 @@ impl Interrupts {
         }
     }
 
-    /// Fails if one came.
+    /// Fails if a signal was received.
     pub(super) fn check(&mut self, app: &AppContext<'_>) -> Result<(), CommandFailure> {
         let came = app.block_on(async {
             tokio::select! {

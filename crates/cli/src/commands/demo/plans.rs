@@ -1,5 +1,5 @@
-//! Who plays: the four plans, made from definitions as anybody writes them, and how each is meant
-//! to end.
+//! The four plans of the demo, created from ordinary definition files, and the expected outcome of
+//! each.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{BaseSource, ErrorCategory, NamespacedName, Phase, PlanState, Position};
@@ -15,35 +15,33 @@ use crate::definition_file::DefinitionFile;
 use crate::failure::CommandFailure;
 use crate::{names, resource_directory};
 
-/// The project all of them work on.
+/// The project of all plans.
 const PROJECT: &str = "local/greeter";
 
-/// One plan of the demo.
 #[derive(Debug)]
 pub(super) struct DemoPlan {
     pub(super) name: &'static str,
-    /// What it shows.
+    /// What the plan demonstrates.
     pub(super) description: &'static str,
     pub(super) expected: ExpectedOutcome,
-    /// The kinds of errors it meets, in the order in which it meets them first.
+    /// The categories of errors that occur, in the order of first occurrence.
     pub(super) errors: &'static [ErrorCategory],
     arguments: &'static [&'static str],
-    /// The files by name; the one of the actor is read after its script is there.
+    /// Definition files by name. The script is written before the actor, which refers to it.
     script: Option<(&'static str, &'static str)>,
     actor: (&'static str, &'static str),
     action: (&'static str, &'static str),
 }
 
-/// How a part ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExpectedOutcome {
     Applied,
-    /// Something of the user's is in the way.
+    /// A file of the user conflicts with the plan's changes.
     Conflict,
 }
 
 impl ExpectedOutcome {
-    /// Whether a plan that stands here ended like this.
+    /// Returns whether the position is this outcome.
     pub(super) fn matches(self, at: Position) -> bool {
         let state = match self {
             Self::Applied => PlanState::Applied,
@@ -53,14 +51,14 @@ impl ExpectedOutcome {
     }
 }
 
-/// A file among the definitions, with its name.
+/// Includes a definition file, with its name.
 macro_rules! definition {
     ($name:literal) => {
         ($name, include_str!(concat!("definitions/", $name)))
     };
 }
 
-/// The parts, in the order in which they are applied.
+/// The plans, in the order in which they are applied.
 pub(super) const DEMO_PLANS: [DemoPlan; 4] = [
     DemoPlan {
         name: "feature",
@@ -125,8 +123,8 @@ pub(super) fn create_project(
 }
 
 impl DemoPlan {
-    /// Adds the actor, registers the action and uses it, as `actor add`, `action create` and
-    /// `plan use` do.
+    /// Adds the actor, registers the action and uses it, as `actor add`, `action create` and `plan
+    /// use` do.
     pub(super) fn create_plan(
         &self,
         workspace: &DemoWorkspace,

@@ -1,4 +1,4 @@
-//! The demo's answer.
+//! Renders the answer of the demo.
 
 use cleveragents_domain::ErrorRecord;
 use serde_json::{Value, json};
@@ -9,17 +9,17 @@ use crate::commands::plan::{error_data, node_data, tree_row};
 use crate::failure::{ExitCode, display_path};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
-/// Where it was played.
+/// The folders of the demo.
 #[derive(Debug)]
 pub(super) struct DemoFolders {
     data_directory: String,
     repository: String,
-    /// What the paths of definitions begin with, which tells nobody anything.
+    /// The prefix of the paths of definitions, which is removed in output.
     definitions: String,
     is_kept: bool,
 }
 
-/// What all plans came to.
+/// Totals over all plans.
 #[derive(Debug, Default)]
 struct DemoCounts {
     plans: usize,
@@ -65,7 +65,7 @@ pub(super) fn answer(result: &DemoResult, folders: &DemoFolders) -> CommandAnswe
     add_messages(answer, result, folders)
 }
 
-/// What is said beside it, and the exit code.
+/// Adds messages and the exit code.
 fn add_messages(
     answer: CommandAnswer,
     result: &DemoResult,
@@ -190,7 +190,7 @@ fn plan_data(plan_result: &DemoPlanResult, result: &DemoResult) -> Value {
     })
 }
 
-/// What was in the way of a plan: path and reason.
+/// Returns the conflicts of a plan: path and reason.
 fn conflicts(plan_result: &DemoPlanResult) -> impl Iterator<Item = (String, String)> {
     let found = match &plan_result.outcome {
         DemoPlanOutcome::Blocked(conflicts) => conflicts.as_slice(),

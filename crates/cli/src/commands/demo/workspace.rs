@@ -1,5 +1,5 @@
-//! Where the demo is played: a folder of its own with a home, a data directory and a repository.
-//! Nothing of the user's is read or written, and all of it is gone when the stage is dropped.
+//! The temporary folder of the demo, with a home, a data directory and a repository. Nothing of the
+//! user is read or written, and the folder is removed when the workspace is dropped.
 
 use std::ffi::OsString;
 use std::fs::Permissions;
@@ -18,7 +18,7 @@ use crate::files::{Privacy, create_directory, replace};
 use crate::process::{find, run_program};
 use crate::settings::{Locations, Settings};
 
-/// Who commits here.
+/// The author of the commits.
 const AUTHOR: (&str, &str) = ("CleverAgents demo", "demo@localhost");
 
 /// The files of the repository.
@@ -30,9 +30,9 @@ const REPOSITORY: [(&str, &str); 5] = [
     ("test.sh", include_str!("repository/test.sh")),
 ];
 
-/// The file that somebody edits while a plan has changed it too.
+/// The file that both a plan and the simulated user edit.
 pub(super) const CONFLICT_FILE: &str = "settings.conf";
-/// What they make of it.
+/// Its content after the simulated edit.
 const EDITED_CONTENT: &str = "greeting=hello\n# ours is a small shop\nlimit=12\n";
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(super) struct DemoWorkspace {
 }
 
 impl DemoWorkspace {
-    /// Makes the folder, with nothing in it yet.
+    /// Creates the empty folder.
     pub(super) fn create(context: &CommandContext<'_>) -> Result<Self, CommandFailure> {
         let outer = context.environment;
         let git = find("git", outer).ok_or_else(no_git_failure)?;
@@ -85,7 +85,7 @@ impl DemoWorkspace {
         self.folder().join("definitions")
     }
 
-    /// What commands work with, seen from the stage.
+    /// Returns a command context for the workspace.
     pub(super) fn context<'a>(&'a self, outer: &CommandContext<'_>) -> CommandContext<'a> {
         let data_directory = self.data();
         let locations = Locations {
@@ -105,7 +105,7 @@ impl DemoWorkspace {
         }
     }
 
-    /// Makes a small repository with one commit.
+    /// Creates a small repository with one commit.
     pub(super) fn make_repository(&self) -> Result<(), CommandFailure> {
         let home = self.folder().join("home");
         create_directory(&home, Privacy::Private).map_err(|error| write_failure(&home, &error))?;
@@ -118,7 +118,7 @@ impl DemoWorkspace {
         Ok(())
     }
 
-    /// Puts a definition where its neighbours find it, and says where that is.
+    /// Writes a definition beside the others and returns its path.
     pub(super) fn write_definition(
         &self,
         name: &str,
@@ -129,18 +129,18 @@ impl DemoWorkspace {
         Ok(path)
     }
 
-    /// Somebody edits a file of the repository and does not commit it.
+    /// Simulates an uncommitted edit of the user.
     pub(super) fn edit_file(&self) -> Result<(), CommandFailure> {
         write(&self.repository().join(CONFLICT_FILE), EDITED_CONTENT)
     }
 
-    /// Whether that file is as they left it.
+    /// Returns whether the simulated edit is unchanged.
     pub(super) fn edit_is_kept(&self) -> bool {
         let found = std::fs::read(self.repository().join(CONFLICT_FILE));
         found.is_ok_and(|found| found == EDITED_CONTENT.as_bytes())
     }
 
-    /// The commits of the repository, the newest first: id and subject.
+    /// Returns the commits of the repository, newest first: id and subject.
     pub(super) fn commits(&self) -> Result<Vec<(String, String)>, CommandFailure> {
         let said = self.run_git(&["log", "--format=%h %s"])?;
         let commit = |line: &str| {
@@ -150,19 +150,19 @@ impl DemoWorkspace {
         Ok(said.lines().filter_map(commit).collect())
     }
 
-    /// Leaves everything where it is.
+    /// Keeps the folder.
     pub(super) fn keep(self) -> io::Result<()> {
         let _ = self.folder.keep();
         Ok(())
     }
 
-    /// Removes everything.
+    /// Removes the folder.
     pub(super) fn remove(self) -> io::Result<()> {
         self.folder.close()
     }
 
-    /// What git says of the repository. Whatever the machine's own settings are, nobody signs, no
-    /// hook runs, and the author is ours.
+    /// Runs git in the repository. Overrides the machine's configuration: no signing, no hooks, and
+    /// our author.
     fn run_git(&self, arguments: &[&str]) -> Result<String, CommandFailure> {
         let (name, email) = AUTHOR;
         let repository = self.repository();
@@ -201,11 +201,11 @@ fn create_temp_folder(environment: &Environment) -> io::Result<TempDir> {
         .prefix("agents-demo-")
         .rand_bytes(8)
         .permissions(Permissions::from_mode(0o700))
-        // By its real name: that is what everything on record says.
+        // Canonical, because that is the path in all records.
         .tempdir_in(place.canonicalize()?)
 }
 
-/// The environment inside: a home of its own, and nothing that says more than where programs are.
+/// Returns the environment of the demo: its own home, and only the variables that commands inherit.
 fn isolated_environment(outer: &Environment, folder: &Path) -> Environment {
     let is_inherited = |name: &str| INHERITED_VARIABLES.contains(&name) || name.starts_with("LC_");
     let mut environment = outer.clone();

@@ -1,4 +1,4 @@
-//! Where data is kept: the directory, the disk and the database in it.
+//! Checks of the storage: data directory, disk and database.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::output::format_count;
 
 const FREE_WARNING: u64 = 1 << 30;
 const FREE_ERROR: u64 = 100 << 20;
-/// So many streams of the journal are verified; more would take too long.
+/// The maximum number of journal streams to verify; more would take too long.
 const STREAMS_MAXIMUM: usize = 200;
 
 pub(super) fn checks(context: &CommandContext<'_>) -> Vec<HealthCheck> {
@@ -83,7 +83,7 @@ fn directory(path: &Path, bootstrap: &Result<Bootstrap, CommandFailure>) -> Vec<
     checks
 }
 
-/// Whether others can read what holds contents and keys. Files that are not there are fine.
+/// Checks that other users cannot read files with content or keys. Missing files are fine.
 fn private_files(files: &[PathBuf]) -> HealthCheck {
     const NAME: &str = "private_files";
     let mode = |file: &Path| Some(file.metadata().ok()?.permissions().mode() & 0o777);
@@ -186,7 +186,7 @@ fn structure(app: &AppContext<'_>) -> HealthCheck {
     }
 }
 
-/// Walks the hash chains of the streams, the installation's own first.
+/// Verifies the hash chains of the streams, starting with `system`.
 fn journal(app: &AppContext<'_>) -> HealthCheck {
     const NAME: &str = "journal";
     match verify_streams(app, STREAMS_MAXIMUM) {
@@ -195,7 +195,7 @@ fn journal(app: &AppContext<'_>) -> HealthCheck {
     }
 }
 
-/// How many streams and events were looked at, and what is wrong with them.
+/// The number of verified streams and events, and their faults.
 #[derive(Debug, Default)]
 struct JournalVerification {
     streams: usize,
@@ -275,7 +275,7 @@ fn locks(app: &AppContext<'_>) -> HealthCheck {
     stale_check("locks", stale)
 }
 
-/// What dead processes left behind; the next who wants it takes it over.
+/// Reports leases or locks of dead processes; the next process that needs one takes it over.
 fn stale_check(name: &'static str, stale: Result<Vec<String>, StoreError>) -> HealthCheck {
     match stale {
         Ok(stale) if stale.is_empty() => HealthCheck::ok(name, "none is stale"),

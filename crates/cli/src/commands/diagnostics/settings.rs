@@ -1,11 +1,11 @@
-//! What is configured.
+//! Checks of the configuration.
 
 use super::HealthCheck;
 use crate::bootstrap::{ModelProvider, model_providers, secrets};
 use crate::commands::CommandContext;
 use crate::settings::{Key, Settings};
 
-/// Whether the files of settings can be read.
+/// Checks that the settings files can be read.
 pub(super) fn files(context: &CommandContext<'_>) -> HealthCheck {
     const NAME: &str = "settings";
     let settings = match context.settings() {
@@ -30,7 +30,7 @@ pub(super) fn files(context: &CommandContext<'_>) -> HealthCheck {
     }
 }
 
-/// Which models can be asked, and where their keys come from; never what they are.
+/// Reports the usable models and where their keys come from, never the keys.
 pub(super) fn model_keys(context: &CommandContext<'_>) -> HealthCheck {
     const NAME: &str = "model_keys";
     let Ok(settings) = context.settings() else {
@@ -60,7 +60,7 @@ pub(super) fn model_keys(context: &CommandContext<'_>) -> HealthCheck {
     }
 }
 
-/// Whose values are masked in storage, logs and prompts: the names, never the values.
+/// Reports the names of the secrets that are masked in storage, logs and prompts, never the values.
 pub(super) fn masked_secrets(context: &CommandContext<'_>) -> HealthCheck {
     const NAME: &str = "masked_secrets";
     let Ok(settings) = context.settings() else {
@@ -73,7 +73,7 @@ pub(super) fn masked_secrets(context: &CommandContext<'_>) -> HealthCheck {
     }
 }
 
-/// Whether the model that is to be used, if one is, has a provider that can be asked.
+/// Checks that the default model, if set, has a usable provider.
 fn check_preferred_model(settings: &Settings, providers: &[ModelProvider]) -> Result<(), String> {
     let Some(preferred) = settings.text(Key::ModelDefault) else {
         return Ok(());

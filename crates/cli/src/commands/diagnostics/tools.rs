@@ -1,4 +1,4 @@
-//! The machine around the data: git, and what can confine the programs that plans run.
+//! Checks of the machine: git, and the confinement of commands.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn git(environment: &Environment) -> Vec<HealthCheck> {
     vec![version, git_identity(&program, environment)]
 }
 
-/// Who commits are by when nothing else says so.
+/// Reports the default author of commits.
 fn git_identity(program: &Path, environment: &Environment) -> HealthCheck {
     const NAME: &str = "git_identity";
     let setting = |key: &str| {
@@ -64,7 +64,7 @@ fn git_identity(program: &Path, environment: &Environment) -> HealthCheck {
     }
 }
 
-/// What a program said, or why it said nothing useful.
+/// Returns the program's output, or the reason for its failure.
 fn parse_output(output: Result<ProgramOutput, ProgramError>) -> Result<String, String> {
     match output {
         Ok(said) if said.succeeded => Ok(said.output),
@@ -76,7 +76,7 @@ fn parse_output(output: Result<ProgramOutput, ProgramError>) -> Result<String, S
     }
 }
 
-/// What keeps the commands of plans inside their sandbox.
+/// Reports how commands of plans are confined to their sandbox.
 fn confinement(context: &CommandContext<'_>) -> HealthCheck {
     const NAME: &str = "confinement";
     let settings = match context.settings() {
@@ -122,7 +122,7 @@ fn confinement(context: &CommandContext<'_>) -> HealthCheck {
     }
 }
 
-/// What commands of plans can read beside the system's folders and their sandbox.
+/// Reports the paths that commands of plans can read besides the system folders and their sandbox.
 fn visible_paths(context: &CommandContext<'_>) -> Option<HealthCheck> {
     const NAME: &str = "visible_paths";
     let settings = context.settings().ok()?;
@@ -143,7 +143,7 @@ fn visible_paths(context: &CommandContext<'_>) -> Option<HealthCheck> {
     Some(HealthCheck::ok(NAME, detail))
 }
 
-/// Folders that commands may write but that are not there.
+/// Reports writable folders that do not exist.
 fn writable_paths(context: &CommandContext<'_>) -> Option<HealthCheck> {
     let home = context.environment.home();
     let paths = context.settings.as_ref().ok()?;
@@ -159,7 +159,8 @@ fn writable_paths(context: &CommandContext<'_>) -> Option<HealthCheck> {
     Some(HealthCheck::warning("writable_paths", detail).with_hint(hint))
 }
 
-/// As root, commands have a user of their own, who may write only what everybody may.
+/// Reports writable folders that commands cannot write. When `agents` runs as root, commands run as
+/// a separate user and can write only what everyone can.
 fn unwritable_paths(paths: &[PathBuf]) -> Option<HealthCheck> {
     if !rustix::process::geteuid().is_root() {
         return None;

@@ -109,7 +109,7 @@ impl InvariantAddArgs {
     }
 }
 
-/// The same text in the same scope is answered with the rule that has it.
+/// Adds the existing rule to the failure for the same text in the same scope.
 fn add_failure(error: RuleError) -> CommandFailure {
     match error {
         RuleError::Store(StoreError::Taken { name, holder, .. }) => {

@@ -12,7 +12,7 @@ use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell, format_count};
 
-/// How many rows people see unless they ask for another number.
+/// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
 
 /// List rules, the newest first, or what holds for a project or plan

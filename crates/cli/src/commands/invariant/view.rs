@@ -1,4 +1,4 @@
-//! Rules as people and programs see them.
+//! Output of rules for people and programs.
 
 use cleveragents_domain::{Invariant, InvariantScope, NamespacedName};
 use cleveragents_engine::invariants::{Rule, RuleOrigin};
@@ -11,7 +11,7 @@ use crate::output::{Tone, ViewCell};
 
 pub(super) const HEADERS: [&str; 4] = ["id", "scope", "for", "rule"];
 
-/// What programs get of a rule.
+/// Returns a rule for JSON output.
 pub(super) fn data(rule: &Invariant) -> Value {
     json!({
         "id": rule.id,
@@ -23,7 +23,8 @@ pub(super) fn data(rule: &Invariant) -> Value {
     })
 }
 
-/// The same of a rule that applies: one that was not added has no id to remove it by.
+/// Like [`data`], for an effective rule. A rule that was not added with `invariant add` has no id
+/// to remove it by.
 pub(super) fn rule_data(rule: &Rule) -> Value {
     let mut data = data(&rule.invariant);
     let origin = match rule.origin {
@@ -63,7 +64,7 @@ fn cells(rule: &Invariant, id: ViewCell) -> Vec<ViewCell> {
     ]
 }
 
-/// Whom a scope names, as people know it.
+/// Returns the name of the scope's target.
 pub(super) fn target(scope: &InvariantScope) -> String {
     match scope {
         InvariantScope::Global => String::new(),
@@ -72,7 +73,7 @@ pub(super) fn target(scope: &InvariantScope) -> String {
     }
 }
 
-/// The scope of a plan as people name it.
+/// Returns the scope of the plan that the user named.
 pub(super) fn plan_scope(
     plan: &PlanArgument,
     app: &AppContext<'_>,
@@ -81,7 +82,7 @@ pub(super) fn plan_scope(
     Ok(InvariantScope::Plan(plan.identity.plan_id))
 }
 
-/// A refusal because a project or plan is not there, with what lists them.
+/// Adds the command that lists projects or plans to the failure for a missing one.
 pub(super) fn with_list_hints(
     failure: CommandFailure,
     project: Option<&NamespacedName>,

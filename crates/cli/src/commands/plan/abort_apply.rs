@@ -1,4 +1,4 @@
-//! Commands that leave an apply behind abort it first, if it stopped after its decision.
+//! Aborts an apply that stopped after its decision, for commands that abandon it.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Plan, PointOfNoReturn};
@@ -11,9 +11,9 @@ use super::apply::blocked_failure;
 use crate::bootstrap::AppContext;
 use crate::failure::CommandFailure;
 
-/// Takes back what a stopped apply wrote, so that the plan can be cancelled, reverted or changed.
-/// Fails if another process works on the apply, or if the written files were changed since: both
-/// ways then stay open.
+/// Undoes what a stopped apply wrote, so that the plan can be cancelled, reverted or changed. Fails
+/// if another process works on the apply, or if the written files were changed since. Then the
+/// apply can still be finished or aborted later.
 pub(super) fn abort_stopped_apply(app: &AppContext<'_>, plan: &Plan) -> Result<(), CommandFailure> {
     let at = plan.position;
     if at.is_terminal() || at.point_of_no_return() == PointOfNoReturn::Ahead {
@@ -44,8 +44,8 @@ pub(super) fn abort_stopped_apply(app: &AppContext<'_>, plan: &Plan) -> Result<(
     }
 }
 
-/// Says why an apply that another process works on cannot be aborted. It cannot be cancelled either,
-/// so that is no way on.
+/// Converts the error of an abort. If another process works on the apply, replaces the hints:
+/// `cancel` would fail for the same reason.
 fn abort_failure(error: ApplyFailure, id: PlanId) -> CommandFailure {
     let is_owned = matches!(
         &error,

@@ -88,7 +88,7 @@ impl PlanApplyArgs {
     }
 }
 
-/// What came of it, for everybody.
+/// Returns the answer for the outcome of an apply.
 pub(crate) fn outcome_answer(
     app: &AppContext<'_>,
     outcome: &ApplyOutcome,
@@ -166,7 +166,7 @@ pub(super) fn conflict_data(conflicts: &[Conflict]) -> Vec<Value> {
     conflicts.iter().map(data).collect()
 }
 
-/// What is in the way of an apply, and the ways on.
+/// Returns the failure for an apply with conflicts, with the possible next steps.
 fn conflict_failure(plan: &Plan, conflicts: &[Conflict], what: &str) -> CommandFailure {
     let id = plan.identity.plan_id;
     let failure = blocked_failure(plan, conflicts, what);
@@ -184,13 +184,13 @@ fn conflict_failure(plan: &Plan, conflicts: &[Conflict], what: &str) -> CommandF
         .hint(format!("agents plan cancel {id}"))
 }
 
-/// Whether the plan's own files are gone, so that only doing its work again helps.
+/// Returns whether the plan's sandbox was removed, so that only executing the plan again helps.
 pub(super) fn is_sandbox_removed(conflicts: &[Conflict]) -> bool {
     let is_removed = |it: &Conflict| it.reason == ConflictReason::SandboxRemoved;
     conflicts.iter().any(is_removed)
 }
 
-/// Whether commits of the target itself are in the way, so that a rebase may help.
+/// Returns whether the target has new commits, so that a rebase may help.
 fn has_target_moved(conflicts: &[Conflict]) -> bool {
     let is_move = |it: &Conflict| {
         matches!(

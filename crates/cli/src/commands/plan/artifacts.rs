@@ -78,7 +78,7 @@ fn answer(found: &results::PlanArtifacts) -> CommandAnswer {
     }
 }
 
-/// The size of a file that is there; one that is gone takes no space.
+/// Returns the size of a file; `None` for a deleted one.
 fn size(artifact: &Artifact) -> Option<u64> {
     match artifact.kind {
         ArtifactKind::Delete => None,

@@ -64,7 +64,7 @@ impl PlanCancelArgs {
         }
     }
 
-    /// Follows the plan's journal until its owner has stopped, or the time is over.
+    /// Follows the plan's journal until its owner has stopped or the timeout expires.
     fn wait_for_owner(
         &self,
         app: &AppContext<'_>,
@@ -148,7 +148,7 @@ fn answer(
     Ok(CommandAnswer::new(Value::Object(data), view).with_message(MessageLevel::Info, message))
 }
 
-/// It could no longer be cancelled; this is how it stands.
+/// Returns the answer for a plan that can no longer be cancelled.
 fn unchanged_answer(app: &AppContext<'_>, plan: &Plan) -> Result<CommandAnswer, CommandFailure> {
     let text = format!("nothing to cancel: the plan is at {}", plan.position);
     answer(app, plan, &text)

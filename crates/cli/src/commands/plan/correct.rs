@@ -108,7 +108,7 @@ impl PlanCorrectArgs {
         })
     }
 
-    /// Somebody at a terminal is asked once, if more than the decision itself is given up.
+    /// Asks once on a terminal if the revert discards more than the decision itself.
     fn confirm_revert(
         &self,
         preview: &CorrectionPreview,
@@ -136,7 +136,7 @@ impl PlanCorrectArgs {
     }
 }
 
-/// The decisions that would be given up, nearest first.
+/// Returns the decisions that would be discarded, nearest first.
 fn reverted_decisions(
     app: &AppContext<'_>,
     service: &DecisionService,
@@ -212,8 +212,8 @@ fn preview_answer(preview: &CorrectionPreview, given_up: &[Decision]) -> Command
     CommandAnswer::new(data, view).with_message(MessageLevel::Info, "Dry run: nothing was changed")
 }
 
-/// What a correction gives up. Child plans and files are not touched by it: they are counted where
-/// something is done to them.
+/// Returns what a correction discards. It does not touch child plans and files; commands that do
+/// count them.
 fn affected_data(preview: &CorrectionPreview) -> Value {
     json!({
         "decisions_invalidated": preview.superseded.len(),
@@ -315,7 +315,7 @@ fn facts(corrected: &CorrectionOutcome) -> Vec<(&'static str, ViewCell)> {
     ]
 }
 
-/// Corrections of the plan, newest first.
+/// Returns the corrections of the plan, newest first.
 fn history_data(history: &[Correction]) -> Vec<Value> {
     let entry_data = |one: &Correction| {
         json!({

@@ -1,4 +1,4 @@
-//! Where changes are brought to, as commands take it.
+//! The `--to` argument: where changes are applied.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub(crate) struct DestinationArgs {
 }
 
 impl DestinationArgs {
-    /// As it was typed, to be repeated; nothing if it goes where it always goes.
+    /// Returns the argument as typed, for hints; empty for the default.
     pub(crate) fn to_argument(&self) -> String {
         match self.to.as_slice() {
             [only] if only == "current" => String::new(),
@@ -43,7 +43,7 @@ impl DestinationArgs {
         }
     }
 
-    /// For people who are asked: the folder's branch, or where else.
+    /// Describes the destination for a question: the folder, or the branch or other target.
     pub(crate) fn describe(&self, folder: &str) -> String {
         match self.to.as_slice() {
             [only] if only == "current" => folder.to_owned(),
@@ -51,7 +51,7 @@ impl DestinationArgs {
         }
     }
 
-    /// Where to, as it was typed.
+    /// Parses the destination.
     pub(crate) fn destination(
         &self,
         context: &CommandContext<'_>,

@@ -15,7 +15,7 @@ use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 use crate::{changes, names};
 
-/// How many files, hunks of each and lines of each hunk the preview has.
+/// Limits of the preview: files, hunks per file and lines per hunk.
 const FILES: usize = 50;
 const HUNKS: usize = 20;
 const LINES: usize = 50;
@@ -140,7 +140,7 @@ fn rows(files: &[DiffStat], resource: Option<&NamespacedName>) -> Vec<Vec<ViewCe
     files.iter().map(row).collect()
 }
 
-/// Patches of several places are not one patch.
+/// Returns the failure for `--patch` with several resources: their patches do not form one patch.
 fn several_resources_failure(several: &[&ResourceDiff]) -> CommandFailure {
     let names: Vec<String> = several
         .iter()
@@ -192,7 +192,7 @@ fn data(diff: &PlanDiff, changed: &[&ResourceDiff]) -> Result<Value, CommandFail
             _ => Value::Null,
         },
         "resources": resources,
-        // Nobody has assessed these.
+        // Nothing computes these yet.
         "risk_assessment": {
             "api_compatibility": null,
             "test_coverage": null,
@@ -212,12 +212,12 @@ fn resource_data(one: &ResourceDiff) -> Value {
         "insertions": inserted,
         "deletions": deleted,
         "patch": String::from_utf8_lossy(&one.diff.patch),
-        // Text here is Unicode; `--patch` gives the bytes.
+        // JSON strings are Unicode; `--patch` writes the exact bytes.
         "patch_is_exact": std::str::from_utf8(&one.diff.patch).is_ok(),
     })
 }
 
-/// `+8 lines`, `-1 line`, `0 lines`.
+/// Returns for example `+8 lines`, `-1 line` or `0 lines`.
 fn format_net_change(inserted: u64, deleted: u64) -> String {
     let sign = match inserted.cmp(&deleted) {
         std::cmp::Ordering::Less => "-",

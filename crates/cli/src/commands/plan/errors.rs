@@ -101,7 +101,7 @@ fn parse_error_event(event: &Event) -> Option<ErrorRecord> {
     }
 }
 
-/// An error for programs.
+/// Returns an error for JSON output.
 pub(crate) fn data(error: &ErrorRecord) -> Value {
     let hints: Vec<Value> = error
         .hints

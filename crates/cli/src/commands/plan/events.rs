@@ -1,4 +1,4 @@
-//! Events of a plan's journal as people and programs see them, read at once or followed.
+//! Output of journal events for people and programs, from a single read or while following.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Event, EventKind, StreamId};
@@ -12,7 +12,7 @@ use crate::bootstrap::AppContext;
 use crate::failure::{CommandFailure, excerpt};
 use crate::output::{OutputLines, ReaderState, Tone, ViewCell};
 
-/// An event for programs.
+/// Returns an event for JSON output.
 pub(super) fn data(event: &Event) -> Value {
     json!({
         "seq": event.seq,
@@ -26,7 +26,7 @@ pub(super) fn data(event: &Event) -> Value {
     })
 }
 
-/// What the event says, unless it was erased.
+/// Returns the payload, unless it was purged.
 pub(super) fn payload(event: &Event) -> Option<Value> {
     let payload = event.payload.as_ref()?;
     serde_json::from_str(payload.get()).ok()
@@ -34,7 +34,7 @@ pub(super) fn payload(event: &Event) -> Option<Value> {
 
 pub(super) const HEADERS: [&str; 5] = ["seq", "at", "kind", "actor", "what"];
 
-/// An event for people.
+/// Returns an event as table cells.
 pub(super) fn cells(event: &Event) -> Vec<ViewCell> {
     let tone = match event.kind {
         EventKind::PlanErrored | EventKind::ErrorRecorded => Tone::Bad,
@@ -50,7 +50,7 @@ pub(super) fn cells(event: &Event) -> Vec<ViewCell> {
     ]
 }
 
-/// The gist of the payload.
+/// Returns a short summary of the payload.
 fn summarize(event: &Event) -> String {
     let Some(payload) = payload(event) else {
         return "(erased)".to_owned();
@@ -66,8 +66,8 @@ fn summarize(event: &Event) -> String {
     parts.join(": ")
 }
 
-/// Follows a plan's journal, giving each event to `show`, until the plan is finished and nobody
-/// runs it, or nobody reads any more. Answers with the last place seen.
+/// Follows a plan's journal and calls `show` for each event. Ends when the plan is finished and has
+/// no live run, or when the reader closed the pipe. Returns the last sequence number.
 pub(super) fn follow(
     app: &AppContext<'_>,
     lines: &OutputLines,
@@ -79,14 +79,15 @@ pub(super) fn follow(
     let mut last = after;
     app.block_on(async {
         loop {
-            // Asked before reading: what comes after a finished plan is read below.
+            // Checked before reading, so that events appended before the plan finished are still
+            // read below.
             let finished = is_finished(&store, plan).await?;
             let mut events = tail.read_available().await?;
             if events.is_empty() {
                 if finished || lines.reader_state() == ReaderState::Closed {
                     return Ok(last);
                 }
-                // Now and then who reads is looked after, and whether anybody runs the plan.
+                // The timeout makes the loop check the reader and the run again.
                 events = match tokio::time::timeout(POLL, tail.next()).await {
                     Ok(events) => events?,
                     Err(_) => continue,

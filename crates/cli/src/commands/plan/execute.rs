@@ -73,7 +73,7 @@ impl PlanExecuteArgs {
     }
 }
 
-/// Leaves the plan queued with the human's word on record.
+/// Records the user's approval and leaves the plan queued, without running it.
 fn detach(
     app: &AppContext<'_>,
     executor: &Executor,
@@ -111,7 +111,7 @@ fn detach(
     })
 }
 
-/// What came of the work; a plan whose profile applies by itself is applied.
+/// Returns the answer for an execution; applies the plan first if its profile says so.
 pub(super) fn conclude(
     app: &AppContext<'_>,
     progress: &PlanProgress,
@@ -133,7 +133,7 @@ pub(super) fn conclude(
     answer(app, &executed, "")
 }
 
-/// Why the work did not come to an end; one that was interrupted can be gone on with.
+/// Converts the error of an execution; an interrupted one can be resumed.
 pub(crate) fn stopped_failure(error: ExecutionError, id: PlanId) -> CommandFailure {
     match error {
         ExecutionError::Stopped(StopReason::Interrupted) => interrupted_failure(id),
@@ -141,7 +141,8 @@ pub(crate) fn stopped_failure(error: ExecutionError, id: PlanId) -> CommandFailu
     }
 }
 
-/// What came of the work; `to` is how it is said where changes go, if that is not as always.
+/// Returns the answer for an execution. `to` is the `--to` argument for hints; empty for the
+/// default.
 pub(crate) fn answer(
     app: &AppContext<'_>,
     executed: &ExecuteOutcome,
@@ -154,7 +155,7 @@ pub(crate) fn answer(
     ))
 }
 
-/// How the plan stands, and what is on record of its work.
+/// Returns the answer with the plan's state and recorded work.
 fn plan_answer(app: &AppContext<'_>, plan: &Plan) -> Result<CommandAnswer, CommandFailure> {
     let id = plan.identity.plan_id;
     let work = app.plan_work(id)?;
@@ -206,7 +207,7 @@ fn plan_answer(app: &AppContext<'_>, plan: &Plan) -> Result<CommandAnswer, Comma
     Ok(answer)
 }
 
-/// How far the parts of the work are.
+/// Returns the progress of each part of the work.
 fn progress_data(plan: &Plan, work: &crate::bootstrap::PlanWork) -> Vec<Value> {
     use cleveragents_domain::{Phase, PlanState};
     let at = plan.position;
@@ -227,7 +228,7 @@ fn progress_data(plan: &Plan, work: &crate::bootstrap::PlanWork) -> Vec<Value> {
     labels.iter().map(label).collect()
 }
 
-/// What people are told, and how the command ends.
+/// Adds messages and the exit code.
 fn add_messages(answer: CommandAnswer, executed: &ExecuteOutcome, to: &str) -> CommandAnswer {
     let id = executed.plan().identity.plan_id;
     match executed {
@@ -289,7 +290,7 @@ fn add_messages(answer: CommandAnswer, executed: &ExecuteOutcome, to: &str) -> C
     }
 }
 
-/// What a plan that waits needs, and from whom.
+/// Adds messages about what a waiting plan waits for.
 fn add_waiting_messages(answer: CommandAnswer, waiting: WaitReason, id: PlanId) -> CommandAnswer {
     match waiting {
         WaitReason::Approval { .. } | WaitReason::Slot => answer

@@ -148,7 +148,7 @@ impl PlanExplainArgs {
     }
 }
 
-/// The text with its last line ended, so that what is shown below begins on a line of its own.
+/// Ends the text with a line break, so that the next output starts on its own line.
 fn with_final_newline(text: &str) -> String {
     match text.ends_with('\n') {
         true => text.to_owned(),
@@ -156,7 +156,7 @@ fn with_final_newline(text: &str) -> String {
     }
 }
 
-/// `2 of 5`
+/// Returns for example `2 of 5`.
 fn format_position(explained: &DecisionExplanation) -> String {
     let place = explained.decision.sequence_number;
     format!("{place} of {}", explained.decisions)
@@ -168,7 +168,7 @@ struct Alternative<'a> {
     chosen: bool,
 }
 
-/// What could have been chosen, what was among it: where its actor put it, else first.
+/// Returns all options, including the chosen one: at its position in the actor's list, else first.
 fn alternatives(decision: &Decision) -> Vec<Alternative<'_>> {
     let chosen = decision.chosen_option.as_str();
     let others = decision.alternatives_considered.iter().map(String::as_str);
@@ -280,7 +280,7 @@ fn context_state(context: &StoredContext) -> &'static str {
     }
 }
 
-/// The command that changes this decision, or why there is none.
+/// Returns the command that corrects this decision, or why it cannot be corrected.
 fn correction_hint(decision: &Decision) -> String {
     match decision.is_superseded {
         true => "a decision that was superseded cannot be corrected".to_owned(),

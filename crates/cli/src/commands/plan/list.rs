@@ -18,7 +18,7 @@ use crate::name_pattern::NamePattern;
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
-/// How many plans are looked through at once for a pattern.
+/// How many plans are read at once when matching a pattern.
 const PAGE: u32 = 500;
 
 /// List plans, the newest first
@@ -58,7 +58,7 @@ pub struct PlanListArgs {
     regex: Option<String>,
 }
 
-/// What is listed, and how many there are in all.
+/// The listed plans and the total number.
 #[derive(Default)]
 struct PlanListPage {
     plans: Vec<Plan>,
@@ -157,8 +157,8 @@ impl PlanListArgs {
     }
 }
 
-/// Refuses names of a project or an action that there is not. Plans outlive both, so this is asked
-/// only when no plan was found.
+/// Fails if a project or action does not exist. Called only if no plan was found, because plans
+/// outlive both.
 fn check_names_exist(
     app: &AppContext<'_>,
     project: Option<&NamespacedName>,
@@ -187,7 +187,7 @@ fn page(app: &AppContext<'_>, filter: PlanFilter) -> Result<PlanListPage, Comman
     })
 }
 
-/// Looks through all plans, page by page; what matches is counted, the newest are kept.
+/// Scans all plans page by page; counts the matches and keeps the newest.
 fn find_matching(
     app: &AppContext<'_>,
     filter: &PlanFilter,

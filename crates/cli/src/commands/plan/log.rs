@@ -53,7 +53,7 @@ pub struct PlanLogArgs {
 }
 
 impl PlanLogArgs {
-    /// Who follows wants each event when it happens, so an envelope comes last.
+    /// Following streams events as they happen, so the envelope comes last.
     pub fn output_mode(&self, format: Format) -> OutputMode {
         match self.events || (self.follow && format.is_envelope()) {
             true => OutputMode::Events,
@@ -108,7 +108,7 @@ impl PlanLogArgs {
         Ok(found)
     }
 
-    /// Gives each event that was asked for to `show`; answers with the last place.
+    /// Calls `show` for each requested event; returns the last sequence number.
     fn for_each_event(
         &self,
         app: &AppContext<'_>,
@@ -148,7 +148,7 @@ impl PlanLogArgs {
         )
     }
 
-    /// What is left to say after the events were written one by one.
+    /// Returns the answer after the events were written one by one.
     fn summary(&self, id: PlanId, last: i64, head: &StreamHead) -> CommandAnswer {
         let written = last - self.from_seq + 1;
         let data = json!({

@@ -1,5 +1,4 @@
-//! What the commands that work on a plan share: what is told meanwhile, and how sandboxes are
-//! shown.
+//! Shared by the commands that run a plan: progress output, and the display of sandboxes.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,7 +18,7 @@ use crate::output::{OutputLines, Tone, ViewCell};
 use crate::progress::ProgressLine;
 use crate::signals::SignalListener;
 
-/// What is told while a plan is worked on: events as lines for programs, one line for people.
+/// Progress output while a plan runs: events as lines for programs, one status line for people.
 #[derive(Debug)]
 pub(crate) struct PlanProgress {
     lines: Option<OutputLines>,
@@ -27,14 +26,13 @@ pub(crate) struct PlanProgress {
     state: Mutex<ProgressState>,
 }
 
-/// What was told so far.
 #[derive(Debug, Default)]
 struct ProgressState {
-    /// The place of the last event that was told; nothing if only what comes is.
+    /// The sequence number of the last event shown; `None` to skip events before now.
     last_seq: Option<i64>,
     phase: String,
     calls: u32,
-    /// What models have cost meanwhile.
+    /// The cost of models so far.
     usd: f64,
     activity: String,
 }
@@ -71,7 +69,7 @@ impl ProgressState {
         }
     }
 
-    /// How far it is, on one line.
+    /// Returns the status line.
     fn format_line(&self) -> String {
         let calls = match self.calls {
             0 => String::new(),
@@ -89,7 +87,7 @@ impl ProgressState {
 }
 
 impl PlanProgress {
-    /// Tells what happens from now on.
+    /// Shows events from now on.
     pub(crate) fn new(events: bool, context: &CommandContext<'_>) -> Self {
         Self {
             lines: events.then(|| context.lines.clone()),
@@ -98,7 +96,7 @@ impl PlanProgress {
         }
     }
 
-    /// Tells everything that happened to the plan, whoever did it.
+    /// Shows all events of the plan, including those of other processes.
     pub(crate) fn from_start(events: bool, context: &CommandContext<'_>) -> Self {
         let progress = Self::new(events, context);
         progress.state().last_seq = Some(0);
@@ -114,7 +112,7 @@ impl PlanProgress {
         self.progress.set_message(&text);
     }
 
-    /// Lets something else be shown or asked meanwhile.
+    /// Hides the status line while `show` prints or asks something.
     pub(crate) fn suspend<T>(&self, show: impl FnOnce() -> T) -> T {
         self.progress.suspend(show)
     }
@@ -130,7 +128,8 @@ impl PlanProgress {
     }
 }
 
-/// Does the work and tells what happens to the plan meanwhile.
+/// Runs `work` and shows the plan's events meanwhile. The first Ctrl-C sends the stop signal; a
+/// second one returns at once.
 pub(crate) fn run_with_progress<T>(
     app: &AppContext<'_>,
     progress: &PlanProgress,
@@ -140,7 +139,8 @@ pub(crate) fn run_with_progress<T>(
     let store = app.store().clone();
     app.block_on(async {
         let stream = StreamId::Plan(plan);
-        // A command does several things to a plan; what others do between them is told as well.
+        // A command may run several works on a plan. Continue after the last event shown, so that
+        // events of other processes in between are shown too.
         let until = progress.state().last_seq;
         let until = match until {
             Some(until) => until,
@@ -176,7 +176,8 @@ pub(crate) fn run_with_progress<T>(
     })
 }
 
-/// Whoever asks twice does not want to wait: the plan is left as by a kill.
+/// Returns the failure after a second Ctrl-C: the work is dropped, and the plan is left as after a
+/// crash.
 fn forced_interrupt_failure(plan: PlanId) -> CommandFailure {
     CommandFailure::new(ExitCode::Interrupted, "interrupted at once")
         .kind("interrupted")
@@ -185,7 +186,7 @@ fn forced_interrupt_failure(plan: PlanId) -> CommandFailure {
         .with("plan_id", json!(plan))
 }
 
-/// The plan's sandboxes for programs.
+/// Returns the plan's sandboxes for JSON output.
 pub(super) fn sandbox_data(sandboxes: &[SandboxRecord]) -> Vec<Value> {
     let one = |it: &SandboxRecord| {
         json!({
@@ -211,7 +212,7 @@ pub(super) fn sandbox_data(sandboxes: &[SandboxRecord]) -> Vec<Value> {
     sandboxes.iter().map(one).collect()
 }
 
-/// The plan's sandboxes for people.
+/// Returns the plan's sandboxes as table rows.
 pub(super) fn sandbox_rows(sandboxes: &[SandboxRecord]) -> Vec<Vec<ViewCell>> {
     let row = |it: &SandboxRecord| {
         vec![

@@ -163,7 +163,7 @@ fn view(
     OutputView::new().panel("Rebase", rows)
 }
 
-/// The beginning of a commit's id, as git shows it.
+/// Returns the abbreviated commit id, as git displays it.
 fn short_commit(commit: Option<&str>) -> &str {
     match commit {
         Some(commit) => commit.get(..7).unwrap_or(commit),
@@ -216,7 +216,7 @@ fn requeued_failure(id: PlanId, conflicts: &[Conflict]) -> CommandFailure {
         .hint(format!("agents plan execute {id}"))
 }
 
-/// Why a result that was moved cannot be applied.
+/// Returns why a rebased result cannot be applied yet, if it cannot.
 fn not_ready_failure(id: PlanId, executed: &ExecuteOutcome) -> Option<CommandFailure> {
     match executed {
         ExecuteOutcome::Constrained { reason, .. } => Some(

@@ -121,7 +121,7 @@ impl PlanRejectArgs {
     }
 }
 
-/// The file and the number of a hunk; a number too large for any is still one.
+/// Splits `FILE:HUNK`. A number too large for any hunk still counts as one.
 fn split_hunk(part: &str) -> (&str, Option<u32>) {
     match part.rsplit_once(':') {
         Some((path, number))

@@ -150,7 +150,7 @@ fn outlook_answer(app: &AppContext<'_>, outlook: &ResumePreview) -> CommandAnswe
     with_hint(answer, outlook)
 }
 
-/// What comes next, and what has to come before.
+/// Describes the next step and its preconditions.
 fn describe_next(outlook: &ResumePreview) -> String {
     let next = match outlook.next {
         NextMove::Strategize => "a strategy is looked for".to_owned(),

@@ -56,7 +56,7 @@ impl PlanRollbackArgs {
         Ok(answer(&done, &left))
     }
 
-    /// Short numbers are places, everything else is an id.
+    /// Parses the checkpoint: numbers of up to three digits are positions, anything else is an id.
     fn checkpoint_choice(&self) -> Result<CheckpointChoice, CommandFailure> {
         let typed = self.checkpoint.trim();
         if typed.len() < 4

@@ -31,7 +31,7 @@ pub struct PlanStatusArgs {
     plan: PlanArgument,
 }
 
-/// A plan with what is known of it beside its row.
+/// A plan with related records.
 struct PlanStatusView {
     plan: Plan,
     run: Option<Holder>,
@@ -60,7 +60,7 @@ impl PlanStatusArgs {
     }
 }
 
-/// The error that the plan stopped at.
+/// Returns the error at which the plan stopped.
 fn newest_error(app: &AppContext<'_>, plan: &Plan) -> Result<Option<ErrorRecord>, StoreError> {
     if !matches!(
         plan.position.state(),
@@ -138,7 +138,7 @@ impl PlanStatusView {
         rows
     }
 
-    /// Whether somebody began and nobody goes on.
+    /// Returns whether the plan was started but no process runs it.
     fn is_abandoned(&self) -> bool {
         self.run.is_none() && self.plan.position.state() == PlanState::Processing
     }
@@ -178,7 +178,7 @@ impl PlanStatusView {
         }
     }
 
-    /// How far a phase is: `done`, `running`, `stopped` or `queued`.
+    /// Returns the progress of a phase: `done`, `running`, `stopped` or `queued`.
     fn progress(&self, phase: Phase) -> &'static str {
         let at = self.plan.position;
         if at.has_passed(phase) {

@@ -14,8 +14,8 @@ use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, TreeRow, ViewCell};
 
-/// Deeper levels are in `nodes` only: readers of JSON give up at some depth (128 in places, and a
-/// level of the tree takes two).
+/// Deeper levels are only in `nodes`: JSON parsers have a depth limit (often 128), and a level of
+/// the tree takes two.
 const DEEPEST_NESTED: usize = 50;
 
 /// Show what was decided on the way of a plan, as a tree
@@ -91,9 +91,9 @@ fn answer(tree: &DecisionTree, superseded: SupersededVisibility) -> CommandAnswe
 
 struct DecisionTreeSummary {
     nodes: usize,
-    /// How many levels there are.
+    /// The number of levels.
     depth: usize,
-    /// How many rules hold; one that was decided again for a later phase counts once.
+    /// The number of effective rules; one that was decided again for a later phase counts once.
     invariants: usize,
 }
 
@@ -185,7 +185,7 @@ fn strategy_data(record: &StrategyRecord) -> Value {
     })
 }
 
-/// A decision as a line of the tree.
+/// Returns a decision as a line of the tree.
 pub(crate) fn tree_row(node: &TreeNode) -> TreeRow {
     let decision = &node.decision;
     let mut cells = vec![
@@ -206,7 +206,7 @@ pub(crate) fn tree_row(node: &TreeNode) -> TreeRow {
     }
 }
 
-/// What both forms of a node say of it.
+/// Returns the fields that the flat and the nested form share.
 fn node_fields(decision: &Decision) -> Map<String, Value> {
     let mut node = Map::new();
     let mut say = |key: &str, value: Value| node.insert(key.to_owned(), value);
@@ -227,7 +227,7 @@ fn node_fields(decision: &Decision) -> Map<String, Value> {
     node
 }
 
-/// A decision for programs.
+/// Returns a decision for JSON output, in the flat form.
 pub(crate) fn node_data(node: &TreeNode) -> Value {
     let mut flat = node_fields(&node.decision);
     flat.insert("parent_id".to_owned(), json!(node.parent));
@@ -235,10 +235,10 @@ pub(crate) fn node_data(node: &TreeNode) -> Value {
     Value::Object(flat)
 }
 
-/// The first root with its children in it, down to a bounded depth; a node whose children are left
-/// out says how many decisions are below it.
+/// Returns the first root with its descendants down to a limited depth. A node whose children are
+/// left out has the number of decisions below it.
 fn nested_data(nodes: &[TreeNode]) -> Value {
-    // Of each level the node whose children are being collected.
+    // For each level, the node whose children are being collected.
     let mut path: Vec<Map<String, Value>> = Vec::new();
     for (number, node) in nodes.iter().enumerate() {
         if number > 0 && node.depth == 0 {
@@ -260,7 +260,7 @@ fn nested_data(nodes: &[TreeNode]) -> Value {
     path.pop().map_or(Value::Null, Value::Object)
 }
 
-/// Puts finished nodes into their parents until as many levels are open.
+/// Moves finished nodes into their parents until `levels` levels are open.
 fn fold_to(path: &mut Vec<Map<String, Value>>, levels: usize) {
     while path.len() > levels.max(1) {
         let Some(done) = path.pop() else { return };
@@ -279,7 +279,7 @@ fn child_plan(plan: &Plan) -> Value {
     })
 }
 
-/// A name for each decision, in the order in which they were made.
+/// Returns a name for each decision, in the order in which they were made.
 fn decision_ids(tree: &DecisionTree) -> Map<String, Value> {
     let mut decisions: Vec<&Decision> = tree.nodes.iter().map(|node| &node.decision).collect();
     decisions.sort_by_key(|decision| decision.sequence_number);

@@ -138,7 +138,7 @@ impl PlanUseArgs {
             }))
     }
 
-    /// What was typed, as a request that names no actor yet.
+    /// Builds the request from the arguments. `actor` is filled in later.
     fn request(&self, context: &CommandContext<'_>) -> Result<UseActionRequest, CommandFailure> {
         let actor = |text: &Option<String>| {
             let name = text.as_deref().map(|text| names::parse_name("actor", text));
@@ -169,7 +169,8 @@ impl PlanUseArgs {
         })
     }
 
-    /// Where actions that are not registered may stand: in the projects, then around here.
+    /// Returns the folders to search for unregistered actions: the projects, then the working
+    /// directory.
     fn action_folders(&self, context: &CommandContext<'_>, resources: &[Resource]) -> Vec<PathBuf> {
         let path = |resource: &Resource| {
             PathBuf::from(OsString::from_vec(resource.path.as_bytes().to_vec()))
@@ -184,7 +185,7 @@ impl PlanUseArgs {
     }
 }
 
-/// A refusal, with what to look at next.
+/// Converts the error and adds hints.
 fn use_failure(error: LifecycleError, action: &NamespacedName) -> CommandFailure {
     let project = matches!(
         error,
@@ -202,8 +203,8 @@ fn use_failure(error: LifecycleError, action: &NamespacedName) -> CommandFailure
     }
 }
 
-/// The resources of the projects. A project that is not there is told by the use itself, which
-/// looks again.
+/// Returns the resources of the projects. A missing project is not an error here; creating the plan
+/// checks again and reports it.
 fn resources(
     app: &AppContext<'_>,
     projects: &[NamespacedName],

@@ -1,4 +1,4 @@
-//! How plans are found and shown, the same in every verb.
+//! Lookup and display of plans, shared by all verbs.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::confirmation::{Confirmation, confirm};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{Tone, ViewCell};
 
-/// The plan that was named.
+/// Finds the plan that the user named.
 pub(crate) fn find(app: &AppContext<'_>, plan: &PlanArgument) -> Result<Plan, CommandFailure> {
     let found = app.block_on(app.lifecycle().find_plan(plan.0.clone()));
     found.map_err(|error| with_list_hint(error.into()))
 }
 
-/// The plan whose journal was asked for. A deleted plan has left its journal, under its whole id.
+/// Finds the plan whose journal to read. A deleted plan keeps its journal, under its full id.
 pub(super) fn find_journal(
     app: &AppContext<'_>,
     plan: &PlanArgument,
@@ -54,7 +54,7 @@ fn with_list_hint(failure: CommandFailure) -> CommandFailure {
     }
 }
 
-/// Asks before something is taken away. Where nobody can be asked, the command itself is the word.
+/// Asks before something is deleted. Without a terminal, running the command counts as consent.
 pub(super) fn confirm_or_fail(
     question: &str,
     yes: bool,
@@ -72,7 +72,7 @@ pub(super) fn confirm_or_fail(
     }
 }
 
-/// `local/shop, local/docs`.
+/// Returns for example `local/shop, local/docs`.
 pub(super) fn projects(plan: &Plan) -> String {
     let names: Vec<String> = plan
         .brief
@@ -83,7 +83,7 @@ pub(super) fn projects(plan: &Plan) -> String {
     names.join(", ")
 }
 
-/// `execute/processing`, in the colour of what it means.
+/// Returns for example `execute/processing`, coloured by its meaning.
 pub(super) fn position_cell(position: Position) -> ViewCell {
     let text = match position.waiting() {
         Some(waiting) => format!("{position} ({})", describe_waiting(waiting)),
@@ -117,7 +117,7 @@ pub(super) fn describe_waiting(waiting: WaitReason) -> String {
     }
 }
 
-/// Where the plan stands, for programs.
+/// Returns the plan's state for JSON output.
 pub(super) fn plan_data(plan: &Plan) -> serde_json::Map<String, Value> {
     let position = plan.position;
     let mut map = serde_json::Map::new();
@@ -133,13 +133,13 @@ pub(super) fn plan_data(plan: &Plan) -> serde_json::Map<String, Value> {
     map
 }
 
-/// How long the plan has lived, or lived until it was finished.
+/// Returns the time since the plan was created, until now or until it was finished.
 pub(super) fn elapsed(plan: &Plan, now: Timestamp) -> Duration {
     let end = plan.timestamps.finished_at.unwrap_or(now);
     end.since(plan.timestamps.created_at)
 }
 
-/// `2h 05m`, `1m 09s`, `12s`.
+/// Formats as `2h 05m`, `1m 09s` or `12s`.
 pub(super) fn format_duration(span: Duration) -> String {
     let seconds = span.as_secs();
     let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);

@@ -49,7 +49,7 @@ impl ProjectDeleteArgs {
         Ok(answer(&app.block_on(deleted)?))
     }
 
-    /// Says what will be gone, if someone is there to answer and nothing is in the way.
+    /// Asks for confirmation on a terminal. Does not ask if the deletion would be refused anyway.
     fn confirm_deletion(
         &self,
         app: &AppContext<'_>,

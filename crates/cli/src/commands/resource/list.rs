@@ -10,7 +10,7 @@ use crate::failure::CommandFailure;
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell, format_count};
 
-/// How many people are shown unless they say.
+/// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
 
 /// List resources, the newest first

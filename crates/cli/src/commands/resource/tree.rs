@@ -42,7 +42,6 @@ impl ResourceTreeArgs {
     }
 }
 
-/// One line of the tree.
 struct ResourceTreeNode<'a> {
     depth: usize,
     kind: ResourceTreeNodeKind<'a>,
@@ -50,7 +49,7 @@ struct ResourceTreeNode<'a> {
 
 enum ResourceTreeNodeKind<'a> {
     Project(&'a NamespacedName),
-    /// Whoever stands below is linked to no project.
+    /// The parent of resources that are linked to no project.
     Unlinked,
     Resource {
         resource: &'a Resource,
@@ -58,24 +57,24 @@ enum ResourceTreeNodeKind<'a> {
     },
 }
 
-/// Whether a resource is there because it is linked or because it is inside one that is.
+/// Why a resource is in the tree: it is linked, or it is inside a linked one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ResourceLink {
     Linked,
     Nested,
-    /// No project stands above.
+    /// The resource is not below a project.
     NoProject,
 }
 
-/// Which resources are directly inside which, by their paths.
+/// The nesting of resources by their paths.
 struct Nesting<'a> {
     children: BTreeMap<&'a NamespacedName, Vec<&'a Resource>>,
     parents: BTreeMap<&'a NamespacedName, &'a Resource>,
 }
 
 impl<'a> Nesting<'a> {
-    /// Paths in order come after those they are inside of, so one pass with the way down to the
-    /// last of them finds every nearest.
+    /// Sorted paths come after the paths that contain them, so one pass with a stack of the current
+    /// ancestors finds the nearest parent of each.
     fn of(resources: &'a [ResourceView]) -> Self {
         let mut sorted: Vec<&Resource> = resources.iter().map(|view| &view.resource).collect();
         let components = |resource: &Resource| -> Vec<Vec<u8>> {
@@ -108,7 +107,7 @@ impl<'a> Nesting<'a> {
         nesting
     }
 
-    /// Whether one of `linked` has this resource inside.
+    /// Returns whether this resource is inside one of `linked`.
     fn is_nested_in(&self, resource: &Resource, linked: &BTreeSet<&NamespacedName>) -> bool {
         let mut outer = self.parents.get(&resource.name);
         while let Some(resource) = outer {
@@ -120,7 +119,7 @@ impl<'a> Nesting<'a> {
         false
     }
 
-    /// The resource and everything inside it.
+    /// Adds the resource and everything inside it.
     fn add_subtree(
         &self,
         nodes: &mut Vec<ResourceTreeNode<'a>>,

@@ -1,4 +1,4 @@
-//! The folder a task is about, as a project.
+//! The folder of a task, as a project.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,16 @@ use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, display_path};
 use crate::resource_directory::{self, DirectoryKind};
 
-/// How many names are tried for a folder whose own name is taken.
+/// How many names are tried for the new project if the folder's name is taken.
 const NAMES_TRIED: u32 = 1000;
 
-/// A folder that can be worked on.
 #[derive(Debug)]
 pub(super) struct TargetFolder {
     pub(super) folder: PathBuf,
     location: LocatedResource,
 }
 
-/// The project that stands for it.
+/// The project for the folder.
 #[derive(Debug)]
 pub(super) struct TargetProject {
     pub(super) name: NamespacedName,
@@ -35,7 +34,7 @@ impl TargetFolder {
     }
 }
 
-/// The folder, or the repository around it.
+/// Returns the folder, or the repository that contains it.
 pub(super) fn open_folder(
     path: &Path,
     context: &CommandContext<'_>,
@@ -51,7 +50,7 @@ pub(super) fn open_folder(
     })
 }
 
-/// The project that has this folder and nothing else, made if there is none.
+/// Returns the project that has exactly this folder; creates it if there is none.
 pub(super) fn find_or_create_project(
     target: &TargetFolder,
     app: &AppContext<'_>,
@@ -83,7 +82,8 @@ pub(super) fn find_or_create_project(
                     is_new: true,
                 });
             }
-            // Somebody has the name, perhaps for this very folder.
+            // The name is taken. Another process may have just created it for the same folder, so
+            // look again.
             Err(ProjectError::Store(StoreError::Taken { .. })) => {}
             Err(error) => return Err(error.into()),
         }
@@ -112,7 +112,7 @@ fn find_project(
     }))
 }
 
-/// The folder's name in the letters a name may have.
+/// Returns the folder's name with only characters that a name may have.
 fn base_name(folder: &Path) -> String {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let mut base: String = name

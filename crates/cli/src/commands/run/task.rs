@@ -1,4 +1,4 @@
-//! What is to be done: an action by its name, or a task in somebody's own words.
+//! The task: an action by name, or a description in free text.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,28 +15,27 @@ use crate::commands::action::{is_missing, local_action_names, unknown_action_fai
 use crate::failure::{CommandFailure, display_path};
 use crate::local_actions::{self, ActionSource};
 
-/// The longest a task may be, in bytes.
+/// The size limit for a task, in bytes.
 const TASK_MAXIMUM: usize = 64 << 10;
 
-/// The longest title a task gets, in characters.
+/// The maximum length of a task's title, in characters.
 const TITLE_MAXIMUM: usize = 100;
 
-/// What somebody typed.
+/// The task as entered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TaskText {
     text: String,
-    /// Whether it can be the name of an action: only what was typed on the line.
+    /// Whether the text can be the name of an action: only if it was typed on the command line.
     may_be_name: bool,
 }
 
-/// What is to be done.
 #[derive(Debug)]
 pub(super) enum RunTask {
     Action(ActionChoice),
     Text(TaskText),
 }
 
-/// What was typed, or stands in the file.
+/// Reads the task from the command line or the file.
 pub(super) fn read_task(
     typed: Option<&str>,
     file: Option<&Path>,
@@ -94,8 +93,8 @@ fn read_text(name: &str, input: impl Read) -> Result<String, CommandFailure> {
 }
 
 impl RunTask {
-    /// What the words mean: an action that there is, or the words themselves. What is shaped like
-    /// a whole name and names nothing is a mistake, not a task.
+    /// Resolves the text to an existing action, or to a free-text task. A text in the form of a
+    /// full name that matches no action is an error, not a task.
     pub(super) fn resolve(
         task_text: &TaskText,
         target: &TargetFolder,
@@ -137,7 +136,7 @@ impl RunTask {
 }
 
 impl TaskText {
-    /// The action that the words may name.
+    /// Returns the action that the text may name.
     fn action_name(&self) -> Option<NamespacedName> {
         let text = self.text.trim();
         match self.may_be_name && !text.contains(char::is_whitespace) {
@@ -146,7 +145,7 @@ impl TaskText {
         }
     }
 
-    /// The built-in action for words, with them.
+    /// Returns the built-in action for free text, with its arguments.
     pub(super) fn action(&self) -> (ActionChoice, Vec<String>) {
         let text = self.text.trim();
         let first = text.lines().next().unwrap_or_default();

@@ -130,7 +130,7 @@ fn apply_data(swept: &SweptApply) -> Value {
     })
 }
 
-/// What is said of applies, if there is something to say.
+/// Adds messages about applies, if any.
 fn add_apply_messages(
     answer: CommandAnswer,
     applies: &[SweptApply],

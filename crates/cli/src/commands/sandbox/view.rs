@@ -1,4 +1,4 @@
-//! How sandboxes are shown.
+//! Output of sandboxes.
 
 use cleveragents_domain::sandbox::{FolderState, SandboxState};
 use cleveragents_engine::sandboxes::{SandboxFolderPresence, SandboxListEntry};
@@ -39,7 +39,7 @@ pub(super) fn state(state: SandboxState) -> ViewCell {
     ViewCell::new(state.as_str(), tone)
 }
 
-/// Whether the folder is as its record says.
+/// Returns whether the folder matches its record.
 pub(super) fn folder(sandbox: &SandboxListEntry) -> ViewCell {
     match (sandbox.record.folder, sandbox.on_disk) {
         (FolderState::Kept, SandboxFolderPresence::Present) => "kept".into(),

@@ -1,4 +1,4 @@
-//! The input of a tool as people give it: JSON on the command line, in a file, or on stdin.
+//! Reads the input of a tool: JSON on the command line, in a file, or on stdin.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, display_path, excerpt};
 
-/// The most bytes of an input.
+/// The size limit for an input, in bytes.
 const MAXIMUM: u64 = 64 << 20;
 
-/// Reads what `--input` says; nothing is an empty object.
+/// Reads the value of `--input`; none is an empty object.
 pub(super) fn read(
     given: Option<&str>,
     context: &CommandContext<'_>,

@@ -166,7 +166,7 @@ fn needs_plan_failure(tool: &dyn Tool) -> CommandFailure {
         .with("tool", json!(name))
 }
 
-/// Why a tool gave nothing, with the exit code scripts rely on.
+/// Converts the failure of a tool, with the exit code that scripts rely on.
 fn tool_failure(tool: &dyn Tool, failure: ToolFailure) -> CommandFailure {
     let name = &tool.definition().name;
     let of = |exit, what: &str, kind| {

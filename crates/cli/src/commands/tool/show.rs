@@ -34,7 +34,7 @@ impl ToolShowArgs {
         let answer =
             CommandAnswer::new(data, panels(tool)).with_message(MessageLevel::Info, "Tool shown");
         Ok(match is_control_tool(name) {
-            // It has a meaning in a plan only.
+            // Such a tool works only inside a plan, so there is no command to suggest.
             true => answer,
             false => answer.with_message(
                 MessageLevel::Hint,
@@ -59,7 +59,7 @@ fn panels(tool: &ToolDefinition) -> OutputView {
         .table("Output", &headers, fields(&tool.output_schema))
 }
 
-/// The properties of an object's schema, those that are needed first and in their order.
+/// Returns the properties of an object's schema; required ones first, in their order.
 fn fields(schema: &Value) -> Vec<Vec<ViewCell>> {
     let needed = schema["required"].as_array();
     let place = |name: &str| {

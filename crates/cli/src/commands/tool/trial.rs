@@ -1,4 +1,4 @@
-//! One call of a tool in a sandbox of its own, as a runner would make it.
+//! One tool call in a temporary sandbox, made as the plan runner makes it.
 
 use std::path::Path;
 use std::thread;
@@ -22,7 +22,7 @@ use crate::failure::{CommandFailure, ExitCode, display_path};
 use crate::process;
 use crate::resource_directory::{DirectoryKind, ResourceDirectory};
 
-/// A sandbox made for one call.
+/// A sandbox for one call.
 #[derive(Debug)]
 pub(super) struct TrialSandbox {
     sandboxes: Box<dyn Sandboxes>,
@@ -32,7 +32,7 @@ pub(super) struct TrialSandbox {
     pub(super) resource_type: ResourceType,
 }
 
-/// What a call gave and changed.
+/// The output and the changes of a call.
 #[derive(Debug)]
 pub(super) struct TrialResult {
     pub(super) output: ToolOutput,
@@ -40,7 +40,7 @@ pub(super) struct TrialResult {
 }
 
 impl TrialSandbox {
-    /// Makes a sandbox of the files in `place` as they are now.
+    /// Creates a sandbox from the current files of `directory`.
     pub(super) fn create(
         directory: &ResourceDirectory,
         bootstrap: &Bootstrap,
@@ -82,15 +82,16 @@ impl TrialSandbox {
                 resource_type: new.resource_type,
             }),
             Err(error) => {
-                // What was half made is nobody's.
+                // Nothing refers to the incomplete sandbox yet.
                 let _ = sandboxes.discard(new.id);
                 Err(cannot(error))
             }
         }
     }
 
-    /// Calls the tool and looks at what it changed. A file nobody has read yet would be refused
-    /// once, with its content; a person who names it knows it, so the call is repeated.
+    /// Calls the tool and diffs the sandbox. A tool refuses to change a file that was not read
+    /// before and returns its content instead. The user who names the file knows it, so the call is
+    /// repeated.
     pub(super) fn call(
         &mut self,
         tool: &dyn Tool,
@@ -138,25 +139,24 @@ impl TrialSandbox {
                 stop: &stop,
                 on_process_start: &|_| Ok(()),
             });
-            // Nobody has to watch any more.
+            // Ends the timeout thread, which `thread::scope` would otherwise wait for.
             stop.stop(StopReason::Cancelled);
             output
         })
     }
 
-    /// Where the files are.
     pub(super) fn tree(&self) -> &Path {
         self.sandbox.tree()
     }
 
-    /// Removes the sandbox.
     pub(super) fn discard(self) -> Result<(), SandboxError> {
         drop(self.sandbox);
         self.sandboxes.discard(self.id).map(drop)
     }
 }
 
-/// A checkout is taken as one; anything else, also a folder inside a repository, as a folder.
+/// A checkout becomes a checkout resource; anything else, including a folder inside a repository,
+/// becomes a plain folder.
 fn resource_location(directory: &ResourceDirectory) -> Result<LocatedResource, CommandFailure> {
     match &directory.kind {
         DirectoryKind::InsideRepository { .. } => {

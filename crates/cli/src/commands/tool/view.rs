@@ -1,11 +1,11 @@
-//! Tools, and what they gave, as people and programs see them.
+//! Output of tools and their results for people and programs.
 
 use cleveragents_domain::tool::{Capability, Repeatability, Safety, ToolAccess, ToolDefinition};
 use serde_json::{Map, Value, json};
 
 use crate::output::{OutputView, ViewCell};
 
-/// What programs get of a tool.
+/// Returns a tool for JSON output.
 pub(super) fn data(tool: &ToolDefinition) -> Value {
     json!({
         "name": tool.name,
@@ -16,8 +16,8 @@ pub(super) fn data(tool: &ToolDefinition) -> Value {
     })
 }
 
-/// What a tool may do, under the names tools are described by. All that a writing tool changes in
-/// its sandbox is captured, so it can be taken back.
+/// Returns the capability flags under their documented names. Changes of a writing tool in its
+/// sandbox are captured, so they can be undone.
 fn flags(capability: &Capability) -> Value {
     let writes = capability.access == ToolAccess::Writes;
     json!({
@@ -62,7 +62,7 @@ pub(super) fn first_sentence(text: &str) -> &str {
     }
 }
 
-/// What a tool gave: short values side by side, lists as tables, and texts as they are.
+/// Renders a tool's output: short values in a panel, lists as tables, texts verbatim.
 pub(super) fn output(view: OutputView, output: &Value) -> OutputView {
     let Some(fields) = output.as_object() else {
         return view.verbatim(format!("{output:#}\n"));
@@ -102,7 +102,7 @@ fn table(view: OutputView, name: &str, items: &[Value]) -> OutputView {
             headers.push(key);
         }
     }
-    // What something is called comes first, whatever the order of the alphabet.
+    // Identifying columns come first, before alphabetical order.
     headers.sort_by_key(|header| !matches!(*header, "path" | "id"));
     let row = |object: &&Map<String, Value>| {
         let cells = headers.iter().map(|header| object.get(*header));

@@ -71,7 +71,7 @@ impl ValidationAddArgs {
         )
     }
 
-    /// A taken name is answered with the command that replaces what has it.
+    /// Adds the command that replaces the existing validation to the failure for a taken name.
     fn add_failure(&self, error: ValidationRegistryError, app: &AppContext<'_>) -> CommandFailure {
         let ValidationRegistryError::Store(StoreError::Taken { name, .. }) = &error else {
             return error.into();

@@ -89,7 +89,7 @@ impl ValidationAttachArgs {
     }
 }
 
-/// A refusal because something is not there, with what lists what is.
+/// Adds the command that lists the available items to the failure for a missing one.
 fn with_list_hint(failure: CommandFailure) -> CommandFailure {
     if failure.exit != ExitCode::NotFound || !failure.hints.is_empty() {
         return failure;

@@ -1,4 +1,4 @@
-//! Validations and their attachments as people and programs see them.
+//! Output of validations and their attachments for people and programs.
 
 use cleveragents_domain::{AttachmentScope, ValidationMode, ValidationSource};
 use cleveragents_engine::definitions::FORMAT_VERSION;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::output::{OutputView, Tone, ViewCell};
 
-/// How much of a hash people see.
+/// How many characters of a hash are displayed.
 const HASH_PREFIX_LENGTH: usize = 12;
 
 pub(super) const ATTACHMENT_HEADERS: [&str; 6] =
     ["id", "validation", "mode", "resource", "scope", "args"];
 
-/// What programs get of a validation.
+/// Returns a validation for JSON output.
 pub(super) fn data(row: &ValidationRow) -> Value {
     let validation = &row.validation;
     let (run, wraps, input, transform) = match &validation.source {
@@ -45,7 +45,7 @@ pub(super) fn data(row: &ValidationRow) -> Value {
     })
 }
 
-/// A validation for people.
+/// Returns a validation for people.
 pub(super) fn panel(title: &str, row: &ValidationRow) -> OutputView {
     let validation = &row.validation;
     let mut rows: Vec<(&str, ViewCell)> = vec![
@@ -81,7 +81,7 @@ pub(super) fn mode(mode: ValidationMode) -> ViewCell {
     }
 }
 
-/// What programs get of an attachment.
+/// Returns an attachment for JSON output.
 pub(super) fn attachment_data(view: &AttachmentView) -> Value {
     let attachment = &view.attachment;
     json!({
@@ -108,7 +108,7 @@ pub(super) fn attachment_row(view: &AttachmentView) -> Vec<ViewCell> {
     ]
 }
 
-/// An attachment of which something was done.
+/// Returns the panel for an attachment that was added or removed.
 pub(super) fn attachment_panel(title: &str, view: &AttachmentView) -> OutputView {
     let mut rows: Vec<(&str, ViewCell)> = vec![
         (

@@ -1,4 +1,4 @@
-//! Whatever is taken out of a complete record is missed.
+//! Removing any record from a complete set must be detected.
 
 use cleveragents_domain::{NamespacedName, Timestamp};
 use cleveragents_engine::ports::sandbox::DiffLines;
@@ -125,7 +125,7 @@ fn event(kind: EventKind, payload: &Value) -> Event {
     }
 }
 
-/// A call that wrote twice, one that only read, a call of a model and an error.
+/// Returns records of a call that wrote twice, a call that only read, a model call and an error.
 fn complete_records() -> PlanRecords {
     let told = |sequence, before, after| {
         let payload = json!({
