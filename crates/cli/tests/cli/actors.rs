@@ -1,4 +1,4 @@
-//! Actors from outside: what is refused, and what several who come at once get.
+//! Actor commands: refused definitions and concurrent registrations.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn add_greeter(environment: &TestEnvironment) {
     environment.run(&add).succeeded();
 }
 
-/// Texts that are no actor because of how they begin, and what is said of each.
+/// Definitions with an invalid header, each with the expected messages.
 fn invalid_headers() -> Vec<(String, Vec<&'static str>)> {
     let with = |from: &str, to: &str| GREETER.replace(from, to);
     vec![
@@ -79,7 +79,7 @@ fn invalid_headers() -> Vec<(String, Vec<&'static str>)> {
     ]
 }
 
-/// Texts that are no actor because of their steps, and what is said of each.
+/// Definitions with invalid steps, each with the expected messages.
 fn invalid_steps() -> Vec<(String, Vec<&'static str>)> {
     let steps = |steps: &str| {
         let head = GREETER.split("steps:").next().unwrap();
@@ -156,7 +156,7 @@ fn an_invalid_actor_is_refused_with_its_position() {
         assert_eq!(json["data"]["error"]["kind"], "definition");
         assert_eq!(json["data"]["problems"][0]["file"], "bad.yaml");
     }
-    // Files are read before anything is made.
+    // Files are parsed before the data directory is created.
     assert!(!environment.path(".cleveragents").exists());
     assert_eq!(count_custom_actors(&environment), 0);
 }

@@ -1,9 +1,9 @@
-//! Definitions and names that are wrong: each is refused with its place, and nothing is kept.
+//! Invalid definitions and names: each is refused with its position, and nothing is stored.
 
 use crate::cases::{profile, small_action};
 use crate::environment::{CliRun, TestEnvironment};
 
-/// A refusal says what, why and what next, in few words.
+/// Asserts that a refusal has a message, a cause and a hint, and is short.
 #[track_caller]
 pub(crate) fn assert_refused(run: &CliRun, code: i32, parts: &[&str]) {
     assert_eq!(run.code, Some(code), "{run:?}");
@@ -16,7 +16,7 @@ pub(crate) fn assert_refused(run: &CliRun, code: i32, parts: &[&str]) {
     }
 }
 
-/// Texts that are no action, and what is said of each.
+/// Invalid action definitions, each with the expected messages.
 fn invalid_actions() -> Vec<(String, Vec<&'static str>)> {
     let with = |more: &str| small_action("local/x") + more;
     let nested = format!("{}x{}", "[".repeat(10_000), "]".repeat(10_000));
@@ -83,7 +83,7 @@ fn invalid_actions_are_refused_with_their_position() {
             2,
             &parts,
         );
-        // It is refused before anything is made.
+        // Refused before the data directory is created.
         assert!(!environment.path(".cleveragents").exists());
     }
     for (text, parts) in invalid_actions() {

@@ -1,11 +1,11 @@
-//! Input that is wrong: each is refused with an exit code, what happened, why, and what next.
+//! Invalid input: each is refused with an exit code, a message, a cause and a hint.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 
 use crate::environment::{CliRun, TestEnvironment};
 
-/// Every failure of ours says these three things, and panics say neither.
+/// Asserts that a failure has a message, a cause and a hint, and is not a panic.
 #[track_caller]
 pub(crate) fn assert_refused(run: &CliRun, code: i32, parts: &[&str]) {
     assert_eq!(run.code, Some(code), "{run:?}");
@@ -111,7 +111,7 @@ fn a_malformed_file_is_not_changed_by_set() {
     assert_eq!(environment.read(&environment.config_file()), "[plan\n");
 }
 
-/// Arguments cannot contain NUL on any Unix, but standard input can.
+/// Uses standard input, because Unix arguments cannot contain NUL.
 #[test]
 fn nul_and_too_much_on_standard_input_are_refused() {
     let environment = TestEnvironment::new();

@@ -1,5 +1,5 @@
-//! Storage that is wrong, as one table: each case has its set-up, what is run, the exit code and
-//! words of the error, and afterwards every file that was there is there with the same bytes.
+//! Faulty storage, as one table: each case has its set-up, the command, the exit code and parts of
+//! the error. Afterwards every file that existed before must have the same bytes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use crate::postgres::{TestSchema, psql};
 struct StorageCase {
     about: &'static str,
     set_up: fn(&mut TestEnvironment),
-    /// `None` where the machine does not let the case be shown.
+    /// Returns `None` if this machine cannot run the case.
     act: fn(&mut TestEnvironment) -> Option<CliRun>,
     code: i32,
     words: &'static [&'static str],
@@ -92,7 +92,7 @@ const CASES: &[StorageCase] = &[
             std::fs::set_permissions(&folder, mode(0o555)).unwrap();
         },
         act: |environment| {
-            // Permissions do not bind root, so root tries as somebody else.
+            // Root ignores permissions, so root runs the command as another user.
             let other_user = [
                 "setpriv",
                 "--reuid=65534",
@@ -201,7 +201,7 @@ const CASES: &[StorageCase] = &[
         about: "a server that is down",
         set_up: no_setup,
         act: |environment| {
-            // A port that was free a moment ago: nobody answers there.
+            // A port that was free a moment ago, so nothing listens there.
             let probe = TcpListener::bind("127.0.0.1:0").unwrap();
             let port = probe.local_addr().unwrap().port();
             drop(probe);
@@ -247,7 +247,7 @@ fn bad_storage_is_refused_without_data_loss() {
         let started = Instant::now();
         let about = case.about;
         let Some(run) = (case.act)(&mut environment) else {
-            // Straight to stderr: what a passing test prints is not shown.
+            // Written directly to stderr, because the output of a passing test is hidden.
             let text = format!("NOT SHOWN: {about}: this machine lets nobody mount anything\n");
             std::io::stderr().write_all(text.as_bytes()).unwrap();
             continue;
@@ -300,8 +300,8 @@ fn run_info_with_url(environment: &mut TestEnvironment, url: &str) -> Option<Cli
     Some(environment.run(&["info", "--set", &url]))
 }
 
-/// A real small file system, filled to the last byte; afterwards all that was told to be kept is
-/// there.
+/// Fills a real small file system to the last byte. Afterwards everything reported as stored must
+/// be there.
 fn run_on_full_disk(environment: &mut TestEnvironment) -> Option<CliRun> {
     let run = run_in_mount_namespace(
         environment,
@@ -318,7 +318,7 @@ fn run_on_full_disk(environment: &mut TestEnvironment) -> Option<CliRun> {
     Some(run)
 }
 
-/// Runs a script that may mount things nobody else sees, if this machine allows it.
+/// Runs a script in its own mount namespace. Returns `None` if this machine does not allow that.
 fn run_in_mount_namespace(environment: &TestEnvironment, script: &str) -> Option<CliRun> {
     let ways: [&[&str]; 2] = [&["unshare", "-m"], &["unshare", "-rm"]];
     let way = ways.iter().find(|way| {
@@ -332,7 +332,7 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Every file below a folder, but those that come and go with processes.
+/// Reads every file below a folder, except those that live only as long as a process.
 fn read_files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];

@@ -1,4 +1,4 @@
-//! The table of commands whose output is pinned, in the formats programs and pipes get: JSON and plain.
+//! The table of commands whose output is pinned by snapshots, as JSON and plain text.
 
 mod actions;
 mod actors;
@@ -27,16 +27,16 @@ pub(crate) use invariants::add_project;
 pub(crate) use profiles::profile;
 pub(crate) use validations::{TESTS, with_validations};
 
-/// How many programs run at once.
+/// How many processes run in parallel.
 const PARALLEL_PROCESSES: usize = 4;
 
 pub(crate) const FORMATS: [&str; 2] = ["plain", "json"];
 
 /// One run of a command.
 pub(crate) struct SnapshotCase {
-    /// The words of the command: every command of the tree has at least one case.
+    /// The subcommand. Every command of the tree needs at least one case.
     pub(crate) command: &'static str,
-    /// What this case is about; empty for the ordinary one.
+    /// The name of the variant; empty for the default case.
     pub(crate) about: &'static str,
     pub(crate) arguments: &'static [&'static str],
     pub(crate) prepare: fn(&mut TestEnvironment),
@@ -69,7 +69,7 @@ pub(crate) fn cases() -> impl Iterator<Item = &'static SnapshotCase> {
     CASE_GROUPS.iter().copied().flatten()
 }
 
-/// A case whose whole output is pinned.
+/// Returns a case whose whole output is pinned.
 pub(crate) const fn case(
     command: &'static str,
     about: &'static str,
@@ -145,7 +145,7 @@ impl SnapshotCase {
     }
 }
 
-/// What differs from build to build made equal; the width of a box depends on it.
+/// Replaces build information. Also adjusts box widths, which depend on it.
 fn strip_build_info(text: &str) -> String {
     let mut shown = String::new();
     for line in text.lines() {
@@ -162,8 +162,8 @@ fn strip_build_info(text: &str) -> String {
     shown
 }
 
-/// What each case answers in each format, by the name of its snapshot. The programs run side by
-/// side, each in an environment of its own.
+/// Runs every case in each format, in parallel and each in its own environment. Returns the output
+/// by snapshot name.
 fn run_all_cases() -> Vec<(String, String)> {
     let pairs: Vec<(&SnapshotCase, &str)> = cases()
         .flat_map(|case| FORMATS.map(|format| (case, format)))

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 
 use crate::cases::{FORMATS, cases};
 
-/// Every command that can be run, with its words.
+/// Collects every runnable command with its path.
 fn collect_leaves(command: &clap::Command, words: &str, found: &mut Vec<(String, clap::Command)>) {
     for next in command.get_subcommands() {
         if next.is_hide_set() || next.get_name() == "help" {
@@ -75,7 +75,7 @@ fn every_case_names_a_command_and_every_snapshot_a_case() {
     assert!(stale.is_empty(), "no case for {stale:?}");
 }
 
-/// The words of a line, what stands in quotes being one.
+/// Splits a line into words; a quoted part is one word.
 fn split_like_a_shell(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;

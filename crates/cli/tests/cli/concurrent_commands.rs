@@ -1,5 +1,5 @@
-//! Report 1281 and commands on one plan, as eight real processes at a time: what many do at once is
-//! lost by nobody, done twice by nobody, and never seen half done.
+//! Report 1281 and commands on one plan, with eight real processes at a time: no work is lost or
+//! done twice, and no reader sees a partial state.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,6 @@ use crate::decision_fixture::fail_plan;
 use crate::environment::{CliRun, TestEnvironment};
 use crate::postgres::TestSchema;
 
-/// Runs each test on both engines.
 macro_rules! on_both_engines {
     ($($test:ident),+ $(,)?) => {
         mod sqlite {
@@ -40,7 +39,7 @@ on_both_engines! {
 
 const PROCESSES: usize = 8;
 const ROUNDS: usize = 5;
-/// A move of one plan is asked for less often: each round looks at its whole journal too.
+/// Fewer rounds for transitions of a plan, because each round also reads its whole journal.
 const MOVE_ROUNDS: usize = 2;
 
 /// A data directory with the project `local/shop`.
@@ -53,7 +52,7 @@ impl ConcurrencyFixture {
         Self::with_project(TestEnvironment::new())
     }
 
-    /// Runs a test in a schema of its own, which goes when the test succeeds.
+    /// Runs a test in its own schema, which is dropped if the test succeeds.
     pub(crate) fn on_postgres(test: &str, run: fn(&ConcurrencyFixture)) {
         let mut environment = TestEnvironment::new();
         let name: String = test.chars().take(40).collect();
@@ -70,7 +69,7 @@ impl ConcurrencyFixture {
         Self { environment }
     }
 
-    /// What a command that must succeed answers.
+    /// Runs a command that must succeed and returns its data.
     pub(crate) fn run_json(&self, arguments: &[&str]) -> Value {
         let run = self
             .environment
@@ -78,7 +77,7 @@ impl ConcurrencyFixture {
         run.succeeded().json()["data"].clone()
     }
 
-    /// A definition of `name` that says throughout who wrote it.
+    /// Writes a definition of `name` whose every text names its writer.
     fn write_action(&self, file: &str, name: &str, by: &str, more: &str) {
         let text = format!(
             "name: {name}\ndescription: by {by}\nstrategy_actor: builtin/planner\n\
@@ -98,7 +97,7 @@ impl ConcurrencyFixture {
         data["plan_id"].as_str().unwrap().to_owned()
     }
 
-    /// All commands at once, and beside them some who look.
+    /// Runs all commands concurrently, with readers beside them.
     fn run_race(&self, commands: Vec<Vec<String>>) -> Vec<CliRun> {
         let count = commands.len();
         let lookers = [["plan", "list"], ["action", "list"]];
@@ -114,7 +113,7 @@ impl ConcurrencyFixture {
         runs
     }
 
-    /// The kinds of a plan's events; its journal verifies.
+    /// Returns the kinds of a plan's events, after verifying its journal.
     pub(crate) fn event_kinds(&self, plan: &str) -> Vec<String> {
         let verified = self.run_json(&["plan", "verify", plan]);
         assert_eq!(verified["verified"], true);
@@ -140,7 +139,8 @@ impl ConcurrencyFixture {
     }
 }
 
-/// What a looker sees is whole: everything counted is listed, everything listed has all it needs.
+/// Asserts that a reader saw a complete state: all counted items are listed, and all listed items
+/// have their parts.
 #[track_caller]
 fn assert_complete_listing(seen: &Value) {
     let total = seen["summary"]["total"].as_u64().unwrap();
@@ -178,7 +178,7 @@ fn split_words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-/// Splits runs into those that succeeded and those that were a conflict; there are no others.
+/// Splits runs into successes and conflicts; fails on any other outcome.
 #[track_caller]
 fn split_outcomes(runs: Vec<CliRun>) -> (Vec<Value>, Vec<Value>) {
     let (mut done, mut refused) = (Vec::new(), Vec::new());
@@ -219,7 +219,7 @@ fn one_of_eight_creates_of_an_action_wins(fixture: &ConcurrencyFixture) {
             assert_eq!(refusal["data"]["holder"], made[0]["id"], "{refusal}");
             assert!(refusal.to_string().contains(&name), "{refusal}");
         }
-        // Nobody wrote over the one who was first.
+        // The first write was not overwritten.
         let found = fixture.run_json(&["action", "show", &name]);
         assert_eq!(found, made[0]);
     }
@@ -272,7 +272,7 @@ fn eight_uses_of_an_action_make_eight_plans(fixture: &ConcurrencyFixture) {
     assert_eq!(of_project["summary"]["total"], PROCESSES * ROUNDS);
 }
 
-/// One plan was made of `name` and everybody else was told by which.
+/// Asserts that exactly one plan was created from `name`, and that the other answers name it.
 #[track_caller]
 fn assert_used_once(fixture: &ConcurrencyFixture, name: &str) {
     let uses = vec![split_words(&format!("plan use {name} local/shop --trust")); PROCESSES];
@@ -360,7 +360,7 @@ fn one_of_eight_cancels_takes_effect(fixture: &ConcurrencyFixture) {
         let cancel =
             |process| split_words(&format!("plan cancel {plan} --reason process-{process}"));
         let done = assert_all_succeeded(fixture.run_race((0..PROCESSES).map(cancel).collect()));
-        // Everybody is told the reason that counted.
+        // Every answer has the reason that was recorded.
         let reasons = text_values(&done, "reason");
         assert_eq!(reasons.len(), 1, "{reasons:?}");
         let kinds = fixture.event_kinds(&plan);
@@ -411,7 +411,7 @@ fn concurrent_moves_keep_the_plan_consistent(fixture: &ConcurrencyFixture) {
             1 => split_words(&format!("plan revert {plan}")),
             _ => split_words(&format!("plan prompt {plan} careful")),
         };
-        // Who comes after the cancel is told how the plan ended, or that it cannot be told more.
+        // A command after the cancel gets the final state, or is refused with a conflict.
         let (done, _) = split_outcomes(fixture.run_race((0..PROCESSES).map(command).collect()));
         assert!(done.len() >= 3, "all three who cancel succeed: {done:?}");
         let kinds = fixture.event_kinds(&plan);

@@ -1,5 +1,5 @@
-//! Report 7333 as the command shows it: all errors that several processes' worth of services
-//! record for a new plan at once are listed, in one order.
+//! Report 7333 from the command line: when several services record errors for a new plan at once,
+//! all of them are listed, in one order.
 
 use std::sync::Barrier;
 
@@ -18,8 +18,8 @@ on_both_engines! {
 const RECORDERS: usize = 8;
 const ERRORS_PER_RECORDER: usize = 5;
 
-/// Each recorder opens the data directory by itself, as a process does, and records its own
-/// errors and one that everybody has.
+/// Each recorder opens the data directory separately, as a process does. It records its own errors
+/// and one error that all share.
 fn concurrently_recorded_errors_are_listed(fixture: &ConcurrencyFixture) {
     fixture.environment.write("work/lint.yaml", ACTION);
     fixture.run_json(&["action", "create", "--config", "lint.yaml"]);
@@ -44,7 +44,7 @@ fn concurrently_recorded_errors_are_listed(fixture: &ConcurrencyFixture) {
             });
         }
         start.wait();
-        // Who looks meanwhile sees a beginning of the order, whole.
+        // A concurrent reader sees a complete prefix of the order.
         for _ in 0..3 {
             assert_in_order(&fixture.run_json(&["plan", "errors", plan]));
         }

@@ -1,4 +1,4 @@
-//! The commands that keep data, on SQLite.
+//! Commands that store data, on SQLite.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -11,13 +11,13 @@ pub(crate) fn json_data(environment: &TestEnvironment, arguments: &[&str]) -> Va
     environment.run(&arguments).succeeded().json()["data"].clone()
 }
 
-/// What a command says, also one that found something wrong.
+/// Returns the data of a command with any exit code.
 fn json_data_of_any_exit(environment: &TestEnvironment, arguments: &[&str]) -> Value {
     let arguments = [arguments, &["--format", "json"]].concat();
     environment.run(&arguments).json()["data"].clone()
 }
 
-/// How often a kind of event stands in the journal: a backup holds it as text.
+/// Counts the events of a kind in the journal, by searching a backup for its text.
 fn count_events(environment: &TestEnvironment, kind: &str) -> usize {
     let file = environment.path(&format!("count-{kind}.tar"));
     let _ = std::fs::remove_file(&file);
@@ -99,7 +99,7 @@ fn a_backup_restored_elsewhere_has_the_same_contents() {
     let there =
         json_data(&environment, &[&["info"][..], &elsewhere].concat())["statistics"].clone();
     for what in ["events", "streams", "plans", "actions", "blobs"] {
-        // One side put the backup on record, the other the restore.
+        // Equal, because one journal has the event of the backup and the other that of the restore.
         assert_eq!(here[what], there[what], "{what}");
     }
     let health = environment.run(&[&["diagnostics", "-f", "json"][..], &elsewhere].concat());
@@ -129,7 +129,7 @@ fn files_of_dead_processes_are_collected_and_recorded() {
     assert_eq!(count_events(&environment, "garbage_collected"), 1);
 }
 
-/// One row of `diagnostics`.
+/// Returns one check of `diagnostics`.
 pub(crate) fn check(data: &Value, name: &str) -> Value {
     let checks = data["checks"].as_array().unwrap();
     let found = checks.iter().find(|check| check["name"] == name);
@@ -203,7 +203,7 @@ fn diagnostics_verifies_the_journal_of_every_plan() {
     };
     assert_eq!(journal()["detail"], "1 event in 1 stream verified");
     let plan = "01JZZZZZZZ0000000000PXANAA";
-    // The first event of a plan, written by nobody.
+    // A forged first event of a plan.
     environment.sql(&format!(
         "INSERT INTO streams SELECT '{plan}', head_seq, head_hash FROM streams; \
          INSERT INTO events (stream, stream_seq, kind, v, at, actor, payload, payload_hash, \

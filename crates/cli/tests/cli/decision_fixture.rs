@@ -1,5 +1,5 @@
-//! A data directory in which a plan was thought about, written by the services themselves, with
-//! the same ids every time.
+//! A data directory with a plan and its decisions, written by the services themselves, with the
+//! same ids in every run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,11 +38,11 @@ definition_of_done: no warnings are left
 invariants: ['keep the public interface']
 ";
 
-/// Ids one after the other, from a beginning that can be moved.
+/// Sequential ids from a start that can be changed.
 #[derive(Debug)]
 struct SequentialIds(AtomicU64);
 
-/// Long ago, so that ids made by the program look different.
+/// An old timestamp, so that ids made by the program look different.
 const FIRST_ID: u128 = 0x0197_FFFF_FFFF << 80;
 
 impl Ids for SequentialIds {
@@ -52,7 +52,7 @@ impl Ids for SequentialIds {
     }
 }
 
-/// A world in which everything is there.
+/// A preflight probe that finds everything it asks for.
 #[derive(Debug)]
 struct FixturePreflightProbe;
 
@@ -78,19 +78,19 @@ impl PreflightProbe for FixturePreflightProbe {
     }
 }
 
-/// The plan of the story and what was decided in it.
+/// The fixture's plan and its decisions.
 #[derive(Debug, Clone)]
 pub(crate) struct DecisionFixture {
     pub(crate) plan: PlanId,
     pub(crate) root: DecisionId,
-    /// `Begin with the cart`, on which the next two hang.
+    /// `Begin with the cart`, on which the next two depend.
     pub(crate) cart: Decision,
     pub(crate) files: Decision,
     /// Influenced by `files`, below the root.
     pub(crate) tests: Decision,
 }
 
-/// The program's own way to a data directory, for tests that write to it.
+/// Returns the program's own access to the data directory, for tests that write to it.
 pub(crate) fn bootstrap(environment: &TestEnvironment) -> Bootstrap {
     let directory = environment.path(".cleveragents");
     let arguments = GlobalArguments {
@@ -114,7 +114,7 @@ pub(crate) fn bootstrap(environment: &TestEnvironment) -> Bootstrap {
     Bootstrap::announce(&settings, &environment_without_terminal, "a test").unwrap()
 }
 
-/// Who tells the story.
+/// Writes the fixture.
 struct FixtureBuilder<'a> {
     app: &'a AppContext<'a>,
     ids: Arc<SequentialIds>,
@@ -134,7 +134,7 @@ impl<'a> FixtureBuilder<'a> {
         }
     }
 
-    /// What is made next gets its ids from here on, however many were taken before.
+    /// Sets the next id, so that it does not depend on how many were used before.
     fn set_next_id(&self, number: u64) {
         self.ids.0.store(number, Ordering::Relaxed);
     }
@@ -260,7 +260,7 @@ fn cart_choice(root: DecisionId) -> DecisionDraft {
     }
 }
 
-/// Writes the story: a plan at `strategize/processing` that nobody runs.
+/// Creates a plan at `strategize/processing` without a running process.
 pub(crate) fn create(environment: &TestEnvironment) -> DecisionFixture {
     let bootstrap = bootstrap(environment);
     let app = bootstrap.open().unwrap();
@@ -299,7 +299,7 @@ pub(crate) fn create(environment: &TestEnvironment) -> DecisionFixture {
     })
 }
 
-/// The story, and that its strategy was corrected.
+/// The fixture with a corrected strategy.
 pub(crate) fn create_corrected(environment: &TestEnvironment) -> DecisionFixture {
     let fixture = create(environment);
     let bootstrap = bootstrap(environment);
@@ -316,7 +316,7 @@ pub(crate) fn create_corrected(environment: &TestEnvironment) -> DecisionFixture
     fixture
 }
 
-/// The story while somebody is working on its plan; drop the answer to end that.
+/// The fixture with a live run of its plan, which ends when the returned value is dropped.
 pub(crate) fn create_running(environment: &TestEnvironment) -> (DecisionFixture, Bootstrap) {
     let fixture = create(environment);
     let bootstrap = bootstrap(environment);
@@ -329,7 +329,7 @@ pub(crate) fn create_running(environment: &TestEnvironment) -> (DecisionFixture,
     (fixture, bootstrap)
 }
 
-/// The story with a chain of so many decisions below its root.
+/// The fixture with a chain of `levels` decisions below its root.
 pub(crate) fn create_deep(environment: &TestEnvironment, levels: usize) -> DecisionFixture {
     let fixture = create(environment);
     let bootstrap = bootstrap(environment);
@@ -353,7 +353,7 @@ pub(crate) fn create_deep(environment: &TestEnvironment, levels: usize) -> Decis
     fixture
 }
 
-/// The story with a bad end: two kinds of errors, one of them twice, and the plan errored.
+/// The fixture with two kinds of errors, one of them twice, and the plan errored.
 pub(crate) fn create_failed(environment: &TestEnvironment) {
     let fixture = create(environment);
     let bootstrap = bootstrap(environment);
@@ -384,7 +384,7 @@ pub(crate) fn create_failed(environment: &TestEnvironment) {
     });
 }
 
-/// The story up to where the plan waits.
+/// The fixture with a waiting plan.
 pub(crate) fn create_waiting(environment: &TestEnvironment, waiting: WaitReason) {
     let fixture = create(environment);
     let bootstrap = bootstrap(environment);
@@ -398,7 +398,7 @@ pub(crate) fn create_waiting(environment: &TestEnvironment, waiting: WaitReason)
     });
 }
 
-/// Lets the strategy of a queued plan end in an error.
+/// Makes the strategy of a queued plan fail.
 pub(crate) fn fail_plan(environment: &TestEnvironment, plan: PlanId) {
     let bootstrap = bootstrap(environment);
     let app = bootstrap.open().unwrap();

@@ -1,5 +1,5 @@
-//! The decisions of a plan from outside: what is printed is what was stored, what is refused
-//! changes nothing, and each mistake has its exit code.
+//! Decision commands: the output matches the stored data, a refused command changes nothing, and
+//! each error has its exit code.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn run_json(environment: &TestEnvironment, arguments: &[&str]) -> Value {
     environment.run(&arguments).succeeded().json()
 }
 
-/// Everything that is known of the story's plan.
+/// Returns all data of the fixture's plan.
 fn decision_tree(environment: &TestEnvironment, fixture: &DecisionFixture) -> Value {
     let plan = fixture.plan.to_string();
     let mut tree = run_json(environment, &["plan", "tree", "--show-superseded", &plan]);
@@ -134,7 +134,7 @@ fn a_running_plan_cannot_be_corrected() {
     let run = environment.run(&correct_arguments(&id, "otherwise"));
     assert_refused(&run, 4, &["is being run by", "agents plan cancel"]);
     assert_eq!(decision_tree(&environment, &fixture), before);
-    // Whoever ran it is gone, which its lock proves: nobody waits for its lease.
+    // The owner's process is gone, which its free lock proves, so the lease need not expire.
     drop(running);
     environment
         .run(&correct_arguments(&id, "otherwise"))
@@ -235,7 +235,7 @@ fn dropping_several_decisions_needs_confirmation() {
     assert!(seen.contains("Give up 3 decisions and go back to strategize?"));
     assert!(seen.contains("nothing was corrected"), "{seen}");
     assert_eq!(decision_tree(&environment, &fixture), before);
-    // One decision alone is nothing to ask about.
+    // Reverting a single decision asks no question.
     let leaf = fixture.tests.decision_id.to_string();
     let seen =
         terminal_output_with_reply(&environment, &correct_arguments(&leaf, "otherwise"), "n\n");

@@ -1,5 +1,4 @@
-//! The demo seen from outside: what it says, what it leaves behind, and how it ends when something
-//! is not as it should be.
+//! The demo: its output, its cleanup, and its outcome when something fails.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 use crate::environment::{CliRun, PATH, TestEnvironment};
 use crate::terminal::{strip_colour, terminal_output_and_code};
 
-/// A user with an empty home and an empty folder for temporary files.
+/// A user with an empty home and an empty temporary folder.
 fn new_user() -> TestEnvironment {
     let mut environment = TestEnvironment::new();
     std::fs::create_dir(environment.path("tmp")).unwrap();
@@ -20,7 +19,7 @@ fn new_user() -> TestEnvironment {
     environment
 }
 
-/// What is in a folder, by name.
+/// Returns the sorted names in a folder.
 fn list_names(environment: &TestEnvironment, folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(environment.path(folder)).unwrap();
     let names = entries.map(|it| it.unwrap().file_name().into_string().unwrap());
@@ -29,7 +28,7 @@ fn list_names(environment: &TestEnvironment, folder: &str) -> Vec<String> {
     names
 }
 
-/// Nothing is left behind: no folder of the demo's, and nothing in the user's home.
+/// Asserts that nothing is left: no folder of the demo, and nothing in the user's home.
 #[track_caller]
 fn assert_nothing_left(environment: &TestEnvironment) {
     assert_eq!(list_names(environment, "tmp"), [] as [&str; 0]);
@@ -150,7 +149,7 @@ fn a_kept_demo_ignores_the_users_environment() {
     let listed = data(&environment.run(&list).succeeded());
     let plans = listed["plans"].as_array().unwrap();
     assert_eq!(plans.len(), 4);
-    // Each was begun before the first had ended.
+    // Each plan started before the first one ended.
     let place = |kind: &str, plan: &Value| {
         let plan = plan["plan_id"].as_str().unwrap();
         let log = ["plan", "log", plan, "--data-dir", folder, "-f", "json"];
@@ -162,7 +161,7 @@ fn a_kept_demo_ignores_the_users_environment() {
     let begun = plans.iter().map(|it| place("run_claimed", it)).max();
     let ended = plans.iter().map(|it| place("run_released", it)).min();
     assert!(begun < ended, "{begun:?} {ended:?}");
-    // What three plans changed fits together, and what somebody edited is still theirs alone.
+    // The changes of three plans fit together, and the user's edit is still uncommitted.
     let script = format!(
         "cd {repository} && sh test.sh && git log --format=%an | sort -u && git status --short"
     );
@@ -199,7 +198,7 @@ fn a_terminal_shows_progress_of_each_plan() {
 #[test]
 fn plans_with_unexpected_outcomes_are_named() {
     let mut environment = new_user();
-    // Without sed the scripts of the repository do not work, so no check of theirs succeeds.
+    // Without sed the repository's scripts fail, so none of its checks succeeds.
     let programs = tempfile::tempdir().unwrap();
     for name in ["git", "sh", "grep", "tr", "test"] {
         let found = PATH
@@ -230,7 +229,7 @@ fn an_interrupted_demo_leaves_nothing_behind() {
         let mut child = environment.start(&["demo"]);
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        // From here on it is heard when it is told to end.
+        // After this line the demo handles signals.
         said.read_line(&mut line).unwrap();
         assert!(line.starts_with("demo: everything is in "), "{line}");
         kill_process(Pid::from_child(&child), signal).unwrap();

@@ -1,4 +1,5 @@
-//! A hermetic place to run `agents` in: own home, no variables, no terminal, 100 columns.
+//! A hermetic environment for running `agents`: its own home, no variables, no terminal, 100
+//! columns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -8,23 +9,22 @@ use std::process::{Child, Command, Output, Stdio};
 
 use cleveragents_domain::id::{ID_LENGTH, PlanId};
 
-/// What stands for the random part of paths in snapshots, of the same length.
+/// Replaces the random part of paths in snapshots, with the same length.
 const ROOT: &str = "/tmp/agents-ROOTROOT";
 
-/// Our program.
 pub(crate) const AGENTS: &str = env!("CARGO_BIN_EXE_agents");
 
-/// Where the machine's own programs are.
+/// The search path of the machine's own programs.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 pub(crate) struct TestEnvironment {
     root: tempfile::TempDir,
     variables: Vec<(String, OsString)>,
-    /// What stands in the arguments of cases for ids that are not known before.
+    /// Placeholders in the arguments of cases, for ids that are not known in advance.
     placeholders: BTreeMap<&'static str, String>,
 }
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct CliRun {
     pub(crate) code: Option<i32>,
@@ -34,7 +34,7 @@ pub(crate) struct CliRun {
 
 impl TestEnvironment {
     pub(crate) fn new() -> Self {
-        // Always the same length, so that boxes around paths are always equally wide.
+        // Always the same length, so that boxes around paths have the same width.
         let root = tempfile::Builder::new()
             .prefix("agents-")
             .rand_bytes(8)
@@ -49,12 +49,12 @@ impl TestEnvironment {
         }
     }
 
-    /// Lets `word` stand for `id` in the arguments of a case.
+    /// Replaces `word` with `id` in the arguments of a case.
     pub(crate) fn define_placeholder(&mut self, word: &'static str, id: &str) {
         self.placeholders.insert(word, id.to_owned());
     }
 
-    /// The arguments with the ids they stand for.
+    /// Returns the arguments with placeholders replaced.
     pub(crate) fn replace_placeholders(&self, arguments: &[&str]) -> Vec<String> {
         let one = |word: &&str| match self.placeholders.get(*word) {
             Some(id) => id.clone(),
@@ -73,7 +73,7 @@ impl TestEnvironment {
         self.variables.retain(|(other, _)| other != name);
     }
 
-    /// What a process of this environment finds in its own.
+    /// Returns the variables that a process in this environment gets.
     pub(crate) fn variables(&self) -> BTreeMap<String, OsString> {
         self.variables.iter().cloned().collect()
     }
@@ -86,7 +86,7 @@ impl TestEnvironment {
         self.path(".cleveragents/config.toml")
     }
 
-    /// Writes a file and the directories it needs.
+    /// Writes a file and creates its directories.
     #[expect(clippy::disallowed_methods, reason = "nobody else reads this file")]
     pub(crate) fn write(&self, relative: &str, content: impl AsRef<[u8]>) {
         let path = self.path(relative);
@@ -98,12 +98,12 @@ impl TestEnvironment {
         std::fs::read_to_string(path).unwrap()
     }
 
-    /// The program, ready to start in the work directory.
+    /// Returns the program, ready to start in the work directory.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         self.other_program(AGENTS, arguments)
     }
 
-    /// Any program, ready to start like ours.
+    /// Returns any program, ready to start in the same environment.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one place of these tests that starts processes"
@@ -125,8 +125,8 @@ impl TestEnvironment {
         self.command(arguments).spawn().unwrap()
     }
 
-    /// Runs the program with each of these arguments, all at the same moment: every process is
-    /// there before the first begins.
+    /// Runs the program once for each list of arguments, all at the same moment: every process
+    /// exists before the first one starts.
     pub(crate) fn run_concurrently<S: AsRef<OsStr>>(&self, commands: &[Vec<S>]) -> Vec<CliRun> {
         let waiting = "read -r go; exec \"$@\"";
         let mut children: Vec<Child> = Vec::with_capacity(commands.len());
@@ -154,7 +154,7 @@ impl TestEnvironment {
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
-        // A program that refuses early closes its input; that is its right.
+        // A program that fails early closes its input; that is allowed.
         let _ = child.stdin.take().unwrap().write_all(input);
         CliRun::from_output(child.wait_with_output().unwrap())
     }
@@ -170,7 +170,7 @@ impl TestEnvironment {
         CliRun::from_output(command.output().unwrap())
     }
 
-    /// Changes a SQLite file behind the program's back.
+    /// Changes the SQLite file directly.
     pub(crate) fn sql(&self, statements: &str) {
         let script = "import sqlite3, sys\n\
             c = sqlite3.connect(sys.argv[1])\n\
@@ -189,7 +189,7 @@ impl TestEnvironment {
         CliRun::from_output(output).succeeded();
     }
 
-    /// Every id in the database that was made just now.
+    /// Returns every id in the database that was generated in this run.
     pub(crate) fn new_ids(&self) -> BTreeSet<String> {
         let files = ["cleveragents.db", "cleveragents.db-wal"];
         let files = files.map(|name| self.path(".cleveragents").join(name));
@@ -198,8 +198,8 @@ impl TestEnvironment {
         for bytes in files.iter().filter_map(|file| std::fs::read(file).ok()) {
             for word in bytes.split(|byte| !legal(byte)) {
                 let text = String::from_utf8(word.to_vec()).unwrap();
-                // Fields stand side by side: an id may begin anywhere in a run of letters. Those
-                // of tests begin with 01J, those of today with a later letter.
+                // Fields are adjacent in the file, so an id may start anywhere in a run of letters.
+                // Ids of tests start with 01J, current ones with a later letter.
                 let today = |at: usize| text.as_bytes().get(at + 2).is_some_and(|b| *b > b'J');
                 let starts = text.match_indices("01").map(|(at, _)| at);
                 ids.extend(starts.filter(|at| today(*at)).filter_map(|at| {
@@ -211,7 +211,7 @@ impl TestEnvironment {
         ids
     }
 
-    /// Text with what differs from run to run made equal.
+    /// Replaces everything that differs from run to run.
     pub(crate) fn normalize(&self, text: &str) -> String {
         let text = text.replace(self.root.path().to_str().unwrap(), ROOT);
         let version = concat!("agents ", env!("CARGO_PKG_VERSION"));
@@ -242,7 +242,7 @@ impl CliRun {
         }
     }
 
-    /// The run, which must have gone well.
+    /// Asserts success.
     #[track_caller]
     pub(crate) fn succeeded(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:?}");
@@ -255,7 +255,7 @@ impl CliRun {
     }
 }
 
-/// The PATH these tests were started with.
+/// Returns the `PATH` of the test process.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where these tests read their environment"
@@ -264,7 +264,7 @@ pub(crate) fn host_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_else(|| PATH.into())
 }
 
-/// A PostgreSQL for tests, as an address.
+/// Returns the URL of the PostgreSQL for tests.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where these tests read their environment"

@@ -1,14 +1,14 @@
-//! A plan that was really executed: a repository, an actor of tools, an action, a project, and the
-//! commands that people type.
+//! A plan that was really executed: a repository, a tool actor, an action and a project, created
+//! with the commands that users type.
 
 use serde_json::Value;
 
 use crate::environment::{CliRun, PATH, TestEnvironment};
 
-/// Stands for the id of the executed plan in the arguments of a case.
+/// Placeholder for the id of the executed plan in the arguments of a case.
 pub(crate) const PLAN_PLACEHOLDER: &str = "PPPPPPPP";
 
-/// Stands for the id of its sandbox.
+/// Placeholder for the id of its sandbox.
 pub(crate) const SANDBOX_PLACEHOLDER: &str = "SSSSSSSS";
 
 /// Edits two places of a file, writes one, deletes one and moves one.
@@ -51,13 +51,13 @@ printf 'kept as it is\\n' > 'old name.txt'
 git add -A && git commit -q -m 'Begin'
 ";
 
-/// Runs a script in the work directory; it must go well.
+/// Runs a script in the work directory; it must succeed.
 #[track_caller]
 pub(crate) fn run_script(environment: &TestEnvironment, script: &str) -> CliRun {
     environment.shell(&[], script).succeeded()
 }
 
-/// A plan of this actor and action on a repository, not executed yet; its id.
+/// Creates a plan with this actor and action, without executing it; returns its id.
 pub(crate) fn create_plan_with(
     environment: &mut TestEnvironment,
     actor: &str,
@@ -77,7 +77,7 @@ pub(crate) fn create_plan_with(
     use_action(environment)
 }
 
-/// One more plan of the same action.
+/// Creates another plan of the same action.
 pub(crate) fn use_action(environment: &mut TestEnvironment) -> String {
     let used = ["plan", "use", "local/tidy-up", "shop", "--format", "json"];
     let used: Value = environment.run(&used).succeeded().json();
@@ -86,7 +86,7 @@ pub(crate) fn use_action(environment: &mut TestEnvironment) -> String {
     id
 }
 
-/// Takes the plan on until nothing is outstanding.
+/// Executes the plan until nothing is left to do.
 #[track_caller]
 pub(crate) fn execute_until_done(environment: &TestEnvironment, plan: &str) -> CliRun {
     for _ in 0..3 {
@@ -98,7 +98,7 @@ pub(crate) fn execute_until_done(environment: &TestEnvironment, plan: &str) -> C
     panic!("the plan still waits for a human");
 }
 
-/// The plan, executed; its id.
+/// Creates and executes the plan; returns its id.
 pub(crate) fn create_executed_plan(environment: &mut TestEnvironment) -> String {
     let plan = create_plan_with(environment, ACTOR, ACTION);
     execute_until_done(environment, &plan).succeeded();
@@ -109,7 +109,7 @@ pub(crate) fn create_executed_plan(environment: &mut TestEnvironment) -> String 
     plan
 }
 
-/// The same with a check that holds as long as the notes are there.
+/// Like [`create_executed_plan`], with a check that passes as long as the notes exist.
 pub(crate) fn create_checked_plan(environment: &mut TestEnvironment) -> String {
     let checked = format!("{ACTION}checks:\n  - run: test -f docs/notes.md\n");
     let plan = create_plan_with(environment, ACTOR, &checked);
@@ -117,7 +117,7 @@ pub(crate) fn create_checked_plan(environment: &mut TestEnvironment) -> String {
     plan
 }
 
-/// For cases.
+/// The set-up of cases.
 pub(crate) fn with_executed_plan(environment: &mut TestEnvironment) {
     create_executed_plan(environment);
 }
@@ -126,7 +126,7 @@ pub(crate) fn with_plan(environment: &mut TestEnvironment) {
     create_plan(environment);
 }
 
-/// The plan, not executed yet; its id.
+/// Creates the plan without executing it; returns its id.
 pub(crate) fn create_plan(environment: &mut TestEnvironment) -> String {
     create_plan_with(environment, ACTOR, ACTION)
 }

@@ -1,4 +1,4 @@
-//! The handbook says what the program does.
+//! The handbook matches the program.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ fn every_command_is_in_the_handbook() {
     }
 }
 
-/// The documents for users, by name.
+/// Returns the user documentation, by name.
 fn read_documents() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let pages = ["README.md", "docs/usage.md", "docs/automation-profiles.md"];
@@ -63,7 +63,7 @@ fn read_documents() -> Vec<(String, String)> {
     paths.into_iter().map(read).collect()
 }
 
-/// The words of a line as a shell hands them over: up to a comment or what comes after a pipe.
+/// Splits a line into words as a shell does, up to a comment or a pipe.
 fn split_words(line: &str) -> Vec<String> {
     let mut words = vec!["agents".to_owned()];
     for (index, part) in line.split('\'').enumerate() {
@@ -98,7 +98,8 @@ fn every_documented_action_is_valid() {
     assert!(actions > 1, "only {actions} actions were found");
 }
 
-/// The examples of the guide that have this line, given to `arguments` one by one.
+/// Passes each YAML example that has a line starting with `with` to the command `arguments`.
+/// Returns the number of examples.
 fn try_examples(with: &str, arguments: &[&str]) -> usize {
     let environment = TestEnvironment::new();
     let mut tried = 0;

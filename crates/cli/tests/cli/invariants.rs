@@ -1,4 +1,4 @@
-//! Rules from outside: what is refused, what is shown, and what becomes of them.
+//! Rule commands: refusals, output and removal.
 
 use crate::bad_definitions::assert_refused;
 use crate::cases::add_project;
@@ -106,7 +106,7 @@ fn a_rule_is_unique_in_its_scope_and_removable_by_id_prefix() {
     assert_eq!(run.json()["data"]["invariant_id"], first["id"]);
     let second = add(&["-p", "local/shop", "Never push"]);
     assert_eq!(count_rules(&environment), 2);
-    // Made within the same moment, they may begin with the same characters.
+    // Ids generated in the same millisecond may share their first characters.
     let run = environment.run(&["invariant", "remove", "0"]);
     assert_refused(&run, 2, &["at least 4"]);
     for rule in [second, first] {

@@ -1,9 +1,9 @@
-//! The program seen from outside: real processes in an environment of their own.
+//! Tests of the program from outside: real processes in their own environments.
 //!
-//! `cases` is the table of commands whose output is pinned by snapshots; `command_tree` walks the command
-//! tree and fails for a command that is missing there, has no help, or no example that parses.
-//! To accept changed snapshots: `INSTA_UPDATE=always cargo test -p cleveragents-cli`, then read
-//! the difference.
+//! `cases` is the table of commands whose output is pinned by snapshots. `command_tree` walks the
+//! command tree and fails for a command without a case, without help, or without an example that
+//! parses. To accept changed snapshots: `INSTA_UPDATE=always cargo test -p cleveragents-cli`, then
+//! review the diff.
 
 #![expect(
     clippy::unwrap_used,

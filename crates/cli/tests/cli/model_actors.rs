@@ -1,4 +1,4 @@
-//! Actors with a model from outside: what is refused, and how they are shown.
+//! Actors with a model: refused definitions and output.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn count_custom_actors(environment: &TestEnvironment) -> u64 {
     json["data"]["summary"]["custom"].as_u64().unwrap()
 }
 
-/// Texts that are no actor because of their model, and what is said of each.
+/// Definitions with an invalid model, each with the expected messages.
 fn invalid_models() -> Vec<(String, Vec<&'static str>)> {
     let with = |from: &str, to: &str| LLM.replace(from, to);
     vec![
@@ -63,7 +63,7 @@ fn invalid_models() -> Vec<(String, Vec<&'static str>)> {
     ]
 }
 
-/// The same because of what it may use and is told.
+/// Definitions with invalid tools or prompts, each with the expected messages.
 fn invalid_tools_and_prompts() -> Vec<(String, Vec<&'static str>)> {
     let with = |from: &str, to: &str| LLM.replace(from, to);
     let speaks = "name: a\ntype: tool\ndescription: x\nsteps: [{tool: builtin/ask-user}]\n";

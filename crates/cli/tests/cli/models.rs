@@ -1,4 +1,4 @@
-//! What `agents diagnostics` says of models: who can be asked, why, and what is wrong.
+//! Models in `agents diagnostics`: which are usable, why, and what is wrong.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Plans through the program: what people can get wrong, and what scripts read as it happens.
+//! Plan commands: user errors, and the event output that scripts read.
 
 use std::io::{BufRead, BufReader};
 
@@ -17,7 +17,7 @@ fn shop_environment() -> TestEnvironment {
     environment
 }
 
-/// Arguments, the exit code, and words of the answer.
+/// Arguments, the exit code, and parts of the output.
 type InvalidUseCase<'a> = (&'a [&'a str], i32, &'a [&'a str]);
 
 #[track_caller]
@@ -109,7 +109,7 @@ fn every_verb_refuses_an_unknown_plan() {
     for verb in verbs {
         let ask = |plan: &str| environment.run(&[&["plan"], *verb, &[plan]].concat());
         assert_refused(&ask("zzzzzzzz"), 3, &["there is no plan"]);
-        // All ids of one day begin alike.
+        // All ids of one day start with the same characters.
         assert_refused(&ask("01M"), 2, &["at least 4"]);
         assert_refused(&ask("uuuu"), 2, &["Crockford"]);
         assert_refused(&ask("../../x"), 2, &[]);
@@ -175,7 +175,8 @@ fn a_prompt_answers_a_plan_that_waits_for_one() {
     assert!(tree.stdout.contains("user_intervention"), "{tree:?}");
 }
 
-/// Every line of `--events` is JSON, numbered without gaps; the last is the envelope.
+/// Splits the output of `--events`. Every line must be JSON, numbered without gaps; the last is the
+/// envelope.
 fn split_events(run: &CliRun) -> (Vec<Value>, Value) {
     let mut lines: Vec<Value> = run
         .stdout
@@ -274,7 +275,7 @@ fn an_idempotency_key_identifies_one_request() {
     let first = environment.run(&keyed).succeeded().json()["data"]["plan_id"].clone();
     let again = environment.run(&keyed).succeeded().json()["data"]["plan_id"].clone();
     assert_eq!(first, again);
-    // A repeat is answered with how the plan stands by then.
+    // A repeated request returns the plan's current state.
     let plan = first.as_str().unwrap();
     environment.run(&["plan", "cancel", plan]).succeeded();
     let later = environment.run(&keyed).succeeded().json();

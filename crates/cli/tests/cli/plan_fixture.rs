@@ -1,4 +1,4 @@
-//! Plans for tests, made by the program itself.
+//! Plans for tests, created by the program itself.
 
 use serde_json::Value;
 
@@ -16,14 +16,14 @@ arguments:
 invariants: ['stay {{ args.level }}']
 ";
 
-/// Registers the sample action, unless it is.
+/// Registers the sample action, unless it is registered.
 pub(crate) fn register_action(environment: &TestEnvironment) {
     environment.write("work/lint.yaml", ACTION);
     let create = ["action", "create", "--config", "lint.yaml", "--update"];
     environment.run(&create).succeeded();
 }
 
-/// Makes a plan of the sample action and answers with its id.
+/// Creates a plan from the sample action and returns its id.
 pub(crate) fn create_plan(environment: &TestEnvironment, project: &str) -> String {
     register_action(environment);
     let used = environment.run(&["plan", "use", "lint", project, "--format", "json"]);

@@ -1,9 +1,9 @@
-//! The same commands on PostgreSQL: a real server, a schema of each test's own.
+//! The same commands on a real PostgreSQL server, with one schema per test.
 
 use crate::data_directory::{check, json_data};
 use crate::environment::{CliRun, TestEnvironment, host_path, postgres_url};
 
-/// A schema of its own in the tests' database; gone with this value.
+/// A schema in the test database, dropped with this value.
 pub(crate) struct TestSchema {
     name: String,
 }

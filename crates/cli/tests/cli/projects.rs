@@ -1,4 +1,4 @@
-//! Projects from outside: names that are wrong, plans that are in the way, questions.
+//! Project commands: invalid names, plans that block a deletion, and questions.
 
 use serde_json::json as value;
 
@@ -8,10 +8,10 @@ use crate::environment::TestEnvironment;
 use crate::plan_fixture::create_plan;
 use crate::resource_paths::{create_folder, create_repository};
 
-/// Arguments, the exit code, and words of the answer; none where the parser of arguments answers.
+/// Arguments, the exit code, and parts of the output; no parts if clap reports the error.
 type InvalidProjectCase<'a> = (&'a [&'a str], i32, &'a [&'a str]);
 
-/// Each is refused, and nothing is created.
+/// Asserts that each is refused and nothing is created.
 fn assert_all_refused(wrong: &[InvalidProjectCase<'_>]) {
     for (arguments, code, parts) in wrong {
         let environment = TestEnvironment::new();
@@ -121,7 +121,7 @@ fn a_project_is_created_whole_or_not_at_all() {
     );
     let found = json_data(&environment, &["resource", "list"]);
     assert_eq!(found["summary"]["total"], 0);
-    // A path that is named twice is one resource.
+    // A path that is given twice becomes one resource.
     let twice = [
         "project", "create", "bank", "--path", "shop", "--path", "./shop",
     ];
@@ -183,7 +183,7 @@ fn unfinished_plans_block_deletion() {
     let run = environment.run(&["project", "show", "shop"]);
     assert_refused(&run, 3, &["no project `local/shop`"]);
     json_data(&environment, &["resource", "remove", "local/shop"]);
-    // The name is free, and what was cancelled stays so.
+    // The name is free again, and the cancelled plan stays cancelled.
     environment.run(&create).succeeded();
     let shown = json_data(&environment, &["project", "show", "shop"]);
     assert_eq!(shown["plans"]["by_state"], value!({"cancelled": 1}));

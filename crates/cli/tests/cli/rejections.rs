@@ -1,4 +1,4 @@
-//! Parts taken out of a plan's result, from outside.
+//! `plan reject`: removing parts of a plan's result.
 
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ fn patch(environment: &TestEnvironment, plan: &str, file: &str) -> String {
 fn rejected_files_are_restored_and_the_rest_is_applied() {
     let mut environment = TestEnvironment::new();
     let plan = create_executed_plan(&mut environment);
-    // One that was edited, one that is new, one that is gone and one that moved.
+    // An edited, a new, a deleted and a moved file.
     for part in ["docs/notes.md", "menu.txt", "kept/new name.txt"] {
         let json = reject(&environment, &plan, part);
         assert_eq!(json["data"]["rejected"]["hunk"], Value::Null);
@@ -74,7 +74,7 @@ fn one_hunk_is_rejected_and_the_other_kept() {
     );
     reject(&environment, &plan, "cart.txt:1");
     assert!(!paths(&environment, &plan).contains(&"cart.txt".to_owned()));
-    // The only hunk of a new file is the file.
+    // The only hunk of a new file is the whole file.
     let json = reject(&environment, &plan, "docs/notes.md:1");
     assert_eq!(json["data"]["rejected"]["hunk"], Value::Null);
     assert_eq!(
@@ -115,7 +115,7 @@ fn the_remaining_changes_are_validated_again() {
         &environment,
         "git -C shop diff --quiet HEAD && test ! -e shop/docs",
     );
-    // From there parts can still be rejected.
+    // Parts can still be rejected in this state.
     reject(&environment, &plan, "menu.txt");
 }
 

@@ -1,4 +1,4 @@
-//! Paths as resources: what each is taken for, and what is refused with which words.
+//! Paths as resources: how each is classified, and the errors of refused ones.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,7 +15,7 @@ pub(crate) fn create_folder(environment: &TestEnvironment, relative: &str) {
     std::fs::create_dir_all(environment.path(relative)).unwrap();
 }
 
-/// A git directory as far as files tell.
+/// Creates the files by which a git directory is recognised.
 fn create_git_directory(environment: &TestEnvironment, relative: &str) {
     environment.write(&format!("{relative}/HEAD"), "ref: refs/heads/main\n");
     create_folder(environment, &format!("{relative}/objects"));
@@ -30,7 +30,7 @@ fn list_resources(environment: &TestEnvironment) -> Value {
     json_data(environment, &["resource", "list"])["resources"].clone()
 }
 
-/// A path that is refused by `project create`, its exit code, and what is said of it.
+/// A path that `project create` refuses, with its exit code and message.
 struct PathRefusal {
     path: &'static str,
     set_up: fn(&TestEnvironment),
@@ -169,7 +169,7 @@ fn a_directory_that_cannot_be_read_is_refused() {
     }
     create_folder(&environment, "work/sealed");
     std::fs::set_permissions(environment.path("work/sealed"), mode(0o000)).unwrap();
-    // Permissions do not bind root, so root tries as somebody else.
+    // Root ignores permissions, so root runs the command as another user.
     let other_user = [
         "setpriv",
         "--reuid=65534",
@@ -188,7 +188,8 @@ fn a_directory_that_cannot_be_read_is_refused() {
 fn every_kind_of_checkout_is_recognized() {
     let environment = TestEnvironment::new();
     create_repository(&environment, "work/shop");
-    // A linked worktree and a submodule have a file; its git directory may have a HEAD alone.
+    // A linked worktree and a submodule have a `.git` file; its git directory may have only a
+    // `HEAD`.
     environment.write(
         "work/shop/.git/worktrees/side/HEAD",
         "ref: refs/heads/side\n",
@@ -197,7 +198,7 @@ fn every_kind_of_checkout_is_recognized() {
     environment.write("work/side/.git", format!("gitdir: {}\n", named.display()));
     environment.write("work/shop/.git/modules/part/HEAD", "ref: refs/heads/main\n");
     environment.write("work/shop/part/.git", "gitdir: ../.git/modules/part\r\n");
-    // A worktree may stand inside the bare repository it belongs to.
+    // A worktree may be inside the bare repository that it belongs to.
     create_git_directory(&environment, "work/bare.git");
     environment.write(
         "work/bare.git/worktrees/tree/HEAD",
@@ -233,7 +234,7 @@ fn every_kind_of_checkout_is_recognized() {
             ("local/shop", "git-checkout"),
         ]
     );
-    // A symbolic link is the place it leads to.
+    // A symbolic link is resolved to its target.
     assert_eq!(
         found[4]["projects"],
         serde_json::json!(["local/six", "local/one"])
@@ -286,7 +287,7 @@ fn non_utf8_paths_are_kept_to_the_byte() {
     assert_eq!(found["name"], "local/caf----x");
     let path = found["path"].as_str().unwrap();
     assert!(path.ends_with("/work/caf%E9 %FF'x"), "{path}");
-    // The same again is the same place, not another of the same name.
+    // The same path again is the same resource, not another one with the same name.
     let again = ["project", "create", "again", "--path"].map(OsString::from);
     let again = [&again[..], &[name.to_owned()]].concat();
     let run = environment.run(&again).succeeded();

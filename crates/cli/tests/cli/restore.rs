@@ -1,4 +1,4 @@
-//! Restoring when something is in the way.
+//! Restores that are blocked.
 
 use std::process::Child;
 
@@ -136,11 +136,11 @@ fn the_process_that_blocks_a_restore_is_named() {
     assert_eq!(run.code, Some(75), "{run:?}");
     let name = format!("`agents backup` (pid {pid})");
     assert!(run.stderr.contains(&name), "{run:?}");
-    // The killed one is out of the way at once.
+    // A killed process no longer blocks.
     json_data(&environment, &["restore", "saved.tar", "--force"]);
 }
 
-/// A process of ours stopped at a moment when it has the database open.
+/// Returns one of our processes, stopped while it has the database open.
 fn stop_process_with_open_database(environment: &TestEnvironment) -> Child {
     for attempt in 0..1000 {
         let file = format!("try-{attempt}.tar");
@@ -161,7 +161,7 @@ fn stop_process_with_open_database(environment: &TestEnvironment) -> Child {
     panic!("no process was caught with the database open");
 }
 
-/// Waits for the stop to take effect; false if the process ended first.
+/// Waits until the process is stopped; returns false if it exited first.
 fn wait_until_stopped(child: &mut Child) -> bool {
     loop {
         if child.try_wait().unwrap().is_some() {
@@ -175,7 +175,7 @@ fn wait_until_stopped(child: &mut Child) -> bool {
     }
 }
 
-/// Whether its write lock, which is opened after the schema's lock is held, is open.
+/// Returns whether the process has `writer.lock` open, which it opens after it holds `schema.lock`.
 fn has_database_open(child: &Child) -> bool {
     let Ok(files) = std::fs::read_dir(format!("/proc/{}/fd", child.id())) else {
         return false;

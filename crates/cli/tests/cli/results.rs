@@ -1,4 +1,4 @@
-//! What plans came to, from outside: patches that git takes, and what is said when there is none.
+//! Results of plans: patches that git accepts, and the errors when there is none.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ fn git_apply_accepts_the_patch() {
     let apply = ["plan", "apply", &plan, "--yes"];
     environment.run(&apply).succeeded();
     run_script(&environment, "diff -r --exclude=.git shop other");
-    // What is on the terminal's side of a pipe does not matter: a patch alone is a patch.
+    // The format does not matter: to a pipe, a patch alone is written unchanged.
     let rich = [&patch[..], &["--format", "rich"]].concat();
     assert_eq!(
         environment.command(&rich).output().unwrap().stdout,

@@ -1,4 +1,4 @@
-//! Sandboxes from outside: what is kept, what goes, and what a killed removal leaves.
+//! Sandbox commands: what is kept, what is removed, and recovery after a killed removal.
 
 use std::fs;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::environment::{CliRun, TestEnvironment};
 
-/// A legal value for each setting.
+/// A valid value for each setting.
 const VALUES: [(&str, &str); 31] = [
     ("core.format", "json"),
     ("core.database-url", "sqlite:/x.db"),
@@ -72,7 +72,7 @@ fn thirty_two_concurrent_changes_lose_nothing() {
             false => value.to_owned(),
         };
         let found = setting["value"].to_string();
-        // A list of one is told as a list.
+        // A list of one element is printed as a list.
         let found = found.trim_matches(['[', ']', '"']);
         assert_eq!(found, expected, "{key}");
         if key != "core.format" {

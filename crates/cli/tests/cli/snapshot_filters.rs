@@ -1,13 +1,13 @@
-//! What differs from machine to machine and from run to run, made equal in snapshots.
+//! Replaces values in snapshots that differ between machines and runs.
 
 use std::collections::BTreeSet;
 
 use cleveragents_domain::id::SHORT_LENGTH;
 
-/// Patterns of what differs, and what stands for it.
+/// Patterns and their replacements.
 const FILTERS: &[(&str, &str)] = &[
     (r"[0-9A-HJKMNP-TV-Z]{26}@[0-9a-f]*", "NODE"),
-    // Ids that were made just now; those of tests begin with an earlier time.
+    // Ids generated in this run; those of tests have an earlier timestamp.
     (
         r"\b01[KMNP-TV-Z][0-9A-HJKMNP-TV-Z]{23}\b",
         "01NEWNEWNEWNEWNEWNEWNEWNEW",
@@ -20,7 +20,7 @@ const FILTERS: &[(&str, &str)] = &[
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "TIME"),
     (r"\d{8}T\d{6}\.\d{3}Z", "TIME"),
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "MINUTE"),
-    // How long something took so far.
+    // Durations.
     (r"\b\d{1,2}s\b", "0s"),
     (r"[1-9]\d*(\.\d)? ([KMGTP]i)?B\b", "SIZE"),
     (
@@ -68,7 +68,7 @@ pub(crate) fn add_filters(settings: &mut insta::Settings) {
     settings.add_filter(&format!(r"\b{version}\b"), "VERSION");
 }
 
-/// Boxes without the widths their contents gave them.
+/// Removes the widths of boxes, which depend on their content.
 pub(crate) fn without_box_widths(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -83,7 +83,7 @@ pub(crate) fn without_box_widths(text: &str) -> String {
     lines.join("\n")
 }
 
-/// The ends of these ids made equal.
+/// Replaces the short forms of these ids.
 pub(crate) fn without_short_ids(text: &str, ids: &BTreeSet<String>) -> String {
     let mut shown = text.to_owned();
     for id in ids {

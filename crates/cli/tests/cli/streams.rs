@@ -1,4 +1,4 @@
-//! What goes to stdout, what to stderr, and what when nobody reads.
+//! Output to stdout and stderr, and behaviour when the reader is gone.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};

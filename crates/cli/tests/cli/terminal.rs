@@ -1,4 +1,4 @@
-//! What a person at a terminal sees, through a pseudo-terminal.
+//! Output on a terminal, tested with a pseudo-terminal.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -10,13 +10,13 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::environment::TestEnvironment;
 use crate::plan_fixture::create_plan;
 
-/// Everything the program writes to a terminal of that width.
+/// Returns everything that the program writes to a terminal of this width.
 fn terminal_output(environment: &TestEnvironment, arguments: &[&str], width: u16) -> String {
     let command = environment.command(arguments);
     run_on_terminal(command, width, None).0
 }
 
-/// The same, and how the program ended.
+/// Like [`terminal_output`], with the exit code.
 pub(crate) fn terminal_output_and_code(
     environment: &TestEnvironment,
     arguments: &[&str],
@@ -24,7 +24,7 @@ pub(crate) fn terminal_output_and_code(
     run_on_terminal(environment.command(arguments), 100, None)
 }
 
-/// The same, with somebody there who types an answer.
+/// Like [`terminal_output`], with a typed reply.
 pub(crate) fn terminal_output_with_reply(
     environment: &TestEnvironment,
     arguments: &[&str],
@@ -57,15 +57,15 @@ fn run_on_terminal(mut command: Command, width: u16, reply: Option<&str>) -> (St
         .stdout(Stdio::from(theirs.try_clone().unwrap()))
         .stderr(Stdio::from(theirs));
     let mut child = command.spawn().unwrap();
-    // Our copies of the other end would keep the terminal open for ever.
+    // Our copies of the other end would keep the terminal open forever.
     drop(command);
     let mut bytes = Vec::new();
     let mut terminal = File::from(ours);
-    // The terminal keeps what is typed until somebody reads it.
+    // The terminal buffers the input until it is read.
     terminal
         .write_all(reply.unwrap_or_default().as_bytes())
         .unwrap();
-    // Linux reports the closed terminal as an error behind the last byte.
+    // Linux reports a closed terminal as an error after the last byte.
     let _ = terminal.read_to_end(&mut bytes);
     let ended = child.wait().unwrap();
     let text = String::from_utf8(bytes).unwrap().replace("\r\n", "\n");

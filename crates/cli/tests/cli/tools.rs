@@ -1,4 +1,4 @@
-//! Tools tried on real checkouts: nothing of the user's is changed, and nothing is left.
+//! Tools tried on real checkouts: the user's files do not change, and nothing is left behind.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::environment::{CliRun, PATH, TestEnvironment};
 
-/// A checkout with one commit, a changed, a staged and an untracked file.
+/// A checkout with one commit, and a changed, a staged and an untracked file.
 fn checkout_environment() -> TestEnvironment {
     let mut environment = TestEnvironment::new();
     environment.set_variable("PATH", PATH);
@@ -21,7 +21,7 @@ fn checkout_environment() -> TestEnvironment {
     environment
 }
 
-/// Everything the user has: files, index, references, configuration.
+/// Returns the user's whole state: files, index, refs, configuration.
 fn working_tree_state(environment: &TestEnvironment) -> String {
     let script = "git status --porcelain=v2 && git for-each-ref && cat .git/config && \
         find . -path ./.git -prune -o -type f -exec sha256sum {} + | sort";
@@ -38,7 +38,7 @@ fn run_tool(environment: &TestEnvironment, tool: &str, input: &Value) -> CliRun 
     environment.run(&["tool", "run", tool, "--input", &input, "--format", "json"])
 }
 
-/// Tools, what they are given, and the paths they change.
+/// Tools, their inputs, and the paths that they change.
 fn tool_calls() -> Vec<(&'static str, Value, &'static [&'static str])> {
     vec![
         ("file-read", json!({"path": "a.txt"}), &[]),
@@ -132,7 +132,7 @@ fn tools_see_the_working_tree_and_its_history() {
         listed.contains("new") && !listed.contains("x.log"),
         "{listed}"
     );
-    // No answer names a place of the machine.
+    // No output contains a path of the machine.
     assert!(
         !listed.contains(environment.path("").to_str().unwrap()),
         "{listed}"

@@ -1,4 +1,4 @@
-//! Validations from outside: what is refused, where they are attached, and what becomes of them.
+//! Validation commands: refusals, attachments and removal.
 
 use serde_json::{Value, json};
 
@@ -219,7 +219,7 @@ fn a_validation_is_attached_in_each_scope_and_detached() {
         ]
     );
     assert_eq!(data["attachments"][2]["args"], json!({"package": "cart"}));
-    // It is on the plan's record, and goes with the others when it is taken off.
+    // It is in the plan's journal, and a detach removes it like the others.
     let log = environment.run(&["plan", "log", &plan, "-f", "json"]);
     let log = log.succeeded().json();
     let last = log["data"]["events"].as_array().unwrap().last().unwrap();

@@ -1,4 +1,4 @@
-//! What commands need to do their work, and may.
+//! Operations that commands need and that confinement allows.
 
 use std::fs;
 use std::io::Read;
@@ -79,7 +79,8 @@ fn git_reads_the_history_in_the_tree_and_writes_nothing() {
     }
 }
 
-/// All of it may lie where commands see an empty folder of their own.
+/// Repository, data directory and sandbox may be below `/tmp`, which commands see as an empty folder
+/// of their own.
 #[test]
 fn a_repository_below_tmp_works_like_any_other() {
     for level in LEVELS {
@@ -120,7 +121,8 @@ fn configured_paths_are_writable_but_not_our_data() {
         let paths = "sandbox.writable-paths=ROOT/outside,~/.cache,ROOT/home/.cleveragents,/nowhere";
         let world = ConfinementWorld::with_settings(level, &[paths]);
         write(&world.path("home/.cache/old"), "old");
-        // As root, commands have a user of their own, who needs the right to write there.
+        // When `agents` runs as root, commands run as a separate user that needs write permission
+        // there.
         for name in ["outside", "home/.cache"] {
             let everybody = fs::Permissions::from_mode(0o777);
             fs::set_permissions(world.path(name), everybody).unwrap();
@@ -142,7 +144,7 @@ fn configured_paths_are_writable_but_not_our_data() {
     }
 }
 
-/// Servers of a test talk to its clients, where the command has a network of its own.
+/// Servers and clients of a test can communicate inside the command's own network namespace.
 #[test]
 fn a_command_can_use_loopback_without_a_network() {
     let world = ConfinementWorld::new(cleveragents_domain::process::Confinement::Namespaces);

@@ -1,4 +1,4 @@
-//! How a command is started, fed, heard and ended.
+//! How a command is started, gets its input, returns its output and ends.
 
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn open_files_of_the_owner_do_not_reach_a_command() {
         let world = ConfinementWorld::new(level);
         let secret = world.path("left-open");
         write(&secret, "a secret");
-        // Without the flag that would close it in children.
+        // Opened without `CLOEXEC`, so a child would inherit it.
         let left_open = open(&secret, OFlags::RDONLY, Mode::empty()).unwrap();
         let number = left_open.as_raw_fd();
         let script = format!("test -L /proc/self/fd/{number} && echo open || echo closed");
@@ -120,7 +120,7 @@ fn input_and_output_are_passed_unchanged() {
             "{level}"
         );
         assert_eq!(text(&finished.stderr), "told", "{level}");
-        // Whoever does not want the input may leave it.
+        // A command may ignore its input.
         let mut command = world.command("exit 4");
         command.stdin = vec![b'x'; 1 << 20];
         assert_eq!(world.run(&command).exit, CommandExit::Exited(4), "{level}");

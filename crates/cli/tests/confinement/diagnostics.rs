@@ -1,4 +1,4 @@
-//! What people are told about confinement before they rely on it.
+//! What `agents diagnostics` reports about confinement.
 
 use cleveragents_domain::process::Confinement;
 
@@ -7,7 +7,7 @@ use crate::world::ConfinementWorld;
 const NO_PROGRAMS: &str = "/nonexistent";
 const PROGRAMS: &str = "/usr/bin:/bin";
 
-/// Status, detail and hint of a check; nothing if it was not made.
+/// Returns status, detail and hint of a check; `None` if it was not made.
 fn run_check(
     world: &ConfinementWorld,
     search_path: &str,

@@ -1,16 +1,15 @@
-//! The list of escapes: what a command tries, and what comes of it at each level.
+//! The list of escape attempts: the script of each, and its expected outcome at each level.
 //!
-//! A script says `ESCAPED` when it got what it wanted, unless only the outside can tell. Its
-//! variables: `OUT` a folder of the user's, `USER_HOME` and `REPO` the user's home and repository,
-//! `DATA` our data directory, `GIT` the store beside the tree, `OTHER` another sandbox's tree,
-//! `OWNER` the owner's process, `NAME` a name nobody else uses, and the sockets of the test:
-//! `TCP` and `UDP` (ports), `UNIX`, `SHOWN` and `ELSEWHERE` (paths) and `ABSTRACT` (a name).
+//! A script prints `ESCAPED` if it succeeded, unless only the outside can tell. Its variables:
+//! `OUT` a folder of the user, `USER_HOME` and `REPO` the user's home and repository, `DATA` our
+//! data directory, `GIT` the store beside the tree, `OTHER` another sandbox's tree, `OWNER` the
+//! owner's process, `NAME` a unique name, and the sockets of the test: `TCP` and `UDP` (ports),
+//! `UNIX`, `SHOWN` and `ELSEWHERE` (paths) and `ABSTRACT` (a name).
 
-/// What comes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AttemptOutcome {
     Denied,
-    /// This level cannot deny it; the guide says so.
+    /// This level cannot deny it, as the guide documents.
     Open,
 }
 
@@ -21,20 +20,20 @@ pub(crate) struct EscapeAttempt {
     pub(crate) script: &'static str,
     pub(crate) namespaces: AttemptOutcome,
     pub(crate) landlock: AttemptOutcome,
-    /// The same where root started the command, which then has a user of its own.
+    /// The outcome if root started the command, which then runs as a separate user.
     pub(crate) landlock_as_root: AttemptOutcome,
     pub(crate) unconfined: UnconfinedOutcome,
 }
 
-/// What comes of it where nothing confines: the proof that it is an attempt at all.
+/// The outcome without confinement, which proves that the attempt would work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnconfinedOutcome {
     Works,
-    /// As root it does not: every sandbox has a user of its own.
+    /// It fails as root, because every sandbox then has a separate user.
     WorksUnlessRoot,
-    /// Not even then: commands have a clean environment and no privileges at any level.
+    /// It fails even then: commands have a clean environment and no privileges at any level.
     Denied,
-    /// It would harm this machine, or depends on what machine it is.
+    /// Not tried: it would harm this machine, or the outcome depends on the machine.
     NotTried,
 }
 
@@ -45,7 +44,7 @@ impl EscapeAttempt {
     }
 }
 
-/// Denied by both.
+/// Denied by both levels.
 const fn denied(name: &'static str, script: &'static str) -> EscapeAttempt {
     EscapeAttempt {
         name,
@@ -66,7 +65,7 @@ const fn open_to_landlock(name: &'static str, script: &'static str) -> EscapeAtt
     }
 }
 
-/// Denied by Landlock only where the command has another user than the one who started it.
+/// Denied by Landlock only if the command runs as a different user than its owner.
 const fn open_to_the_same_user(name: &'static str, script: &'static str) -> EscapeAttempt {
     EscapeAttempt {
         landlock: Open,
@@ -74,7 +73,7 @@ const fn open_to_the_same_user(name: &'static str, script: &'static str) -> Esca
     }
 }
 
-/// Writing and removing what is outside.
+/// Writing and removing files outside.
 pub(crate) const WRITES: &[EscapeAttempt] = &[
     denied("beside the tree", "echo x > ../escaped && echo ESCAPED"),
     denied(
@@ -159,7 +158,7 @@ pub(crate) const WRITES: &[EscapeAttempt] = &[
         "caches of toolchains",
         "echo x > $CARGO_HOME/registry/cached && echo ESCAPED",
     ),
-    // Whether it arrived is seen outside: at one level there is a /tmp of the command's own.
+    // Checked from outside, because at one level the command has its own `/tmp`.
     denied("the machine's /tmp", "echo x > /tmp/$NAME"),
     denied("the machine's /var/tmp", "echo x > /var/tmp/$NAME"),
     open_to_landlock("the machine's shared memory", "echo x > /dev/shm/$NAME"),
@@ -235,7 +234,7 @@ pub(crate) const STORES: &[EscapeAttempt] = &[
     .with_unconfined(UnconfinedOutcome::WorksUnlessRoot),
 ];
 
-/// What opens other doors.
+/// Credentials.
 pub(crate) const SECRETS: &[EscapeAttempt] = &[
     denied(
         "keys of ssh",
@@ -462,7 +461,7 @@ sys.exit(ctypes.CDLL(None).unshare(0x10000000))' && echo ESCAPED",
         .with_unconfined(UnconfinedOutcome::NotTried),
 ];
 
-/// Talking to others.
+/// Connections to other processes.
 pub(crate) const CONNECTIONS: &[EscapeAttempt] = &[
     denied(
         "a connection",

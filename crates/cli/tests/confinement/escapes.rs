@@ -1,5 +1,5 @@
-//! Every row of the list of escapes, at both levels: what is denied changes nothing outside, and
-//! what a level cannot deny is said to be open.
+//! Runs every escape attempt at both levels: a denied one changes nothing outside, and one that a
+//! level cannot deny is listed as open.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::escape_attempts::{
 use crate::other_user::{OtherUser, is_another_user};
 use crate::world::{ConfinementWorld, text, visible_folder};
 
-/// Sockets of somebody else.
+/// Sockets of other processes.
 struct HostServices {
     tcp: TcpListener,
     udp: u16,
@@ -29,7 +29,7 @@ struct HostServices {
     _unix: UnixListener,
     name: String,
     _abstract: UnixListener,
-    /// Bound by its name alone, from the folder it is in.
+    /// Bound by its bare name, from the folder it is in.
     relative: PathBuf,
     _relative: RelativeService,
     /// In a folder that the settings make readable.
@@ -44,7 +44,7 @@ impl HostServices {
     fn start(world: &ConfinementWorld) -> Self {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = udp.local_addr().unwrap().port();
-        // Answers for as long as this process lives.
+        // Answers as long as this process lives.
         thread::spawn(move || {
             let mut word = [0; 8];
             while let Ok((_, from)) = udp.recv_from(&mut word) {
@@ -88,7 +88,7 @@ impl HostServices {
     }
 }
 
-/// A service that bound its socket by a name without a folder, and lives as long as this.
+/// A service that bound its socket by a name without a folder; killed when this value is dropped.
 struct RelativeService(Child);
 
 impl RelativeService {
@@ -96,7 +96,7 @@ impl RelativeService {
         Self::start_with(&["python3"], folder, name)
     }
 
-    /// The same in a network namespace of its own.
+    /// Like [`start`](Self::start), in its own network namespace.
     fn start_in_other_namespace(folder: &Path, name: &str) -> Self {
         let unshare = match is_root() {
             true => &["unshare", "--net", "python3"][..],
@@ -110,7 +110,7 @@ impl RelativeService {
 
     #[expect(clippy::disallowed_methods, reason = "tests play another process")]
     fn start_with(python: &[&str], folder: &Path, name: &str) -> Self {
-        // Open to every user, so that the user of a command is not all that keeps it out.
+        // Open to every user, so that file permissions are not what keeps a command out.
         let script = "import os, socket, sys
 service = socket.socket(socket.AF_UNIX)
 service.bind(sys.argv[1])
@@ -144,7 +144,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A name for places that all share.
+/// Returns a unique name for shared folders.
 fn unique_name(world: &ConfinementWorld) -> String {
     let name = world.root().file_name().unwrap().to_str().unwrap();
     format!("escaped-{}", name.trim_start_matches('.'))
@@ -175,7 +175,7 @@ fn variable_script(world: &ConfinementWorld) -> String {
     )
 }
 
-/// Whether something arrived where only the outside can see it.
+/// Returns whether an attempt left something outside.
 fn escaped_outside(world: &ConfinementWorld) -> bool {
     let name = unique_name(world);
     let places = ["/tmp", "/var/tmp", "/dev/shm", "/etc", "/usr", "/var/lib"];
@@ -185,13 +185,13 @@ fn escaped_outside(world: &ConfinementWorld) -> bool {
     !found.is_empty()
 }
 
-/// Puts right what a level cannot deny.
+/// Undoes what a level cannot deny.
 fn restore_permissions(world: &ConfinementWorld) {
     let file = world.path("outside/file");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
 }
 
-/// Removes what an attempt left, so that the next one does not stumble over it.
+/// Removes the leftovers of an attempt, so that they do not affect the next one.
 fn clear_folder(tree: &Path) {
     for entry in fs::read_dir(tree).unwrap() {
         let path = entry.unwrap().path();
@@ -203,7 +203,7 @@ fn clear_folder(tree: &Path) {
     }
 }
 
-/// What comes of one attempt, and what the command said.
+/// Runs one attempt; returns its outcome and the command's output.
 fn attempt(
     world: &ConfinementWorld,
     services: &HostServices,
@@ -278,7 +278,7 @@ fn set_up_unconfined() -> (ConfinementWorld, HostServices, OutsideFiles) {
     (world, services, before)
 }
 
-/// What a script cannot do anyway would prove nothing by being denied.
+/// An attempt that fails even without confinement would prove nothing by being denied.
 #[test]
 fn the_attempts_succeed_without_confinement() {
     let mut wrong = Vec::new();
@@ -344,7 +344,8 @@ macro_rules! at_level {
 at_level!(namespaces, Confinement::Namespaces);
 at_level!(landlock, Confinement::Landlock);
 
-/// The processes of a plain user run under one number: only confinement keeps signals from them.
+/// All processes of an unprivileged user have the same uid, so only confinement can deny signals
+/// between them.
 #[test]
 fn signals_to_other_processes_are_denied() {
     if is_another_user() {

@@ -1,13 +1,14 @@
-//! What a command writes into its tree, and even beside it if it could, is never run by the host.
+//! Programs that a command plants in its tree, or beside it if it could, are never run by the
+//! host's git.
 
 use cleveragents_engine::ports::sandbox::{CommitMetadata, TouchedPaths};
 use cleveragents_engine::ports::stop::StopSignal;
 
 use crate::world::{ConfinementWorld, LEVELS};
 
-/// Ways of a command to have a program of its own run by whoever uses git there. Each begins with
-/// an executable `evil` in the tree, which leaves `ran` in a folder outside, and with `conf`, a
-/// configuration that names it wherever git can be told to.
+/// Ways for a command to plant a program that git then runs. Each starts with an executable `evil`
+/// in the tree, which creates `ran` in a folder outside, and with `conf`, a configuration that
+/// names it in every setting that can run a program.
 const PLANTED_CONFIGURATIONS: [(&str, &str); 9] = [
     (
         "a repository in place of the link",

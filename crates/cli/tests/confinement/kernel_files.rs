@@ -1,5 +1,5 @@
-//! Nothing of the kernel's own folders can be written from inside: every file in them is tried, at
-//! both levels, as root and as a plain user.
+//! Nothing in the kernel's folders is writable from inside: every file in them is tried, at both
+//! levels, as root and as an unprivileged user.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use crate::world::{ConfinementWorld, LEVELS, visible_folder};
 
 const WALK_SCRIPT: &str = include_str!("walk.py");
 
-/// Devices that hold nothing, terminals of the command's own, and shared memory, which is said to be
-/// the machine's at one level.
+/// Devices that hold nothing, the command's own terminals, and shared memory, which one level is
+/// documented to share with the machine.
 const HARMLESS: [&str; 10] = [
     "/dev/null",
     "/dev/zero",
@@ -25,7 +25,8 @@ const HARMLESS: [&str; 10] = [
     "/dev/stderr",
 ];
 
-/// What could be written in these folders, the harmless apart, and how much was tried.
+/// Returns how many files in these folders were tried, and which were writable, without the
+/// harmless.
 fn find_writable_files(world: &ConfinementWorld, folders: &[&str]) -> (usize, Vec<String>) {
     let mut argv = vec!["python3", "-c", WALK_SCRIPT];
     argv.extend(folders);
@@ -61,7 +62,7 @@ fn kernel_files_are_not_writable() {
     assert_nothing_writable(&visible_folder());
 }
 
-/// Runs as root only, and then as somebody else.
+/// Runs only as root, which repeats the test as another user.
 #[test]
 fn kernel_files_are_not_writable_by_an_unprivileged_user() {
     if is_another_user() {
@@ -72,7 +73,7 @@ fn kernel_files_are_not_writable_by_an_unprivileged_user() {
     }
 }
 
-/// The walk would find something: where nothing confines, a process may write its own settings.
+/// Proves that the walk finds something: without confinement a process may write its own `comm`.
 #[test]
 fn writable_files_are_found_without_confinement() {
     let world = ConfinementWorld::new(Confinement::None);

@@ -1,4 +1,4 @@
-//! A command that uses more than it may is ended, and told which limit it went over.
+//! A command that exceeds a limit is killed, and the result names the limit.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ const ALL_LEVELS: [Confinement; 3] = [
     Confinement::None,
 ];
 
-/// Runs a script that must be ended by this limit, and returns what was found.
+/// Runs a script that must be killed by this limit; returns the reported excess.
 #[track_caller]
 fn run_over_limit(world: &ConfinementWorld, script: &str, limit: Limit) -> OverLimit {
     let finished = world.run(&world.command(script));
@@ -28,13 +28,13 @@ fn run_over_limit(world: &ConfinementWorld, script: &str, limit: Limit) -> OverL
 fn a_fork_bomb_is_ended_at_the_limit_of_processes() {
     for level in ALL_LEVELS {
         let world = ConfinementWorld::with_settings(level, &["sandbox.limits.processes=40"]);
-        // Each branch ends by itself long after the test would have failed.
+        // Each branch exits by itself long after the test would have failed.
         let bomb = "bomb() { test $1 -gt 8 && sleep 600 && return; \
                     bomb $(($1 + 1)) & bomb $(($1 + 1)) & wait; }; bomb 0";
         let found = run_over_limit(&world, bomb, Limit::Processes);
         assert_eq!(found.allowed, 40, "{level}");
         assert!(found.found > Some(40), "{level}: {found}");
-        // Nothing of it is left: the next command has the machine to itself.
+        // Nothing of it is left, so the next command can run.
         assert_eq!(world.run_script("echo done"), "done\n", "{level}");
     }
 }

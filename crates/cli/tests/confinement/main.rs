@@ -1,5 +1,5 @@
-//! Commands of agents, run by the real program at every level of confinement: what they cannot
-//! reach, and that nothing of them outlives its owner.
+//! Commands of plans, run by the real program at every level of confinement: what they cannot
+//! reach, and that none of their processes outlives its owner.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Tests that root runs once more as a plain user.
+//! Repeats tests of root as an unprivileged user.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,12 +9,12 @@ use tempfile::TempDir;
 
 use crate::world::AGENTS_VARIABLE;
 
-/// `nobody`, whom every machine has.
+/// The user `nobody`, which every machine has.
 const USER_ID: &str = "65534";
 
 const AS_USER_VARIABLE: &str = "CONFINEMENT_TEST_AS_USER";
 
-/// Whether this process was started as that user, by a test of root's.
+/// Returns whether a test of root started this process as that user.
 #[expect(
     clippy::disallowed_methods,
     reason = "the environment says what part this process plays"
@@ -23,7 +23,7 @@ pub(crate) fn is_another_user() -> bool {
     std::env::var_os(AS_USER_VARIABLE).is_some()
 }
 
-/// A plain user with a home and with our programs where the user can run them.
+/// An unprivileged user with a home and with our programs in a place that the user can access.
 pub(crate) struct OtherUser {
     folder: TempDir,
     test: PathBuf,
@@ -31,7 +31,7 @@ pub(crate) struct OtherUser {
 }
 
 impl OtherUser {
-    /// There is none unless root runs the tests.
+    /// Returns `None` unless root runs the tests.
     pub(crate) fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             return None;
@@ -54,7 +54,7 @@ impl OtherUser {
         })
     }
 
-    /// Runs one test of this program as the user.
+    /// Runs one test of this binary as the user.
     #[expect(clippy::disallowed_methods, reason = "tests play another user")]
     pub(crate) fn run(&self, test: &str) {
         let output = Command::new("setpriv")

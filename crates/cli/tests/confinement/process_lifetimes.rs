@@ -1,7 +1,7 @@
-//! Nothing of a command outlives its owner, its time or its own end.
+//! No process of a command outlives its owner, its timeout or the command itself.
 //!
-//! What tells is a FIFO in the tree: every process of the command holds it open for writing, so
-//! its end is read when, and only when, the last of them is dead.
+//! Detected with a FIFO in the tree: every process of the command holds it open for writing, so a
+//! reader sees its end exactly when the last of them is dead.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,18 +20,18 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use crate::world::{ConfinementWorld, LEVELS, owner_request, text, write};
 
-/// Leaves a writer behind that has forked twice and has a session of its own. It appends to
-/// `grown` as fast as it can and ignores every signal it may; after a while it ends all the same,
-/// lest a test that fails fills the disk.
+/// Starts a background writer that has forked twice and has its own session. It appends to `grown`
+/// as fast as it can and ignores every signal it may. After a while it exits anyway, so that a
+/// failing test does not fill the disk.
 const DAEMON: &str = "exec 9>fifo; \
     (setsid timeout -s KILL 100 \
     sh -c 'trap \"\" TERM HUP INT; echo ready >&9; while :; do echo x >> grown; done' \
     </dev/null >/dev/null 2>&1 &) ; ";
 
-/// Longer than it takes on a busy machine, and shorter than the daemon lives.
+/// Longer than a busy machine needs, and shorter than the daemon lives.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A command of which the daemon is all that stays.
+/// Returns a script that starts the daemon, then runs `then`.
 fn daemon_script(then: &str) -> String {
     format!("{DAEMON}{then}")
 }
@@ -47,7 +47,7 @@ impl Fifo {
         path
     }
 
-    /// Waits until the daemon is there.
+    /// Waits until the daemon is running.
     fn open(path: &Path) -> Self {
         let mut fifo = BufReader::new(File::open(path).unwrap());
         let mut line = String::new();
@@ -56,7 +56,7 @@ impl Fifo {
         Self(fifo)
     }
 
-    /// Waits until nobody holds it any more.
+    /// Waits until no process holds it open.
     #[track_caller]
     fn wait_until_closed(mut self) {
         let (sender, receiver) = mpsc::channel();
@@ -69,7 +69,7 @@ impl Fifo {
     }
 }
 
-/// Waits until the daemon has written, so that it is certainly at it.
+/// Waits until the daemon has written something.
 fn wait_for_daemon_output(world: &ConfinementWorld) {
     let path = world.tree().join("grown");
     while fs::metadata(&path).map_or(0, |it| it.len()) < 100 {
@@ -77,8 +77,8 @@ fn wait_for_daemon_output(world: &ConfinementWorld) {
     }
 }
 
-/// An owner of its own process: runs one script in the world of this test. Told to by the test
-/// that started it, or for itself.
+/// An owner in its own process: runs one script in the world of the test that started it. Run as a
+/// normal test, it only checks that this works.
 #[test]
 fn helper_process_runs_one_command() {
     let Some((level, root)) = owner_request() else {
@@ -94,14 +94,14 @@ fn helper_process_runs_one_command() {
         "mark {}",
         serde_json::to_string(waiting.identity()).unwrap()
     );
-    // Ends without a word if the test goes away.
+    // Exits silently if the test has died.
     if words.next().is_some_and(|word| word.unwrap() == "go") {
         let finished = waiting.run(&StopSignal::new());
         println!("finished {:?}", finished.map(|it| it.exit));
     }
 }
 
-/// An owner that has prepared a command.
+/// An owner process that has prepared a command.
 struct CommandOwner {
     process: Child,
     mark: ProcessIdentity,
@@ -151,7 +151,7 @@ impl CommandOwner {
         writeln!(self.process.stdin.as_mut().unwrap(), "go").unwrap();
     }
 
-    /// Kills the owner alone. What is left is nobody's until the test is over.
+    /// Kills only the owner. The returned value kills what is left when the test ends.
     fn kill(mut self) -> ProcessCleanup {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -170,7 +170,7 @@ impl Drop for CommandOwner {
     }
 }
 
-/// A test that fails leaves nobody behind.
+/// Kills leftovers, so that a failing test leaves no process behind.
 struct ProcessCleanup(ProcessIdentity);
 
 impl Drop for ProcessCleanup {
@@ -205,7 +205,7 @@ fn commands_die_with_their_killed_owner() {
         let size = fs::metadata(world.tree().join("grown")).unwrap().len();
         wait_for_exit(&supervisor);
         assert!(!is_running(mark.process_group), "{level}");
-        // There is nothing left to do for who takes over.
+        // A takeover finds nothing left to kill.
         world.processes.kill_leftovers(mark).unwrap();
         let now = fs::metadata(world.tree().join("grown")).unwrap().len();
         assert_eq!(
@@ -216,7 +216,7 @@ fn commands_die_with_their_killed_owner() {
     }
 }
 
-/// Killed at different moments of the start: before, while and after the command comes to be.
+/// Kills the owner at different moments: before, during and after the start of the command.
 #[test]
 fn no_process_survives_an_owner_killed_during_start() {
     for level in LEVELS {
@@ -230,7 +230,7 @@ fn no_process_survives_an_owner_killed_during_start() {
             let left = owner.kill();
             let mark = &left.0;
             wait_for_exit(&supervisor);
-            // The supervisor goes last.
+            // The supervisor exits last, so all others are gone by now.
             assert_eq!(processes_with_mark(mark), [0; 0], "{level}: round {round}");
         }
     }
@@ -242,8 +242,8 @@ fn no_command_runs_before_the_start_signal() {
         let world = ConfinementWorld::new(level);
         let owner = CommandOwner::start(&world, level, "touch ran");
         let supervisor = pidfd_open(owner.supervisor(), PidfdFlags::empty()).unwrap();
-        // Others that came later run to their ends, one after the other: a command that did not
-        // wait for the word would have run by then.
+        // Runs later commands to completion. By then, a command that did not wait for the start
+        // signal would have run.
         for _ in 0..5 {
             let later = world.processes.prepare(&world.command("true")).unwrap();
             let _cleanup = ProcessCleanup(later.identity().clone());
@@ -260,7 +260,7 @@ fn no_command_runs_before_the_start_signal() {
     }
 }
 
-/// Waits for the end of a process that is not our child.
+/// Waits for the exit of a process that is not our child.
 #[track_caller]
 fn wait_for_exit(handle: &OwnedFd) {
     let timeout = Timespec::try_from(TIMEOUT).unwrap();
@@ -268,7 +268,7 @@ fn wait_for_exit(handle: &OwnedFd) {
     assert_eq!(gone, Ok(1), "it is still alive");
 }
 
-/// Processes that bear the mark of this supervisor.
+/// Returns the processes that carry the mark of this supervisor.
 fn processes_with_mark(mark: &ProcessIdentity) -> Vec<i32> {
     let entry = format!("AGENTS_CONFINED_BY={}-{}", mark.process_group, mark.started);
     let numbers = fs::read_dir("/proc")
@@ -319,8 +319,8 @@ fn takeover_ends_the_commands_of_a_hanging_owner() {
     }
 }
 
-/// Somebody kills the supervisor, whom the command itself cannot reach: with it dies what the
-/// kernel ties to it, and the rest when the owner looks, or whoever takes over.
+/// The supervisor is killed from outside (the command itself cannot reach it). The kernel kills
+/// what is tied to it; the owner, or a later takeover, kills the rest.
 #[test]
 fn no_process_survives_a_killed_supervisor() {
     for level in LEVELS {
@@ -340,8 +340,8 @@ fn no_process_survives_a_killed_supervisor() {
     }
 }
 
-/// What the kernel alone does for us: with namespaces all dies with the supervisor, with Landlock
-/// the command itself.
+/// Tests what the kernel does alone: with namespaces all processes die with the supervisor, with
+/// Landlock only the command itself.
 #[test]
 fn a_command_dies_with_its_supervisor_despite_a_hanging_owner() {
     let alone = "exec 9>fifo; echo ready >&9; exec sleep 100".to_owned();
@@ -362,8 +362,8 @@ fn a_command_dies_with_its_supervisor_despite_a_hanging_owner() {
     }
 }
 
-/// Runs the daemon's command here, stopped once it is at work unless its time is limited, and hands
-/// back how it ended; the FIFO is silent by then.
+/// Runs the daemon's command in this process. Stops it once the daemon is running, unless a timeout
+/// is set. Returns how it ended, after the FIFO was closed.
 fn run_daemon_until_stopped(
     world: &ConfinementWorld,
     timeout: Duration,
@@ -395,7 +395,7 @@ fn run_daemon_until_stopped(
 
 #[test]
 fn the_daemon_of_a_command_ends_with_the_command() {
-    // Ends by itself once the daemon is at work.
+    // Exits by itself once the daemon is running.
     let wait = "while ! test -s grown; do :; done; while test $(wc -c < grown) -lt 100; do :; done";
     for level in LEVELS {
         let world = ConfinementWorld::new(level);
@@ -409,7 +409,7 @@ fn the_daemon_of_a_command_ends_with_the_command() {
         let reader = thread::spawn(move || Fifo::open(&path));
         let finished = waiting.run(&StopSignal::new()).unwrap();
         assert_eq!(finished.exit, CommandExit::Exited(0), "{level}");
-        // No later than `send_start` returned.
+        // All are dead by the time `run` returns.
         assert_eq!(processes_with_mark(&mark), [0; 0], "{level}");
         let size = fs::metadata(world.tree().join("grown")).unwrap().len();
         reader.join().unwrap().wait_until_closed();
@@ -447,8 +447,8 @@ fn a_timeout_ends_command_and_daemon() {
     }
 }
 
-/// A writer like the daemon, of which nothing is left that tells whose it is: no environment, no
-/// folder, no session, no file but the FIFO.
+/// A writer like the daemon, but without anything that identifies its command: no environment,
+/// folder, session or file except the FIFO.
 const UNMARKED_DAEMON: &str = "exec 9>fifo; \
     (cd / && exec env -i /usr/bin/setsid /usr/bin/timeout -s KILL 100 \
     /bin/sh -c 'trap \"\" TERM HUP INT; echo ready >&9; while :; do :; done' \
@@ -458,7 +458,7 @@ const UNMARKED_DAEMON: &str = "exec 9>fifo; \
 fn takeover_ends_processes_without_a_mark() {
     for level in LEVELS {
         let world = ConfinementWorld::new(level);
-        // A command that is alive meanwhile, with a process that hides in the same way.
+        // A concurrent command with a process that hides in the same way; it must survive.
         let alive = world.command(&UNMARKED_DAEMON.replace("exec 9>fifo;", "exec 9>/dev/null;"));
         let alive = world.processes.prepare(&ConfinedCommand {
             argv: vec!["sh".into(), "-c".into(), {

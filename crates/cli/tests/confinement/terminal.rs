@@ -1,4 +1,4 @@
-//! An owner at a terminal: its commands cannot reach it.
+//! Commands cannot reach the terminal of their owner.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -9,7 +9,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::world::{ConfinementWorld, LEVELS, owner_request, write};
 
-/// Types into the terminal, by its name and as its controlling one.
+/// Injects input into the terminal, by its name and as the controlling terminal.
 const TYPE_SCRIPT: &str = "python3 -c 'import fcntl, termios, sys
 for name in sys.argv[1:]:
     try:
@@ -36,7 +36,7 @@ fn a_command_cannot_type_into_its_owners_terminal() {
             &TYPE_SCRIPT.replace("TERMINAL", &name),
         );
         let this = std::env::current_exe().unwrap();
-        // `setsid` gives the owner the terminal as its controlling one.
+        // `setsid` makes the terminal the owner's controlling terminal.
         let mut command = world.other_process(Path::new("setsid"), level);
         command.args(["--ctty", "--wait"]).arg(this);
         command.args([
@@ -48,7 +48,7 @@ fn a_command_cannot_type_into_its_owners_terminal() {
         let mut owner = command.spawn().unwrap();
         drop(command);
         let mut said = Vec::new();
-        // Linux reports the closed terminal as an error behind the last byte.
+        // Linux reports a closed terminal as an error after the last byte.
         let _ = File::from(ours).read_to_end(&mut said);
         let said = String::from_utf8_lossy(&said).into_owned();
         assert!(owner.wait().unwrap().success(), "{level}: {said}");
@@ -58,8 +58,8 @@ fn a_command_cannot_type_into_its_owners_terminal() {
     }
 }
 
-/// The owner of the test above: has its terminal, and runs what was laid into the tree. By itself
-/// it looks whether a command without a terminal finds one.
+/// The owner of the test above: has its terminal, and runs the script from the tree. Run as a
+/// normal test, it checks that a command without a terminal finds none.
 #[test]
 fn helper_process_has_a_terminal() {
     let Some((level, root)) = owner_request() else {

@@ -12,7 +12,7 @@ use cleveragents_engine::ports::stop::StopSignal;
 use crate::other_user::{OtherUser, is_another_user};
 use crate::world::{ConfinementWorld, EnvironmentVariables, LEVELS, text, visible_folder, write};
 
-/// Programs below the home, each of which says its own name.
+/// Programs below the home; each prints its own name.
 const PROGRAMS: [&str; 10] = [
     ".cargo/bin/one",
     ".rustup/toolchains/stable/bin/two",
@@ -26,7 +26,7 @@ const PROGRAMS: [&str; 10] = [
     "repository/backend/bin/ten",
 ];
 
-/// Below the home, beside what programs need.
+/// Credentials below the home, beside files that programs need.
 const SECRETS: [&str; 12] = [
     ".nvm/versions/node/v0/etc/npmrc",
     "go/src/project/.env",
@@ -42,7 +42,7 @@ const SECRETS: [&str; 12] = [
     "jdk/settings.xml",
 ];
 
-/// A user with toolchains of every kind.
+/// Installs toolchains of every kind.
 fn install(root: &Path, variables: &mut EnvironmentVariables) {
     let home = root.join("home");
     for program in PROGRAMS {
@@ -111,7 +111,7 @@ fn toolchains_work_with_a_home_below_tmp() {
     assert_toolchains_work(Path::new("/tmp"), no_change);
 }
 
-/// Below a folder that nobody else may enter, as root's home is.
+/// The home is inside a folder that no other user may enter, as for root.
 #[test]
 fn toolchains_work_with_a_private_home() {
     let closed = tempfile::tempdir_in(visible_folder()).unwrap();
@@ -129,7 +129,7 @@ fn toolchains_work_for_an_unprivileged_user() {
     }
 }
 
-/// Without `HOME`, or with another one than the system has, nothing more is open.
+/// Without `HOME`, or with one that differs from the system's, nothing more is readable.
 #[test]
 fn home_folders_are_closed_for_any_home_variable() {
     let unset = |root: &Path, variables: &mut EnvironmentVariables| {
@@ -161,7 +161,7 @@ fn home_folders_are_closed_for_any_home_variable() {
     }
 }
 
-/// A login writes its file anew while a command runs.
+/// A login replaces its credentials file while a command runs.
 #[test]
 fn replaced_credentials_stay_closed() {
     for level in LEVELS {
@@ -198,7 +198,7 @@ fn replaced_credentials_stay_closed() {
     }
 }
 
-/// Keys may be in a file of settings that lies where commands can read.
+/// The settings file may hold keys, even in a folder that commands can read.
 #[test]
 fn the_settings_file_is_always_closed() {
     for level in LEVELS {
@@ -229,7 +229,7 @@ fn the_settings_file_is_always_closed() {
     }
 }
 
-/// What commands see is told before anybody relies on it.
+/// Diagnostics show what commands can read before a user relies on it.
 #[test]
 fn diagnostics_list_what_is_visible() {
     let world =
@@ -249,7 +249,7 @@ fn diagnostics_list_what_is_visible() {
     assert!(!detail.contains("credentials"), "{detail}");
 }
 
-/// A repository may come from somebody else, with its own list of stores to borrow from.
+/// A repository from an untrusted source may list object stores to borrow from.
 #[test]
 fn a_repository_opens_no_folder_by_its_alternates() {
     for level in LEVELS {

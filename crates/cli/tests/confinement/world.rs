@@ -1,4 +1,4 @@
-//! A machine in small: a user with a home, secrets, a repository, and sandboxes of it.
+//! A small simulated machine: a user with a home, secrets, a repository, and sandboxes of it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,10 +23,9 @@ use cleveragents_engine::ports::sandbox::{NewSandbox, Sandbox};
 use cleveragents_engine::ports::stop::StopSignal;
 use tempfile::TempDir;
 
-/// Our program.
 const AGENTS: &str = env!("CARGO_BIN_EXE_agents");
 
-/// Where our program is for a user who cannot reach that.
+/// The path of our program for a user who cannot access the build folder.
 pub(crate) const AGENTS_VARIABLE: &str = "CONFINEMENT_TEST_AGENTS";
 
 #[expect(
@@ -38,19 +37,18 @@ fn agents_program() -> PathBuf {
     configured.map_or_else(|| PathBuf::from(AGENTS), PathBuf::from)
 }
 
-/// Where the machine's own programs are.
+/// The search path of the machine's own programs.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
 /// The levels that confine.
 pub(crate) const LEVELS: [Confinement; 2] = [Confinement::Namespaces, Confinement::Landlock];
 
-/// Longer than anything here takes.
+/// Longer than any test takes.
 pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What tells a process of this test that it plays an owner: at which level, and where.
+/// Tells a process of this test that it is the owner: at which level, and where.
 const OWNER_VARIABLE: &str = "CONFINEMENT_TEST_OWNER";
 
-/// An environment, by name.
 pub(crate) type EnvironmentVariables = BTreeMap<String, OsString>;
 
 pub(crate) struct ConfinementWorld {
@@ -62,14 +60,15 @@ pub(crate) struct ConfinementWorld {
     pub(crate) sandbox: Box<dyn Sandbox>,
 }
 
-/// Where a world is: the one who made it removes it.
+/// The folder of a world; only its creator removes it.
 enum WorldFolder {
     Temporary(TempDir),
     Existing(PathBuf),
 }
 
 impl ConfinementWorld {
-    /// A user's machine with one sandbox of the user's repository and another one beside it.
+    /// Creates a user's machine with one sandbox of the user's repository and another one beside
+    /// it.
     pub(crate) fn new(level: Confinement) -> Self {
         Self::with_settings(level, &[])
     }
@@ -82,8 +81,8 @@ impl ConfinementWorld {
         Self::with_variables(place, level, settings, |_, _| {})
     }
 
-    /// The same for a user whose environment is changed by `change`, which is given the folder of
-    /// this world, and may put files there.
+    /// Like [`new`](Self::new), with an environment changed by `change`, which gets the folder of
+    /// this world and may put files there.
     pub(crate) fn with_variables(
         place: &Path,
         level: Confinement,
@@ -100,7 +99,7 @@ impl ConfinementWorld {
         Self::in_folder(WorldFolder::Temporary(folder), level, settings, environment)
     }
 
-    /// The world that the process which started this one made.
+    /// Opens the world that the parent process created.
     pub(crate) fn reopen(level: Confinement, root: &Path) -> Self {
         let environment = environment(&root.join("home"));
         Self::in_folder(
@@ -158,13 +157,13 @@ impl ConfinementWorld {
         self.sandbox.tree()
     }
 
-    /// The tree of the sandbox beside ours.
+    /// Returns the tree of the other sandbox.
     pub(crate) fn other_tree(&self) -> PathBuf {
         let sandboxes = self.bootstrap.directory().join("sandboxes");
         sandboxes.join(id(2)).join("tree")
     }
 
-    /// A command that a shell runs.
+    /// Returns a command that runs a script in a shell.
     pub(crate) fn command(&self, script: &str) -> ConfinedCommand {
         self.argv_command(&["sh", "-c", script])
     }
@@ -191,7 +190,7 @@ impl ConfinementWorld {
         self.try_run(command).unwrap()
     }
 
-    /// What a script says when all goes well.
+    /// Runs a script that must succeed; returns its output.
     #[track_caller]
     pub(crate) fn run_script(&self, script: &str) -> String {
         let finished = self.run(&self.command(script));
@@ -205,7 +204,7 @@ impl ConfinementWorld {
         said
     }
 
-    /// Everything there is but for what the command may write, as text.
+    /// Returns all files that the command must not be able to write, as text.
     pub(crate) fn files_outside_the_tree(&self) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         let scratch = self.sandbox.scratch().unwrap();
@@ -213,7 +212,7 @@ impl ConfinementWorld {
         found
     }
 
-    /// Another process of ours in this environment.
+    /// Returns another process of ours in this environment.
     #[expect(
         clippy::disallowed_methods,
         reason = "tests play the owner, who is another process"
@@ -225,7 +224,7 @@ impl ConfinementWorld {
         command
     }
 
-    /// Our program as somebody types it.
+    /// Runs our program as a user does.
     pub(crate) fn run_agents(&self, arguments: &[&str]) -> Output {
         self.run_agents_with_path(PATH, arguments)
     }
@@ -239,7 +238,6 @@ impl ConfinementWorld {
         command.args(arguments).output().unwrap()
     }
 
-    /// What this process was started with.
     pub(crate) fn environment(&self) -> &Environment {
         &self.environment
     }
@@ -254,7 +252,7 @@ impl WorldFolder {
     }
 }
 
-/// Whether this process plays an owner in a world of another.
+/// Returns the level and folder if this process is an owner in the world of another.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where these tests read their environment"
@@ -270,7 +268,7 @@ pub(crate) fn text(kept: &TruncatedOutput) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A folder that is not among those which commands get empty.
+/// Returns a folder that is visible to commands, unlike those that they get empty.
 pub(crate) fn visible_folder() -> PathBuf {
     let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let hidden = ["/tmp", "/var/tmp", "/run"];
@@ -342,7 +340,7 @@ fn git(home: &Path, repository: &Path, arguments: &[&str]) {
     assert!(status.success(), "git {arguments:?}");
 }
 
-/// What the owner was started with, some of it not for commands.
+/// Returns the owner's environment, with variables that commands must not get.
 fn environment(home: &Path) -> Environment {
     let mut environment = Environment::from_process();
     let variables = [

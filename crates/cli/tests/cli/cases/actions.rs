@@ -141,7 +141,6 @@ definition_of_done: x
 arguments: [{name: depth, type: integer, default: three}]
 ";
 
-/// A small action.
 pub(crate) fn small_action(name: &str) -> String {
     format!(
         "name: {name}\ndescription: Does little\nstrategy_actor: builtin/direct\n\
@@ -170,7 +169,7 @@ fn with_actions(environment: &mut TestEnvironment) {
         .succeeded();
 }
 
-/// A project with two actions of its own, one of them registered too, and a broken file.
+/// A project with two actions in files, one of them also registered, and a broken file.
 fn with_project_actions(environment: &mut TestEnvironment) {
     with_actions(environment);
     environment.write("work/.agents/actions/lint.yaml", small_action("team/lint"));

@@ -196,7 +196,7 @@ fn with_files(environment: &mut TestEnvironment) {
     );
 }
 
-/// Two actors, one of which an action names.
+/// Two actors, one of which is used by an action.
 fn with_actors(environment: &mut TestEnvironment) {
     with_files(environment);
     let named = super::small_action("local/greet").replace("local/coder", "local/greeter");

@@ -1,5 +1,5 @@
-//! The demo. What it answers holds ids, commits and hashes of its own data directory, which is gone
-//! when it ends; so it is looked at in `crate::demo`, and what is pinned is how it fails.
+//! The demo. Its answer contains ids, commits and hashes of a temporary data directory, so
+//! `crate::demo` tests it. Only its failures are pinned here.
 
 use super::{SnapshotCase, case, without_setup};
 

@@ -97,7 +97,7 @@ pub(super) const CASES: &[SnapshotCase] = &[
 
 const RULE_ID: &str = "01JZZZZZZZ0000000000ABCDEF";
 
-/// A project, for whoever makes none by a command.
+/// Inserts a project directly into the database.
 pub(crate) fn add_project(environment: &TestEnvironment) {
     let id = "01JZZZZZZZ0000000000000000";
     let body = format!(

@@ -5,7 +5,7 @@ use crate::decision_fixture;
 use crate::environment::TestEnvironment;
 use crate::plan_fixture::{ACTION, register_action};
 
-/// The plan of the story, by the end of its id.
+/// The fixture's plan, by the end of its id.
 const PLAN: &str = "00002001";
 
 pub(super) const CASES: &[SnapshotCase] = &[
@@ -203,7 +203,7 @@ fn with_action(environment: &mut TestEnvironment) {
     environment.run(&["project", "create", "shop"]).succeeded();
 }
 
-/// The action stands in the project's own files and is not registered.
+/// The action is in a file of the project and not registered.
 fn with_file(environment: &mut TestEnvironment) {
     environment.write("work/.agents/actions/lint.yaml", ACTION);
     let create = ["project", "create", "shop", "--path", "."];
@@ -218,7 +218,7 @@ fn with_failed_plan(environment: &mut TestEnvironment) {
     decision_fixture::create_failed(environment);
 }
 
-/// The plan of the story and a newer one that was cancelled.
+/// The fixture's plan and a newer, cancelled one.
 fn with_plans(environment: &mut TestEnvironment) {
     with_decisions(environment);
     let used = environment.run(&["plan", "use", "lint", "shop", "--format", "json"]);

@@ -72,7 +72,7 @@ pub(super) const CASES: &[SnapshotCase] = &[
     ),
 ];
 
-/// A profile under this name.
+/// Returns the definition of a profile with this name.
 pub(crate) fn profile(name: &str) -> String {
     format!(
         "name: {name}\ndescription: Executes alone, within a budget; a human applies\n\

@@ -91,7 +91,7 @@ pub(super) const CASES: &[SnapshotCase] = &[
     },
 ];
 
-/// The projects, a resource inside another, and one that no project has.
+/// The projects, a resource inside another, and one that is linked to no project.
 fn with_nested_resources(environment: &mut TestEnvironment) {
     with_projects(environment);
     std::fs::create_dir(environment.path("work/alone")).unwrap();

@@ -1,4 +1,4 @@
-//! Commands about what plans came to.
+//! Commands about the results of plans.
 
 use super::{SnapshotCase, case};
 use crate::executed_plan::{PLAN_PLACEHOLDER, with_executed_plan, with_plan};

@@ -1,4 +1,4 @@
-//! Commands that do everything, and that go on with it.
+//! `agents run` and `agents plan resume`.
 
 use super::{SnapshotCase, case};
 use crate::environment::TestEnvironment;
@@ -70,14 +70,14 @@ pub(super) const CASES: &[SnapshotCase] = &[
     ),
 ];
 
-/// The plan with its strategy, which waits to be approved.
+/// A plan whose strategy waits for approval.
 fn with_strategy(environment: &mut TestEnvironment) {
     let plan = create_plan(environment);
     let run = environment.run(&["plan", "execute", &plan]);
     assert_eq!(run.code, Some(5));
 }
 
-/// An actor whose model is a script.
+/// An actor with a scripted model.
 fn with_scripted_actor(environment: &mut TestEnvironment) {
     environment.write(
         "work/talker.yaml",

@@ -96,7 +96,7 @@ fn with_settings(environment: &mut TestEnvironment) {
     environment.set_variable("ANTHROPIC_API_KEY", "not-for-your-eyes");
 }
 
-/// A repository that would like nobody to be asked.
+/// A repository whose settings ask for full automation.
 fn with_full_auto_project(environment: &mut TestEnvironment) {
     environment.write(
         "work/.agents/config.toml",

@@ -1,4 +1,4 @@
-//! Commands about the program, its data and its machine.
+//! Commands about the program, its data and the machine.
 
 use super::{SnapshotCase, with_store, without_setup};
 use crate::environment::{TestEnvironment, host_path};
@@ -130,7 +130,7 @@ fn with_backup(environment: &mut TestEnvironment) {
     environment.run(&["backup", "saved.tar"]).succeeded();
 }
 
-/// The machine's real git, and nothing else of the machine.
+/// Only git of the machine's programs.
 fn with_git(environment: &mut TestEnvironment) {
     with_store(environment);
     let git = std::env::split_paths(&host_path())
@@ -149,7 +149,7 @@ fn with_corrupt_database(environment: &mut TestEnvironment) {
     environment.write(".cleveragents/cleveragents.db", rubbish);
 }
 
-/// A process that died here left its file, whose lock nobody holds.
+/// The lock file of a dead process, which nothing holds.
 fn with_stale_lock(environment: &mut TestEnvironment) {
     with_store(environment);
     environment.write(".cleveragents/run/01JZZZZZZZ0000000000ABCDEF.lock", "{}");

@@ -4,7 +4,7 @@ use super::project::with_projects;
 use super::{SnapshotCase, case, without_setup};
 use crate::environment::TestEnvironment;
 
-/// The end of the id of an attachment that tests know.
+/// The fixed id of the test's attachment.
 const ATTACHMENT_ID: &str = "01JZZZZZZZ0000000000ATTACH";
 
 pub(super) const CASES: &[SnapshotCase] = &[
@@ -187,7 +187,7 @@ pub(crate) fn with_validations(environment: &mut TestEnvironment) {
     }
 }
 
-/// One of them attached under an id that tests know.
+/// One of the validations attached, under a fixed id.
 fn with_attachment(environment: &mut TestEnvironment) {
     with_validations(environment);
     let attach = [

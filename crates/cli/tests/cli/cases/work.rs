@@ -1,4 +1,4 @@
-//! Commands that work on plans.
+//! Commands that execute and apply plans.
 
 use super::{SnapshotCase, case};
 use crate::environment::TestEnvironment;
@@ -153,7 +153,7 @@ pub(super) const CASES: &[SnapshotCase] = &[
     ),
 ];
 
-/// The plan with its strategy, which waits to be approved.
+/// A plan whose strategy waits for approval.
 fn with_strategy(environment: &mut TestEnvironment) {
     let plan = create_plan(environment);
     let run = environment.run(&["plan", "execute", &plan]);
@@ -167,13 +167,13 @@ fn with_applied_plan(environment: &mut TestEnvironment) {
         .succeeded();
 }
 
-/// The target has a commit that the result can be merged with.
+/// The target has a new commit that merges cleanly with the result.
 fn with_other_line_committed(environment: &mut TestEnvironment) {
     with_executed_plan(environment);
     commit_line(environment, "line 10$", "tenth line");
 }
 
-/// The target has a commit that changes a line of the plan's.
+/// The target has a new commit that changes the same line as the plan.
 fn with_same_line_committed(environment: &mut TestEnvironment) {
     with_executed_plan(environment);
     commit_line(environment, "line 3$", "my third line");
@@ -193,7 +193,7 @@ fn commit_line(environment: &TestEnvironment, old: &str, new: &str) {
     crate::executed_plan::run_script(environment, &commit);
 }
 
-/// A file that the plan changed has changes of the user's.
+/// The user has edited a file that the plan changed.
 fn with_edited_file(environment: &mut TestEnvironment) {
     with_executed_plan(environment);
     crate::executed_plan::run_script(environment, "echo mine >> shop/cart.txt");
