@@ -1,5 +1,5 @@
-//! Ways out of an apply that somebody else's change stopped after its decision, and of what was
-//! taken back again.
+//! Resolving an apply that a conflicting change stopped after its decision, and plans whose apply
+//! was aborted or unapplied.
 
 use cleveragents_cli::bootstrap::ApplyStep;
 
@@ -22,7 +22,7 @@ fn kill_apply_at(world: &TestWorld, plan: &str, folders: &[&str], step: ApplySte
     assert!(kill_at_step(world, &words, number).killed);
 }
 
-/// An apply that was decided, of which nothing was written when a user changed the same line.
+/// Sets up a decided apply of which nothing was written before the user changed the same line.
 fn set_up_lost_race(world: &TestWorld) -> String {
     let plan = world.create_executed_plan(EDIT);
     kill_apply_at(world, &plan, &["home", "shop"], ApplyStep::Started);
@@ -49,7 +49,7 @@ fn a_plan_that_lost_a_race_allows_every_command() {
         hints.contains(&format!("agents plan cancel {plan}")),
         "{hints}"
     );
-    // Nothing was applied, and nothing is said to be.
+    // Nothing was applied, and the command does not claim otherwise.
     let settle = ["plan", "apply", &plan, "--as-it-stands", "--yes"];
     world
         .run_json(&settle)
@@ -90,7 +90,7 @@ fn a_stopped_apply_is_aborted_before_the_plan_is_cancelled() {
     world.run(&["init"]).succeeded();
     assert_eq!(world.state(&plan), "apply/errored");
     let snapshot = WorldSnapshot::capture(&world, &["home", "shop"]);
-    // A user's edit of what was written is left alone, and named.
+    // The user's edit of a written file is kept and reported.
     world.write("shop/a", "mine\n");
     let run = world
         .run_json(&["plan", "cancel", &plan])
@@ -98,7 +98,7 @@ fn a_stopped_apply_is_aborted_before_the_plan_is_cancelled() {
         .reports_state("apply/errored");
     assert_eq!(run.data()["conflicts"][0]["path"], "a");
     assert_eq!(world.read("shop/a"), "mine\n");
-    // Once it is what is committed, nothing of the plan's is left.
+    // Once the file matches the commit again, the abort leaves nothing of the plan.
     world.git(
         &world.path("shop"),
         &["checkout", "-q", "-f", "HEAD", "--", "a"],
@@ -123,8 +123,8 @@ fn a_stopped_apply_is_aborted_before_the_plan_is_cancelled() {
     }
 }
 
-/// A process that dies in the middle of an apply leaves it to the next command, which finishes it.
-/// One that gives the apply up takes it back instead.
+/// If a process dies during an apply, the next command finishes it. A command that abandons the
+/// apply aborts it instead.
 #[test]
 fn an_interrupted_apply_is_aborted_by_cancelling_commands() {
     let world = TestWorld::new();
@@ -148,14 +148,14 @@ fn an_interrupted_apply_is_aborted_by_cancelling_commands() {
         assert_eq!(world.commits("shop"), 1);
         assert_eq!(world.git_status("shop"), "");
     }
-    // A command about something else finishes it.
+    // An unrelated command finishes it.
     snapshot.restore();
     world.run(&["init"]).succeeded();
     assert_eq!(world.state(&plan), "apply/applied");
     assert_eq!(world.commits("shop"), 2);
 }
 
-/// A plan with two repositories, killed when the first was done; the second got a commit that
+/// A plan with two repositories, killed after the first was done. The second then got a commit that
 /// changes the same line.
 fn set_up_half_applied() -> (TestWorld, String) {
     let world = TestWorld::empty();
@@ -177,7 +177,7 @@ fn set_up_half_applied() -> (TestWorld, String) {
         &["home", "docs", "lib"],
         ApplyStep::DoneRecorded,
     );
-    // Every target was locked before the first was changed.
+    // Left by the killed process: every target is locked before the first is changed.
     std::fs::remove_file(world.path("lib/.git/index.lock")).unwrap();
     world.write("lib/a", &BASE.replace('2', "theirs"));
     world.commit("lib", "theirs");
@@ -191,7 +191,7 @@ fn set_up_half_applied() -> (TestWorld, String) {
 fn a_half_done_apply_can_be_finished_or_aborted() {
     let (world, plan) = set_up_half_applied();
     let snapshot = WorldSnapshot::capture(&world, &["home", "docs", "lib"]);
-    // The way forward: onto the moved target, once that can be merged.
+    // Finishing: rebased onto the moved target, once the merge has no conflict.
     world.apply(&plan).exits(4).reports_state("apply/errored");
     world.write("lib/a", &BASE.replace('9', "nine"));
     world.commit("lib", "another line");
@@ -204,7 +204,7 @@ fn a_half_done_apply_can_be_finished_or_aborted() {
         BASE.replace('2', "two").replace('9', "nine")
     );
     assert_eq!((world.commits("docs"), world.commits("lib")), (2, 4));
-    // The way back: what was done is reversed, by a commit of its own.
+    // Aborting: the finished part is reversed by its own commit.
     snapshot.restore();
     let run = world.run_json(&["plan", "cancel", &plan]).succeeded();
     run.reports_state("apply/cancelled");
@@ -214,7 +214,7 @@ fn a_half_done_apply_can_be_finished_or_aborted() {
     for name in ["docs", "lib"] {
         assert_eq!(world.git_status(name), "");
     }
-    // An edit in its way is left alone, and both ways stay open.
+    // A conflicting edit is kept, and both finishing and aborting remain possible.
     snapshot.restore();
     world.write("docs/a", "mine\n");
     let run = world

@@ -1,4 +1,4 @@
-//! Bringing results home: what blocks it, what it leaves alone, where else it can go, and back.
+//! Applying results: what blocks it, what it does not touch, its destinations, and unapplying.
 
 use std::process::Child;
 
@@ -55,7 +55,7 @@ fn a_missing_repository_blocks_the_apply() {
         assert!(reason.contains("put it back"), "{reason}");
         assert_eq!(world.state(&plan), "apply/constrained");
     }
-    // A folder that is no repository any more is no place for a commit either.
+    // A folder that is no longer a repository cannot get a commit either.
     std::fs::create_dir(&shop).unwrap();
     let run = world
         .apply(&plan)
@@ -69,7 +69,7 @@ fn a_missing_repository_blocks_the_apply() {
         .succeeded()
         .reports_state("apply/applied");
     assert_eq!(world.read("shop/a"), EDITED);
-    // What cannot be brought home can be given up.
+    // A plan that cannot be applied can be cancelled.
     let plan =
         world.create_executed_plan("- {tool: builtin/file-write, input: {path: b, content: b}}\n");
     std::fs::rename(&shop, &away).unwrap();
@@ -81,7 +81,8 @@ fn a_missing_repository_blocks_the_apply() {
 fn uncommitted_changes_to_the_same_files_block() {
     let world = TestWorld::new();
     let plan = world.create_executed_plan(EDIT);
-    // A file of the plan is dirty, one staged, one untracked, and one elsewhere is dirty as well.
+    // Of the plan's files one is dirty, one staged and one untracked; an unrelated file is dirty
+    // too.
     world.write("shop/a", "mine\n");
     world.write("shop/made", "mine\n");
     world.write("shop/dir/b", "staged\n");
@@ -135,7 +136,7 @@ fn later_commits_are_merged_or_conflict() {
     assert_blocked(&world, &conflicts, &["a"]);
     assert_eq!(world.read("shop/a"), "1\nzwei\n3\n");
     assert_eq!(world.git_status("shop"), "");
-    // Work on it again begins from what is committed now.
+    // The second execution starts from the current commit.
     assert_eq!(world.commits("shop"), 4);
 }
 
@@ -171,7 +172,7 @@ fn results_go_to_a_branch_the_files_or_a_patch() {
     to(&plan, &words).succeeded().reports_state("apply/applied");
     assert_eq!(world.files("shop"), before);
     world.git(&shop, &["apply", "--check", patch.to_str().unwrap()]);
-    // A file of somebody else's is not written over.
+    // A file of another owner is not overwritten.
     let other = world.create_executed_plan(EDIT);
     world.write("theirs.patch", "theirs\n");
     let theirs = world.path("theirs.patch");
@@ -222,7 +223,7 @@ fn an_applied_plan_is_unapplied_once() {
     world.commit("shop", "since");
     world.write("shop/run.sh", "dirty elsewhere\n");
     let unapply = ["plan", "unapply", &plan, "--yes"];
-    // A changed file of the user's blocks it.
+    // A changed file of the user blocks it.
     world.write("shop/a", "mine\n");
     let run = world.run_json(&unapply).exits(4);
     assert_eq!(run.data()["conflicts"][0]["path"], "a");

@@ -1,4 +1,4 @@
-//! Apply killed at moments nobody chose: any later command finishes it or takes it back.
+//! Applies killed at random moments: any later command finishes or aborts them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ struct CrashFixture {
 }
 
 impl CrashFixture {
-    /// Repositories with a folder between them.
+    /// Repositories with a plain folder between them.
     fn new(count: usize) -> Self {
         let world = TestWorld::empty();
         let resources = RESOURCES[..count].to_vec();
@@ -51,7 +51,7 @@ impl CrashFixture {
         self.resources.iter().map(files).collect()
     }
 
-    /// What of the user's is not the plan's.
+    /// Returns the user's content that does not belong to the plan.
     fn foreign_contents(&self) -> Vec<String> {
         let foreign = |name: &&str| self.world.read(&format!("{name}/foreign"));
         self.resources.iter().map(foreign).collect()
@@ -62,7 +62,7 @@ impl CrashFixture {
         repositories.map(|name| self.world.commits(name)).collect()
     }
 
-    /// Kills an apply after a while, lets another command come, and looks at what is there.
+    /// Kills an apply at `moment`, runs another command, and checks the result.
     fn run_apply_round(&self, round: usize, moment: KillTime) -> RecoveryOutcome {
         let plan = self.create_executed_plan(round);
         for name in &self.resources {
@@ -100,7 +100,7 @@ impl CrashFixture {
         end
     }
 
-    /// Kills an unapply after a while: every resource is as before the plan, or none is.
+    /// Kills an unapply after a delay: either every resource is as before the plan, or none is.
     fn run_unapply_round(&self, round: usize, delay: Duration) {
         let before = self.files();
         let plan = self.create_executed_plan(round);
@@ -139,7 +139,7 @@ impl CrashFixture {
         plan
     }
 
-    /// Every resource is changed, once.
+    /// Asserts that every resource is changed exactly once.
     fn assert_applied(&self, round: usize, commits: &[usize]) {
         let content = format!("0 round{round}\n");
         for files in self.files() {
@@ -161,11 +161,10 @@ impl CrashFixture {
     }
 }
 
-/// When an apply is killed.
 #[derive(Clone, Copy)]
 enum KillTime {
     After(Duration),
-    /// As soon as its journal says so.
+    /// As soon as the journal has this event.
     OnEvent(&'static str),
 }
 
@@ -175,7 +174,7 @@ enum RecoveryOutcome {
     NotApplied,
 }
 
-/// Kills are spread over as long as an apply takes here.
+/// Spreads the kills over the time that an apply takes on this machine.
 fn kill_at_random_times(resources: usize, rounds: usize) {
     let fixture = CrashFixture::new(resources);
     let plan = fixture
@@ -232,7 +231,7 @@ fn user_commits_before_recovery_are_kept() {
             && world.try_git(&shop, &commit).code == Some(0);
         world.run(&["init"]).succeeded();
         if !committed {
-            // A lock of the git that died keeps the user out until the next command.
+            // A lock of the killed git blocks the user until the next command.
             world
                 .apply(&plan)
                 .succeeded()
@@ -247,7 +246,7 @@ fn user_commits_before_recovery_are_kept() {
         );
         let run = world.apply(&plan);
         if run.code != Some(0) {
-            // Its files were there already, so it cannot be merged: it is said what moved.
+            // Its files already existed, so it cannot be merged; the error says what moved.
             let run = run.exits(4).prints("moved from");
             assert!(run.data()["conflicts"].is_array());
             return;

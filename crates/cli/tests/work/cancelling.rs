@@ -1,4 +1,4 @@
-//! Others beside the process that works: who cancels, who wants the same plan, who has another.
+//! Concurrent processes: one cancels, one wants the same plan, one runs another plan.
 
 use std::process::Child;
 
@@ -11,7 +11,7 @@ fn wait_for_run(child: Child) -> AgentsRun {
     AgentsRun::from_output(child.wait_with_output().unwrap())
 }
 
-/// A command that runs until it is ended and can be found by this number.
+/// Returns a command that runs until it is killed and can be found by this number.
 fn endless_step(number: u32) -> String {
     format!(
         "- {{tool: builtin/shell, input: {{command: 'echo begun > begun; \
@@ -28,7 +28,7 @@ fn cancelling_a_plan_stops_all_its_processes() {
     let works = world.start(&["plan", "execute", &plan, "--format", "json"]);
     Follower::start(&world, &plan).wait_for("process_started");
     wait_until_true("the command runs", || is_process_running("31536001"));
-    // Who only looks or wants to work on it meanwhile is told that it is taken.
+    // Other commands that want to run the plan are refused meanwhile.
     assert_eq!(world.state(&plan), "execute/processing");
     world.execute(&plan).exits(4);
     world.apply(&plan).exits(4);
@@ -78,7 +78,7 @@ fn cancelling_a_plan_stops_its_checks() {
     );
 }
 
-/// Apply runs the checks again where its target has moved. Only there does this one take long.
+/// An apply repeats the checks if its target has moved. Only then does this check take long.
 #[test]
 fn cancelling_an_apply_stops_the_check_of_its_merge() {
     let world = TestWorld::new();
@@ -140,7 +140,7 @@ fn more_plans_than_slots_all_finish() {
     let start = |plan: &String| world.start(&["plan", "execute", plan, "--format", "json"]);
     let children: Vec<Child> = plans.iter().map(start).collect();
     for (child, plan) in children.into_iter().zip(&plans) {
-        // Whose branch moves in the last moment merges with what came before it.
+        // If the branch moves at the last moment, the apply merges with the new commit.
         wait_for_run(child)
             .succeeded()
             .reports_state("apply/applied");

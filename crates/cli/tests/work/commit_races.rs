@@ -1,4 +1,4 @@
-//! A plan of two repositories is applied while the user commits to one of them: both change, or
+//! A plan with two repositories is applied while the user commits to one of them: both change, or
 //! neither does.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ fn new_world() -> TestWorld {
     world
 }
 
-/// Commits to one repository until it is told to stop; how many commits were made.
+/// Commits to one repository until stopped; returns the number of commits.
 fn commit_until(world: &TestWorld, name: &str, is_over: &AtomicBool) -> usize {
     let folder = world.path(name);
     let mut made = 0;
@@ -71,7 +71,7 @@ fn both_repositories_change_or_neither_does() {
             after, wanted,
             "round {round}, {busy} busy, {state}: {run:?}"
         );
-        // What the user was kept from can be done now, and then the plan can be applied.
+        // The blocked commit of the user works now, and then the plan can be applied.
         world.try_git(&world.path(busy), &["add", "mine"]);
         world.try_git(&world.path(busy), &["commit", "-q", "-m", "mine"]);
         world

@@ -1,9 +1,9 @@
 //! The crash matrix: an apply of one, two and three resources, killed at every step of each.
 //!
-//! The steps are those that the program itself tells of, so a new one is part of the matrix as soon
-//! as it exists. An everyday run kills at each step of each resource once; the states of the user's
-//! tree take turns. The stress run goes on turning, so that every step, each time it is reached,
-//! meets every state.
+//! The steps are those that the program reports, so a new step becomes part of the matrix
+//! automatically. A normal run kills at each step of each resource once and rotates through the
+//! states of the user's tree. The stress run continues the rotation, so that every step, each time
+//! it is reached, meets every state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,11 @@ use serde_json::Value;
 use crate::kill_at_step::{WorldSnapshot, kill_at_step};
 use crate::world::{TRUSTED, TestWorld, is_stress};
 
-/// Two repositories with a folder between them.
+/// Two repositories with a plain folder between them.
 const RESOURCES: [&str; 3] = ["shop", "docs", "lib"];
 const FOLDER: &str = "docs";
 
-/// How often the stress run turns.
+/// The number of rotations in the stress run.
 const ROUNDS: usize = 100;
 
 /// What every plan does to every resource.
@@ -25,25 +25,25 @@ const WORK: &str = "echo made > made; echo more >> a; rm dir/b";
 
 type MatrixFiles = BTreeMap<String, String>;
 
-/// What the user does in their own tree.
+/// The state of the user's tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UserTreeState {
     Clean,
-    /// Works on paths the plan does not touch.
+    /// The user edited paths that the plan does not touch.
     DirtyElsewhere,
-    /// Has changed a path of the last resource that the plan changes too.
+    /// The user edited a path of the last resource that the plan changes too.
     DirtyOnChangedPath,
-    /// Changes such a path of this resource between the kill and the next command.
+    /// The user edits such a path of this resource between the kill and the recovery.
     EditedBeforeRecovery(usize),
 }
 
-/// A moment at which the program is killed.
+/// A step at which the program is killed.
 #[derive(Debug, Clone, Copy)]
 struct KillStep {
-    /// Its place among all steps, from 1.
+    /// The position among all steps, from 1.
     number: usize,
     step: ApplyStep,
-    /// The resource that was worked on.
+    /// The resource that was being applied.
     resource: usize,
 }
 
@@ -69,7 +69,7 @@ impl StepSequence {
         Self(kill_steps)
     }
 
-    /// Each step of each resource when it is reached first.
+    /// Returns the first occurrence of each step of each resource.
     fn first_of_each(&self) -> Vec<KillStep> {
         let mut seen = BTreeSet::new();
         let moments = self.0.iter().copied();
@@ -78,12 +78,12 @@ impl StepSequence {
             .collect()
     }
 
-    /// Whether everything was decided when the program died: from then on it only goes forward.
+    /// Returns whether the apply was decided at the kill: from then on it can only be finished.
     fn is_decided(&self, at: KillStep) -> bool {
         self.steps_until(at).any(|it| it.step == ApplyStep::Started)
     }
 
-    /// Whether a resource was as the plan wants it, for good, when the program died.
+    /// Returns whether the change of a resource was final at the kill.
     fn is_committed(&self, at: KillStep, resource: usize) -> bool {
         let last = match RESOURCES[resource] {
             FOLDER => ApplyStep::DoneRecorded,
@@ -98,11 +98,11 @@ impl StepSequence {
     }
 }
 
-/// All that can be seen of the user's resources.
+/// The visible state of the user's resources.
 #[derive(Debug, Clone, PartialEq)]
 struct ResourceState {
     files: Vec<MatrixFiles>,
-    /// Commits, what git says is not committed, and refs that are not the plan's affair.
+    /// Commits, uncommitted changes, and refs that do not belong to the plan.
     repositories: Vec<(usize, String, String)>,
 }
 
@@ -173,7 +173,7 @@ impl<'a> MatrixFixture<'a> {
         }
     }
 
-    /// What is to be there when the plan is applied to what is seen now.
+    /// Returns the expected state after the plan is applied to `before`.
     fn expected_after_apply(&self, before: &ResourceState) -> ResourceState {
         let mut after = before.clone();
         for files in &mut after.files {
@@ -187,7 +187,7 @@ impl<'a> MatrixFixture<'a> {
         after
     }
 
-    /// Everything as it was before, and then as the user has it.
+    /// Restores the initial state, then sets up the user's tree.
     fn set_up(&self, tree: UserTreeState) {
         self.snapshot.restore();
         match tree {
@@ -213,7 +213,7 @@ impl<'a> MatrixFixture<'a> {
         format!("{}/a", self.resources[resource])
     }
 
-    /// Changes a path that the plan changes too; returns what it was.
+    /// Edits a path that the plan changes too; returns its previous content.
     fn edit(&self, resource: usize) -> String {
         let path = self.path(resource);
         let was = self.world.read(&path);
@@ -228,8 +228,8 @@ impl<'a> MatrixFixture<'a> {
         StepSequence::new(&end.steps)
     }
 
-    /// Kills the program at a moment; whoever comes next finds all or none, and nothing of the
-    /// user's is touched.
+    /// Kills the program at a step and checks the recovery: all resources are changed or none, and
+    /// the user's work is not touched.
     fn run_round(&self, steps: &StepSequence, at: KillStep, tree: UserTreeState) {
         let what = format!("{} of {:?}, {tree:?}", self.resources.len(), at);
         self.set_up(tree);
@@ -268,7 +268,7 @@ impl<'a> MatrixFixture<'a> {
 
     fn assert_all_or_none(&self, decided: bool, at: KillStep, before: &ResourceState, what: &str) {
         if decided && at.number.is_multiple_of(4) {
-            // Whoever finishes it may be killed as well.
+            // The recovery may be killed as well.
             kill_at_step(self.world, &["init"], 1 + at.number % 9);
         }
         self.recover();
@@ -283,7 +283,7 @@ impl<'a> MatrixFixture<'a> {
         self.assert_applied(before, what);
     }
 
-    /// An edit of what was not begun, or is finished, stays on top of what is there.
+    /// Asserts that the user's edit of a resource that was not started, or is finished, is kept.
     fn assert_edit_kept(&self, edited: usize, decided: bool, before: &ResourceState, what: &str) {
         let was = self.edit(edited);
         let path = self.path(edited);
@@ -301,8 +301,8 @@ impl<'a> MatrixFixture<'a> {
         self.assert_applied(before, what);
     }
 
-    /// What somebody changed in between is left alone, and it is said how to finish. All else goes
-    /// forward where something of it is there for good, and is as it was where nothing is.
+    /// Asserts that the user's edit stops the apply and is kept, with a hint on how to finish. The
+    /// other resources are finished if any of them was final, else they are unchanged.
     fn assert_stopped_by_edit(
         &self,
         edited: usize,
@@ -328,7 +328,7 @@ impl<'a> MatrixFixture<'a> {
         self.assert_applied(before, what);
     }
 
-    /// Nothing is changed as long as the user's work is in the way.
+    /// Asserts that nothing changes as long as the user's edit conflicts.
     fn assert_blocked(&self, edited: usize, before: &ResourceState, what: &str) {
         let seen = self.resource_state();
         self.assert_refused(what);
@@ -340,7 +340,7 @@ impl<'a> MatrixFixture<'a> {
         let mut before = before.clone();
         before.files[edited] = self.world.files(self.resources[edited]);
         for (_, dirt, _) in &mut before.repositories {
-            // What the user had changed was this alone.
+            // The edit was the only uncommitted change.
             dirt.clear();
         }
         self.world.apply(&self.plan).succeeded();
@@ -358,7 +358,7 @@ impl<'a> MatrixFixture<'a> {
         assert!(conflicts.iter().any(named), "{what}: {conflicts:?}");
     }
 
-    /// All of it is there, once, and nothing else changed.
+    /// Asserts that the plan was applied exactly once and nothing else changed.
     fn assert_applied(&self, before: &ResourceState, what: &str) {
         assert_eq!(self.world.state(&self.plan), "apply/applied", "{what}");
         assert_eq!(
@@ -369,7 +369,7 @@ impl<'a> MatrixFixture<'a> {
     }
 }
 
-/// Goes through the matrix for so many resources.
+/// Runs the matrix for `count` resources.
 fn kill_at_every_step(count: usize) {
     let world = TestWorld::empty();
     let fixture = MatrixFixture::new(&world, &RESOURCES[..count]);
@@ -391,7 +391,7 @@ fn kill_at_every_step(count: usize) {
             let tree = match (place + round + count) % 3 {
                 0 => UserTreeState::Clean,
                 1 => UserTreeState::DirtyElsewhere,
-                // The one that was killed, and then the others.
+                // First the resource at which the program was killed, then the others.
                 _ => UserTreeState::EditedBeforeRecovery(
                     (at.resource + place / 3 + round / 3) % count,
                 ),

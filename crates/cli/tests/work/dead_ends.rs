@@ -1,9 +1,8 @@
-//! No dead ends: from every position of the lifecycle's table at which a plan is not finished, the
-//! program leads on to `applied` and to another finished state, and every command it hints at
-//! succeeds or says why not.
+//! No dead ends: from every unfinished position of the lifecycle table, commands lead to `applied`
+//! and to another final state. Every command that is hinted at succeeds or says why not.
 //!
 //! The positions are generated from the table. Each is reached from a plan that real commands
-//! brought to the nearest point, by the moves that are left.
+//! brought close to it, by the remaining moves.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -38,7 +37,7 @@ const WAITING_KINDS: [WaitReason; 5] = [
     },
 ];
 
-/// The moves that need nothing on record beside the plan itself.
+/// Returns the moves that need no record besides the plan itself.
 fn plain_moves() -> Vec<Move> {
     let mut moves = vec![Move::Start, Move::Fail, Move::Constrain, Move::Retry];
     moves.extend(WAITING_KINDS.map(Move::Wait));
@@ -60,7 +59,7 @@ fn every_move() -> Vec<Move> {
     moves
 }
 
-/// Every position that `moves` lead to from `from`, with the shortest way there.
+/// Returns every position that `moves` reach from `from`, with the shortest path to it.
 fn reachable(from: Position, moves: &[Move]) -> Vec<(Position, Vec<Move>)> {
     let mut found = vec![(from, Vec::new())];
     let mut open = VecDeque::from([0]);
@@ -78,7 +77,7 @@ fn reachable(from: Position, moves: &[Move]) -> Vec<(Position, Vec<Move>)> {
     found
 }
 
-/// A plan that real commands brought somewhere.
+/// A plan in a state that real commands reached.
 struct PlanFixture {
     world: TestWorld,
     plan: String,
@@ -132,7 +131,7 @@ impl PlanFixture {
         plan.unwrap().position
     }
 
-    /// Makes the moves as commands and owners do; an owner that is at work in the end dies.
+    /// Makes the moves as commands and owners do. An owner that still runs at the end dies.
     fn make_moves(&self, way: &[Move]) {
         let bootstrap = self.world.bootstrap();
         let app = bootstrap.open_to_read().unwrap();
@@ -170,7 +169,7 @@ impl PlanFixture {
         self.world.run_json(words)
     }
 
-    /// Runs a hint right after the command that gave it: it succeeds, or says why not.
+    /// Runs a hint right after the command that printed it: it succeeds or says why not.
     fn follow_hint(&self, at: &str, hint: &str) {
         let words = self.next_command();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -195,7 +194,7 @@ impl PlanFixture {
         self.world.state(&self.plan)
     }
 
-    /// The command that a user gives to get on.
+    /// Returns the next command of a user who wants to finish the plan.
     fn next_command(&self) -> Vec<String> {
         let status = self.status();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -211,7 +210,7 @@ impl PlanFixture {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
-    /// Commands until the plan is applied; the hints on the way.
+    /// Runs commands until the plan is applied; returns the hints seen.
     fn drive_to_applied(&self, at: &str) -> Vec<(String, String)> {
         let mut hints = Vec::new();
         for _ in 0..8 {
@@ -231,7 +230,7 @@ impl PlanFixture {
             if run.code == Some(4) && hints_of(&run, &self.plan).contains(&rebase) {
                 let run = self.run_json(&["plan", "rebase", &self.plan]);
                 assert!(matches!(run.code, Some(0 | 5)), "{at}: {run:?}");
-                // The user had moved the branch beneath the files, and now brings them there.
+                // The user had moved the branch without its files; this checks them out.
                 let checkout = ["checkout", "-q", "-f", "HEAD"];
                 self.world.git(&self.world.path("shop"), &checkout);
                 continue;
@@ -267,7 +266,7 @@ async fn make_move(
     }
 }
 
-/// The yes to a strategy that a human gives.
+/// Approves a strategy as a user does.
 async fn approve(app: &AppContext<'_>, plan: PlanId) {
     let operation = app.operation("test.approve");
     let approved = app
@@ -308,7 +307,7 @@ impl PreflightProbe for PassingPreflightProbe {
     }
 }
 
-/// The commands that an answer tells to run next, as words.
+/// Returns the commands that an answer hints at.
 fn hints_of(run: &AgentsRun, plan: &str) -> Vec<String> {
     let envelope: Value = serde_json::from_str(&run.stdout).unwrap_or_default();
     let listed = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -325,7 +324,7 @@ fn hints_of(run: &AgentsRun, plan: &str) -> Vec<String> {
     hints
 }
 
-/// What tells one position from another here: the number of reversions does not.
+/// Identifies a position for this test; ignores the number of reversions.
 fn position_class(at: Position) -> String {
     let waiting = at.waiting().map(|it| it.kind().as_str());
     format!(

@@ -1,4 +1,4 @@
-//! Waiting for what can be seen, with a bound.
+//! Waiting for visible events, with a timeout.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,23 +11,23 @@ use serde_json::Value;
 
 use crate::world::TestWorld;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than anything takes on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Reads a plan's journal as it is written.
+/// Reads a plan's journal while it is written.
 pub(crate) struct Follower {
     child: Child,
     lines: Receiver<Value>,
 }
 
 impl Follower {
-    /// From the beginning of the journal.
+    /// Follows from the start of the journal.
     pub(crate) fn start(world: &TestWorld, plan: &str) -> Self {
         let words = ["plan", "log", plan, "--follow", "--events"];
         Self::from_child(world.start(&words))
     }
 
-    /// What a process that was started with `--events` tells.
+    /// Follows the output of a process that was started with `--events`.
     pub(crate) fn from_child(mut child: Child) -> Self {
         let output = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
@@ -42,7 +42,7 @@ impl Follower {
         Self { child, lines }
     }
 
-    /// The next event of this kind.
+    /// Waits for the next event of this kind.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, kind: &str) -> Value {
         self.wait_until(kind, |event| event["kind"] == kind)
@@ -69,7 +69,7 @@ impl Drop for Follower {
     }
 }
 
-/// Waits until something can be seen.
+/// Waits until a condition is true.
 #[track_caller]
 pub(crate) fn wait_until_true(what: &str, is_it: impl Fn() -> bool) {
     let end = Instant::now() + TIMEOUT;
@@ -79,7 +79,7 @@ pub(crate) fn wait_until_true(what: &str, is_it: impl Fn() -> bool) {
     }
 }
 
-/// Lets some time go by, so that something is interrupted at a moment nobody chose.
+/// Sleeps, so that an interruption happens at a random moment.
 pub(crate) fn sleep_for(time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
@@ -87,7 +87,7 @@ pub(crate) fn sleep_for(time: Duration) {
     }
 }
 
-/// Whether a process runs whose command line contains this text.
+/// Returns whether a process runs whose command line contains this text.
 pub(crate) fn is_process_running(text: &str) -> bool {
     let Ok(processes) = Path::new("/proc").read_dir() else {
         return false;
@@ -98,7 +98,7 @@ pub(crate) fn is_process_running(text: &str) -> bool {
     })
 }
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 pub(crate) struct TestRng(u64);
 
 impl TestRng {
@@ -106,7 +106,7 @@ impl TestRng {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// From 0 to below `end`.
+    /// Returns a number from 0 up to but not including `end`.
     pub(crate) fn next_below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -1,9 +1,9 @@
-//! Plans on a repository with files of Git LFS, with and without leave to change them.
+//! Plans on a repository with Git LFS files, with and without permission to change them.
 
 use crate::models::{finish, messages_text, strategy, turn};
 use crate::world::{AgentsRun, TRUSTED, TestWorld};
 
-/// Gives git a pointer for whatever is no pointer.
+/// A clean filter that turns every file into a pointer, unless it is one.
 const CLEAN: &str = r#"#!/bin/sh
 content=$(cat; echo .)
 case "$content" in
@@ -18,7 +18,7 @@ fn pointer(size: u8) -> String {
     format!("version https://git-lfs.github.com/spec/v1\noid sha256:{hash}\nsize {size}\n")
 }
 
-/// A shop with a file of Git LFS, as people see it.
+/// A repository with an LFS file, checked out with its content.
 fn world_with_lfs() -> TestWorld {
     let world = TestWorld::new();
     let shop = world.path("shop");
@@ -38,7 +38,7 @@ fn world_with_lfs() -> TestWorld {
     world
 }
 
-/// The files in the checkout become what git stores.
+/// Replaces the file in the checkout with its pointer.
 fn check_out_pointer(world: &TestWorld) {
     let shop = world.path("shop");
     world.git(&shop, &["config", "filter.lfs.smudge", "cat"]);
@@ -100,7 +100,7 @@ fn an_lfs_change_without_permission_is_refused() {
             .exits(1)
             .reports_state("execute/errored");
         run.prints(".bin").prints("`sandbox.allow-filters`");
-        // What was refused is not in the sandbox either.
+        // The refused change is not in the sandbox either.
         let files = world.sandbox_files(&plan);
         assert_eq!(files["x.bin"], format!("0 {}", pointer(7)), "{change}");
         assert!(!files.contains_key("y.bin"), "{change}");
@@ -112,7 +112,7 @@ fn an_lfs_change_without_permission_is_refused() {
     assert_eq!(world.git_status("shop"), "");
 }
 
-/// Recording such files is impossible, and leaving them out in silence would lose them.
+/// Such files cannot be recorded, and silently leaving them out would lose them.
 #[test]
 fn too_deeply_nested_files_are_refused() {
     let world = TestWorld::new();
@@ -153,12 +153,12 @@ fn a_plan_lists_a_refused_change_after_finish() {
         .exits(7)
         .reports_state("execute/constrained");
     run.prints("x.bin").prints("sandbox.allow-filters");
-    // The model was told as well, before it finished.
+    // The model was informed too, before it finished.
     let model_calls = world.model_calls(&plan);
     let prompt_text = messages_text(model_calls.last().unwrap());
     assert!(prompt_text.contains("Refused: x.bin"), "{prompt_text}");
     world.apply(&plan).exits(4);
-    // The user has seen it and goes on without it.
+    // The user accepts this and continues without it.
     world
         .execute(&plan)
         .succeeded()
@@ -171,7 +171,7 @@ fn a_plan_lists_a_refused_change_after_finish() {
     assert_eq!(world.read("shop/new"), "new\n");
 }
 
-/// A shop with a submodule that is checked out.
+/// A repository with a checked-out submodule.
 fn shop_with_submodule() -> TestWorld {
     let world = TestWorld::new();
     world.create_repository("inner");
@@ -260,7 +260,7 @@ fn lfs_pointers_are_changed_with_permission() {
         .reports_state("apply/applied");
     assert_eq!(world.read("shop/x.bin"), pointer(8));
     assert_eq!(world.git_status("shop"), "");
-    // What is no pointer is refused all the same.
+    // A file that is not a pointer is still refused.
     world.define_worker("- {tool: builtin/file-write, input: {path: y.bin, content: pixels}}\n");
     world.define_worker_job("");
     let plan = world.create_plan(TRUSTED);

@@ -1,4 +1,4 @@
-//! What frees space works when there is none.
+//! `gc` works on a full disk.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::world::{AGENTS, TestWorld};
 
-/// Moves the home onto a small file system of its own, fills it, and collects.
+/// Moves the home onto its own small file system, fills it, and runs garbage collection.
 const SCRIPT: &str = r#"
 set -u
 cp -a home copy && mount -t tmpfs -o size=64m tmpfs home && cp -a copy/. home/ || exit 77
@@ -45,7 +45,7 @@ fn garbage_collection_works_on_a_full_disk() {
     let ended = script.current_dir(world.path("")).output();
     let code = ended.as_ref().ok().and_then(|it| it.status.code());
     if code != Some(0) && !world.path("sandboxes.exit").exists() {
-        // Without a file system of its own there is no disk that may be filled.
+        // Without its own file system there is no disk that may be filled.
         let message = format!("not tried on a full disk: {ended:?}\n");
         return std::io::Write::write_all(&mut std::io::stderr(), message.as_bytes()).unwrap();
     }

@@ -1,4 +1,4 @@
-//! What gates Apply: checks, validations, and the actor's own attempts to mend what failed.
+//! What gates Apply: checks, validations, and the actor's attempts to repair failures.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn add_validation(world: &TestWorld, name: &str, mode: &str, rest: &str) {
     world.run(&attach).succeeded();
 }
 
-/// A worker whose check passes after this many attempts to mend.
+/// Creates a plan whose check passes after this many repair attempts.
 fn plan_repaired_after(world: &TestWorld, rounds: u32) -> String {
     world.define_worker(
         "- {tool: builtin/file-write, input: {path: made, content: made}}\n\
@@ -44,7 +44,7 @@ fn the_actor_repairs_a_failed_check_within_three_attempts() {
         assert_eq!(data["validation"]["required_passed"], 1, "{data}");
         let completed = world.events_of_kind(&plan, "validations_completed");
         assert_eq!(completed.len() as u32, rounds + 1);
-        // What was mended went wrong all the same.
+        // The failures are recorded even though they were repaired.
         let errors = world.events_of_kind(&plan, "error_recorded");
         assert_eq!(errors.len() as u32, rounds);
         let of_checks = |it: &serde_json::Value| it["payload"]["category"] == "validation";
@@ -78,7 +78,7 @@ fn a_check_that_cannot_be_repaired_constrains_the_plan() {
     assert!(run.code == Some(7) || run.code == Some(4), "{run:?}");
     assert_eq!(world.commits("shop"), 1);
     assert_eq!(world.git_status("shop"), "");
-    // Each further word is three further attempts.
+    // Each further `execute` allows three more attempts.
     world
         .execute(&plan)
         .succeeded()
@@ -118,7 +118,7 @@ fn check_templates_are_rendered_once() {
         "arguments: [{name: text, type: string, required: true}]\n\
          checks: [{run: 'test \"$(cat made)\" = \"{{ args.text }}\"'}]\n",
     );
-    // What looks like a template in an argument is a text.
+    // Text in an argument that looks like a template is not expanded.
     let plan = world.create_plan_for("shop", TRUSTED, &["--arg", "text={{ nothing }}"]);
     world
         .execute(&plan)
@@ -153,7 +153,7 @@ fn validations_run_in_parallel_and_required_ones_gate() {
     assert_eq!(summary["required_failed"], 0, "{summary}");
     assert_eq!(summary["informational_passed"], 1, "{summary}");
     assert_eq!(summary["informational_failed"], 1, "{summary}");
-    // Two that wait for each other pass only if they run at the same time.
+    // Two checks that wait for each other pass only if they run in parallel.
     let meet = |mine: &str, other: &str| {
         format!(
             "run: 'touch {mine}; n=0; until test -e {other}; do n=$((n+1)); test $n -lt 600 || exit 1; sleep 0.1; done'"

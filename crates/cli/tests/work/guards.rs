@@ -1,5 +1,5 @@
-//! What stands before each tool call, asked through `plan execute`: a call that is refused is not
-//! made, is an event, and is an error of the plan unless a human can let it through.
+//! Guards of tool calls, tested through `plan execute`: a refused call is not made, is recorded as
+//! an event, and fails the plan unless the user can approve it.
 
 use serde_json::Value;
 
@@ -101,7 +101,7 @@ fn a_refused_call_is_recorded_and_not_run() {
         assert_eq!(world.events_of_kind(&plan, "tool_invoked").len(), 0);
         assert_eq!(world.sandbox_files(&plan), world.files("shop"));
         world.apply(&plan).exits(4);
-        // The same word again meets the same guard.
+        // Executing again is refused by the same guard.
         world
             .execute(&plan)
             .exits(1)
@@ -138,7 +138,7 @@ fn an_unknown_tool_stops_the_plan_at_start() {
     assert_eq!(world.state(&plan), "strategize/queued");
     assert_eq!(world.events_of_kind(&plan, "tool_invoked").len(), 0);
     assert_eq!(world.files("shop").get("made"), None);
-    // Mended, it goes on.
+    // After the definition is corrected, the plan continues.
     world.define_worker(WRITE);
     world
         .execute(&plan)
@@ -168,7 +168,7 @@ fn a_step_stops_at_its_number_of_calls() {
     }
     assert_eq!(world.errors(&plan).len(), 1, "the same again is counted");
     world.apply(&plan).exits(4);
-    // Exactly as many are enough.
+    // Exactly the limit is allowed.
     world.define_worker(&(1..=3).map(call).collect::<String>());
     let plan = world.create_plan("local/three");
     world
@@ -190,7 +190,7 @@ fn each_approval_allows_one_write() {
     );
     world.define_worker_job("");
     let plan = world.create_plan("local/ask");
-    // Reads need nobody; the first write waits.
+    // Reads need no approval; the first write waits for one.
     for (round, log) in [None, Some("0 1\n"), Some("0 1\n2\n")]
         .into_iter()
         .enumerate()
@@ -270,7 +270,7 @@ fn a_project_without_resources_cannot_be_executed() {
 }
 
 impl TestWorld {
-    /// A job whose call does not say where it works.
+    /// Defines a job whose call does not name a resource.
     fn define_job_without_resource(&self) {
         self.define_worker(WRITE);
         self.define_worker_job("");

@@ -1,7 +1,7 @@
-//! Our program, killed at a given step of an apply.
+//! Runs our program and kills it at a given step of an apply.
 //!
-//! The test binary starts itself again with one test, which is the whole program with somebody who
-//! watches its steps: it notes each, and kills the process with SIGKILL at the one it was told.
+//! The test binary starts itself again with a single test, which runs the whole program with a
+//! watcher. The watcher records each step and kills the process with SIGKILL at the given one.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -21,7 +21,7 @@ use crate::world::{AGENTS, AgentsRun, TestWorld};
 
 const JOB_VARIABLE: &str = "CLEVERAGENTS_TEST_JOB";
 
-/// How the program ended, and the steps that it reached.
+/// The outcome of the program and the steps that it reached.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct KilledRun {
     pub(crate) killed: bool,
@@ -31,13 +31,13 @@ pub(crate) struct KilledRun {
 #[derive(Debug)]
 struct StepKiller {
     trace: PathBuf,
-    /// The step that is the last one; no step is number 0.
+    /// The number of the step to stop at; 0 for none.
     last: usize,
     reached: AtomicUsize,
     signal: KillSignal,
 }
 
-/// What happens to the process at its last step.
+/// The signal that the process sends to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KillSignal {
     Kill,
@@ -56,7 +56,7 @@ impl Watcher for StepKiller {
                 KillSignal::Stop => Signal::STOP,
             };
             kill_process(getpid(), signal).unwrap();
-            // A signal to oneself is delivered before the call returns.
+            // A signal to the own process is delivered before the call returns.
             assert_eq!(self.signal, KillSignal::Stop, "killed");
         }
     }
@@ -75,7 +75,7 @@ fn watched_command(world: &TestWorld, words: &[&str], step: usize, ending: KillS
     command
 }
 
-/// Runs a command that stops itself at its step of this number, as by Ctrl-Z; answers when it has.
+/// Runs a command that stops itself at this step, as by Ctrl-Z. Returns once it has stopped.
 pub(crate) fn stop_at_step(world: &TestWorld, words: &[&str], step: usize) -> Child {
     let child = watched_command(world, words, step, KillSignal::Stop)
         .spawn()
@@ -90,7 +90,7 @@ pub(crate) fn stop_at_step(world: &TestWorld, words: &[&str], step: usize) -> Ch
     child
 }
 
-/// Runs a command that dies at its step of this number, or lives if it never comes to that.
+/// Runs a command that dies at this step, or finishes if it never reaches it.
 pub(crate) fn kill_at_step(world: &TestWorld, words: &[&str], step: usize) -> KilledRun {
     let trace = world.path("trace");
     let output = watched_command(world, words, step, KillSignal::Kill)
@@ -137,7 +137,7 @@ fn helper_process_dies_at_its_step() {
             false => KillSignal::Kill,
         },
     });
-    // What the command answers is its own affair; here it is only to die.
+    // The outcome does not matter; the process is expected to die.
     cleveragents_cli::run_with_watcher(&environment, &killer);
 }
 
@@ -153,7 +153,7 @@ fn assert_no_kill_without_step() {
     assert_eq!(killer.reached.into_inner(), ApplyStep::ALL.len());
 }
 
-/// Folders of a world as they are now, to be put back as often as needed.
+/// A copy of folders of a world, which can be restored repeatedly.
 pub(crate) struct WorldSnapshot<'a> {
     world: &'a TestWorld,
     names: Vec<&'a str>,
@@ -164,7 +164,7 @@ impl<'a> WorldSnapshot<'a> {
         fs::create_dir_all(world.path("snapshot")).unwrap();
         for name in names {
             let kept = world.path("snapshot").join(name);
-            // One that was kept before is replaced.
+            // An earlier copy is replaced.
             let _ = fs::remove_dir_all(&kept);
             copy_folder(world, &world.path(name), &kept);
         }
@@ -186,6 +186,6 @@ impl<'a> WorldSnapshot<'a> {
 fn copy_folder(world: &TestWorld, from: &Path, to: &Path) {
     let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
     let mut copy = world.other_program(Path::new("cp"), &["-a", from, to]);
-    // The home may be among what is put back.
+    // Not run in the home, which may itself be restored.
     AgentsRun::from_output(copy.current_dir("/").output().unwrap()).succeeded();
 }

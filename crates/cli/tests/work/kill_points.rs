@@ -1,9 +1,9 @@
-//! The whole program, killed at one of its system calls.
+//! Runs the whole program and kills it at one of its system calls.
 //!
-//! `strace` stops the process after every call that changes something on disk (it injects SIGSTOP),
-//! this side counts the stops of all threads and lets it run on, or kills it at the stop that was
-//! asked for. Children are let go when they start another program: only our own calls count, and a
-//! git that we started lives on after the kill, as it does outside a test.
+//! `strace` stops the process after every call that changes something on disk (it injects SIGSTOP).
+//! The test counts the stops of all threads and continues the process, or kills it at the given
+//! stop. Children are detached when they start another program: only our own calls count, and a git
+//! that we started survives the kill, as it does outside a test.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,26 +12,24 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::world::TestWorld;
 
-/// Every call that changes files, folders, links, or what of them outlives a power cut. None of
-/// them gives way to a pending signal: such a call would be begun anew after each stop.
+/// Every call that changes files, folders or links, or makes them durable. None of them can be
+/// interrupted by a pending signal: such a call would be restarted after each stop.
 pub(crate) const CHANGING_CALLS: &str = "write,pwrite64,unlink,unlinkat,rmdir,rename,renameat,\
     renameat2,fsync,fdatasync,syncfs,mkdir,mkdirat,link,linkat,symlink,symlinkat,fchmod,chmod,\
     fchmodat,ftruncate,utimensat";
 
-/// More stops than any run has; one that comes to it is killed.
+/// More stops than any run has; a run that reaches it is killed.
 const MAX_STOPS: usize = 20_000;
 
-/// How a run under `strace` ended.
 #[derive(Debug)]
 pub(crate) struct TraceOutcome {
-    /// How often it was stopped.
     pub(crate) stops: usize,
     pub(crate) is_killed: bool,
     /// The last calls before the end, for messages.
     pub(crate) last_calls: String,
 }
 
-/// Whether processes can be traced here, and else why not.
+/// Returns the reason if processes cannot be traced here.
 pub(crate) fn can_trace(world: &TestWorld) -> Result<(), String> {
     let strace = Path::new("strace");
     let tried = world
@@ -44,7 +42,7 @@ pub(crate) fn can_trace(world: &TestWorld) -> Result<(), String> {
     }
 }
 
-/// Runs our program and kills it at the stop of this number; 0 lets it run to its end.
+/// Runs our program and kills it at this stop; 0 lets it run to its end.
 #[expect(clippy::zombie_processes, reason = "it is waited for by its id")]
 pub(crate) fn kill_at(
     world: &TestWorld,

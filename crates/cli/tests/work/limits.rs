@@ -1,4 +1,5 @@
-//! What a call may leave: beyond a limit the call fails, says so, and leaves nothing.
+//! Limits for what a call may leave behind: beyond a limit the call fails with a message and leaves
+//! nothing.
 
 use crate::world::{TRUSTED, TestWorld};
 

@@ -1,12 +1,12 @@
-//! Models that answer what nobody can use, ask for what they may not have, or never come to an end:
-//! all of it is recorded and told to them, and none of it hangs.
+//! Models that give unusable answers, ask for what is forbidden, or never finish: everything is
+//! recorded and reported to them, and nothing hangs.
 
 use serde_json::Value;
 
 use crate::models::{finish, messages_text, strategy, turn};
 use crate::world::{AgentsRun, TRUSTED, TestWorld};
 
-/// A plan whose worker answers these turns, executed.
+/// Creates and executes a plan whose worker answers these turns.
 #[track_caller]
 fn execute_turns(world: &TestWorld, turns: &str, more: &str) -> (String, AgentsRun) {
     world.define_llm_actor("coder", turns, more);
@@ -16,7 +16,7 @@ fn execute_turns(world: &TestWorld, turns: &str, more: &str) -> (String, AgentsR
     (plan, run)
 }
 
-/// The reasons why calls were refused.
+/// Returns the reasons of refused calls.
 #[track_caller]
 fn refusals(world: &TestWorld, plan: &str) -> Vec<(String, String)> {
     let text = |it: &Value, key: &str| it["payload"][key].as_str().unwrap().to_owned();
@@ -26,13 +26,13 @@ fn refusals(world: &TestWorld, plan: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What the model was told in its last request.
+/// Returns the text of the last request.
 #[track_caller]
 fn last_request_text(world: &TestWorld, plan: &str) -> String {
     messages_text(world.model_calls(plan).last().unwrap())
 }
 
-/// Calls, what kind of refusal they meet, and what the model is told.
+/// Calls, the kind of their refusal, and the message to the model.
 const UNUSABLE: [(&str, &str, &str); 9] = [
     (
         "{tool: builtin/file-read, input: {path: 7}}",
@@ -112,7 +112,7 @@ fn repeated_invalid_calls_end_the_work() {
         errors.iter().any(|it| it.contains("3 times in a row")),
         "{errors:?}"
     );
-    // Whoever goes on gives it another chance.
+    // A resume gives the model another chance.
     world
         .resume(&plan)
         .succeeded()
@@ -196,7 +196,7 @@ fn a_repeating_model_is_warned_and_then_stopped() {
         "{prompt_text}"
     );
     assert_eq!(world.error_kinds(&plan), ["model_output"]);
-    // Whoever goes on gives it another chance.
+    // A resume gives the model another chance.
     world
         .resume(&plan)
         .succeeded()
@@ -324,7 +324,7 @@ fn a_file_the_model_has_not_read_is_not_overwritten() {
     run.succeeded().reports_state("execute/complete");
     let files = world.sandbox_files(&plan);
     assert_eq!(files["a"], "0 1\n2\n3\n4\n5\n6\n7\n8\nnine\n");
-    // The refusal shows how the file is.
+    // The refusal contains the current file.
     let model_calls = world.model_calls(&plan);
     assert!(
         messages_text(&model_calls[1]).contains("Error:"),

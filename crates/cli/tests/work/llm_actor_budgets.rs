@@ -1,9 +1,9 @@
-//! What a plan may use up: reserved before a model is asked, and never given back by a kill.
+//! Budgets of a plan: reserved before each model request, and not refunded by a crash.
 
 use crate::models::{finish, turn};
 use crate::world::{TRUSTED, TestWorld};
 
-/// Each turn says that it used so many tokens.
+/// Returns turns that each report this many used tokens.
 fn turns(used: u64) -> String {
     let usage = format!("    usage: {{input_tokens: {used}, output_tokens: 10}}\n");
     let work = turn(&[("shell", "{command: 'echo 1 >> log'}")]);
@@ -19,10 +19,10 @@ fn turns(used: u64) -> String {
     .concat()
 }
 
-/// A dollar for a thousand tokens.
+/// One dollar per thousand tokens.
 const PRICE: &str = "answer_tokens: 100\nprice: {input: 1000, output: 1000}\n";
 
-/// What the first request of the job reserves, in tokens and dollars.
+/// Returns what the first request of the job reserves, in tokens and dollars.
 fn first_reservation(world: &TestWorld) -> (u64, f64) {
     world.define_llm_actor("coder", &turns(100), PRICE);
     world.define_llm_job("builtin/direct", "local/coder", "");
@@ -55,7 +55,7 @@ fn assert_waiting_for_budget(world: &TestWorld, plan: &str, words: &str) {
 fn a_plan_waits_before_exceeding_its_budget() {
     let world = TestWorld::new();
     let (tokens, usd) = first_reservation(&world);
-    // The first request fits, and what it used leaves no room for the second.
+    // The first request fits; its usage leaves no room for the second.
     for (budget, words) in [
         (format!("budget: {{tokens: {}}}\n", tokens + 50), "tokens"),
         (format!("budget: {{usd: {}}}\n", usd + 0.05), "USD"),
@@ -71,11 +71,11 @@ fn a_plan_waits_before_exceeding_its_budget() {
         assert_waiting_for_budget(&world, &plan, words);
         assert_eq!(world.model_call_states(&plan), ["answered"]);
         assert_eq!(world.sandbox_files(&plan)["log"], "0 1\n");
-        // Going on does not make it larger.
+        // A resume does not raise the budget.
         world.resume(&plan).exits(6);
         assert_eq!(world.model_calls(&plan).len(), 1);
     }
-    // One that not even the first request fits in.
+    // A budget that is too small for the first request.
     world.define_llm_job("builtin/direct", "local/coder", "budget: {tokens: 50}\n");
     let plan = world.create_plan(TRUSTED);
     world.execute(&plan).exits(6);
@@ -140,7 +140,7 @@ fn a_profile_bounds_what_a_plan_may_cost() {
 #[test]
 fn a_model_without_a_price_is_refused_under_a_budget_in_dollars() {
     let world = TestWorld::new();
-    // Nothing listens there, and nobody asks.
+    // Nothing listens there, and no request is sent.
     world.write(
         "home/.cleveragents/models.yaml",
         "providers: [{name: here, kind: openai, base_url: 'http://127.0.0.1:9/v1'}]\n\
@@ -161,7 +161,7 @@ fn a_model_without_a_price_is_refused_under_a_budget_in_dollars() {
 #[test]
 fn time_is_a_budget_too() {
     let world = TestWorld::new();
-    // A command that takes too long is ended, and never happened.
+    // A command that exceeds the time is killed and undone.
     let slow = "{command: 'echo 1 >> log; sleep 600', timeout: 900}";
     world.define_llm_actor(
         "coder",
@@ -181,7 +181,7 @@ fn time_is_a_budget_too() {
     assert_eq!(world.events_of_kind(&plan, "tool_interrupted").len(), 1);
     assert_eq!(world.sandbox_files(&plan), world.files("shop"));
 
-    // A model that takes its time is not waited for.
+    // A slow model is not waited for.
     let never = format!("{}    delay_ms: 80000000\n", finish("Never"));
     world.define_llm_actor("coder", &[never, finish("Done")].concat(), "");
     let plan = world.create_plan(TRUSTED);
@@ -191,7 +191,7 @@ fn time_is_a_budget_too() {
         .reports_state("execute/queued");
     world.assert_waiting_for(&plan, "budget");
     assert_eq!(world.model_call_states(&plan), ["interrupted"]);
-    // Who has no time left reserves nothing for what will not be asked.
+    // Without time left nothing is reserved, because no request will be sent.
     world.resume(&plan).exits(6).reports_state("execute/queued");
     assert_eq!(world.model_call_states(&plan), ["interrupted"]);
 }
@@ -206,7 +206,7 @@ fn used_time_counts_until_the_budget_is_raised() {
         .execute(&plan)
         .exits(6)
         .reports_state("execute/queued");
-    // Going on does not begin to count again: what would take no time is not begun either.
+    // A resume does not reset the used time, so even a fast call is not started.
     world.define_worker("- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n");
     let run = world.resume(&plan).exits(6).reports_state("execute/queued");
     run.prints("budget of 5 seconds is used up");
@@ -248,7 +248,8 @@ fn a_larger_budget_lets_a_plan_continue() {
     assert_eq!(world.events_of_kind(&plan, "plan_budget_changed").len(), 1);
 }
 
-/// Nothing to speak of for what is read, and a dollar for a thousand tokens that the vendor keeps.
+/// Almost free input and output, and one dollar per thousand tokens written to the provider's
+/// cache.
 const EXPENSIVE_CACHE_PRICE: &str = "answer_tokens: 100\n\
                             price: {input: 1, output: 1, cached_input: 0.1, cache_write: 1000}\n";
 
@@ -268,7 +269,7 @@ fn cache_writes_are_reserved_at_their_price() {
     let worst = (reserved["tokens"].as_u64().unwrap() - 100) as f64 / 1000.0;
     assert!((usd - worst).abs() < 0.01, "{reserved}");
 
-    // A budget that is smaller than what one call may cost lets none be made.
+    // No call is made if the budget is smaller than what it may cost.
     for (budget, made) in [(usd - 0.01, false), (usd + 0.01, true)] {
         let text = format!("budget: {{usd: {budget}}}\n");
         world.define_llm_job("builtin/direct", "local/coder", &text);
@@ -289,7 +290,7 @@ fn cache_writes_are_reserved_at_their_price() {
         assert_eq!(world.events_of_kind(&plan, "model_asked").len(), 0);
         world.resume(&plan).exits(6);
     }
-    // The same on the line of a run.
+    // The same with the option of `agents run`.
     let path = world.path("shop").display().to_string();
     let budget = (usd - 0.01).to_string();
     world.define_llm_job("builtin/direct", "local/coder", "");

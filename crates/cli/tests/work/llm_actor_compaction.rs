@@ -1,5 +1,5 @@
-//! Conversations that outgrow their model again and again: old turns make room for new ones, what
-//! the plan is about never does, and nothing of it grows with how long they are.
+//! Conversations that repeatedly outgrow the model's context: old turns are removed, pinned texts
+//! never, and the size of requests does not grow with the length of the conversation.
 
 use serde_json::Value;
 
@@ -7,14 +7,14 @@ use crate::event_follower::Follower;
 use crate::models::{finish, messages_text, turn};
 use crate::world::{TRUSTED, TestWorld};
 
-/// How much the model takes, and how much of that is for its answer.
+/// The model's context, and the part of it for the answer, in tokens.
 const CONTEXT: u64 = 12_000;
 const ANSWER: u64 = 1_000;
 
-/// How many turns there are before the last.
+/// The number of turns before the last.
 const TURNS: u32 = 40;
 
-/// What every request has to say, however long ago it was said first.
+/// Texts that every request must contain.
 const PINNED_TEXTS: [&str; 6] = [
     "Do the job",
     "Nothing is left to be desired",
@@ -24,7 +24,7 @@ const PINNED_TEXTS: [&str; 6] = [
     "Instructions from AGENTS.md",
 ];
 
-/// A call whose result is as long as no model can take, and calls with a page each.
+/// Returns a call with about a page of output; call 5 has more than the model can take.
 fn output_turn(number: u32) -> String {
     let command = match number {
         5 => "yes yyyyyyyyyy | head -c 300000".to_owned(),
@@ -33,7 +33,7 @@ fn output_turn(number: u32) -> String {
     turn(&[("shell", &format!("{{command: '{command}'}}"))])
 }
 
-/// The messages of a request that say what went.
+/// Returns the messages of a request that summarise removed turns.
 fn summaries_of(model_call: &Value) -> Vec<String> {
     let messages = model_call["messages"].as_array().unwrap().iter();
     let texts = messages.filter_map(|it| it["text"].as_str());
@@ -43,7 +43,7 @@ fn summaries_of(model_call: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What tools gave, as a request tells it.
+/// Returns the tool results in a request.
 fn tool_results(model_call: &Value) -> Vec<String> {
     let messages = model_call["messages"].as_array().unwrap().iter();
     let results = messages.filter(|it| it["role"] == "tool");
@@ -52,7 +52,8 @@ fn tool_results(model_call: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A plan whose model looks at much, and knows a rule, a check and what the repository says.
+/// A plan whose model produces much output, with a rule, a check and instructions of the
+/// repository.
 fn set_up(world: &TestWorld) -> String {
     world.write("shop/AGENTS.md", "Write tests before breakfast.\n");
     world.commit("shop", "words");
@@ -69,8 +70,8 @@ fn set_up(world: &TestWorld) -> String {
     world.create_plan(TRUSTED)
 }
 
-/// Every request says what lasts, fits the model, and has one summary that is no longer than those
-/// of the others.
+/// Asserts that every request contains the pinned texts, fits the model, and has at most one
+/// summary, whose length stays bounded.
 #[track_caller]
 fn assert_requests_stay_small(world: &TestWorld, plan: &str) -> Vec<Value> {
     let model_calls = world.model_calls(plan);
@@ -92,7 +93,8 @@ fn assert_requests_stay_small(world: &TestWorld, plan: &str) -> Vec<Value> {
             .first()
             .map_or(longest, |it| longest.max(it.len()));
     }
-    // A quarter of the half that compaction leaves is for it, and a token is a word or less here.
+    // The summary may take a quarter of the half that compaction leaves; a token is a word or less
+    // here.
     assert!((200..12_000).contains(&longest), "{longest}");
     model_calls
 }
@@ -119,7 +121,7 @@ fn repeated_compaction_keeps_the_pinned_texts() {
     let model_calls = assert_requests_stay_small(&world, &plan);
     assert_eq!(model_calls.len(), TURNS as usize + 2);
     for request in &model_calls {
-        // What a human said is never shortened and never doubled.
+        // The user's prompt is never shortened and never repeated.
         assert_eq!(
             messages_text(request).matches(words).count(),
             1,
@@ -141,7 +143,7 @@ fn a_compacted_conversation_can_be_resumed() {
     follower.wait_for("model_asked");
     child.kill().unwrap();
     child.wait().unwrap();
-    // A turn of the script is used up by whoever was killed.
+    // The killed process has used up a turn of the script.
     world.resume(&plan);
     let model_calls = assert_requests_stay_small(&world, &plan);
     crate::models::assert_no_repeated_calls(&model_calls);

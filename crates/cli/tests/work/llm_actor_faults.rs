@@ -1,4 +1,4 @@
-//! Models that fail: every fault at every turn is on record, and what can be tried again is.
+//! Models that fail: every fault at every turn is recorded, and retried where possible.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::event_follower::Follower;
 use crate::models::{finish, messages_text, strategy, turn};
 use crate::world::{AgentsRun, TRUSTED, TestWorld};
 
-/// The turns of a small plan's worker; each leaves its mark once.
+/// The turns of a small plan's worker; each appends its mark once.
 fn worker_turns() -> [String; 3] {
     [
         turn(&[("shell", "{command: 'echo 1 >> log'}")]),
@@ -20,7 +20,7 @@ fn worker_turns() -> [String; 3] {
     ]
 }
 
-/// All turns of a plan that finds its strategy, carries it out, and mends what a check found.
+/// All turns of a plan that makes a strategy, executes it, and repairs a failed check.
 fn whole_script() -> Vec<String> {
     let planning = [turn(&[("file-list", "{}")]), strategy(&["One"])];
     let repair_turns = [
@@ -34,11 +34,11 @@ fn fault(kind: FaultKind, seconds: f64) -> String {
     format!("    fault: {{kind: {kind}, retry_after: {seconds}}}\n")
 }
 
-/// What is wrong until the mark of who mends is there.
+/// Fails until the repair has appended its mark.
 const CHECK: &str = "checks: [{run: 'test $(wc -l < log) -ge 3'}]\n";
 
-/// Every fault there is at each of these turns: what can be tried again is, on record, and nothing
-/// is done twice.
+/// Injects every kind of fault at each of these turns: retryable ones are retried and recorded, and
+/// nothing is done twice.
 #[track_caller]
 fn inject_every_fault_at(places: Range<usize>) {
     let world = TestWorld::new();
@@ -46,8 +46,8 @@ fn inject_every_fault_at(places: Range<usize>) {
         for place in places.clone() {
             let trial = format!("{kind} at turn {place}");
             let mut script = whole_script();
-            // One that is only slow answers in the end; of the others half may arrive, and then the
-            // model is asked again.
+            // A slow response still arrives. The other faults may deliver a part, and then the
+            // request is repeated.
             let failing = match kind.has_parts() {
                 true => format!("{}{}", script[place], fault(*kind, 0.01)),
                 false => fault(*kind, 0.01).replacen("    ", "  - ", 1),
@@ -67,7 +67,7 @@ fn inject_every_fault_at(places: Range<usize>) {
             wanted.insert("log".to_owned(), "0 1\n2\n3\n".to_owned());
             wanted.insert("new".to_owned(), "0 x".to_owned());
             assert_eq!(world.sandbox_files(&plan), wanted, "{trial}");
-            // What the check found is on record beside the fault.
+            // The failed check is recorded besides the fault.
             let mut errors = world.error_kinds(&plan);
             errors.retain(|it| it != "validation");
             let recorded: &[&str] = match kind {
@@ -131,7 +131,7 @@ fn a_provider_error_during_repair_uses_no_attempt() {
         world.events_of_kind(&plan, "validations_completed").len(),
         1
     );
-    // The turn that was asked for in vain is gone.
+    // The failed request has used up a turn.
     script.push(finish("Nobody hears this"));
     script.extend(repair_turns);
     world.define_llm_actor("coder", &script.concat(), "");
@@ -184,7 +184,7 @@ fn a_long_retry_after_parks_the_plan() {
     let status = world.json_data(&["plan", "status", &plan]);
     assert!(status["waiting"]["until"].is_string(), "{status}");
     assert_eq!(world.error_kinds(&plan), ["rate_limit"]);
-    // Nobody owns it meanwhile; whoever asks for it goes on.
+    // No process owns the plan meanwhile, so a resume continues it.
     world
         .resume(&plan)
         .succeeded()
@@ -238,14 +238,14 @@ fn a_circuit_breaker_probe_does_not_wait_for_itself() {
     let world = TestWorld::new();
     let failing = format!("  - fault: {{kind: {}}}\n", FaultKind::ServerError).repeat(3);
     world.define_llm_actor("coder", &[failing, worker_turns().concat()].concat(), "");
-    // Whoever waits for itself waits for ever: the time that the plan has says so.
+    // A probe that waited for itself would wait forever; the time budget would then end the plan.
     world.define_llm_job("builtin/direct", "local/coder", "budget: {wall: 75}\n");
     let plan = world.create_plan(TRUSTED);
     let mut follower = Follower::start(&world, &plan);
     let child = world.start(&["plan", "execute", &plan, "--format", "json"]);
     (0..3).for_each(|_| drop(follower.wait_for("model_failed")));
-    // The provider is left alone for a while. What is said meanwhile is heard by the one request
-    // that is let through then, which has to be put together again for it.
+    // The circuit breaker is open now. A prompt sent meanwhile must be in the probe request, which
+    // has to be built again for it.
     world
         .run_json(&["plan", "prompt", &plan, "Mind the gap"])
         .succeeded();

@@ -1,5 +1,4 @@
-//! Models behind a socket, as vendors have them: the whole program over the wire, with a server that
-//! says what it is told to.
+//! Models over HTTP, as providers offer them: the whole program with a scripted server.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -13,7 +12,7 @@ use crate::world::{AgentsRun, TRUSTED, TestWorld};
 
 const KEY: &str = "here-5d1f0c3b9a8e7f6d5c4b3a29180f7e6d";
 
-/// A server for chat completions with one answer a request.
+/// A chat completions server with one scripted answer per request.
 struct ChatServer {
     port: u16,
     /// The head and the body of each request.
@@ -51,7 +50,7 @@ impl ChatServer {
         self.requests.lock().unwrap().clone()
     }
 
-    /// Makes the server the provider `here` of this world, with one model.
+    /// Registers the server as provider `here` of this world, with one model.
     fn register_provider(&self, world: &TestWorld) {
         world.write(
             "home/.cleveragents/models.yaml",
@@ -77,7 +76,7 @@ fn stream_chunk(delta: &Value, finish: Option<&str>) -> Value {
     json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }] })
 }
 
-/// An answer that calls a tool.
+/// Returns an answer that calls a tool.
 fn tool_call_response(tool: &str, arguments: &str, finish: &str) -> String {
     let function = json!({ "name": format!("builtin__{tool}"), "arguments": arguments });
     let call = json!({ "index": 0, "id": "call_1", "type": "function", "function": function });
@@ -97,13 +96,13 @@ fn error_response(status: &str, header: &str) -> String {
     )
 }
 
-/// The run of a command that knows the key.
+/// Runs a command with the API key.
 fn run_with_key(world: &TestWorld, words: &[&str]) -> AgentsRun {
     let mut command = world.command(&[words, &["--format", "json"]].concat());
     AgentsRun::from_output(command.env("HERE_KEY", KEY).output().unwrap())
 }
 
-/// A plan whose worker speaks with the server, executed.
+/// Creates and executes a plan whose worker uses the server.
 fn execute_plan(world: &TestWorld, server: &ChatServer) -> (String, AgentsRun) {
     server.register_provider(world);
     world.define_llm_actor_with("coder", "provider: here\nmodel: small\n");
@@ -219,7 +218,7 @@ fn a_filtered_answer_is_an_error_and_retried_on_resume() {
     let (plan, first) = execute_plan(&world, &server);
     let first = first.exits(1).reports_state("execute/errored");
     first.prints("held the answer back");
-    // Nothing of it is taken for an answer by whoever goes on.
+    // A resume must not use any part of it as an answer.
     run_with_key(&world, &["plan", "resume", &plan])
         .exits(1)
         .reports_state("execute/errored");
@@ -236,7 +235,7 @@ fn a_filtered_answer_is_an_error_and_retried_on_resume() {
 #[test]
 fn an_unreachable_provider_is_retried_and_then_reported() {
     let world = TestWorld::new();
-    // Whoever had this port is gone.
+    // The server has no answers, so its port is closed.
     let server = ChatServer::start(Vec::new());
     let (plan, run) = execute_plan(&world, &server);
     run.exits(1)

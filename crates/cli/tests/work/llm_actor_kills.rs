@@ -1,11 +1,10 @@
-//! A worker with a model that is killed: what was answered is not asked again, what was done is
-//! done once and in order, whoever goes on.
+//! A killed worker with a model: answered requests are not repeated, and completed work is done
+//! once and in order after a resume.
 //!
-//! Each time a model is asked takes the next turn of its script, also when nobody lived to hear the
-//! answer. So which turns of the script were heard depends on the moments of the kills; but the
-//! record says it, and every turn leaves marks of its own: turn 7 writes the file `f7` and appends
-//! `7` to `log`. What must be there in the end is what the turns say that were answered, in their
-//! order, and nothing of the others.
+//! Each request takes the next turn of the script, even if the process dies before it gets the
+//! answer. So the answered turns depend on when the process was killed. The records list them, and
+//! every turn leaves its own marks: turn 7 writes the file `f7` and appends `7` to `log`. The
+//! result must have exactly the marks of the answered turns, in their order.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -14,13 +13,13 @@ use crate::event_follower::{Follower, TestRng, is_process_running, sleep_for, wa
 use crate::models::{assert_no_repeated_calls, finish, turn};
 use crate::world::{TRUSTED, TestWorld, trials};
 
-/// Of so many turns the last one ends the step.
+/// Every third turn ends a step.
 const TURNS_OF_A_STEP: u64 = 3;
 
-/// As many turns as no trial uses up.
+/// More turns than any trial uses.
 const TURNS: u64 = 60;
 
-/// A planner that looks, then hands in three steps; a worker that leaves its marks.
+/// A strategist that reads, then submits three steps; a worker that leaves its marks.
 fn set_up(world: &TestWorld) {
     let strategy = "{summary: Marks, confidence: 1, decisions: [{question: Where?, chosen: Here}], \
                     steps: [{title: One}, {title: Two}, {title: Three}]}";
@@ -50,7 +49,7 @@ fn set_up(world: &TestWorld) {
     );
 }
 
-/// The plan is done as if nobody had been killed.
+/// Asserts that the plan is complete as if no process had been killed.
 #[track_caller]
 fn assert_complete(world: &TestWorld, plan: &str, trial: &str) {
     assert_eq!(world.state(plan), "execute/complete", "{trial}");
@@ -86,7 +85,7 @@ fn assert_complete(world: &TestWorld, plan: &str, trial: &str) {
     assert_eq!(count("tool_refused") + count("tool_errored"), 0, "{trial}");
     assert_eq!(count("strategy_stored"), 1, "{trial}");
     assert_eq!(count("actor_completed"), 3, "{trial}");
-    // What the plan is about, how it is done, where, and one for each step.
+    // The task, the method, the place, and one per step.
     let tree = world.json_data(&["plan", "tree", plan]);
     assert_eq!(tree["summary"]["nodes"], 6, "{trial}: {tree}");
     assert!(world.errors(plan).is_empty(), "{trial}");
@@ -165,7 +164,7 @@ fn a_resume_dry_run_reports_without_running() {
     let plan = world.create_plan(TRUSTED);
     let mut follower = Follower::start(&world, &plan);
     let mut child = world.start(&["plan", "execute", &plan]);
-    // The third answer is the first of the worker's; its first call is then complete.
+    // The third answer is the worker's first; its first call is complete after that.
     (0..3).for_each(|_| drop(follower.wait_for("model_answered")));
     follower.wait_for("tool_completed");
     child.kill().unwrap();
@@ -239,7 +238,8 @@ fn an_llm_worker_killed_during_repair_repeats_no_attempt() {
             made.count()
         };
         assert_eq!(of("builtin/shell"), 3, "{trial}");
-        // Whoever dies between the last command and the word that it is done has mended it.
+        // If the process died between the last command and the recorded end, the repair counts as
+        // done.
         assert!(matches!(of("builtin/finish"), 2 | 3), "{trial}");
     }
 }
@@ -264,7 +264,7 @@ fn an_interrupted_model_command_is_ended_and_undone() {
     wait_until_true("the writer writes", || tree.join("noise").exists());
     child.kill().unwrap();
     child.wait().unwrap();
-    // Whoever goes on makes the same call in a tree that the first one never touched.
+    // The resumed process repeats the call in a tree without the traces of the first attempt.
     let next = world.start(&["plan", "resume", &plan]);
     follower.wait_for("process_started");
     let tree = world.sandbox_tree(&plan);

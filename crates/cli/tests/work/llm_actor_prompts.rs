@@ -1,5 +1,5 @@
-//! What humans and models say to each other while a plan goes on: questions that park it, and
-//! words that are heard once, whoever is killed meanwhile.
+//! Messages between users and models while a plan runs: questions that park it, and prompts that
+//! are delivered once, even after a crash.
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -7,10 +7,10 @@ use crate::event_follower::Follower;
 use crate::models::{assert_no_repeated_calls, finish, messages_text, turn};
 use crate::world::{TRUSTED, TestWorld};
 
-/// So long that nobody waits for it.
+/// Longer than any test runs.
 const ENDLESS_DELAY: &str = "    delay_ms: 80000000\n";
 
-/// How often a text is in what the model was told.
+/// Counts a text in a request.
 fn count_in_request(model_call: &serde_json::Value, words: &str) -> usize {
     messages_text(model_call).matches(words).count()
 }
@@ -38,7 +38,7 @@ fn a_question_parks_the_plan_until_it_is_answered() {
     world.assert_waiting_for(&plan, "answer");
     assert_eq!(world.model_calls(&plan).len(), 1);
 
-    // Without an answer nothing goes on, and nobody waits for one.
+    // Without an answer the plan does not continue, and no process waits.
     world.resume(&plan).exits(5).reports_state("execute/queued");
     world.assert_waiting_for(&plan, "answer");
     assert_eq!(
@@ -91,7 +91,7 @@ fn a_question_of_the_strategy_actor_parks_the_plan() {
         count_in_request(&model_calls[1], "A human says: A light blue"),
         1
     );
-    // Who works knows it as well.
+    // The worker gets it too.
     assert!(
         count_in_request(&model_calls[2], "A light blue") > 0,
         "{}",
@@ -99,7 +99,7 @@ fn a_question_of_the_strategy_actor_parks_the_plan() {
     );
 }
 
-/// A plan whose first call ends only when the test lets it.
+/// Creates a plan whose first call ends only when the test releases it.
 fn create_held_plan(world: &TestWorld, turns: &[String]) -> String {
     let hold = "{command: 'until test -e go; do sleep 0.05; done', timeout: 600}";
     let turns = [turn(&[("shell", hold)]), turns.concat()].concat();
@@ -138,7 +138,7 @@ fn a_prompt_reaches_a_running_plan_once() {
     assert_eq!(world.events_of_kind(&plan, "message_taken").len(), 1);
 }
 
-/// The last request has the words once, and none has them more often.
+/// Asserts that the last request has the prompt once, and none has it more than once.
 #[track_caller]
 fn assert_prompt_delivered_once(world: &TestWorld, plan: &str, moment: &str) {
     let model_calls = world.model_calls(plan);
@@ -292,7 +292,7 @@ fn an_interrupted_plan_can_be_resumed() {
             "{slow}"
         );
         if slow == "a command" {
-            // The model's answer stands; the command is made again, in another way this time.
+            // The model's answer is kept, so a resume would run the endless command again.
             continue;
         }
         world
@@ -344,7 +344,7 @@ fn concurrent_prompts_are_delivered_once_in_order() {
     let mut said: Vec<(u64, String)> = Vec::new();
     for prompt in prompts {
         let run = crate::world::AgentsRun::from_output(prompt.wait_with_output().unwrap());
-        // One that came when all was done is refused; nobody is told that it was heard.
+        // A prompt that arrives after the end is refused, never reported as delivered.
         if run.code == Some(0) {
             let data = run.data();
             let text = data["guidance"].as_str().unwrap().to_owned();

@@ -1,12 +1,12 @@
-//! Answers that cannot be used, wherever they are given: mended twice, then an error on record and
-//! an end; and calls that are not made because something else comes first.
+//! Unusable answers in every phase: corrected twice, then recorded as an error that ends the phase.
+//! Also calls that are skipped because another call of the answer takes precedence.
 
 use serde_json::Value;
 
 use crate::models::{assert_no_repeated_calls, finish, messages_text, strategy, turn};
 use crate::world::{TRUSTED, TestWorld};
 
-/// Answers that nobody can use, and what the model is told about them.
+/// Unusable answers, and the message to the model about each.
 const UNUSABLE: [(&str, &str); 5] = [
     (
         "  - tool_calls: [{tool: builtin/nothing, input: {}}]\n",
@@ -27,7 +27,7 @@ const UNUSABLE: [(&str, &str); 5] = [
     ("  - text: I shall begin soon.\n", "called no tool"),
 ];
 
-/// An end that cannot be used for what is being done.
+/// Returns a final call that is invalid in this phase.
 fn invalid_end_turn(phase: &str) -> (String, &'static str) {
     match phase {
         "strategize" => (
@@ -41,7 +41,7 @@ fn invalid_end_turn(phase: &str) -> (String, &'static str) {
     }
 }
 
-/// What a script says before and after the answers that cannot be used, and where those end.
+/// The turns before and after the unusable answers, and the resulting state.
 struct RefusalTrial {
     before: Vec<String>,
     after: Vec<String>,
@@ -87,7 +87,7 @@ fn assert_stopped_after_two_repairs(world: &TestWorld, phase: &str) {
             after,
             final_state: ends,
         } = refusal_trial(phase);
-        // Whoever goes on is given one more answer of the kind, and then one that can be used.
+        // After a resume the model gives one more unusable answer, and then a usable one.
         let turns = [before.concat(), bad.repeat(4), after.concat()].concat();
         world.define_llm_actor("coder", &turns, "");
         let check = "checks: [{run: 'test $(wc -l < log) -ge 2'}]\n";
@@ -118,7 +118,7 @@ fn assert_stopped_after_two_repairs(world: &TestWorld, phase: &str) {
                 .contains(&"model_output".to_owned())
         );
 
-        // What was refused is not refused for ever.
+        // The refusal is not permanent.
         let run = world.resume(&plan);
         assert_eq!(run.code, Some(0), "{trial}: {run:?}");
         run.reports_state("execute/complete");
@@ -151,7 +151,7 @@ fn a_repair_has_three_attempts_with_two_corrections() {
     for (bad, _) in UNUSABLE {
         let RefusalTrial { before, after, .. } = refusal_trial("execute");
         let [work, finish, mend] = [0..1, 1..2, 2..4].map(|it| after[it].concat());
-        // Each of the three attempts is given up after as many answers.
+        // Each of the three attempts fails after three answers.
         let turns = [before.concat(), work, finish, bad.repeat(9), mend].concat();
         world.define_llm_actor("coder", &turns, "");
         let check = "checks: [{run: 'test $(wc -l < log) -ge 2'}]\n";
@@ -171,7 +171,7 @@ fn a_repair_has_three_attempts_with_two_corrections() {
         let given_up = errors.filter(|it| it.to_string().contains("3 times in a row"));
         let given_up: u64 = given_up.map(|it| it["occurrences"].as_u64().unwrap()).sum();
         assert_eq!(given_up, 3, "{bad}");
-        // Whoever goes on lets it be tried anew.
+        // A resume allows new attempts.
         world
             .resume(&plan)
             .succeeded()
@@ -183,7 +183,7 @@ fn a_repair_has_three_attempts_with_two_corrections() {
     }
 }
 
-/// What each call of the first answer gave, as the second request tells it.
+/// Returns the results of the first answer's calls, as the second request has them.
 #[track_caller]
 fn tool_results(model_calls: &[Value]) -> Vec<String> {
     let messages = model_calls[1]["messages"].as_array().unwrap().iter();
@@ -215,7 +215,7 @@ fn calls_after_a_question_wait_for_its_answer() {
     world.define_llm_job("builtin/direct", "local/coder", "");
     let plan = world.create_plan(TRUSTED);
     for word in ["execute", "resume", "execute"] {
-        // Whoever asks for more without an answer gets nothing done.
+        // Without an answer, further commands do nothing.
         let run = world.run_json(&["plan", word, &plan]).exits(5);
         run.reports_state("execute/queued").prints("Which colour?");
         world.assert_waiting_for(&plan, "answer");

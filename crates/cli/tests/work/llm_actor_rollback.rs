@@ -1,4 +1,4 @@
-//! Plans with models that go back: to a checkpoint, or to another strategy.
+//! Plans with models that are set back to a checkpoint, or to another strategy.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ fn append_turn(number: u32) -> String {
     turn(&[("shell", command.as_str())])
 }
 
-/// The number of the last checkpoint that holds how things stood after so many calls.
+/// Returns the number of the last checkpoint of the state after this many calls.
 #[track_caller]
 fn checkpoint_after_calls(world: &TestWorld, plan: &str, calls: i64) -> String {
     let listed = world.json_data(&["plan", "checkpoints", plan]);
@@ -22,7 +22,7 @@ fn checkpoint_after_calls(world: &TestWorld, plan: &str, calls: i64) -> String {
 #[test]
 fn rollback_keeps_earlier_model_answers() {
     let world = TestWorld::new();
-    // What is asked again gets a later turn of the script.
+    // A repeated request gets a later turn of the script.
     let later = [append_turn(3), finish("Again")].concat();
     let turns = [append_turn(1), append_turn(2), finish("Done"), later].concat();
     world.define_llm_actor("coder", &turns, "");
@@ -45,7 +45,7 @@ fn rollback_keeps_earlier_model_answers() {
         .reports_state("execute/complete");
     let files = world.sandbox_files(&plan);
     let model_calls = world.model_calls(&plan);
-    // The answer that asked for the second call is given up with it.
+    // The answer with the second call is undone along with the call.
     assert_eq!(files["log"], "0 1\n3\n", "{model_calls:?}");
     let undone: Vec<bool> = model_calls
         .iter()
@@ -82,7 +82,7 @@ fn a_corrected_strategy_uses_the_guidance() {
     let correct = ["plan", "correct", "--mode", "revert", "-g"];
     let more = ["Go the other way round", decision, "--yes"];
     world.run_json(&[&correct[..], &more].concat()).succeeded();
-    // What was given up is not what is meant to be done.
+    // The reverted strategy is no longer listed.
     let tree = world.json_data(&["plan", "tree", &plan]);
     assert!(tree["strategy"].is_null(), "{tree}");
     let run = world
@@ -91,7 +91,7 @@ fn a_corrected_strategy_uses_the_guidance() {
         .reports_state("execute/complete");
     let steps = run.data()["strategy_summary"]["steps"].clone();
     assert_eq!(steps.as_array().map(Vec::len), Some(2), "{steps}");
-    // Nothing is left of the first way.
+    // Nothing is left of the first strategy.
     assert_eq!(world.sandbox_files(&plan)["log"], "0 2\n3\n");
     let model_calls = world.model_calls(&plan);
     assert_eq!(model_calls.len(), 10);
@@ -99,7 +99,7 @@ fn a_corrected_strategy_uses_the_guidance() {
         let said = messages_text(&model_calls[nth]);
         assert!(said.contains("Go the other way round"), "{nth}: {said}");
     }
-    // What was looked at for the first strategy is looked at again for the second.
+    // Files read for the first strategy are read again for the second.
     let reads = world.events_of_kind(&plan, "tool_invoked").into_iter();
     let reads: Vec<Value> = reads
         .filter(|it| it["payload"]["tool"] == "builtin/file-read")

@@ -1,4 +1,4 @@
-//! What is secret: it need not be known to whoever goes on, and it is found nowhere afterwards.
+//! Secrets: a resuming process need not know them, and they are not found in any stored file.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::world::{AgentsRun, TRUSTED, TestWorld};
 
 const SECRET: &str = "sk-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c";
 
-/// What the first process of a plan has in its environment, and what the one that goes on has.
+/// The key in the environment of a plan's first process, and of the one that resumes it.
 const KEY_PAIRS: [(Option<&str>, Option<&str>); 4] = [
     (Some(SECRET), None),
     (Some(SECRET), Some("sk-00aa11bb22cc33dd44ee55ff66007711")),
@@ -18,10 +18,10 @@ const KEY_PAIRS: [(Option<&str>, Option<&str>); 4] = [
     (Some(SECRET), Some(SECRET)),
 ];
 
-/// So long that nobody waits for it.
+/// Longer than any test runs.
 const ENDLESS_DELAY: &str = "    delay_ms: 80000000\n";
 
-/// Our program with this key in its environment.
+/// Returns our program with this key in its environment.
 fn command_with_key(world: &TestWorld, words: &[&str], key: Option<&str>) -> Command {
     let mut command = world.command(&[words, &["--format", "json"]].concat());
     key.iter().for_each(|key| {
@@ -30,7 +30,7 @@ fn command_with_key(world: &TestWorld, words: &[&str], key: Option<&str>) -> Com
     command
 }
 
-/// Two commands with the secret in them; the second ends only when the test lets it.
+/// Returns two commands that contain the secret; the second ends only when the test releases it.
 fn commands_with_secret() -> [String; 2] {
     [
         format!("{{command: 'echo 1 {SECRET} >> log'}}"),
@@ -41,7 +41,7 @@ fn commands_with_secret() -> [String; 2] {
     ]
 }
 
-/// Kills the worker at its second command, and lets another go on with other secrets.
+/// Kills the worker at its second command, and resumes with other secrets.
 #[track_caller]
 fn kill_and_resume(world: &TestWorld, (first, next): (Option<&str>, Option<&str>)) -> String {
     let plan = world.create_plan(TRUSTED);
@@ -59,7 +59,7 @@ fn kill_and_resume(world: &TestWorld, (first, next): (Option<&str>, Option<&str>
     plan
 }
 
-/// The first command stands, and only the second was made again.
+/// Asserts that the first command was kept and only the second was repeated.
 #[track_caller]
 fn assert_first_command_ran_once(world: &TestWorld, plan: &str, trial: &str) {
     let files = world.sandbox_files(plan);
@@ -106,7 +106,7 @@ fn a_confirmed_model_call_counts_without_its_secrets() {
         assert_eq!(world.model_call_states(&plan), ["answered"; 2], "{known:?}");
     }
 
-    // The same when the calls are all confirmed and the next answer never came.
+    // The same if all calls are confirmed and the next answer never arrived.
     let calls = turn(&[("shell", first.as_str())]);
     let never = format!("{}{ENDLESS_DELAY}", finish("Never"));
     world.define_llm_actor("coder", &[calls, never, finish("Done")].concat(), "");
@@ -128,8 +128,8 @@ fn a_confirmed_model_call_counts_without_its_secrets() {
     }
 }
 
-/// A call that was begun is stored with a mask. Whether the model wrote the secret or the mask is
-/// not known then, so it is not made again, and the model is told.
+/// A started call is stored with a mask. It is then unknown whether the model wrote the secret or
+/// the mask, so the call is not repeated and the model is informed.
 #[test]
 fn a_command_stored_with_a_mask_is_not_repeated() {
     let world = TestWorld::new();
@@ -199,7 +199,7 @@ fn a_call_with_outside_effects_needs_approval_without_secrets() {
             1,
             "{actor}"
         );
-        // A human's word makes it again, once.
+        // The user's approval repeats it once.
         let mut next = command_with_key(&world, &["plan", "execute", &plan], known.1);
         let mut next = next.spawn().unwrap();
         follower.wait_for("process_started");
@@ -213,8 +213,8 @@ fn a_call_with_outside_effects_needs_approval_without_secrets() {
     }
 }
 
-/// The files below a folder that have this text. What a plan works in is
-/// the user's own, and the settings hold what the user put there.
+/// Finds the files below a folder that contain this text. Skips sandbox trees and the settings,
+/// which hold the user's own content.
 pub(crate) fn find_files_with_text(folder: &Path, text: &str, found: &mut Vec<String>) {
     for entry in folder.read_dir().unwrap() {
         let path = entry.unwrap().path();
@@ -233,7 +233,7 @@ pub(crate) fn find_files_with_text(folder: &Path, text: &str, found: &mut Vec<St
     }
 }
 
-/// Turns in which tools show the secret and the model says it, in every way they have.
+/// Turns in which tools and the model output the secret in every possible way.
 fn turns_with_secret() -> String {
     let fail = "{command: 'cat notes >&2; base64 -w0 notes; exit 3'}";
     let said = format!("{{summary: 'I have seen {SECRET}'}}");
@@ -300,7 +300,7 @@ fn a_key_in_the_settings_is_stored_nowhere_else() {
             assert!(!run.stdout.contains(SECRET), "{verb}: {}", run.stdout);
         }
     }
-    // What `base64` printed of the file has it between other characters.
+    // The secret inside the `base64` output of the file, where it is between other characters.
     let encoded = "00ZjlhOGI3YzZkNWU0ZjNhMmIxYzBkOWU4ZjdhNmI1";
     let mut found = Vec::new();
     for text in [SECRET, encoded] {

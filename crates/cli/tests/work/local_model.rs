@@ -1,5 +1,5 @@
-//! A plan with a real, small model: what it says nobody can foresee, that it ends well-kept is
-//! certain.
+//! A plan with a real, small model: its answers are unpredictable, but the plan must end in a valid
+//! state.
 
 use crate::world::TestWorld;
 
@@ -14,7 +14,7 @@ fn model_server_url() -> String {
     }
 }
 
-/// Works with the server's model, few tools and short answers.
+/// Uses the server's model, few tools and short answers.
 const ACTOR: &str = "\
 model: local
 temperature: 0
@@ -55,7 +55,7 @@ fn a_run_over_the_anthropic_api_ends_in_a_valid_state() {
     assert_ends_in_valid_state(&world, "here");
 }
 
-/// Whatever this provider's model says.
+/// Asserts that a plan with this provider's model ends in a valid state.
 fn assert_ends_in_valid_state(world: &TestWorld, provider: &str) {
     world.create_repository("shop");
     world.define_llm_actor_with("small", &format!("provider: {provider}\n{ACTOR}"));
@@ -65,7 +65,7 @@ fn assert_ends_in_valid_state(world: &TestWorld, provider: &str) {
         .succeeded();
     let path = world.path("shop").display().to_string();
     let run = world.run_json(&["run", "local/greet", "--path", &path]);
-    // Done and waiting for a yes, given up with its reason, or at the end of its budget.
+    // Complete and waiting for approval, failed with a reason, or out of budget.
     let code = run.code.unwrap();
     assert!([1, 5, 6].contains(&code), "{run:?}");
     let plan = run.data()["plan_id"].as_str().unwrap().to_owned();
@@ -86,7 +86,7 @@ fn assert_ends_in_valid_state(world: &TestWorld, provider: &str) {
         assert!(usage["input_tokens"].as_u64().unwrap() > 0, "{answer}");
         assert!(usage["output_tokens"].as_u64().unwrap() > 0, "{answer}");
         let calls = answer["payload"]["tool_calls"].as_array().unwrap();
-        // A call was required; one that did not fit into the answer is none.
+        // A tool call was required; one that was cut off does not count.
         let cut_off = answer["payload"]["finish"] == "length";
         assert!(cut_off || !calls.is_empty(), "{answer}");
     }

@@ -1,5 +1,5 @@
-//! Plans at work from outside: the real program on real repositories, with its exit codes and
-//! envelopes, killed, cancelled, set back and applied.
+//! Execution of plans from outside: the real program on real repositories, with its exit codes and
+//! envelopes, killed, cancelled, rolled back and applied.
 
 #![expect(
     clippy::unwrap_used,

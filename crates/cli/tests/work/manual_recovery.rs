@@ -1,4 +1,5 @@
-//! Ways out of what was left half-way, what is told of sandboxes, and what is kept of applies.
+//! Recovery from partial applies and lost sandboxes, warnings about sandboxes, and the retention of
+//! applies.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +15,8 @@ const EDIT: &str = "\
 - {tool: builtin/file-write, input: {path: made, content: made}}
 ";
 
-/// Kills an apply when everything is written but the branch, which is then moved by somebody else
-/// to a commit that changes the same file.
+/// Kills an apply after it has written everything but the branch. The branch is then moved to a
+/// commit that changes the same file.
 pub(crate) fn set_up_stuck_apply(world: &TestWorld, plan: &str) {
     let words = ["plan", "apply", plan, "--yes"];
     let snapshot = WorldSnapshot::capture(world, &["home", "shop"]);
@@ -53,7 +54,7 @@ fn a_stuck_apply_is_settled_by_hand() {
     world.run(&["init"]).succeeded();
     assert_eq!(world.state(&plan), "apply/errored");
     for _ in 0..2 {
-        // It is neither forced nor forgotten, and it is said what can be done.
+        // The apply is neither forced nor forgotten, and the hint says what can be done.
         let run = world.apply(&plan).exits(4).reports_state("apply/errored");
         run.prints(&format!("agents plan apply {plan} --as-it-stands"));
     }
@@ -93,7 +94,7 @@ fn apply_records_are_removed_once_unneeded() {
     assert_eq!(swept["applies"][0]["what"], "kept", "{swept}");
     assert_eq!(swept["applies"][0]["reason"], "it can be taken back");
     assert_eq!(kept().1, 1);
-    // Though its sandbox is gone, it can be taken back.
+    // It can be unapplied even though its sandbox is gone.
     world
         .run_json(&["plan", "unapply", &plan, "--yes"])
         .succeeded();
@@ -109,8 +110,8 @@ fn apply_records_are_removed_once_unneeded() {
     world.git(&world.path("shop"), &["fsck", "--strict"]);
 }
 
-/// A plan that was applied needs no sandbox any more. Unapplied and wanted again, it does all of its
-/// work in a new one: what it did in the old one does not count.
+/// An applied plan no longer needs its sandbox. If it is unapplied and applied again, it repeats
+/// all of its work in a new one: work in the old one does not count.
 #[test]
 fn a_plan_whose_sandbox_was_collected_can_be_applied_again() {
     let world = TestWorld::new();
@@ -128,7 +129,7 @@ fn a_plan_whose_sandbox_was_collected_can_be_applied_again() {
     assert_redone_by_rebase(&world, &plan);
 }
 
-/// A plan is reverted three times at most, which is no reason to lose it.
+/// A plan can be reverted at most three times; it must not be lost for that reason.
 #[test]
 fn a_plan_without_reversions_whose_sandbox_was_deleted_can_be_applied() {
     let world = TestWorld::new();
@@ -172,7 +173,7 @@ fn a_failed_plan_without_sandbox_starts_again() {
     assert_complete(&world);
 }
 
-/// Deletes every sandbox as a user might.
+/// Deletes every sandbox, as a user might.
 fn delete_sandboxes(world: &TestWorld) {
     let sandboxes = world.path("home/.cleveragents/sandboxes");
     for folder in fs::read_dir(&sandboxes).unwrap() {
@@ -180,7 +181,7 @@ fn delete_sandboxes(world: &TestWorld) {
     }
 }
 
-/// Takes the way that a refused apply names, and expects the whole change.
+/// Runs the command that a refused apply hints at; expects the whole change.
 fn assert_redone_by_rebase(world: &TestWorld, plan: &str) {
     let rebase = format!("agents plan rebase {plan}");
     world.apply(plan).exits(4).prints(&rebase);
@@ -224,7 +225,7 @@ fn a_killed_rejection_is_validated_by_the_next_command() {
         child.kill().unwrap();
         child.wait().unwrap();
         if applied_first {
-            // Nothing that was validated before counts.
+            // Earlier validation results do not count.
             let run = world.apply(&plan).exits(7);
             run.prints("agents plan execute");
             assert_eq!(world.state(&plan), "apply/constrained");
@@ -258,7 +259,7 @@ fn files_missing_from_the_sandbox_are_reported() {
     assert_eq!(warnings[0], said, "{data}");
     assert!(run.stdout.contains("\"level\": \"warn\""), "{run:?}");
     run.prints(&format!("local/shop: {said}"));
-    // One that brings them along has nothing to warn of.
+    // A plan that includes uncommitted files has nothing to warn about.
     let plan = world.create_plan_for("shop", TRUSTED, &["--base", "worktree"]);
     let data = world.execute(&plan).succeeded().data();
     assert_eq!(

@@ -11,7 +11,7 @@ const SECRET: &str = "sk-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c";
 const MASK: &str = "«secret:SHOP_API_KEY»";
 const ARGUMENT: &str = "arguments: [{name: key, type: string, required: true}]\n";
 
-/// Our program with the key in its environment.
+/// Returns our program with the key in its environment.
 fn command_with_key(world: &TestWorld, words: &[&str]) -> Command {
     let mut command = world.command(&[words, &["--format", "json"]].concat());
     command.env("SHOP_API_KEY", SECRET);
@@ -22,7 +22,7 @@ fn run_with_key(world: &TestWorld, words: &[&str]) -> AgentsRun {
     AgentsRun::from_output(command_with_key(world, words).output().unwrap())
 }
 
-/// A plan of the job that is given the key.
+/// Creates a plan whose job gets the key as an argument.
 #[track_caller]
 fn create_plan_with_key(world: &TestWorld) -> String {
     let argument = format!("key={SECRET}");
@@ -45,7 +45,7 @@ fn create_plan_with_key(world: &TestWorld) -> String {
 fn assert_not_stored(world: &TestWorld, text: &str) {
     let mut found = Vec::new();
     find_files_with_text(&world.path("home/.cleveragents"), text, &mut found);
-    // What a plan wrote is the user's own, in the objects of its sandbox too.
+    // Files that a plan wrote belong to the user, also as objects in its sandbox.
     found.retain(|path| !path.contains("/sandboxes/"));
     assert_eq!(found, Vec::<String>::new());
 }
@@ -98,7 +98,7 @@ fn only_tools_receive_the_unmasked_secret() {
     assert_eq!(world.read("shop/settings"), format!("key={SECRET}"));
 }
 
-/// Tools cut long answers before secrets are masked in them.
+/// Tools truncate long answers before secrets are masked in them.
 #[test]
 fn a_truncated_secret_is_masked() {
     let world = TestWorld::new();
@@ -160,7 +160,7 @@ fn step_outputs_are_passed_on_unmasked() {
         format!("0 key={SECRET}\n")
     );
 
-    // What is only on record is masked, and a mask is not written.
+    // A stored result is masked, and a mask must not be written to a file.
     let stopped = plan("no");
     assert_ne!(
         run_with_key(&world, &["plan", "execute", &stopped]).code,
@@ -206,7 +206,7 @@ fn a_mask_in_a_definition_or_an_argument_is_refused() {
         let said = world.errors(&plan).join("\n");
         assert!(said.contains("stands for a secret"), "{tool}: {said}");
     }
-    // Nobody gets a secret by naming it.
+    // A mask or an encoded secret as an argument does not give access to the secret.
     world.define_worker_job(ARGUMENT);
     let encoded = "c2stNGY5YThiN2M2ZDVlNGYzYTJiMWMwZDllOGY3YTZiNWM=";
     for value in [MASK, encoded] {
@@ -228,7 +228,7 @@ fn apply_refuses_a_file_that_contains_a_mask() {
     let world = TestWorld::new();
     world.write("shop/notes", &format!("A mask looks like {MASK}.\nmore\n"));
     world.commit("shop", "notes");
-    // A command may write what it was not given.
+    // A command can write a mask that was not in its input.
     let hidden =
         "printf \"\\\\302\\\\253secret:OTHER_KEY\\\\302\\\\273\" > dir/b; echo more >> notes";
     let plan = world.create_executed_plan(&format!(

@@ -1,4 +1,4 @@
-//! Actors with a scripted model, and what they were asked and said, as it is on record.
+//! Actors with a scripted model, and the recorded requests and answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::event_follower::Follower;
 use crate::world::{AgentsRun, TestWorld};
 
-/// Prints what is on record of the models a plan asked: of each time the conversation, turn,
-/// ordinal, state, what it cost and every message that was sent.
+/// Prints the recorded model requests of a plan: conversation, turn, ordinal, state, cost and every
+/// message of each.
 const MODEL_CALLS_SCRIPT: &str = r#"
 import json, pathlib, sqlite3, sys
 data, plan = pathlib.Path(sys.argv[1]), sys.argv[2]
@@ -42,7 +42,7 @@ print(json.dumps(found))
 "#;
 
 impl TestWorld {
-    /// Defines an actor with a model that answers these turns, and more keys of the script.
+    /// Defines an actor with a model that answers these turns, with more keys of the script.
     pub(crate) fn define_llm_actor(&self, name: &str, turns: &str, more: &str) {
         self.write(
             &format!("home/{name}-script.yaml"),
@@ -54,7 +54,7 @@ impl TestWorld {
         );
     }
 
-    /// Lets somebody work on a plan who is killed before its first question is answered.
+    /// Starts a process on a plan and kills it before its first request is answered.
     pub(crate) fn kill_during_first_model_call(&self, plan: &str) {
         let mut follower = Follower::start(self, plan);
         let mut child = self.start(&["plan", "execute", plan]);
@@ -87,7 +87,7 @@ impl TestWorld {
             .succeeded();
     }
 
-    /// Every time a model was asked for the plan.
+    /// Returns every model request of the plan.
     #[track_caller]
     pub(crate) fn model_calls(&self, plan: &str) -> Vec<Value> {
         let data = self.path("home/.cleveragents").display().to_string();
@@ -100,14 +100,14 @@ impl TestWorld {
         records.as_array().unwrap().clone()
     }
 
-    /// How the times a model was asked ended, in their order.
+    /// Returns the states of the plan's model requests, in order.
     #[track_caller]
     pub(crate) fn model_call_states(&self, plan: &str) -> Vec<String> {
         let state = |it: &Value| it["state"].as_str().unwrap().to_owned();
         self.model_calls(plan).iter().map(state).collect()
     }
 
-    /// The plan waits for this.
+    /// Asserts what the plan waits for.
     #[track_caller]
     pub(crate) fn assert_waiting_for(&self, plan: &str, kind: &str) {
         let data = self.json_data(&["plan", "status", plan]);
@@ -115,7 +115,7 @@ impl TestWorld {
         assert_eq!(data["state"], "queued", "{data}");
     }
 
-    /// The categories of the plan's errors, each as often as it happened.
+    /// Returns the categories of the plan's errors, repeated by their occurrences.
     #[track_caller]
     pub(crate) fn error_kinds(&self, plan: &str) -> Vec<String> {
         let data = self.json_data(&["plan", "errors", plan]);
@@ -133,7 +133,7 @@ impl TestWorld {
     }
 }
 
-/// A turn that calls these tools, each given as JSON.
+/// Returns a turn that calls these tools, with their inputs as JSON.
 pub(crate) fn turn(calls: &[(&str, &str)]) -> String {
     let call = |(tool, input): &(&str, &str)| {
         format!("      - {{tool: builtin/{tool}, input: {input}}}\n")
@@ -142,12 +142,12 @@ pub(crate) fn turn(calls: &[(&str, &str)]) -> String {
     format!("  - tool_calls:\n{calls}")
 }
 
-/// The turn that ends a step.
+/// Returns the turn that ends a step.
 pub(crate) fn finish(summary: &str) -> String {
     turn(&[("finish", &format!("{{summary: '{summary}'}}"))])
 }
 
-/// The turn that hands in a strategy of these steps.
+/// Returns the turn that submits a strategy with these steps.
 pub(crate) fn strategy(steps: &[&str]) -> String {
     let steps: Vec<String> = steps
         .iter()
@@ -160,13 +160,13 @@ pub(crate) fn strategy(steps: &[&str]) -> String {
     turn(&[("submit-strategy", &input)])
 }
 
-/// All that a request said to the model, as one text.
+/// Returns all messages of a request as one text.
 pub(crate) fn messages_text(model_call: &Value) -> String {
     model_call["messages"].to_string()
 }
 
-/// Each turn of each conversation has one answer, nothing is asked after it, and each time an actor
-/// asks takes the next turn of its script.
+/// Asserts that each turn of each conversation has one answer and no request after it, and that
+/// each request of an actor takes the next turn of its script.
 #[track_caller]
 pub(crate) fn assert_no_repeated_calls(model_calls: &[Value]) {
     let mut answered = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Plans at work on PostgreSQL, which several machines share.
+//! Execution of plans on PostgreSQL, which several machines share.
 
 use std::path::PathBuf;
 use std::process::Child;
@@ -13,7 +13,7 @@ const STEPS: &str = "\
 - {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}
 ";
 
-/// A world with a schema of its own, which goes with it.
+/// A world with its own schema, which is dropped with it.
 struct PostgresWorld {
     world: TestWorld,
     schema: String,
@@ -79,7 +79,7 @@ fn wait_for_run(child: Child) -> AgentsRun {
     AgentsRun::from_output(child.wait_with_output().unwrap())
 }
 
-/// The files of the shop as the plan leaves them.
+/// Asserts that the repository has the plan's changes.
 #[track_caller]
 fn assert_applied(world: &TestWorld) {
     assert_eq!(world.read("shop/log"), "1\n2\n");
@@ -104,7 +104,7 @@ fn a_plan_is_executed_applied_and_unapplied_once() {
         let run = wait_for_run(child);
         match run.code {
             Some(0) => applied += 1,
-            // Whoever came while another was at it is told so.
+            // A process that found another one running is refused.
             _ => drop(run.exits(4)),
         }
     }
@@ -171,7 +171,7 @@ fn a_killed_worker_is_resumed() {
         follower.wait_for(kind);
         child.kill().unwrap();
         child.wait().unwrap();
-        // Whatever command comes next finishes it or takes it back.
+        // Any next command finishes or aborts it.
         world.run(&["init"]).succeeded();
         match world.state(&plan).as_str() {
             "apply/applied" => {}
@@ -231,7 +231,7 @@ fn a_plan_on_another_machine_names_the_machine() {
     }
     assert_eq!(world.events(&plan).len(), before, "nothing is on record");
     assert_eq!(world.state(&plan), "execute/complete");
-    // What only needs the record works from everywhere.
+    // Commands that need only the database work from every machine.
     world.run_json(&["plan", "status", &plan]).succeeded();
     let listed = world.json_data(&["sandbox", "list"]);
     assert_eq!(listed["sandboxes"][0]["on_disk"], false);
@@ -240,13 +240,13 @@ fn a_plan_on_another_machine_names_the_machine() {
         .run(&["sandbox", "list"])
         .succeeded()
         .prints("elsewhere");
-    // A plan without a sandbox is worked on wherever somebody says so.
+    // A plan without a sandbox can be executed on any machine.
     world
         .execute(&half)
         .succeeded()
         .reports_state("execute/complete");
 
-    // The other machine's sandboxes are not this one's to remove, whatever became of the plan.
+    // Sandboxes of another machine are never removed here, whatever the state of the plan.
     world.run_json(&["plan", "cancel", &plan]).succeeded();
     let swept = world.json_data(&["sandbox", "gc"]);
     assert_eq!(swept["summary"]["removed"], 0, "{swept}");
@@ -271,7 +271,7 @@ fn a_plan_is_unapplied_on_the_machine_that_applied_it() {
     world.apply(&plan).succeeded();
     assert_applied(world);
     world.switch_home("second");
-    // That it is applied can be said from everywhere.
+    // Every machine can report that the plan is applied.
     world
         .apply(&plan)
         .succeeded()

@@ -20,7 +20,7 @@ fn create_plan(world: &TestWorld, profile: &str, file: &str) -> String {
     plan
 }
 
-/// A finished plan says so to every command, and nothing happens again.
+/// Asserts that every command reports a finished plan as such, and nothing happens again.
 #[track_caller]
 fn assert_applied(world: &TestWorld, plan: &str, file: &str) {
     let commits = world.commits("shop");
@@ -42,7 +42,7 @@ fn assert_executed(world: &TestWorld, run: AgentsRun, plan: &str) {
     assert_eq!(data["changes"], 1, "{data}");
     assert_eq!(data["sandbox"]["status"], "captured", "{data}");
     assert_eq!(world.events_of_kind(plan, "tool_invoked").len(), 1);
-    // Where nothing is outstanding the command says how the plan stands.
+    // If there is nothing to run, the command reports the plan's state.
     let again = world
         .execute(plan)
         .succeeded()
@@ -63,7 +63,7 @@ fn each_built_in_profile_stops_at_its_gate() {
     let mut commits = world.commits("shop");
     let unsure = create_plan(&world, "cautious", "unsure");
     world.execute(&unsure).exits(5);
-    // Nobody knows yet how such plans go, so a careful profile is not sure.
+    // Without a history of such plans the confidence is too low for a careful profile.
     for profile in ["cautious", "manual", "review", "supervised"] {
         let plan = create_plan(&world, profile, profile);
         let stopped = world
@@ -107,13 +107,13 @@ fn each_built_in_profile_stops_at_its_gate() {
         assert_eq!(world.commits("shop"), commits);
         assert_applied(&world, &plan, profile);
     }
-    // Eight plans that went well make a careful profile sure.
+    // Eight successful plans raise the confidence enough for a careful profile.
     let plan = create_plan(&world, "cautious", "sure");
     assert_executed(&world, world.execute(&plan), &plan);
     let by = world.events_of_kind(&plan, "strategy_approved");
     assert_eq!(by[0]["actor"], "profile cautious");
-    // So it is of one that had to stop, when somebody looks again: the profile lets it go on, and
-    // no human is said to have.
+    // This also lets the plan that had to stop continue when it is resumed. The approval is
+    // recorded as the profile's, not as the user's.
     let resumed = world.run_json(&["plan", "resume", &unsure]);
     assert_executed(&world, resumed, &unsure);
     let by = world.events_of_kind(&unsure, "strategy_approved");

@@ -1,4 +1,4 @@
-//! Results of plans whose targets have moved: merged and validated again, or done again there.
+//! Results of plans whose targets have moved: merged and validated again, or executed again.
 
 use cleveragents_cli::bootstrap::ApplyStep;
 use serde_json::Value;
@@ -12,7 +12,7 @@ const EDIT: &str = "\
 - {tool: builtin/file-write, input: {path: made, content: made}}
 ";
 
-/// Changes the second line, whatever it says.
+/// Replaces the second line, whatever it contains.
 const SECOND_LINE: &str =
     "- {tool: builtin/shell, input: {command: \"sed -i '2s/.*/two/' a && echo made > made\"}}\n";
 
@@ -25,7 +25,7 @@ fn head(world: &TestWorld, repository: &str) -> String {
     head.trim().to_owned()
 }
 
-/// A commit of the user's that changes one line of `a`.
+/// Commits a change of one line of `a` as the user.
 fn commit_user_change(world: &TestWorld, repository: &str, old: &str, new: &str) {
     let path = format!("{repository}/a");
     let text = world.read(&path);
@@ -33,7 +33,7 @@ fn commit_user_change(world: &TestWorld, repository: &str, old: &str, new: &str)
     world.commit(repository, "theirs");
 }
 
-/// The plan as it was executed, with this check of its action.
+/// Creates and executes a plan whose action has this check.
 fn create_checked_plan(world: &TestWorld, steps: &str, check: &str) -> String {
     world.define_worker(steps);
     world.define_worker_job(&format!("checks: [{{run: {check:?}}}]\n"));
@@ -45,7 +45,7 @@ fn create_checked_plan(world: &TestWorld, steps: &str, check: &str) -> String {
     plan
 }
 
-/// The commands that are suggested.
+/// Returns the hints of an answer.
 fn hints(run: &AgentsRun) -> String {
     let envelope: Value = serde_json::from_str(&run.stdout).unwrap();
     let messages = envelope["messages"].as_array().unwrap().iter();
@@ -70,11 +70,11 @@ fn a_result_is_merged_with_the_commits_of_its_target() {
     assert_eq!(resource["resource"], "local/shop", "{data}");
     assert_eq!(resource["from"], before.as_str());
     assert_eq!(resource["to"], after.as_str());
-    // What the target changed is no change of the plan's.
+    // Changes of the target are not listed as changes of the plan.
     let diff = world.run(&["plan", "diff", &plan, "--patch", "--format", "plain"]);
     let diff = diff.succeeded().stdout;
     assert!(diff.contains("+two") && !diff.contains("nine"), "{diff}");
-    // The sandbox's own git sees the same.
+    // The sandbox's own git agrees.
     let sandbox = world.sandbox_tree(&plan);
     let shown = |words: &[&str]| {
         let words = [&["-c", "safe.directory=*"], words].concat();
@@ -100,8 +100,8 @@ fn a_result_is_merged_with_the_commits_of_its_target() {
     assert!(!refs.contains("-next"), "{refs}");
 }
 
-/// The user has made the same merge and thrown it away: git finds its objects there, and does not
-/// write them again. The published result goes too, as it does with its ref.
+/// The user has made the same merge and discarded it, so git finds the objects and does not write
+/// them again. The published result is pruned along with its ref.
 #[test]
 fn a_merge_survives_pruned_user_objects() {
     let world = TestWorld::new();
@@ -169,7 +169,7 @@ fn validations_run_again_on_the_merge() {
         .execute(&plan)
         .exits(7)
         .reports_state("execute/constrained");
-    // Where the target is right again, so is the result.
+    // When the target passes again, so does the result.
     commit_user_change(&world, "shop", "nine", "neuf");
     rebase(&world, &plan)
         .succeeded()
@@ -206,7 +206,7 @@ fn unmergeable_work_is_executed_again_on_the_target() {
     let errors = world.json_data(&["plan", "errors", &plan]);
     let last = errors["errors"].as_array().unwrap().last().unwrap().clone();
     assert_eq!(last["category"], "merge_conflict", "{errors}");
-    // It has nothing to rebase before it is executed.
+    // There is nothing to rebase before it is executed.
     let again = rebase(&world, &plan).exits(4);
     assert!(
         hints(&again).contains(&format!("agents plan execute {plan}")),
@@ -250,7 +250,7 @@ fn all_resources_are_rebased_or_none() {
     commit_user_change(&world, "docs", "9", "nine");
     commit_user_change(&world, "lib", "8", "eight");
     let lib = world.path("lib");
-    // One is gone, one is in the middle of a merge: nothing moves.
+    // One repository is missing, or in the middle of a merge: nothing is rebased.
     std::fs::rename(&lib, world.path("away")).unwrap();
     let run = rebase(&world, &plan)
         .exits(4)
@@ -267,7 +267,7 @@ fn all_resources_are_rebased_or_none() {
     assert!(reason.contains("merge is in progress"), "{run:?}");
     std::fs::remove_file(&merging).unwrap();
     assert_eq!(world.events_of_kind(&plan, "plan_rebased").len(), 0);
-    // One conflicts: the work is done again in both.
+    // One conflicts: the plan is executed again in both.
     let snapshot = WorldSnapshot::capture(&world, &["home", "docs", "lib"]);
     commit_user_change(&world, "lib", "2", "2 theirs");
     let run = rebase(&world, &plan)
@@ -308,7 +308,7 @@ fn only_an_unapplied_result_is_rebased() {
     rebase(&world, &plan)
         .exits(4)
         .reports_state("apply/applied");
-    // What was taken back can be moved onto what came since.
+    // An unapplied plan can be rebased onto newer commits.
     world
         .run_json(&["plan", "unapply", &plan, "--yes"])
         .succeeded();
@@ -352,7 +352,7 @@ fn a_plan_run_by_another_process_is_not_rebased() {
     apply.kill().unwrap();
     apply.wait().unwrap();
     run.exits(4).prints("is being run by");
-    // Once it is dead, nothing of it is in the way.
+    // Once the process is dead, nothing blocks the rebase.
     rebase(&world, &plan)
         .succeeded()
         .reports_state("execute/complete");
@@ -379,7 +379,7 @@ fn rollback_refuses_checkpoints_of_the_old_base() {
             .exits(4)
             .prints("before the plan was rebased");
     }
-    // What is kept since then can be.
+    // Later checkpoints can be restored.
     let rejected = ["plan", "reject", &plan, "made", "--why", "not needed"];
     world.run_json(&rejected).succeeded();
     let number = number(last[0]);
@@ -436,7 +436,7 @@ fn a_killed_rebase_can_be_finished() {
         assert_eq!(world.git_status("shop"), "", "{shown}");
         world.git(&world.path("shop"), &["fsck", "--strict"]);
     }
-    // Both sides of the one write that moves the plan were seen.
+    // The kills covered both sides of the write that changes the plan's state.
     assert!(states.contains("execute/complete"), "{states:?}");
     assert!(states.contains("execute/processing"), "{states:?}");
 }
@@ -500,7 +500,7 @@ fn a_stopped_apply_is_finished_on_a_moved_target_only_if_validations_pass() {
     assert!(kill_at_step(&world, &words, step.unwrap() + 1).killed);
     std::fs::remove_file(world.path("lib/.git/index.lock")).unwrap();
     commit_user_change(&world, "lib", "9", "nine");
-    // A command that is about something else runs no validations.
+    // An unrelated command runs no validations.
     world.run(&["init"]).succeeded();
     assert_eq!(world.state(&plan), "apply/errored");
     assert_eq!(world.commits("docs"), 2);
@@ -510,7 +510,7 @@ fn a_stopped_apply_is_finished_on_a_moved_target_only_if_validations_pass() {
     world.apply(&plan).exits(4).reports_state("apply/errored");
     assert_eq!(world.commits("lib"), 2);
     let snapshot = WorldSnapshot::capture(&world, &["home", "docs", "lib"]);
-    // The way forward, once they pass.
+    // Finishing, once they pass.
     commit_user_change(&world, "lib", "nine", "neuf");
     world
         .apply(&plan)
@@ -519,7 +519,7 @@ fn a_stopped_apply_is_finished_on_a_moved_target_only_if_validations_pass() {
     let merged = BASE.replace('2', "two").replace('9', "neuf");
     assert_eq!(world.read("lib/a"), merged);
     assert_eq!((world.commits("docs"), world.commits("lib")), (2, 4));
-    // The way back.
+    // Aborting.
     snapshot.restore();
     world
         .run_json(&["plan", "cancel", &plan])
@@ -527,7 +527,7 @@ fn a_stopped_apply_is_finished_on_a_moved_target_only_if_validations_pass() {
         .reports_state("apply/cancelled");
     assert_eq!(world.read("docs/a"), BASE);
     assert_eq!(world.read("lib/a"), BASE.replace('9', "nine"));
-    // The way by a rebase, which aborts the apply first.
+    // A rebase, which aborts the apply first.
     snapshot.restore();
     rebase(&world, &plan)
         .exits(5)

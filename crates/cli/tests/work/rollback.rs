@@ -1,4 +1,4 @@
-//! Going back to a checkpoint, going on from there, and undoing that.
+//! Rolling back to a checkpoint, continuing from there, and undoing the rollback.
 
 use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::{Decision, DecisionType};
@@ -22,7 +22,7 @@ fn checkpoints(world: &TestWorld, plan: &str) -> Vec<Value> {
     found
 }
 
-/// The number of the last checkpoint that holds how things stood after so many calls.
+/// Returns the number of the last checkpoint of the state after this many calls.
 #[track_caller]
 fn checkpoint_after_calls(world: &TestWorld, plan: &str, calls: i64) -> String {
     let found = checkpoints(world, plan);
@@ -40,7 +40,7 @@ fn rollback_restores_files_and_repeats_later_steps() {
     let world = TestWorld::new();
     let plan = world.create_executed_plan(STEPS);
     let end = world.sandbox_files(&plan);
-    // How it stood after each number of calls, from a plan that stops there.
+    // Compares with the state after each number of calls, taken from a plan that stops there.
     for calls in (0..5_usize).rev() {
         let first: String = STEPS
             .lines()
@@ -70,7 +70,7 @@ fn rollback_restores_files_and_repeats_later_steps() {
     }
     world.apply(&plan).succeeded();
     assert_eq!(world.files("shop"), end);
-    // What is applied is not set back.
+    // An applied plan cannot be rolled back.
     let run = world.run_json(&["plan", "rollback", &plan, "1"]);
     run.exits(4);
 }
@@ -92,7 +92,7 @@ fn a_rollback_can_be_undone() {
     let standing = checkpoints(&world, &plan);
     let standing = standing.iter().filter(|it| it["undone_by"].is_null());
     assert!(standing.count() >= 5);
-    // Everything is done: nothing is made again.
+    // Everything is done, so no call is repeated.
     let calls = world.events_of_kind(&plan, "tool_invoked").len();
     world
         .execute(&plan)
@@ -106,7 +106,7 @@ fn a_rollback_can_be_undone() {
     assert_eq!(world.files("shop"), end);
 }
 
-/// Puts a decision about the work on record, as an actor does that decides on its way.
+/// Records a decision about the work, as an actor does during execution.
 fn insert_decision(world: &TestWorld, plan: &str) -> String {
     let bootstrap = world.bootstrap();
     let app = bootstrap.open().unwrap();
@@ -150,7 +150,7 @@ fn undoing_a_rollback_reinstates_decisions() {
     let reinstated = world.events_of_kind(&plan, "decision_reinstated");
     assert_eq!(reinstated.len(), 1);
     assert!(reinstated[0].to_string().contains(&made));
-    // One that is made after that is given up alone.
+    // A later decision is undone alone.
     let later = insert_decision(&world, &plan);
     let redo = data["undo"]["number"].to_string();
     rollback(&world, &plan, &redo);
@@ -172,7 +172,7 @@ fn a_blocked_apply_can_be_rolled_back() {
         "{status}"
     );
     rollback(&world, &plan, &checkpoint_after_calls(&world, &plan, 2));
-    // What blocked is not changed by this.
+    // This does not change what blocked the plan.
     world.define_worker(
         &STEPS
             .lines()
@@ -224,14 +224,14 @@ fn an_unknown_checkpoint_is_not_found() {
         let run = world.run_json(&["plan", "rollback", &plan, wrong]);
         run.exits(2);
     }
-    // One of another plan is none of this one.
+    // A checkpoint of another plan is refused.
     let other = world.create_executed_plan(STEPS);
     let theirs = checkpoints(&world, &other)[0]["id"].clone();
     let run = world.run_json(&["plan", "rollback", &plan, theirs.as_str().unwrap()]);
     run.exits(3);
     assert_eq!(world.state(&plan), "execute/complete");
     assert_eq!(world.sandbox_files(&plan), before);
-    // By its id as well as by its number.
+    // By id as well as by number.
     let mine = checkpoints(&world, &plan)[0]["id"].clone();
     rollback(&world, &plan, mine.as_str().unwrap());
     assert_eq!(world.sandbox_files(&plan), world.files("shop"));
@@ -257,7 +257,7 @@ fn reverting_a_step_decision_restores_its_files() {
     let standing = checkpoints(&world, &plan);
     let standing = standing.iter().filter(|it| it["undone_by"].is_null());
     assert_eq!(standing.count(), 1, "only what was set aside stands");
-    // Nothing of what was given up is left when the work is done anew.
+    // Nothing of the undone work is left when the work is repeated.
     world.define_worker("- {tool: builtin/file-write, input: {path: other, content: other}}");
     world
         .execute(&plan)

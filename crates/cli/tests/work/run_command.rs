@@ -1,4 +1,4 @@
-//! `agents run`: the whole way in one command, with and without somebody to ask.
+//! `agents run`: the whole lifecycle in one command, with and without a terminal.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -12,7 +12,7 @@ use crate::event_follower::Follower;
 use crate::models::{finish, messages_text, strategy, turn};
 use crate::world::{AgentsRun, TestWorld};
 
-/// Somebody who strategizes and works, in three turns.
+/// Defines an actor that makes the strategy and executes it in three turns.
 fn define_coder(world: &TestWorld) {
     let turns = [
         strategy(&["Write it"]),
@@ -22,7 +22,7 @@ fn define_coder(world: &TestWorld) {
     world.define_llm_actor("coder", &turns.concat(), "");
 }
 
-/// The words of a run on the shop with the coder.
+/// Returns the arguments of a run on the repository with this actor.
 fn run_words<'a>(task: &'a [&'a str], more: &'a [&'a str], path: &'a str) -> Vec<&'a str> {
     let coder = [
         "--strategy-actor",
@@ -39,7 +39,7 @@ fn shop_path(world: &TestWorld) -> String {
     world.path("shop").display().to_string()
 }
 
-/// A user with a repository that is no project yet.
+/// A user with a repository that is not a project yet.
 fn world_without_project() -> TestWorld {
     let world = TestWorld::empty();
     world.create_repository("shop");
@@ -64,7 +64,7 @@ fn a_task_is_executed_and_applied_with_yes() {
     let plan = data["plan_id"].as_str().unwrap();
     let said = messages_text(&world.model_calls(plan)[0]);
     assert!(said.contains("and well"), "{said}");
-    // The folder is a project now, and stays the one it is.
+    // The folder is now a project and stays the same one.
     run.prints("local/shop");
     let projects = world.json_data(&["project", "list"]);
     assert_eq!(projects["projects"].as_array().unwrap().len(), 1);
@@ -154,7 +154,7 @@ fn a_missing_actor_leaves_nothing_behind() {
         let run = world.run_json(&[&run[..], &["--execution-actor", worker]].concat());
         assert_eq!(run.code, Some(code), "{actors:?}: {run:?}");
     }
-    // Whoever is not named is the coder that is built in, and has no model either.
+    // An actor that is not given defaults to the built-in coder, which has no model here either.
     let run = ["run", "make it", "--path", &path];
     for one in [
         ["--strategy-actor", "builtin/direct"],
@@ -241,7 +241,7 @@ fn an_applied_key_does_nothing_again() {
     let plan = plan.as_str().unwrap();
     let before = world.events(plan);
     let head = world.git(&world.path("shop"), &["rev-parse", "HEAD"]);
-    // What the user does since is the user's own.
+    // A later edit of the user must be kept.
     world.write("shop/new", "mine\n");
     for more in [&["--yes"][..], &[], &["--yes", "--to", "branch", "other"]] {
         let again = [&key[..], more].concat();
@@ -251,7 +251,7 @@ fn an_applied_key_does_nothing_again() {
             .succeeded()
             .reports_state("apply/applied");
         assert_eq!(run.data()["plan_id"], plan, "{run:?}");
-        // People are told which plan that is.
+        // The plain output names the plan.
         let short = &plan[plan.len() - 8..];
         world.run(&again).succeeded().prints(short);
     }
@@ -275,7 +275,8 @@ fn concurrent_runs_with_one_key_apply_once() {
         .into_iter()
         .map(|it| AgentsRun::from_output(it.wait_with_output().unwrap()))
         .collect();
-    // Who comes while another works on it is told so, and never that it is done when it is not.
+    // A process that found another one running is refused; it never reports an unfinished plan as
+    // done.
     let codes = ended.iter().all(|it| matches!(it.code, Some(0 | 4 | 75)));
     assert!(codes, "{ended:?}");
     for run in ended.into_iter().filter(|it| it.code == Some(0)) {
@@ -408,7 +409,7 @@ fn events_are_complete_from_the_first() {
     );
 }
 
-/// A run on a terminal, and our end of it.
+/// Starts a run on a terminal; returns our end of it.
 fn start_on_terminal(world: &TestWorld, arguments: &[&str]) -> (Child, File) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
@@ -425,32 +426,32 @@ fn start_on_terminal(world: &TestWorld, arguments: &[&str]) -> (Child, File) {
         .stdin(Stdio::from(theirs.try_clone().unwrap()))
         .stdout(Stdio::from(theirs.try_clone().unwrap()))
         .stderr(Stdio::from(theirs));
-    // With the command our copies of the other end go, which would keep the terminal open.
+    // Dropping the command closes our copies of the other end, which would keep the terminal open.
     (command.spawn().unwrap(), File::from(ours))
 }
 
-/// The rest of what is shown, and how it ends.
+/// Reads the remaining output and the exit code.
 fn read_to_end(mut child: Child, mut terminal: File) -> (Option<i32>, String) {
     let mut bytes = Vec::new();
-    // Linux reports the closed terminal as an error behind the last byte.
+    // Linux reports a closed terminal as an error after the last byte.
     let _ = terminal.read_to_end(&mut bytes);
     let code = child.wait().unwrap().code();
     (code, String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What a run on a terminal shows to somebody who types this, and how it ends.
+/// Runs on a terminal with this typed reply; returns the exit code and the output.
 pub(crate) fn run_on_terminal(
     world: &TestWorld,
     arguments: &[&str],
     reply: &str,
 ) -> (Option<i32>, String) {
     let (child, mut terminal) = start_on_terminal(world, arguments);
-    // The terminal keeps what is typed until somebody reads it.
+    // The terminal buffers the input until it is read.
     terminal.write_all(reply.as_bytes()).unwrap();
     read_to_end(child, terminal)
 }
 
-/// What is shown up to the question.
+/// Reads the output up to the question.
 fn read_until_prompt(terminal: &mut File) -> String {
     let mut seen = Vec::new();
     while !seen.ends_with(b"[y/N] ") {
@@ -468,7 +469,7 @@ fn progress_does_not_overwrite_the_prompt() {
     let to = ["--to", "patch", "made it.patch"];
     let (child, mut terminal) = start_on_terminal(&world, &run_words(&["make it"], &to, &path));
     let seen = read_until_prompt(&mut terminal);
-    // What shows that the work goes on is gone when the diff begins, and its line is empty.
+    // The progress line is cleared before the diff is printed.
     let (before, _) = seen.split_once("diff --git").unwrap();
     let before = before.trim_end_matches("\u{1b}[1m");
     assert!(before.ends_with("\r\u{1b}[2K"), "{before:?}");
@@ -476,7 +477,7 @@ fn progress_does_not_overwrite_the_prompt() {
         seen.contains(&format!("{path}, patch made it.patch?")),
         "{seen}"
     );
-    // It would be drawn anew many times while somebody thinks.
+    // A progress line would be redrawn several times in this time.
     let mut polled = [PollFd::new(&terminal, PollFlags::IN)];
     let timeout = Timespec {
         tv_sec: 0,
@@ -486,7 +487,7 @@ fn progress_does_not_overwrite_the_prompt() {
     terminal.write_all(b"n\n").unwrap();
     let (ended, seen) = read_to_end(child, terminal);
     assert_eq!(ended, Some(5), "{seen}");
-    // What is left to do is said as it was asked for.
+    // The hint repeats the destination as it was given.
     assert!(seen.contains(" --to patch 'made it.patch'"), "{seen}");
 }
 

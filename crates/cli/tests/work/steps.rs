@@ -1,4 +1,4 @@
-//! The calls of a tool actor: what they are given, what fails them, and what is made again.
+//! The calls of a tool actor: their inputs, their failures, and which are repeated.
 
 use crate::world::{TRUSTED, TestWorld};
 
@@ -111,7 +111,7 @@ fn a_failed_call_is_recorded_and_retried() {
         .prints("missing");
     assert_eq!(world.errors(&plan).len(), 1);
     assert_eq!(world.events_of_kind(&plan, "tool_errored").len(), 1);
-    // An actor that was mended goes on where it stopped.
+    // With a corrected actor the plan continues where it stopped.
     world.define_worker(
         "- {tool: builtin/file-write, input: {path: one, content: one}}\n\
          - {tool: builtin/file-delete, input: {path: a}}\n\
@@ -164,7 +164,7 @@ fn a_file_changed_after_reading_is_not_overwritten() {
         errors.len() == 1 && errors[0].contains("changed"),
         "{errors:?}"
     );
-    // What was seen before is still known when the plan goes on.
+    // Files that were read before are still known after the resume.
     world
         .execute(&plan)
         .exits(1)

@@ -1,4 +1,4 @@
-//! An apply whose process is stopped, as by Ctrl-Z: nobody else waits for it.
+//! An apply whose process is stopped, as by Ctrl-Z: no other command waits for it.
 
 use std::fs::{self, File};
 use std::process::{Child, Stdio};
@@ -18,10 +18,10 @@ const EDIT: &str = "\
 - {tool: builtin/file-write, input: {path: made, content: made}}
 ";
 
-/// Longer than any of these commands takes on a busy machine, and far less than forever.
+/// Longer than any of these commands takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A process that must not outlive its test.
+/// A process that is killed at the end of its test.
 struct StoppedProcess(Child);
 
 impl StoppedProcess {
@@ -38,7 +38,7 @@ impl Drop for StoppedProcess {
     }
 }
 
-/// Runs a command that must answer in time.
+/// Runs a command that must finish before the timeout.
 #[track_caller]
 fn run_with_timeout(world: &TestWorld, words: &[&str]) -> AgentsRun {
     let mut command = world.command(words);
@@ -54,7 +54,7 @@ fn run_with_timeout(world: &TestWorld, words: &[&str]) -> AgentsRun {
     AgentsRun::from_output(output.unwrap_or_else(|_| panic!("{words:?} hangs")))
 }
 
-/// The number of the first step of this kind that an apply of the plan reaches.
+/// Returns the number of the first step of this kind in an apply of the plan.
 fn first_step_number(world: &TestWorld, plan: &str, step: ApplyStep) -> usize {
     let snapshot = WorldSnapshot::capture(world, &["home", "shop"]);
     let steps = kill_at_step(world, &["plan", "apply", plan, "--yes"], 0).steps;
@@ -62,7 +62,7 @@ fn first_step_number(world: &TestWorld, plan: &str, step: ApplyStep) -> usize {
     steps.iter().position(|it| *it == step).unwrap() + 1
 }
 
-/// Lets the lease of the plan's run end now.
+/// Makes the lease of the plan's run expire now.
 fn expire_lease(world: &TestWorld, plan: &str) {
     let bootstrap = world.bootstrap();
     let app = bootstrap.open_to_read().unwrap();
@@ -117,16 +117,16 @@ fn a_stopped_apply_blocks_no_other_command() {
             let named = run.stderr.contains(&format!("process {pid}"));
             assert_eq!(named, expired, "{words:?}: {run:?}");
         }
-        // A command that writes goes on with its own work.
+        // Another command that writes does its work.
         let run = run_with_timeout(&world, &["plan", "cancel", &other]).exits(0);
         assert_eq!(run.stderr.contains(&format!("process {pid}")), expired);
-        // What is about this very plan says who has it.
+        // Commands about this plan report its owner.
         run_with_timeout(&world, &["plan", "apply", &plan, "--yes"])
             .exits(4)
             .prints("is being run by");
         run_with_timeout(&world, &["plan", "delete", &plan, "--yes"]).exits(4);
     }
-    // It goes on where it stopped and is done once.
+    // The apply continues where it stopped and is done once.
     apply.signal(Signal::CONT);
     crate::event_follower::wait_until_true("it is applied", || {
         world.state(&plan) == "apply/applied"
@@ -179,7 +179,7 @@ fn recovery_does_not_wait_for_locks() {
         .exits(0)
         .prints(&hint);
     drop(turn);
-    // A command that reads leaves it as it is.
+    // A command that only reads does not finish it.
     run_with_timeout(&world, &["plan", "list"])
         .exits(0)
         .prints(&hint);
@@ -190,12 +190,12 @@ fn recovery_does_not_wait_for_locks() {
     assert_eq!(world.commits("shop"), 2);
 }
 
-/// The turn to write into the shop, as another process has it.
+/// Takes the write locks of the repositories, as another process would.
 fn hold_write_locks(world: &TestWorld) -> Vec<File> {
     let folder = world.path("home/.cleveragents/repositories");
     let locks = fs::read_dir(folder).unwrap().map(|entry| {
         let file = File::open(entry.unwrap().path()).unwrap();
-        // Git of the killed process has it a moment longer.
+        // A git of the killed process may hold it a moment longer.
         file.lock().unwrap();
         file
     });

@@ -1,10 +1,10 @@
 //! Apply and unapply, killed at every system call that changes something, for every destination.
 //!
-//! One executed (or applied) plan is prepared once for each scenario and put back for every kill.
-//! After the kill the same command is given again: the change is there exactly once, nothing of the
-//! user's is lost, nothing of ours is left over, and no further command has anything to say about
-//! it. An everyday run kills at a few calls of each scenario, other ones each time; the stress run
-//! kills at all of them.
+//! Each scenario prepares one executed (or applied) plan, which is restored for every kill. After
+//! the kill the same command is repeated. Then the change must be there exactly once, the user's
+//! work unchanged, nothing of ours left over, and later commands must print no warning. A normal
+//! run kills at a few calls of each scenario, different ones each time; the stress run kills at all
+//! of them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const REPOSITORY: &str = "shop";
 const FOLDER: &str = "docs";
 const PATCH: &str = "out/plan.patch";
 
-/// What the plan does to each resource: a new file, a changed one, a removed one, a link, a mode.
+/// What the plan does to each resource: new files, a changed one, a removed one and a link.
 const WORK: &str = "echo made > made; echo more >> a; rm dir/b; ln -s a link; mkdir -p new/deep; echo x > new/deep/f";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,17 +32,17 @@ enum ScenarioDirection {
 #[derive(Debug, Clone, Copy)]
 struct KillScenario {
     resources: &'static [&'static str],
-    /// What stands after `--to`.
+    /// The value of `--to`.
     to: &'static str,
     direction: ScenarioDirection,
 }
 
-/// All that can be seen of the user's resources.
+/// The visible state of the user's resources.
 #[derive(Debug, Clone, PartialEq)]
 struct ScenarioState {
     files: Vec<BTreeMap<String, String>>,
     patch: Option<String>,
-    /// Of each repository: commits and tree of each branch, what is not committed.
+    /// For each repository: commits and tree of each branch, and uncommitted changes.
     repositories: Vec<(String, String)>,
 }
 
@@ -74,7 +74,7 @@ impl<'a> ScenarioFixture<'a> {
         world.define_worker_job("");
         let plan = world.create_plan(TRUSTED);
         world.execute(&plan).succeeded();
-        // Work of the user's own, on other paths.
+        // Edits of the user on other paths.
         for name in scenario.resources {
             world.write(&format!("{name}/mine"), "changed\n");
             world.write(&format!("{name}/untracked"), "mine\n");
@@ -148,7 +148,7 @@ impl<'a> ScenarioFixture<'a> {
         }
     }
 
-    /// Kills the command at one stop and gives it again; returns how often it stopped.
+    /// Kills the command at one stop, repeats it, and checks the result.
     fn run_round(&self, calls: &str, stop: usize, wanted: &ScenarioState) {
         self.snapshot.restore();
         let words = self.command_words(self.scenario.direction);
@@ -173,7 +173,7 @@ impl<'a> ScenarioFixture<'a> {
             ScenarioDirection::Unapply => (1, 1),
         };
         assert_eq!((applied, unapplied), expected, "{what}");
-        // Nothing is left to be done or said, whatever is asked next.
+        // Later commands have nothing left to do or to warn about.
         let quiet = self.world.run(&["plan", "list"]);
         assert!(!quiet.stderr.contains("WARN"), "{what}\n{quiet:?}");
         assert_eq!(self.world.events(&self.plan).len(), events.len(), "{what}");
@@ -185,8 +185,8 @@ impl<'a> ScenarioFixture<'a> {
         }
     }
 
-    /// Files that only a command at work may have: ours beside the user's, locks of git, packs
-    /// that are not whole.
+    /// Returns files that may exist only while a command runs: ours beside the user's, git's locks,
+    /// incomplete packs.
     fn leftover_files(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for name in self.scenario.resources.iter().chain(&["out"]) {
@@ -218,11 +218,11 @@ fn collect_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Kills one scenario at every call, or in an everyday run at about `sample` of them.
+/// Kills one scenario at every call, or in a normal run at about `sample` of them.
 fn kill_at_every_call(scenario: KillScenario, calls: &str, sample: usize) {
     let world = TestWorld::empty();
     if let Err(reason) = can_trace(&world) {
-        // Without a tracer there is nothing to inject with; the crash matrix still runs.
+        // Without a tracer no signal can be injected; the crash matrix still runs.
         let written = std::io::Write::write_all(
             &mut std::io::stderr(),
             format!("not killed at every call: {reason}\n").as_bytes(),
@@ -294,7 +294,7 @@ fn two_resources_killed_at_every_call() {
     kill_apply_and_unapply(&[REPOSITORY, FOLDER], "current");
 }
 
-/// The removal of what is no longer needed is where an apply of files once could not be finished.
+/// An apply to a worktree that was killed during its cleanup once could not be finished.
 #[test]
 fn a_working_tree_killed_at_every_removal() {
     let scenario = KillScenario {
@@ -305,8 +305,8 @@ fn a_working_tree_killed_at_every_removal() {
     kill_at_every_call(scenario, "unlink,unlinkat,rmdir", 24);
 }
 
-/// A repository that is gone after the decision stops the plan once, with the reason and what to do;
-/// no later command tries again by itself.
+/// A repository that disappears after the decision stops the plan once, with a reason and a hint.
+/// No later command retries by itself.
 #[test]
 fn a_missing_repository_stops_the_plan_once() {
     let scenario = KillScenario {

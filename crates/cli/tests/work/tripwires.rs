@@ -1,5 +1,5 @@
-//! A repository whose configuration names a program wherever git can be told to: no command of ours
-//! runs it.
+//! A repository whose configuration names a program in every setting that makes git run one: no
+//! command of ours runs it.
 
 use crate::hostile_configuration::{FILTERS, HOOKS, attributes, configuration};
 use crate::world::TestWorld;
@@ -10,7 +10,7 @@ const EDIT: &str = "\
 - {tool: builtin/shell, input: {command: 'echo new > new'}}
 ";
 
-/// A shop whose configuration is hostile, with a file for each filter.
+/// A repository with a hostile configuration, with a file for each filter.
 #[expect(clippy::disallowed_methods, reason = "a test's file needs no fsync")]
 fn world_with_tripwires() -> TestWorld {
     let world = TestWorld::new();
@@ -37,7 +37,7 @@ fn world_with_tripwires() -> TestWorld {
     world
 }
 
-/// Makes git look at the contents again, which it does through filters.
+/// Makes git read the contents again, which it does through filters.
 fn rewrite_filtered_files(world: &TestWorld) {
     for number in 0..FILTERS.len() {
         let path = world.path(&format!("shop/f.{number}"));
@@ -98,7 +98,7 @@ fn no_command_runs_programs_named_by_a_repository() {
     ]);
     world.run_json(&["run", "local/job", "--path", &path, "--yes"]);
     unused("run");
-    // The user's own git runs it, so the tripwire is one.
+    // Proves that the tripwire works: the user's own git runs it.
     rewrite_filtered_files(&world);
     world.try_git(&world.path("shop"), &["add", "f.1"]);
     assert!(world.path("mark").exists());

@@ -1,4 +1,4 @@
-//! Item 10 of the threat model: a repository neither approves its own work nor runs unseen.
+//! Item 10 of the threat model: a repository can neither approve its own work nor run code unseen.
 
 use crate::run_command::run_on_terminal;
 use crate::world::{AgentsRun, TestWorld};
@@ -71,7 +71,7 @@ fn the_first_use_and_each_change_need_consent() {
     write_action(&world, "team/evil", "checks: [{run: 'true'}]\n");
     assert_not_trusted(use_action(&world, &[]), "changed");
     use_action(&world, &["--trust"]).succeeded();
-    // What was consented to before stays so.
+    // Earlier consent remains valid.
     write_action(&world, "team/evil", "");
     use_action(&world, &[]).succeeded();
 }
@@ -90,7 +90,7 @@ fn a_repository_does_not_approve_its_own_work() {
         .exits(5)
         .reports_state("strategize/complete");
 
-    // The user's own word may.
+    // The user's own option may loosen it.
     let path = world.path("shop").display().to_string();
     let freely = ["run", "team/evil", "--path", &path, "--automation-profile"];
     let applied = world.run_json(&[&freely[..], &["full-auto"]].concat());
@@ -98,7 +98,7 @@ fn a_repository_does_not_approve_its_own_work() {
     assert_eq!(world.commits("shop"), 3);
 }
 
-/// No profile is stricter than another as a whole: each element is compared.
+/// No profile is stricter than another as a whole, so each element is compared.
 #[test]
 fn the_stricter_setting_applies() {
     let world = world_with_untrusted_action("automation_profile: supervised\n");
@@ -113,7 +113,7 @@ fn the_stricter_setting_applies() {
     assert_eq!(merged["create_tool"], 1.0, "{merged}");
     assert_eq!(merged["execute_command"], 0.7, "{merged}");
 
-    // The repository's settings are of the same kind.
+    // The same applies to the repository's settings.
     write_action(&world, "team/evil", "");
     world.write(
         "shop/.agents/config.toml",

@@ -1,11 +1,11 @@
-//! A worker that is killed: whoever goes on finds everything that was confirmed, once and in order.
+//! A killed worker: the next one finds all confirmed work, once and in order.
 
 use std::time::{Duration, Instant};
 
 use crate::event_follower::{Follower, TestRng, is_process_running, sleep_for, wait_until_true};
 use crate::world::{TRUSTED, TestWorld, trials};
 
-/// Eight calls that leave their mark in order, through a tool and through a shell.
+/// Returns eight calls that leave their marks in order, through a tool and through a shell.
 fn numbered_steps() -> String {
     let call = |number: u32| match number % 2 {
         0 => format!("- {{tool: builtin/shell, input: {{command: 'echo {number} >> log'}}}}\n"),
@@ -17,7 +17,7 @@ fn numbered_steps() -> String {
     (1..=5).map(call).collect()
 }
 
-/// The plan is done as if nobody had been killed.
+/// Asserts that the plan is complete as if no process had been killed.
 #[track_caller]
 fn assert_complete(world: &TestWorld, plan: &str, round: usize) {
     assert_eq!(world.state(plan), "execute/complete", "round {round}");
@@ -48,14 +48,14 @@ fn a_worker_killed_anytime_does_each_step_once() {
     world.define_worker(&numbered_steps());
     world.define_worker_job("");
     let mut rng = TestRng::new(7120);
-    // Moments are taken from how long the work takes here and now.
+    // The kills are spread over the time that the work takes on this machine.
     let began = Instant::now();
     world.execute(&world.create_plan(TRUSTED)).succeeded();
     let whole = u64::try_from(began.elapsed().as_millis()).unwrap();
     let mut kills = 0;
     for round in 0..trials(10) {
         let plan = world.create_plan(TRUSTED);
-        // Up to four die over one plan; each takes over at once what the last one left.
+        // Up to four processes die on one plan; each takes over from the last at once.
         let mut words = ["plan", "execute", &plan, "--events"];
         for _ in 0..4 {
             let mut child = world.start(&words);
@@ -80,7 +80,7 @@ fn a_worker_killed_anytime_does_each_step_once() {
 #[test]
 fn the_next_worker_closes_open_records() {
     let world = TestWorld::new();
-    // None of those who are killed could have come to an end first.
+    // Long enough that no killed process could have finished first.
     world.define_worker("- {tool: builtin/shell, input: {command: 'sleep 600', timeout: 900}}\n");
     world.define_worker_job("");
     let plan = world.create_plan(TRUSTED);
@@ -110,7 +110,7 @@ fn the_next_worker_closes_open_records() {
     );
 }
 
-/// Kills the worker when its journal says this, and lets the next one finish.
+/// Kills the worker at this event, and lets the next one finish.
 fn kill_after_event(world: &TestWorld, kind: &str, nth: usize) {
     let plan = world.create_plan(TRUSTED);
     let mut follower = Follower::start(world, &plan);
@@ -237,7 +237,7 @@ fn an_unreported_strategy_is_not_approved() {
             let payload = event["payload"].to_string();
             event["kind"] == "plan_state_changed" && payload.contains("complete")
         });
-        // It is killed, perhaps before it has said so.
+        // Killed, perhaps before it released the run.
         drop(worker);
         let events = world.events(&plan);
         let released = events.iter().any(|it| it["kind"] == "run_released");
@@ -278,7 +278,7 @@ fn an_interrupted_command_is_ended_and_undone() {
         wait_until_true("the writer writes", || tree.join("noise").exists());
         child.kill().unwrap();
         child.wait().unwrap();
-        // The next one does something else in its place.
+        // The next worker makes another call instead.
         world.define_worker(
             "- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n\
              - {tool: builtin/shell, input: {command: 'echo 2 >> log'}}\n",
@@ -319,7 +319,7 @@ fn a_call_with_outside_effects_needs_approval_to_repeat() {
         child.wait().unwrap();
     };
     kill_at_work(2);
-    // Nobody said that it may be done again, so it is not.
+    // Repeating it was not approved, so it is not repeated.
     world
         .execute(&plan)
         .exits(5)
@@ -335,7 +335,7 @@ fn a_call_with_outside_effects_needs_approval_to_repeat() {
     assert!(reason.contains("may use the network"), "{reason}");
     assert!(reason.contains("agents plan rollback"), "{reason}");
 
-    // The word lets it be made once more; killed again, it is asked again.
+    // The approval allows one repetition; after another kill the plan asks again.
     kill_at_work(3);
     let run = world
         .execute(&plan)
@@ -344,7 +344,7 @@ fn a_call_with_outside_effects_needs_approval_to_repeat() {
     run.prints(&format!("agents plan execute {plan}"));
     assert_eq!(world.events_of_kind(&plan, "process_started").len(), 3);
 
-    // Another command in its place was never begun.
+    // A different command was never started, so it needs no approval.
     world.define_worker(
         "- {tool: builtin/shell, input: {command: 'echo 1 >> log'}}\n\
          - {tool: builtin/shell, input: {command: 'echo 3 >> log'}}\n",

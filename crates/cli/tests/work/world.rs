@@ -1,4 +1,4 @@
-//! A machine in small: a home, a repository of the user's, and our program.
+//! A small simulated machine: a home, a repository of the user, and our program.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -14,29 +14,28 @@ use cleveragents_cli::settings::{Locations, Settings};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Our program.
 pub(crate) const AGENTS: &str = env!("CARGO_BIN_EXE_agents");
 
-/// Where the machine's own programs are.
+/// The search path of the machine's own programs.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What `a` has in every repository at first.
+/// The initial content of `a` in every repository.
 pub(crate) const BASE: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
-/// Goes on alone into Execute and asks before Apply.
+/// Continues into Execute without approval and asks before Apply.
 pub(crate) const TRUSTED: &str = "trusted";
 
 pub(crate) struct TestWorld {
     root: TempDir,
-    /// Who commits, if the environment says so.
+    /// The author of commits, if the environment names one.
     pub(crate) author: Option<(&'static str, &'static str)>,
-    /// Where everything is on record, if not in the data directory.
+    /// The database URL, unless it is SQLite in the data directory.
     database: Option<String>,
     /// The user's home, with the data directory in it.
     home: &'static str,
 }
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct AgentsRun {
     pub(crate) code: Option<i32>,
@@ -65,7 +64,7 @@ impl TestWorld {
         world
     }
 
-    /// The same with everything on record at this address.
+    /// Sets the database URL.
     pub(crate) fn with_database(self, database: String) -> Self {
         Self {
             database: Some(database),
@@ -73,7 +72,7 @@ impl TestWorld {
         }
     }
 
-    /// Goes over to another machine, which shares the database and nothing that we keep in files.
+    /// Switches to another machine, which shares the database but none of our files.
     pub(crate) fn switch_home(&mut self, home: &'static str) {
         self.home = home;
         fs::create_dir_all(self.path(home)).unwrap();
@@ -83,7 +82,7 @@ impl TestWorld {
         self.root.path().join(relative)
     }
 
-    /// A repository with some files and one commit.
+    /// Creates a repository with some files and one commit.
     pub(crate) fn create_repository(&self, name: &str) {
         self.write(&format!("{name}/a"), "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
         self.write(&format!("{name}/dir/b"), "one\n");
@@ -94,13 +93,13 @@ impl TestWorld {
         self.commit(name, "a commit");
     }
 
-    /// A folder that is no repository.
+    /// Creates a folder that is not a repository.
     pub(crate) fn create_folder(&self, name: &str) {
         self.write(&format!("{name}/a"), "1\n2\n3\n");
         self.write(&format!("{name}/dir/b"), "one\n");
     }
 
-    /// A project of resources that are called as their folders are.
+    /// Creates a project with resources named after their folders.
     pub(crate) fn create_project(&self, name: &str, resources: &[&str]) {
         let mut words = vec!["project".to_owned(), "create".to_owned(), name.to_owned()];
         for resource in resources {
@@ -116,7 +115,7 @@ impl TestWorld {
         self.git(&folder, &["commit", "-q", "-m", message]);
     }
 
-    /// What git says, which must go well.
+    /// Runs git, which must succeed; returns its output.
     #[track_caller]
     pub(crate) fn git(&self, folder: &Path, arguments: &[&str]) -> String {
         self.try_git(folder, arguments).succeeded().stdout
@@ -167,12 +166,12 @@ impl TestWorld {
         command
     }
 
-    /// Another program, ready to start with nothing but what this machine has.
+    /// Returns another program, ready to start in the same clean environment.
     pub(crate) fn other_program(&self, program: &Path, arguments: &[&str]) -> Command {
         self.program(program, arguments)
     }
 
-    /// Our program, ready to start.
+    /// Returns our program, ready to start.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = self.program(AGENTS, arguments);
         if let Some(url) = &self.database {
@@ -194,7 +193,7 @@ impl TestWorld {
         AgentsRun::from_output(self.command(arguments).output().unwrap())
     }
 
-    /// The program's own way to its data, for tests that write to it.
+    /// Returns the program's own access to its data, for tests that write to it.
     pub(crate) fn bootstrap(&self) -> Bootstrap {
         let home = self.path(self.home);
         let environment = Environment {
@@ -211,18 +210,18 @@ impl TestWorld {
         Bootstrap::announce(&settings, &environment, "a test").unwrap()
     }
 
-    /// The run of a command that answers with an envelope.
+    /// Runs a command with `--format json`.
     pub(crate) fn run_json(&self, arguments: &[&str]) -> AgentsRun {
         self.run(&[arguments, &["--format", "json"]].concat())
     }
 
-    /// The data of a command that must succeed.
+    /// Returns the data of a command that must succeed.
     #[track_caller]
     pub(crate) fn json_data(&self, arguments: &[&str]) -> Value {
         self.run_json(arguments).succeeded().data()
     }
 
-    /// Defines `local/worker` by its `steps:` and whatever comes after them.
+    /// Defines `local/worker` with these `steps:` and any keys after them.
     pub(crate) fn define_worker(&self, steps: &str) {
         let text = format!(
             "name: local/worker\ntype: tool\ndescription: Works\nsteps:\n{}",
@@ -233,7 +232,7 @@ impl TestWorld {
             .succeeded();
     }
 
-    /// Defines `local/job`, which the worker does, with more keys.
+    /// Defines `local/job` for the worker, with more keys.
     pub(crate) fn define_worker_job(&self, more: &str) {
         self.define_job("local/worker", more);
     }
@@ -248,7 +247,8 @@ impl TestWorld {
             .succeeded();
     }
 
-    /// A profile that goes on alone into Execute, with these guards and limits.
+    /// Defines a profile that continues into Execute without approval, with these guards and
+    /// limits.
     pub(crate) fn define_profile(&self, name: &str, more: &str) {
         let text = format!(
             "name: {name}\ndescription: Guarded\n\
@@ -263,7 +263,7 @@ impl TestWorld {
         self.run(&[&add[..], &["--update"]].concat()).succeeded();
     }
 
-    /// A plan of the job on the shop.
+    /// Creates a plan of the job on `shop`.
     #[track_caller]
     pub(crate) fn create_plan(&self, profile: &str) -> String {
         self.create_plan_for("shop", profile, &[])
@@ -284,7 +284,7 @@ impl TestWorld {
         self.run_json(&["plan", "apply", plan])
     }
 
-    /// A plan with this work, executed.
+    /// Creates and executes a plan with these steps.
     #[track_caller]
     pub(crate) fn create_executed_plan(&self, steps: &str) -> String {
         self.define_worker(steps);
@@ -300,7 +300,7 @@ impl TestWorld {
         phase_and_state(&self.json_data(&["plan", "status", plan]))
     }
 
-    /// The plan's journal, which verifies.
+    /// Returns the plan's journal, after verifying it.
     #[track_caller]
     pub(crate) fn events(&self, plan: &str) -> Vec<Value> {
         let verified = self.json_data(&["plan", "verify", plan]);
@@ -312,14 +312,13 @@ impl TestWorld {
         events
     }
 
-    /// The events of one kind.
     #[track_caller]
     pub(crate) fn events_of_kind(&self, plan: &str, kind: &str) -> Vec<Value> {
         let events = self.events(plan).into_iter();
         events.filter(|it| it["kind"] == kind).collect()
     }
 
-    /// The messages of the plan's errors.
+    /// Returns the messages of the plan's errors.
     #[track_caller]
     pub(crate) fn errors(&self, plan: &str) -> Vec<String> {
         let data = self.json_data(&["plan", "errors", plan]);
@@ -329,7 +328,7 @@ impl TestWorld {
             .collect()
     }
 
-    /// The trees of the plan's sandboxes, in the order of its resources.
+    /// Returns the trees of the plan's sandboxes, in the order of its resources.
     pub(crate) fn sandbox_trees(&self, plan: &str) -> Vec<PathBuf> {
         let intended = self.events_of_kind(plan, "sandbox_intended").into_iter();
         let id = |it: Value| it["payload"]["sandbox_id"].as_str().unwrap().to_owned();
@@ -339,7 +338,7 @@ impl TestWorld {
             .collect()
     }
 
-    /// The files of the plan's only sandbox.
+    /// Returns the tree of the plan's only sandbox.
     #[track_caller]
     pub(crate) fn sandbox_tree(&self, plan: &str) -> PathBuf {
         let trees = self.sandbox_trees(plan);
@@ -347,24 +346,24 @@ impl TestWorld {
         trees[0].clone()
     }
 
-    /// What is in the only sandbox, as text by path.
+    /// Returns the files of the plan's only sandbox, as text by path.
     #[track_caller]
     pub(crate) fn sandbox_files(&self, plan: &str) -> BTreeMap<String, String> {
         listing(&self.sandbox_tree(plan))
     }
 
-    /// Every file of the user's but git's own, by path.
+    /// Returns every file of the user except git's own, by path.
     pub(crate) fn files(&self, name: &str) -> BTreeMap<String, String> {
         listing(&self.path(name))
     }
 
-    /// How many commits the branch checked out has.
+    /// Returns the number of commits of the checked-out branch.
     pub(crate) fn commits(&self, repository: &str) -> usize {
         let counted = self.git(&self.path(repository), &["rev-list", "--count", "HEAD"]);
         counted.trim().parse().unwrap()
     }
 
-    /// What git says is changed and not committed.
+    /// Returns git's status of uncommitted changes.
     pub(crate) fn git_status(&self, repository: &str) -> String {
         let status = ["status", "--porcelain", "--untracked-files=all"];
         self.git(&self.path(repository), &status)
@@ -391,7 +390,7 @@ impl AgentsRun {
         self
     }
 
-    /// The envelope's data; of a run with events, that of the last line.
+    /// Returns the envelope's data; with `--events`, that of the last line.
     #[track_caller]
     pub(crate) fn data(&self) -> Value {
         let whole: Result<Value, _> = serde_json::from_str(&self.stdout);
@@ -401,14 +400,14 @@ impl AgentsRun {
         envelope["data"].take()
     }
 
-    /// The answer says that the plan stands here.
+    /// Asserts the plan's state in the answer.
     #[track_caller]
     pub(crate) fn reports_state(self, position: &str) -> Self {
         assert_eq!(phase_and_state(&self.data()), position, "{self:?}");
         self
     }
 
-    /// The answer says these words to people.
+    /// Asserts that the output contains this text.
     #[track_caller]
     pub(crate) fn prints(self, words: &str) -> Self {
         let said = self.stdout.contains(words) || self.stderr.contains(words);
@@ -422,7 +421,7 @@ fn phase_and_state(data: &Value) -> String {
     format!("{}/{}", text("phase"), text("state"))
 }
 
-/// Every file and link below a folder with its mode and content, but for what is git's own.
+/// Returns every file and link below a folder with its mode and content, except git's own.
 pub(crate) fn listing(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     list(folder, folder, &mut found);
@@ -450,7 +449,7 @@ fn list(top: &Path, folder: &Path, found: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Each line two columns further right, unless it begins a key of its own.
+/// Indents each line by two columns, except one that starts its own key.
 fn indent(steps: &str) -> String {
     let lines = steps.lines().map(|line| match line.starts_with("fix:") {
         true => format!("{line}\n"),
@@ -459,7 +458,7 @@ fn indent(steps: &str) -> String {
     lines.collect()
 }
 
-/// How many trials a test makes of those it has: all of them in the stress run.
+/// Returns how many of `all` trials a test makes: all of them in the stress run.
 pub(crate) fn trials(all: usize) -> usize {
     match is_stress() {
         true => all * 10,
@@ -467,7 +466,7 @@ pub(crate) fn trials(all: usize) -> usize {
     }
 }
 
-/// Whether nothing is to be left out.
+/// Returns whether this is the stress run.
 #[expect(
     clippy::disallowed_methods,
     reason = "the stress run says by this how thorough to be"
