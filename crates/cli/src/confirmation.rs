@@ -34,6 +34,7 @@ pub async fn confirm_unless_interrupted(
     if !is_interactive(environment) {
         return Some(Confirmation::NoTerminal);
     }
+    // Installed before the question is printed, so that a Ctrl-C at the question is not lost.
     let mut interrupts = SignalListener::for_interrupts();
     if print_question(question).is_err() {
         return Some(Confirmation::No);

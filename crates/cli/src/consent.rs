@@ -139,6 +139,7 @@ pub fn not_trusted_failure(file: &RepositoryFile, state: TrustState) -> CommandF
 /// Reads a resource's `.worktreeinclude`, if it has one.
 fn read_include(root: &Path) -> Result<Option<Vec<u8>>, CommandFailure> {
     let path = root.join(WORKTREE_INCLUDE);
+    // Without it, opening a FIFO would wait for a writer.
     let flags = OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)

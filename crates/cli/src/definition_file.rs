@@ -124,6 +124,7 @@ impl DefinitionFile {
 fn owner_of(path: &Path) -> FileOwner {
     let real = path.canonicalize();
     let real = real.as_deref().unwrap_or(path);
+    // Both paths count, so that a symbolic link does not hide that the file is in a repository.
     let is_ours = |path: &Path| path.components().any(|it| it.as_os_str() == ".agents");
     if is_ours(path) || is_ours(real) {
         FileOwner::Repository

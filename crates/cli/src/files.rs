@@ -98,6 +98,7 @@ pub fn replace(path: &Path, content: &[u8], privacy: Privacy) -> io::Result<()> 
         _ => Path::new("."),
     };
     let beside = temporary_name(path)?;
+    // A leftover of a process that died here.
     match std::fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -115,6 +116,7 @@ pub fn replace(path: &Path, content: &[u8], privacy: Privacy) -> io::Result<()> 
 }
 
 fn write_new(path: &Path, content: &[u8], privacy: Privacy) -> io::Result<()> {
+    // `create_new` also refuses a symbolic link that was planted under this name.
     let mut file = OpenOptions::new()
         .create_new(true)
         .write(true)

@@ -43,9 +43,11 @@ pub fn run_with_watcher(environment: &Environment, watcher: &Arc<dyn Watcher>) -
             .iter()
             .filter_map(|(name, value)| Some((name.as_str(), value.to_str()?))),
     );
+    // Before the arguments are parsed, because an error message may repeat a secret from them.
     secrets::learn_from_process(&mut redactor, environment);
     logging::report_panics(redactor.clone());
     let run = AssertUnwindSafe(|| run_command(environment, redactor, watcher));
+    // The panic hook has already printed the message.
     catch_unwind(run).unwrap_or(ExitCode::Error.code())
 }
 

@@ -111,6 +111,7 @@ fn process_settings(
         bubblewrap: find("bwrap", environment),
         confinement: wanted.map_or(RequestedConfinement::Best, RequestedConfinement::Exactly),
         data_directory: data_directory.to_owned(),
+        // It may hold API keys, so commands must not read it even inside a readable folder.
         secret_files: vec![settings.locations.config_file.clone()],
         toolchains: toolchain_folders(environment),
         readable: settings.sandbox_readable_paths(home.as_deref()),

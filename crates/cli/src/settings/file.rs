@@ -246,6 +246,7 @@ fn edit<T>(
     let directory = target.parent().unwrap_or(Path::new("."));
     files::create_directory(directory, privacy).map_err(|error| failed(&error))?;
     let _lock = lock(&target, directory, owner).map_err(|error| failed(&error))?;
+    // Read under the lock, so that no concurrent edit is lost (law 10).
     let text = read(&target)?.unwrap_or_default();
     let (result, changed) = change(parse(path, &text)?)?;
     if changed != text {

@@ -274,8 +274,8 @@ impl Settings {
         items.iter().filter_map(path).collect()
     }
 
-    /// Returns the git filters (such as `lfs`) whose files plans may change, in the form in which git
-    /// stores them.
+    /// Returns the git filters (such as `lfs`) whose files plans may change, in the form in which
+    /// git stores them.
     pub fn sandbox_allow_filters(&self) -> Vec<String> {
         self.list(Key::SandboxAllowFilters).to_vec()
     }

@@ -79,8 +79,8 @@ fn git_reads_the_history_in_the_tree_and_writes_nothing() {
     }
 }
 
-/// Repository, data directory and sandbox may be below `/tmp`, which commands see as an empty folder
-/// of their own.
+/// Repository, data directory and sandbox may be below `/tmp`, which commands see as an empty
+/// folder of their own.
 #[test]
 fn a_repository_below_tmp_works_like_any_other() {
     for level in LEVELS {

@@ -73,6 +73,7 @@ impl PlanCancelArgs {
         let id = plan.identity.plan_id;
         let lifecycle = app.lifecycle();
         let ended = async {
+            // From the start, so that no event since the request is missed.
             let mut tail = Tail::of_stream(app.store().clone(), StreamId::Plan(id), 0);
             loop {
                 let plan = lifecycle.plan(id).await?;

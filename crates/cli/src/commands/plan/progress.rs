@@ -153,6 +153,7 @@ pub(crate) fn run_with_progress<T>(
         let mut asked = false;
         let done = loop {
             tokio::select! {
+                // Work first: if it is already done, a Ctrl-C no longer interrupts it.
                 biased;
                 done = &mut work => break done,
                 () = interrupts.recv() => {
