@@ -1,4 +1,4 @@
-//! Files below an open folder, reached so that no link can lead elsewhere.
+//! Accesses files below an open folder without ever following a symbolic link.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,14 +10,14 @@ use rustix::io::Errno;
 use crate::owner::inherit_owner;
 use crate::path_from_bytes;
 
-/// What tells one state of a file from another without reading it.
+/// Metadata that changes when a file changes, so two states can be compared without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStat {
     pub size: u64,
     pub modified: i64,
     pub changed: i64,
     pub inode: u64,
-    /// Type and permissions.
+    /// File type and permission bits.
     pub mode: u32,
 }
 
@@ -43,31 +43,31 @@ impl From<&Stat> for FileStat {
 }
 
 impl FileStat {
-    /// Regular file, folder, link or something else.
+    /// Regular file, folder, symbolic link or another type.
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.mode)
     }
 }
 
-/// Opens the folder that everything else is reached from.
+/// Opens the folder that all later calls start from. Fails if it is a symbolic link.
 pub fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty())
 }
 
-/// The same folder, to be read from its beginning.
+/// Opens the same folder again, with a read position of its own at the start.
 pub fn reopen(folder: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     open_folder(folder, b".")
 }
 
-/// Opens a folder in a folder; a link is none.
+/// Opens a folder inside a folder. Fails if `name` is a symbolic link.
 pub fn open_folder(parent: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(parent, path_from_bytes(name), flags, Mode::empty())
 }
 
-/// Opens a file by its folders, none of which may be a link, nor the file itself; a FIFO put in
-/// its place makes nobody wait.
+/// Opens a file for reading. Fails if the file or any folder of `path` is a symbolic link. Does not
+/// block if the file was replaced by a FIFO.
 pub fn open_file(root: BorrowedFd<'_>, path: &[u8]) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     with_parent(root, path, |folder, name| {
@@ -75,7 +75,8 @@ pub fn open_file(root: BorrowedFd<'_>, path: &[u8]) -> Result<File, Errno> {
     })
 }
 
-/// Does something with the last name of `path` in its folder, which no link can move elsewhere.
+/// Calls `work` with the open parent folder and the last name of `path`. The parent is opened
+/// without following symbolic links, so no link can redirect `work` outside `root`.
 pub fn with_parent<T>(
     root: BorrowedFd<'_>,
     path: &[u8],
@@ -91,7 +92,7 @@ pub fn with_parent<T>(
     work(folder.as_ref().map_or(root, AsFd::as_fd), name)
 }
 
-/// What is at `path`, a link itself rather than what it leads to.
+/// Returns the metadata of `path`. A symbolic link at the end is not followed.
 pub fn stat_at(root: BorrowedFd<'_>, path: &[u8]) -> Result<FileStat, Errno> {
     with_parent(root, path, |folder, name| {
         let stat = statat(folder, path_from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)?;
@@ -99,7 +100,7 @@ pub fn stat_at(root: BorrowedFd<'_>, path: &[u8]) -> Result<FileStat, Errno> {
     })
 }
 
-/// Makes a folder and those around it; what is there already stays.
+/// Creates a folder and its parents. Folders that exist are kept.
 pub fn make_folder(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
     let mut folder: Option<OwnedFd> = None;
     for part in path.split(|byte| *byte == b'/').filter(|it| !it.is_empty()) {
@@ -112,7 +113,7 @@ pub fn make_folder(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> 
     }
 }
 
-/// Opens a folder in a folder and makes it first if it is not there.
+/// Opens a folder inside a folder and creates it first if it does not exist.
 pub fn make_and_open(parent: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     match mkdirat(parent, path_from_bytes(name), Mode::from_raw_mode(0o755)) {
         Ok(()) | Err(Errno::EXIST) => open_folder(parent, name),
@@ -120,7 +121,7 @@ pub fn make_and_open(parent: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Err
     }
 }
 
-/// The same; a folder that is made belongs to the owner of the one it is in.
+/// Like [`make_and_open`], but a created folder gets the owner of `parent`.
 pub fn make_and_open_owned(parent: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     match mkdirat(parent, path_from_bytes(name), Mode::from_raw_mode(0o755)) {
         Ok(()) => {
@@ -133,7 +134,7 @@ pub fn make_and_open_owned(parent: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedF
     }
 }
 
-/// The names in a folder, in their order.
+/// Returns the names in a folder, sorted.
 pub fn names_in(folder: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -147,7 +148,7 @@ pub fn names_in(folder: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
     Ok(names)
 }
 
-/// Folder and name of a path.
+/// Splits a path into its folder and its last name.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),

@@ -1,8 +1,8 @@
-//! Which paths are ignored: the `.gitignore` files of the tree as it is now, below them the rules
-//! the user had when the sandbox was made.
+//! Decides which paths are ignored: by the `.gitignore` files currently in the tree, and with lower
+//! precedence by the rules that the user had when the sandbox was created.
 //!
-//! The live files count, because an agent that adds a build tool also adds what it leaves behind.
-//! It cannot hide anything that way: a tracked path is captured whatever the rules say.
+//! The current files count because an agent that adds a build tool also ignores its output. An agent
+//! cannot hide changes this way: a tracked path is captured whatever the rules say.
 
 use std::io::Read;
 use std::os::fd::BorrowedFd;
@@ -13,7 +13,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use crate::file_access::open_file;
 use crate::path_from_bytes;
 
-/// The most of a rules file that is read.
+/// Rule files are read up to this size.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// How names are compared.
@@ -24,7 +24,7 @@ pub enum NameCase {
 }
 
 impl NameCase {
-    /// As the setting `core.ignorecase` among these says.
+    /// Reads `core.ignorecase` from these settings.
     pub fn from_settings(shaping: &[(String, String)]) -> Self {
         let yes = |(key, value): &(String, String)| {
             key == "core.ignorecase" && value.eq_ignore_ascii_case("true")
@@ -36,18 +36,18 @@ impl NameCase {
     }
 }
 
-/// The rules of one folder, on top of those of the folders around it.
+/// The rules of one folder, on top of those of its parents.
 #[derive(Debug)]
 pub struct IgnoreRules<'a> {
     parent: Option<&'a IgnoreRules<'a>>,
     own: Gitignore,
-    /// How many bytes of a path lead to this folder.
+    /// Length in bytes of the path of this folder, including the trailing slash.
     prefix: usize,
     case: NameCase,
 }
 
 impl<'a> IgnoreRules<'a> {
-    /// Rules that hold everywhere unless a folder says otherwise.
+    /// Rules that apply everywhere unless a folder overrides them.
     pub fn global(content: &[u8], case: NameCase) -> Self {
         Self {
             parent: None,
@@ -57,7 +57,7 @@ impl<'a> IgnoreRules<'a> {
         }
     }
 
-    /// With the rules of the folder `path` (empty for the root).
+    /// Adds the rules of the folder `path` (empty for the root).
     pub fn for_folder(&'a self, path: &[u8], content: &[u8]) -> IgnoreRules<'a> {
         IgnoreRules {
             parent: Some(self),
@@ -67,8 +67,7 @@ impl<'a> IgnoreRules<'a> {
         }
     }
 
-    /// Whether the rules name this path. That folders around it are not ignored is the caller's
-    /// to know.
+    /// Returns whether the rules match this path. The caller must check the parent folders.
     pub fn is_ignored(&self, path: &[u8], kind: IgnoreEntryKind) -> bool {
         let mut rules = Some(self);
         while let Some(here) = rules {
@@ -86,30 +85,30 @@ impl<'a> IgnoreRules<'a> {
     }
 }
 
-/// What a path is; some rules are for folders only.
+/// The type of a path. Some rules match folders only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IgnoreEntryKind {
     Directory,
     Other,
 }
 
-/// The rules that a folder's own `.gitignore` holds, if it is a file.
+/// Returns the content of the folder's `.gitignore`, or nothing if it is not a regular file.
 pub fn read_gitignore(folder: BorrowedFd<'_>) -> Vec<u8> {
     let file = open_file(folder, b".gitignore").ok();
     let file = file.filter(|file| file.metadata().is_ok_and(|it| it.is_file()));
     file.map(read_rules).unwrap_or_default()
 }
 
-/// Reads a rules file no further than makes sense.
+/// Reads a rule file up to [`MAX_BYTES`].
 pub fn read_rules(file: impl Read) -> Vec<u8> {
     let mut content = Vec::new();
-    // What cannot be read has no rules.
+    // A file that cannot be read has no rules.
     let _ = file.take(MAX_BYTES).read_to_end(&mut content);
     content
 }
 
 fn build(content: &[u8], case: NameCase) -> Gitignore {
-    // Most folders have none.
+    // Most folders have no rules.
     if content.is_empty() {
         return Gitignore::empty();
     }
@@ -118,7 +117,7 @@ fn build(content: &[u8], case: NameCase) -> Gitignore {
     let _ = builder.case_insensitive(case == NameCase::Insensitive);
     for line in content.split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        // As in git, a line that is no pattern matches nothing.
+        // As in git, an invalid pattern matches nothing.
         let _ = builder.add_line(None, &String::from_utf8_lossy(line));
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())

@@ -1,7 +1,7 @@
-//! Who owns what the host makes in a tree.
+//! Sets the owner of files that the host creates in a tree.
 //!
-//! Where this program runs as root, a tree belongs to a user of its own, and so must every file
-//! that the host puts into it. Any other user can only make files of their own.
+//! If this program runs as root, a tree belongs to a user of its own, and so must every file that the
+//! host creates in it. A process that is not root can only create files of its own.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,7 +9,7 @@ use rustix::fs::{fchown, fstat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};
 
-/// Gives a new file or folder to the owner of the folder it is made in.
+/// Gives a new file or folder to the owner of the folder that contains it. Does nothing unless root.
 pub fn inherit_owner(folder: BorrowedFd<'_>, created: BorrowedFd<'_>) -> Result<(), Errno> {
     if !geteuid().is_root() {
         return Ok(());

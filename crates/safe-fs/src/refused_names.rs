@@ -1,15 +1,15 @@
-//! Names git keeps out of its trees.
+//! Names that git refuses in its trees.
 
 use rustix::fs::FileType;
 
-/// Git treats every spelling of this name as a repository.
+/// Git treats every upper and lower case spelling of this name as a repository.
 pub fn is_dot_git(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b".git")
 }
 
-/// Names git keeps out of every tree because some file system would take them for `.git`.
+/// Returns whether git refuses this name in trees because some file system treats it as `.git`.
 pub fn is_refused_name(name: &[u8], kind: FileType) -> bool {
-    // To some systems a backslash ends a name.
+    // Some systems treat a backslash as a path separator.
     let starts = name.split(|byte| *byte == b'\\').scan(0, |at, part| {
         let start = *at;
         *at += part.len() + 1;
@@ -22,14 +22,14 @@ pub fn is_refused_name(name: &[u8], kind: FileType) -> bool {
     tails.any(is_repository) || is_hfs_spelling(name, b".git") || (is_link && is_gitmodules(name))
 }
 
-/// Whether some file system would take a name for `.gitmodules`.
+/// Returns whether some file system treats this name as `.gitmodules`.
 pub fn is_gitmodules(name: &[u8]) -> bool {
     is_ntfs_spelling(name, b".gitmodules")
         || is_hfs_spelling(name, b".gitmodules")
         || is_short_gitmodules(name)
 }
 
-/// NTFS ignores case, spaces and dots at the end, and what follows a colon.
+/// NTFS ignores case, trailing spaces and dots, and everything after a colon.
 fn is_ntfs_spelling(name: &[u8], expected: &[u8]) -> bool {
     let rest = match name.split_at_checked(expected.len()) {
         Some((first, rest)) if first.eq_ignore_ascii_case(expected) => rest,
@@ -39,15 +39,15 @@ fn is_ntfs_spelling(name: &[u8], expected: &[u8]) -> bool {
     end.is_none_or(|at| matches!(rest[at], b':' | b'\\'))
 }
 
-/// HFS+ ignores case and characters that are not shown. Git reads up to the first byte that is no
-/// text.
+/// HFS+ ignores case and invisible characters. Like git, reads up to the first byte that is not valid
+/// UTF-8.
 fn is_hfs_spelling(name: &[u8], expected: &[u8]) -> bool {
     let text = name.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     let shown: String = text.chars().filter(|it| !is_invisible(*it)).collect();
     shown.as_bytes().eq_ignore_ascii_case(expected)
 }
 
-/// Marks of direction, joiners and their like.
+/// Direction marks, joiners and similar characters.
 fn is_invisible(character: char) -> bool {
     matches!(
         character,
@@ -55,7 +55,7 @@ fn is_invisible(character: char) -> bool {
     )
 }
 
-/// What `.gitmodules` may be called where names have eight letters.
+/// Matches the 8.3 short names that a file system may give to `.gitmodules`.
 fn is_short_gitmodules(name: &[u8]) -> bool {
     let lower = name.to_ascii_lowercase();
     lower.starts_with(b"gitmod~") || lower.starts_with(b"gi7eba")

@@ -1,8 +1,8 @@
-//! Paths resolved by hand, folder by folder: links are followed as long as they stay inside.
+//! Resolves paths folder by folder and follows links only as long as they stay inside the tree.
 //!
-//! Each step opens one name without following it, so what is a link is seen to be one at the very
-//! moment it is used; swapping a folder for a link between check and use leads nowhere. One
-//! behaviour on every system, and an error can say at which name a path leaves the tree.
+//! Each step opens one name without following it, so a link is detected at the moment it is used.
+//! Swapping a folder for a link between check and use therefore cannot lead outside. The behaviour is
+//! the same on every system, and an error can name the link that leaves the tree.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,40 +13,39 @@ use rustix::io::Errno;
 use crate::file_access::{FileStat, make_and_open_owned, open_folder, reopen};
 use crate::path_from_bytes;
 
-/// As many links as the kernel itself follows.
+/// The limit of the Linux kernel.
 const MAX_LINKS: usize = 40;
 
-/// Whether a link at the end of a path stands for itself or for what it leads to.
+/// Whether a link at the end of a path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastLink {
     Follow,
     Keep,
 }
 
-/// What a path leads to.
 #[derive(Debug)]
 pub enum ResolvedPath {
-    /// The folder everything is beneath.
+    /// The root itself.
     Root,
     Entry(ResolvedEntry),
 }
 
-/// A name in an open folder.
+/// A name in an open folder. Nothing need exist under that name.
 #[derive(Debug)]
 pub struct ResolvedEntry {
     folder: OwnedFd,
-    /// Folders that are not there, between the open folder and the name.
+    /// Folders between the open folder and the name that do not exist.
     missing: Vec<Vec<u8>>,
-    /// The last name of the path, free of links.
+    /// The last name of the path after all links were resolved.
     pub name: Vec<u8>,
-    /// The whole path, free of links.
+    /// The whole path after all links were resolved.
     pub path: Vec<u8>,
-    /// What is there, if anything.
+    /// `None` if nothing exists there.
     pub stat: Option<FileStat>,
 }
 
 impl ResolvedEntry {
-    /// The folder the name is in, if it is there.
+    /// Returns the folder that contains the name. Fails if it does not exist.
     pub fn folder(&self) -> Result<BorrowedFd<'_>, Errno> {
         match self.missing.is_empty() {
             true => Ok(self.folder.as_fd()),
@@ -54,7 +53,7 @@ impl ResolvedEntry {
         }
     }
 
-    /// The folder the name is in, made with all that lead there.
+    /// Returns the folder that contains the name, after creating it and its missing parents.
     pub fn make_folder(&self) -> Result<OwnedFd, Errno> {
         let mut folder = reopen(self.folder.as_fd())?;
         for name in &self.missing {
@@ -63,13 +62,13 @@ impl ResolvedEntry {
         Ok(folder)
     }
 
-    /// How many folders would have to be made first.
+    /// Returns how many folders [`Self::make_folder`] would create.
     pub fn missing_folders(&self) -> usize {
         self.missing.len()
     }
 }
 
-/// Why a path leads nowhere. Paths are as far as they were followed.
+/// Why a path could not be resolved. Each error names the last path that was reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolveError {
     /// A link leads out of the tree.
@@ -80,21 +79,20 @@ pub enum ResolveError {
     NotAFolder {
         at: Vec<u8>,
     },
-    /// A link leads to a folder that is not there, and out of it again.
+    /// A link leads through a folder that does not exist (`missing/..`).
     Absent {
         at: Vec<u8>,
     },
     TooManyLinks {
         link: Vec<u8>,
     },
-    /// The kernel's own word.
+    /// Any other error of the kernel.
     Failed {
         at: Vec<u8>,
         error: Errno,
     },
 }
 
-/// Follows `path` from `root`.
 pub fn resolve(
     root: BorrowedFd<'_>,
     path: &[u8],
@@ -113,9 +111,9 @@ pub fn resolve(
 
 struct PathResolver<'a> {
     root: BorrowedFd<'a>,
-    /// Open folders and their names, from the root on.
+    /// Open folders and their names, starting at the root.
     folders: Vec<(OwnedFd, Vec<u8>)>,
-    /// Names still to be followed.
+    /// Names that still have to be resolved.
     pending: VecDeque<Vec<u8>>,
     missing: Vec<Vec<u8>>,
     links: usize,
@@ -139,7 +137,7 @@ impl PathResolver<'_> {
         self.finish()
     }
 
-    /// The way ended at a folder it has entered, or among folders that are not there.
+    /// The path ended at a folder that was already opened, or below folders that do not exist.
     fn finish(mut self) -> Result<ResolvedPath, ResolveError> {
         if let Some(name) = self.missing.pop() {
             let missing = std::mem::take(&mut self.missing);
@@ -180,7 +178,7 @@ impl PathResolver<'_> {
         }
     }
 
-    /// The last name; `None` if it is a link, which is followed.
+    /// Resolves the last name. Returns `None` if it is a link that must be followed.
     fn resolve_last(
         &mut self,
         name: &[u8],
@@ -213,7 +211,7 @@ impl PathResolver<'_> {
         Ok(())
     }
 
-    /// Whether a link's text alone does not climb above the root.
+    /// Returns whether the target of a link, read as text, does not climb above the root.
     fn stays_inside(&self, target: &[u8]) -> bool {
         let climbs = |depth: Option<usize>, part: &[u8]| match part {
             b"" | b"." => depth,

@@ -1,10 +1,9 @@
 //! Recognises lock files that a killed git left in a user's repository.
 //!
-//! Git creates the lock of a ref empty and then writes the new commit into it. A git that is killed
-//! leaves a file that does not say whose it is, and every later write would find the ref locked. The
-//! file alone proves nothing, because a live git may have created it: the processes of this machine
-//! are asked. Processes of another process namespace, such as a container that has the same
-//! repository mounted, are not seen.
+//! Git creates the lock of a ref empty and then writes the new commit into it. A killed git leaves a
+//! file that does not say who created it and that blocks every later write of the ref. The file alone
+//! proves nothing, because a live git may own it, so the processes of this machine are inspected.
+//! Processes of other PID namespaces (a container with the same repository mounted) are not visible.
 
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
@@ -15,21 +14,20 @@ use rustix::process::geteuid;
 
 use crate::repository::UserRepository;
 
-/// Whose a lock is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LockOwner {
-    /// It was not created by a git of ours.
+    /// The lock was not created by a git process of ours.
     Foreign,
-    /// A process that is still at work may have created it.
+    /// A running process may have created the lock.
     Active,
-    /// The git that created it is gone.
+    /// The git process that created the lock has ended.
     Gone,
 }
 
-/// Finds out whose a lock is, where a git of ours may have created one of this name. A lock of ours
-/// belongs to this user and is no older than `since`, in seconds of the clock. Its git may be at work
-/// as long as a process has the file open or another git works in the repository. Git processes that
-/// this process started do not count: the caller has the repository's turn and knows what they do.
+/// Finds the owner of a lock that a git process of ours may have created. A lock of ours belongs to
+/// this user and is not older than `since` (Unix seconds). Its git may still be running as long as a
+/// process has the file open or another git works in the repository. Git processes that this process
+/// started do not count: the caller holds the repository lock and knows what they do.
 pub(crate) fn find_lock_owner(lock: &Path, since: i64, repository: &UserRepository) -> LockOwner {
     let Ok(found) = fs::symlink_metadata(lock) else {
         return LockOwner::Foreign;
@@ -42,12 +40,12 @@ pub(crate) fn find_lock_owner(lock: &Path, since: i64, repository: &UserReposito
     let is_in_use = |it: &PathBuf| has_open(it, &found) || is_git_in_repository(it, repository);
     match processes() {
         Some(all) if !all.iter().any(is_in_use) => LockOwner::Gone,
-        // Without a list of processes nothing is known about them.
+        // Without a process list nothing is known, so the lock is not touched.
         _ => LockOwner::Active,
     }
 }
 
-/// The folders in `/proc` of all processes.
+/// Returns the folders of all processes in `/proc`.
 fn processes() -> Option<Vec<PathBuf>> {
     let entries = fs::read_dir("/proc").ok()?.flatten();
     let numbered =
@@ -55,8 +53,8 @@ fn processes() -> Option<Vec<PathBuf>> {
     Some(numbered.map(|entry| entry.path()).collect())
 }
 
-/// Whether a process has this file open. One that cannot be asked belongs to another user, and so
-/// would its lock.
+/// Returns whether a process has this file open. A process that cannot be inspected belongs to another
+/// user, and so would its lock.
 fn has_open(process: &Path, file: &Metadata) -> bool {
     let open = fs::read_dir(process.join("fd"))
         .into_iter()
@@ -66,12 +64,12 @@ fn has_open(process: &Path, file: &Metadata) -> bool {
         .any(|it| (it.dev(), it.ino()) == (file.dev(), file.ino()))
 }
 
-/// Whether a process is a git at work in this repository, other than one that we started.
+/// Returns whether a process is a git that works in this repository and that we did not start.
 fn is_git_in_repository(process: &Path, repository: &UserRepository) -> bool {
     let read = |name: &str| fs::read(process.join(name)).unwrap_or_default();
     let arguments = read("cmdline");
     let is_git = read("comm").trim_ascii_end() == b"git" && !is_child(process);
-    // It runs as long as the machine and changes no ref.
+    // The daemon runs permanently and changes no ref.
     let is_monitor = contains(&arguments, b"fsmonitor--daemon");
     if !is_git || is_monitor {
         return false;
@@ -98,7 +96,7 @@ fn is_child(process: &Path) -> bool {
     parent.is_some_and(|it| it.trim() == std::process::id().to_string())
 }
 
-/// Whether the folder that a process works in belongs to this repository.
+/// Returns whether the working directory of a process belongs to this repository.
 fn has_cwd_in(process: &Path, repository: &UserRepository) -> bool {
     fs::read_link(process.join("cwd"))
         .ok()

@@ -1,10 +1,10 @@
-//! The user that commands run as where this program runs as root.
+//! The user account that commands run as when this program runs as root.
 //!
-//! Root without capabilities is still the owner of the machine's files, of `/proc/sys` among them.
-//! So a sandbox has a user of its own, who owns its tree and its scratch folder and nothing else.
-//! The number is computed from the sandbox's name, so nothing is registered. Two sandboxes hardly
-//! ever share one, but may where a container has few users; then only folder modes and the rules of
-//! the level keep them apart. See `docs/decisions/0015-commands-have-a-user-of-their-own.md`.
+//! Root without capabilities still owns the machine's files, including `/proc/sys`. So each sandbox
+//! has a user of its own that owns only its tree and its scratch folder. The number is a hash of the
+//! sandbox's name, so nothing is registered. Two sandboxes rarely share a number, except in a container
+//! with few users; then only folder modes and the rules of the level separate them.
+//! See `docs/decisions/0015-commands-have-a-user-of-their-own.md`.
 
 use std::fs;
 use std::path::Path;
@@ -12,21 +12,21 @@ use std::path::Path;
 use rustix::process::{Gid, Uid, geteuid};
 use serde::{Deserialize, Serialize};
 
-/// Numbers that neither people, services, directories nor containers use.
+/// A range that people, services, directories and containers do not use.
 const FIRST_UID: u32 = 2_010_000_000;
 const UID_COUNT: u32 = 1 << 20;
 
-/// The same in a container that has 65536 users: those between dynamic users and `nobody`.
+/// The same for a container that has 65536 users: the range between dynamic users and `nobody`.
 const FIRST_UID_SMALL: u32 = 65_520;
 const UID_COUNT_SMALL: u32 = 14;
 
-/// A user and the group of the same number.
+/// A user id and the group id of the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SandboxAccount(u32);
 
 impl SandboxAccount {
-    /// The user of the sandbox in this folder. There is none unless this process is root, nor
-    /// where only one user exists: such a root is a plain user outside its namespace.
+    /// Returns the account of the sandbox in this folder. Returns `None` if this process is not root, or
+    /// if only one user exists: such a root is an ordinary user outside its namespace.
     pub(crate) fn for_sandbox(folder: &Path) -> Option<Self> {
         if !geteuid().is_root() {
             return None;
@@ -41,12 +41,12 @@ impl SandboxAccount {
         Some(Self(first + hash_sandbox_name(folder) % count))
     }
 
-    /// Whether sandboxes have users of their own here.
+    /// Returns whether sandboxes have users of their own on this machine.
     pub(crate) fn is_supported() -> bool {
         Self::for_sandbox(Path::new("sandbox")).is_some()
     }
 
-    /// Whether a user with this number can only be one of a sandbox.
+    /// Returns whether a user id can only belong to a sandbox.
     pub(crate) fn is_sandbox_uid(number: u32) -> bool {
         let numbers = [(FIRST_UID, UID_COUNT), (FIRST_UID_SMALL, UID_COUNT_SMALL)];
         numbers
@@ -63,7 +63,7 @@ impl SandboxAccount {
     }
 }
 
-/// Depends on the sandbox's own name only, so that a moved data directory changes nothing.
+/// Hashes only the last path component, so moving the data directory does not change the result.
 fn hash_sandbox_name(folder: &Path) -> u32 {
     let name = folder.file_name().unwrap_or_default();
     let hash = blake3::hash(name.as_encoded_bytes());
@@ -71,7 +71,7 @@ fn hash_sandbox_name(folder: &Path) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// The numbers that exist in this user namespace: first and how many.
+/// The user ids that exist in this user namespace, as (first, count).
 struct UidMap(Vec<(u32, u32)>);
 
 impl UidMap {

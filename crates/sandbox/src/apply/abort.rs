@@ -1,8 +1,8 @@
-//! Takes back what an intent that stopped has written, path by path and each by compare-and-swap.
+//! Rolls back what a stopped intent has written, path by path, each by compare-and-swap.
 //!
-//! A path that is as before is done. A path that is as the intent made it is put back, unless the
-//! commit that is checked out there has it so too. Any other content is somebody else's: it is
-//! left alone, and listed unless it is what the checked-out commit has.
+//! A path in its old state needs nothing. A path that the intent wrote is restored, unless the commit
+//! checked out there has the same content. Any other content belongs to the user: it is kept, and
+//! reported as a conflict unless the checked-out commit has it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -29,7 +29,7 @@ use crate::apply::staging::hash;
 use crate::files::{Sync, io_error, is_not_found, path_from_bytes, remove};
 use crate::repository::UserRepository;
 
-/// Aborts the intent that is kept in `record`, which may be newer than `known`.
+/// Aborts the intent stored in `record`, which may be newer than `known`.
 pub(crate) fn abort(
     targets: &LocalTargets,
     record: &LocalApplyRecord,
@@ -68,7 +68,7 @@ pub(crate) fn abort(
     Ok(TargetAbortOutcome::Stopped(conflicts))
 }
 
-/// If the branch has our commit, all was done and only not noted.
+/// If the branch already has our commit, the apply was complete and only its record is missing.
 fn finish_if_branch_moved(
     targets: &LocalTargets,
     record: &LocalApplyRecord,
@@ -114,7 +114,7 @@ fn abort_commit(
     };
     let mut conflicts = Vec::new();
     for checkout in &effect.checkouts {
-        // A working tree that was removed has nothing of ours.
+        // A removed working tree contains nothing of ours.
         if !path_from_bytes(checkout.git_dir.as_bytes()).exists() {
             continue;
         }
@@ -126,7 +126,7 @@ fn abort_commit(
     Ok(conflicts)
 }
 
-/// Takes back files and index entries of one working tree.
+/// Rolls back files and index entries of one working tree.
 fn abort_worktree(
     run: &CommitRun<'_>,
     locked: &LockedWorktree,
@@ -153,7 +153,7 @@ fn abort_worktree(
     Ok(conflicts)
 }
 
-/// Puts every path back that is ours; what goes first, because a file may have become a folder.
+/// Restores every path that we wrote. Removals come first because a file may have become a folder.
 fn restore_all_paths(
     placer: &PathWriter<'_>,
     changes: &[PathChange],
@@ -182,7 +182,7 @@ fn restore_all_paths(
     Ok(conflicts)
 }
 
-/// Puts one path back; why it cannot be.
+/// Restores one path, or returns why that is not possible.
 fn restore_path(
     placer: &PathWriter<'_>,
     number: usize,
@@ -205,14 +205,14 @@ fn restore_path(
     Ok((!matches_commit(placer.inspector, change, tip)?).then_some(foreign))
 }
 
-/// Whether a commit has this state of a changed path.
+/// Returns whether the commit has this state at the changed path.
 fn has_entry(tip: &CommitEntries, change: &PathChange, state: Option<&PathState>) -> bool {
     let entry = tip.get(change.path.as_bytes());
     entry.map(|(mode, object)| (*mode, object.as_str()))
         == state.map(|it| (it.mode, it.object.as_str()))
 }
 
-/// Whether the file at a changed path is what a commit has there.
+/// Returns whether the file at the changed path is the one in the commit.
 fn matches_commit(
     inspector: &PathInspector<'_>,
     change: &PathChange,
@@ -270,7 +270,7 @@ fn abort_files(
     Ok(conflicts)
 }
 
-/// Removes the patch that was written; another file in its place is not ours.
+/// Removes the patch that was written. A file with other content is not ours and stays.
 fn abort_patch(record: &LocalApplyRecord, effect: &PatchEffect) -> TargetResult<Vec<Conflict>> {
     let path = path_from_bytes(effect.file.as_bytes());
     if let Some(folder) = path.parent() {
@@ -290,7 +290,7 @@ fn abort_patch(record: &LocalApplyRecord, effect: &PatchEffect) -> TargetResult<
     Ok(Vec::new())
 }
 
-/// Whether the repository or folder that the intent changes was removed.
+/// Returns whether the repository or folder that the intent changes was removed.
 fn is_removed(intent: &ApplyIntent) -> bool {
     let root = match &intent.effect {
         ApplyEffect::Commit(_) => &intent.resource,
@@ -300,7 +300,7 @@ fn is_removed(intent: &ApplyIntent) -> bool {
     fs::symlink_metadata(path_from_bytes(root.as_bytes())).is_err_and(|error| is_not_found(&error))
 }
 
-/// Returns a conflict for a target that cannot be read; any other error is passed on.
+/// Returns a conflict if the target cannot be read, and every other error unchanged.
 fn missing_target_conflict(
     error: SandboxError,
     root: &AbsolutePath,

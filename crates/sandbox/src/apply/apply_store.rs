@@ -1,5 +1,5 @@
-//! The store of ours in which an apply is worked out: it sees the user's objects and the sandbox's,
-//! and nothing is written into either.
+//! The private git store in which an apply is computed. It reads the objects of the user's repository
+//! and of the sandbox, and writes into neither.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::repository::{UserRepository, trimmed_text};
 use crate::store::{ObjectReader, PrivateStore};
 use crate::user_settings::{SignCommits, Signing};
 
-/// Makes an empty store that borrows from these folders of objects.
+/// Creates an empty store with these object folders as alternates.
 pub(crate) fn create(
     git: &Git,
     record: &LocalApplyRecord,
@@ -44,7 +44,7 @@ pub(crate) fn create(
     Ok(store)
 }
 
-/// From here on the store sees the objects in these folders, besides its own.
+/// Replaces the alternates of the store.
 pub(crate) fn set_alternates(store: &PrivateStore, objects: &[&Path]) -> SandboxResult<()> {
     let mut lines = Vec::new();
     for folder in objects {
@@ -53,7 +53,7 @@ pub(crate) fn set_alternates(store: &PrivateStore, objects: &[&Path]) -> Sandbox
     replace(&store.dir.join("objects/info/alternates"), &lines)
 }
 
-/// Takes along what shapes the user's history and files.
+/// Copies the user's settings that affect history and file content.
 pub(crate) fn with_user_settings(
     mut store: PrivateStore,
     repository: &UserRepository,
@@ -67,7 +67,7 @@ pub(crate) fn with_user_settings(
     Ok(store)
 }
 
-/// The same store, its attributes taken from `tree`.
+/// Returns the same store with the attributes of `tree`.
 pub(crate) fn with_attributes(store: &PrivateStore, tree: &str) -> PrivateStore {
     PrivateStore {
         attributes: tree.to_owned(),
@@ -80,21 +80,19 @@ pub(crate) fn commit_tree(store: &PrivateStore, commit: &str) -> SandboxResult<S
     store.call(["rev-parse", "--verify", &tree]).line()
 }
 
-/// Whether an object can be had here.
 pub(crate) fn has_object(store: &PrivateStore, object: &str) -> SandboxResult<bool> {
     let ended = store.call(["cat-file", "-e", object]).output()?;
     Ok(ended.status.success())
 }
 
-/// What a merge gives.
 #[derive(Debug)]
 pub(crate) enum TreeMerge {
     Clean(String),
-    /// Paths, and git's word for each conflict.
+    /// Paths, and git's name for each conflict.
     Conflicts(Vec<(Vec<u8>, String)>),
 }
 
-/// The three-way merge of trees, from objects only.
+/// Runs a three-way merge of trees on objects alone, without files or an index.
 pub(crate) fn merge(
     store: &PrivateStore,
     base: &str,
@@ -142,8 +140,8 @@ pub(crate) fn merge(
     }
 }
 
-/// After the tree come the paths in conflict, then an empty field, then messages: how many paths,
-/// the paths, the kind, the text.
+/// After the tree git prints the conflicting paths, an empty field, and then messages: number of
+/// paths, the paths, the kind, the text.
 fn parse_conflicts(answer: &[u8]) -> Vec<(Vec<u8>, String)> {
     let mut fields = answer.split(|byte| *byte == 0).skip(1);
     let mut conflicts: Vec<(Vec<u8>, String)> = Vec::new();
@@ -170,7 +168,7 @@ fn parse_conflicts(answer: &[u8]) -> Vec<(Vec<u8>, String)> {
     conflicts
 }
 
-/// Makes the commit, signed if the user's commits are.
+/// Creates the commit, signed if the user's commits are signed.
 pub(crate) fn commit(
     store: &PrivateStore,
     tree: &str,
@@ -195,7 +193,7 @@ pub(crate) fn commit(
         );
         return Err(TargetError::Signing { reason });
     }
-    // The keys are found by the user's home; which key and which program is passed explicitly.
+    // Signing needs the user's home to find keys; which key and which program is passed explicitly.
     let call = call.settings(&signing.settings).argument("-S");
     let signed = call
         .with_user_configuration()
@@ -210,7 +208,7 @@ pub(crate) fn commit(
     }
 }
 
-/// The paths that differ between two trees, in their order.
+/// Returns the paths that differ between two trees, sorted.
 pub(crate) fn changes(
     store: &PrivateStore,
     old: &str,
@@ -247,7 +245,7 @@ pub(crate) fn changes(
     Ok(changes)
 }
 
-/// A mode of nought is no file; the outer nothing is no mode at all.
+/// Mode 0 means that there is no file (`Some(None)`). Returns `None` if the mode is not a number.
 fn parse_state(mode: &str, object: &str) -> Option<Option<PathState>> {
     let mode = u32::from_str_radix(mode, 8).ok()?;
     Some((mode != 0).then(|| PathState {

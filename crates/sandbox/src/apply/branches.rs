@@ -1,4 +1,4 @@
-//! The branch an apply goes to: its name, where it stands, and moving it.
+//! The branch that receives a commit: its name, its current commit, and its state.
 
 use cleveragents_engine::ports::sandbox::SandboxResult;
 use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
@@ -9,7 +9,7 @@ use crate::user_git_command::UserGitCommand;
 
 const HEADS: &str = "refs/heads/";
 
-/// The full name of a branch, if it can be one here.
+/// Returns the full ref name of a branch. Fails if no branch can have this name here.
 pub(crate) fn full_name(repository: &UserRepository, name: &str) -> TargetResult<String> {
     let refused = |reason: String| TargetError::BranchName {
         name: name.to_owned(),
@@ -25,7 +25,7 @@ pub(crate) fn full_name(repository: &UserRepository, name: &str) -> TargetResult
     if !checked.status.success() {
         return Err(refused("git does not allow it".to_owned()));
     }
-    // A branch cannot be the folder of another.
+    // Refs are paths: `a` and `a/b` cannot both be branches.
     let inside = format!("{full}/");
     let first = repository.call(UserGitCommand::FirstRef(&inside));
     let mut taken = Some(first.line()?).filter(|other| !other.is_empty());
@@ -45,7 +45,7 @@ pub(crate) fn full_name(repository: &UserRepository, name: &str) -> TargetResult
     }
 }
 
-/// What people call it.
+/// Returns the short name that users know.
 pub(crate) fn display_name(reference: Option<&str>) -> String {
     let reference = reference.unwrap_or("HEAD");
     reference
@@ -54,7 +54,7 @@ pub(crate) fn display_name(reference: Option<&str>) -> String {
         .to_owned()
 }
 
-/// The commit a branch, or a detached `HEAD`, stands at.
+/// Returns the commit of a branch, or of a detached `HEAD`.
 pub(crate) fn branch_commit(
     repository: &UserRepository,
     reference: Option<&str>,
@@ -62,11 +62,11 @@ pub(crate) fn branch_commit(
     references::read(repository, reference.unwrap_or("HEAD"))
 }
 
-/// How a branch stands against what is to be done to it.
+/// The state of a branch relative to the commit that is to be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BranchState {
     Old,
-    /// At the new commit or one that is built on it.
+    /// At the new commit or a descendant of it.
     New,
     Moved(Option<String>),
 }
@@ -94,7 +94,7 @@ pub(crate) fn branch_state(
     Ok(BranchState::Moved(found))
 }
 
-/// The full name of the branch `HEAD` is on; nothing if it is detached.
+/// Returns the full name of the branch that `HEAD` is on, or `None` if it is detached.
 pub(crate) fn checked_out_branch(repository: &UserRepository) -> SandboxResult<Option<String>> {
     repository
         .call(UserGitCommand::CurrentBranch)

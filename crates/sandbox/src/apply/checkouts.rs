@@ -1,4 +1,4 @@
-//! The working trees that have a branch checked out, and what else git is doing with it.
+//! The working trees that have a branch checked out, and git operations in progress on it.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use crate::git::Git;
 use crate::repository::{UserRepository, nul_records, trimmed_text};
 use crate::user_git_command::UserGitCommand;
 
-/// One working tree of the user's.
+/// A working tree of the user.
 #[derive(Debug)]
 pub(crate) struct UserWorktree {
     pub(crate) repository: UserRepository,
@@ -31,7 +31,7 @@ impl UserWorktree {
         }
     }
 
-    /// The working tree at a folder that was one.
+    /// Opens the working tree recorded at `root`.
     pub(crate) fn find(git: &Git, root: &AbsolutePath) -> SandboxResult<Self> {
         Self::new(UserRepository::find(git, path_from_bytes(root.as_bytes()))?)
     }
@@ -52,7 +52,7 @@ pub(crate) fn to_absolute_path(path: &Path) -> SandboxResult<AbsolutePath> {
     })
 }
 
-/// Every working tree that has `reference` checked out. A detached `HEAD` is only its own.
+/// Returns every working tree that has `reference` checked out. A detached `HEAD` belongs to `own` only.
 pub(crate) fn find_checkouts(
     git: &Git,
     own: &UserRepository,
@@ -86,7 +86,7 @@ pub(crate) fn find_checkouts(
                 if worktrees
                     .iter()
                     .any(|it| it.repository.git_dir == worktree.repository.git_dir) => {}
-            // A repository whose files are elsewhere is listed with the folder of its objects.
+            // Git lists a repository with a separate working tree by its object folder.
             Ok(worktree) if worktree.repository.common_dir != own.common_dir => {}
             Ok(worktree) => worktrees.push(worktree),
             Err(SandboxError::Bare { .. }) if own.git_dir == own.common_dir => {}
@@ -103,7 +103,7 @@ pub(crate) fn find_checkouts(
     Ok(worktrees)
 }
 
-/// Each working tree as its fields; a field without a value is there all the same.
+/// Returns one map of fields per working tree. Fields without a value map to an empty value.
 fn parse_worktree_list(answer: &[u8]) -> Vec<BTreeMap<String, Vec<u8>>> {
     let mut listed: Vec<BTreeMap<String, Vec<u8>>> = Vec::new();
     for record in nul_records(answer) {
@@ -122,7 +122,7 @@ fn parse_worktree_list(answer: &[u8]) -> Vec<BTreeMap<String, Vec<u8>>> {
     listed
 }
 
-/// What git has begun in a working tree and not finished.
+/// Returns a conflict for each git operation (such as a merge) that is unfinished in a working tree.
 pub(crate) fn operations_in_progress(worktree: &UserWorktree) -> SandboxResult<Vec<Conflict>> {
     let mut conflicts = Vec::new();
     for (name, operation) in [
@@ -141,7 +141,7 @@ pub(crate) fn operations_in_progress(worktree: &UserWorktree) -> SandboxResult<V
     Ok(conflicts)
 }
 
-/// Rebases of the branch itself: while they last it is checked out nowhere.
+/// Finds rebases of the branch. While a rebase runs, git reports the branch as checked out nowhere.
 pub(crate) fn find_rebases(own: &UserRepository, reference: &str) -> SandboxResult<Vec<Conflict>> {
     let mut git_dirs = vec![own.common_dir.clone()];
     if let Ok(entries) = std::fs::read_dir(own.common_dir.join("worktrees")) {

@@ -1,8 +1,8 @@
-//! Carries out a commit: files, index, branch, in this order, under the lock of the index.
+//! Commits to a branch: writes files, index and branch, in this order, under the index locks.
 //!
-//! Every call looks at the branch first. It stands where it is expected: onwards. It has the new
-//! commit: done. It stands elsewhere: somebody else was faster, and what was written for the old
-//! state is put back where that is still the right thing.
+//! Every call checks the branch first. At its old commit: the call proceeds. At the new commit: the
+//! apply is done. At any other commit: someone else moved it, and our writes are restored on the paths
+//! where that commit has the old state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -35,7 +35,7 @@ use crate::repository::UserRepository;
 use crate::store::{ObjectReader, PrivateStore};
 use crate::user_git_command::UserGitCommand;
 
-/// One call of carrying out. The caller has the turn of the repository.
+/// One attempt to commit. The caller must hold the repository lock.
 pub(crate) struct CommitRun<'a> {
     pub(crate) targets: &'a LocalTargets,
     pub(crate) record: &'a LocalApplyRecord,
@@ -44,32 +44,31 @@ pub(crate) struct CommitRun<'a> {
     pub(crate) repository: UserRepository,
 }
 
-/// Modes and objects of a commit's paths.
+/// Path to mode and object id.
 pub(super) type CommitEntries = BTreeMap<Vec<u8>, (u32, String)>;
 
-/// A working tree that is changed, its index locked.
+/// A working tree whose index we have locked.
 #[derive(Debug)]
 pub(super) struct LockedWorktree {
     pub(super) worktree: UserWorktree,
     checkout: CheckoutEffect,
-    /// Released with the site.
+    /// Held until this value is dropped.
     _lock: IndexLock,
 }
 
-/// The locks of one commit: every index and the branch, all of them looked at.
+/// The locks of one commit: every index and the branch, with everything checked under them.
 #[derive(Debug)]
 pub(crate) struct CommitLocks {
     worktrees: Vec<LockedWorktree>,
     branch: RefTransaction,
 }
 
-/// Why the locks of one commit cannot be had.
 pub(crate) enum LockFailure {
     Conflicts(Vec<Conflict>, WrittenPaths),
     Branch(BranchState),
 }
 
-/// Paths that are as they are to be already.
+/// Paths that already have their new content.
 type WrittenPaths = Vec<ResourcePath>;
 
 pub(crate) fn commit(run: &CommitRun<'_>, lock: &File) -> TargetResult<CommitOutcome> {
@@ -87,7 +86,7 @@ pub(crate) fn commit(run: &CommitRun<'_>, lock: &File) -> TargetResult<CommitOut
 }
 
 impl CommitRun<'_> {
-    /// Locks every index and the branch, and looks at everything under the locks.
+    /// Locks every index and the branch, and checks everything under the locks.
     pub(crate) fn lock_all(&self, lock: &File) -> TargetResult<Result<CommitLocks, LockFailure>> {
         let undone = self.record.marks().filter(|it| !it.is_untouched());
         if undone.is_some() {
@@ -125,7 +124,7 @@ impl CommitRun<'_> {
         }
     }
 
-    /// Files, index, branch, under their locks.
+    /// Writes files, then index, then branch, under their locks.
     pub(crate) fn commit_locked(&self, locks: CommitLocks) -> TargetResult<CommitOutcome> {
         let CommitLocks { worktrees, branch } = locks;
         let git_dirs = self.effect.checkouts.iter();
@@ -152,7 +151,7 @@ impl CommitRun<'_> {
         for locked in &worktrees {
             self.replace_index(locked)?;
         }
-        // Git's own lock is held; what writes past it is seen here.
+        // Git's lock on the branch is held. This check detects programs that ignore the lock.
         match branches::branch_state(&self.repository, self.effect)? {
             BranchState::Old => {
                 branch.commit(self.record, &self.repository, self.effect)?;
@@ -168,7 +167,7 @@ impl CommitRun<'_> {
         }
     }
 
-    /// The branch is not where it was: it has the commit, or somebody else moved it.
+    /// Handles a branch that is not at its old commit: it has our commit, or someone else moved it.
     fn handle_moved_branch(
         &self,
         state: BranchState,
@@ -187,7 +186,7 @@ impl CommitRun<'_> {
         self.restore_after_move(found, worktrees)
     }
 
-    /// Clears up what a killed call left, and says where the result is.
+    /// Removes leftovers of a killed call and reports where the result is.
     fn finish(&self, commit: &str) -> TargetResult<CommitOutcome> {
         for checkout in &self.effect.checkouts {
             let git_dir = path_from_bytes(checkout.git_dir.as_bytes());
@@ -200,7 +199,7 @@ impl CommitRun<'_> {
         }))
     }
 
-    /// Working trees and rebases that came to the branch since it was prepared.
+    /// Finds working trees and rebases that started using the branch after the apply was prepared.
     fn find_new_checkouts(&self) -> SandboxResult<Vec<Conflict>> {
         let mut conflicts = Vec::new();
         let reference = self.effect.reference.as_deref();
@@ -221,7 +220,7 @@ impl CommitRun<'_> {
         Ok(conflicts)
     }
 
-    /// Locks one index, or says why its working tree is no longer what it was.
+    /// Locks one index. Returns a conflict if its working tree has changed branch.
     fn lock_checkout(
         &self,
         checkout: &CheckoutEffect,
@@ -230,7 +229,7 @@ impl CommitRun<'_> {
             Ok(locked) => locked,
             Err(conflict) => return Ok(Err(conflict)),
         };
-        // Asked under the lock: from now on no other branch can be checked out here.
+        // Checked under the lock: from now on no other branch can be checked out here.
         if branches::checked_out_branch(&locked.worktree.repository)? != self.effect.reference {
             let reference = branches::display_name(self.effect.reference.as_deref());
             return Ok(Err(Conflict {
@@ -242,7 +241,7 @@ impl CommitRun<'_> {
         Ok(Ok(locked))
     }
 
-    /// Locks one index, whatever is checked out there.
+    /// Locks one index, whichever branch is checked out there.
     pub(super) fn lock_index(
         &self,
         checkout: &CheckoutEffect,
@@ -289,7 +288,7 @@ impl CommitRun<'_> {
         Ok(worktrees)
     }
 
-    /// The store of ours, with the attributes of one side.
+    /// Returns our private store with the attributes of `tree`.
     pub(super) fn store(&self, tree: &str) -> PrivateStore {
         PrivateStore {
             git: self.targets.git.clone(),
@@ -312,7 +311,7 @@ impl CommitRun<'_> {
         PathInspector::new(&locked.worktree.root, modes, changes, Some(store))
     }
 
-    /// Files that stand in the way in one working tree, before anything of it is written.
+    /// Finds files that block the change in one working tree. Writes nothing.
     fn check_files(&self, locked: &LockedWorktree) -> SandboxResult<Vec<Conflict>> {
         let changes = &self.intent.changes;
         let store = self.store(&self.effect.old_tree);
@@ -332,7 +331,7 @@ impl CommitRun<'_> {
         )
     }
 
-    /// Entries of the index that stand in the way. Under its lock one look is enough.
+    /// Finds index entries that block the change. One check is enough because the index is locked.
     fn check_index(&self, locked: &LockedWorktree) -> SandboxResult<Vec<Conflict>> {
         let changes = &self.intent.changes;
         let root = &locked.checkout.root;
@@ -415,9 +414,9 @@ impl CommitRun<'_> {
         Ok(written.into_iter().collect())
     }
 
-    /// The branch was moved by somebody else. If its commit has our change, that is as good as
-    /// ours. Else what was written is put back where that commit has the old state; where it has
-    /// another, it is left to its maker.
+    /// Handles a branch that someone else moved. If its commit contains our whole change, the apply is
+    /// done. Otherwise our writes are restored on paths where that commit has the old state; other paths
+    /// are left as they are.
     fn restore_after_move(
         &self,
         found: Option<String>,
@@ -464,7 +463,7 @@ impl CommitRun<'_> {
         Ok(stopped_outcome(vec![moved], written))
     }
 
-    /// Puts back what we wrote of these paths, files and entries; what is no longer ours stays.
+    /// Restores the files and index entries of these paths. Content that is no longer ours stays.
     fn restore_paths(
         &self,
         locked: &LockedWorktree,

@@ -1,4 +1,4 @@
-//! Carries out changes of files, below a folder or a working tree.
+//! Writes file changes below a folder or a working tree.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,7 +26,7 @@ use crate::repository::UserRepository;
 use crate::safe_fs::{open_root, with_parent};
 use cleveragents_safe_fs::file_access::{make_folder, split};
 
-/// Everything that stands in the way now; nothing is changed.
+/// Returns everything that blocks the change now. Writes nothing.
 pub(crate) fn find_conflicts(
     targets: &LocalTargets,
     record: &LocalApplyRecord,
@@ -49,7 +49,7 @@ pub(crate) fn find_conflicts(
     )?)
 }
 
-/// The caller has the turn of the folder, or of the repository whose files these are.
+/// The caller must hold the lock of the folder, or of the repository that contains the files.
 pub(crate) fn commit(
     targets: &LocalTargets,
     record: &LocalApplyRecord,
@@ -100,7 +100,7 @@ pub(crate) fn commit(
     }))
 }
 
-/// Looks at every path before the first is written, and clears up what a killed call left.
+/// Checks every path before the first one is written, and removes leftovers of a killed call.
 pub(crate) fn check_all_paths(
     placer: &PathWriter<'_>,
     changes: &[PathChange],
@@ -132,11 +132,11 @@ fn path_conflict(change: &PathChange, root: &AbsolutePath, reason: ConflictReaso
     }
 }
 
-/// More files than this are synced together.
+/// Above this number of files, one sync covers all of them.
 const BATCH_SYNC_THRESHOLD: usize = 16;
 
-/// Puts every path in place; what goes first, because a file may become a folder. The first that
-/// somebody else changed ends it.
+/// Writes every path. Removals come first because a file may become a folder. Stops at the first path
+/// that someone else changed.
 pub(crate) fn write_all_paths(
     placer: &PathWriter<'_>,
     changes: &[PathChange],
@@ -167,7 +167,7 @@ pub(crate) fn write_all_paths(
     outcome
 }
 
-/// First the contents, then, when they are on disk, their places.
+/// Writes all contents first and moves them into place once they are on disk.
 fn write_additions(
     placer: &PathWriter<'_>,
     additions: &[&(usize, &PathChange)],
@@ -193,7 +193,7 @@ fn write_additions(
     Ok(Vec::new())
 }
 
-/// The paths that are as they are to be.
+/// Returns the paths that already have their new state.
 pub(crate) fn written_paths(
     inspector: &PathInspector<'_>,
     changes: &[PathChange],
@@ -207,8 +207,8 @@ pub(crate) fn written_paths(
     Ok(written)
 }
 
-/// Removes a folder and those around it, as long as they are empty. What is to be there although
-/// it is empty is made afterwards.
+/// Removes a folder and its parents as long as they are empty. The caller creates the empty folders
+/// that must exist afterwards.
 fn remove_empty_folders(root: BorrowedFd<'_>, path: &[u8]) {
     let mut path = path;
     while !path.is_empty() {
@@ -222,7 +222,7 @@ fn remove_empty_folders(root: BorrowedFd<'_>, path: &[u8]) {
     }
 }
 
-/// Empty folders appear, and go if they are still empty.
+/// Creates the empty folders that must exist, and removes the others if they are still empty.
 pub(crate) fn update_empty_folders(
     root: &Path,
     effect: &FilesEffect,

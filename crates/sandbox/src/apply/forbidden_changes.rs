@@ -1,7 +1,7 @@
-//! Paths that no plan may change, or not like this: submodules, and files with a filter.
+//! Finds changes that no plan may make: to submodules, and to files with a filter.
 //!
-//! A submodule can be removed: its entry goes, and a folder with its files stays as in git. It can
-//! neither be added nor moved to another commit, except that a reversal brings one back.
+//! A plan may remove a submodule: its index entry is removed, and as in git its files stay. A plan may
+//! not add one or move it to another commit; only a reversal may restore one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::filters::{MAX_POINTER_SIZE, StorableContent, is_pointer};
 use crate::object_id::ObjectId;
 use crate::store::PrivateStore;
 
-/// Changed paths that have filters, by the attributes of either side.
+/// Changed paths that have filters according to the attributes of either side.
 pub(crate) type FilteredPaths = BTreeMap<Vec<u8>, BTreeSet<String>>;
 
 pub(crate) fn find_filtered(
@@ -39,16 +39,16 @@ pub(crate) fn find_filtered(
     Ok(filtered)
 }
 
-/// What may become of submodules.
+/// Which changes of submodules are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SubmoduleChanges {
     /// A plan may remove one.
     Removal,
-    /// A reversal may also bring back one that was removed.
+    /// A reversal may also restore a removed one.
     RemovalOrReturn,
 }
 
-/// Submodules, and files whose filter forbids to store what the plan left.
+/// Finds forbidden submodule changes, and files whose filter forbids storing what the plan wrote.
 pub(crate) fn find_forbidden(
     store: &PrivateStore,
     changes: &[PathChange],
@@ -102,7 +102,7 @@ fn can_store(store: &PrivateStore, change: &PathChange, filter: &str) -> Sandbox
     }
 }
 
-/// A file with a filter that has other bytes than were committed most often went through it.
+/// A filtered file whose bytes differ from the commit has most likely been through its filter.
 pub(crate) fn filter_reason(
     reason: ConflictReason,
     filters: Option<&BTreeSet<String>>,

@@ -1,8 +1,8 @@
-//! The user's index: read, locked, and replaced whole for the changed paths only.
+//! The user's index: reads it, locks it, and replaces it with only the changed paths different.
 //!
-//! Git never gets to write it here: it works on a copy of ours, which then takes the place of the
-//! user's. The lock is a file whose text says which apply holds it, so that a killed one is
-//! recognised, and nobody else's is ever taken away.
+//! Git never writes the user's index here. It edits a private copy that then replaces the original.
+//! The lock file names the apply that holds it, so the lock of a killed apply is recognised and the
+//! lock of another process is never removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -24,7 +24,6 @@ use crate::repository::{UserRepository, nul_records};
 use crate::user_settings::IndexForm;
 use crate::view::RepositoryView;
 
-/// One entry of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IndexEntry {
     mode: u32,
@@ -40,7 +39,6 @@ pub(crate) enum EntryCoverage {
     Skipped,
 }
 
-/// All entries of an index.
 #[derive(Debug, Default)]
 pub(crate) struct Index(BTreeMap<Vec<u8>, Vec<IndexEntry>>);
 
@@ -58,7 +56,7 @@ impl Index {
         Ok(index)
     }
 
-    /// The paths whose merge is not resolved.
+    /// Returns the paths with an unresolved merge.
     pub(crate) fn unmerged(&self) -> impl Iterator<Item = &[u8]> {
         let is_unmerged = |entries: &[IndexEntry]| entries.iter().any(|entry| entry.stage != 0);
         let entries = self.0.iter();
@@ -71,7 +69,7 @@ impl Index {
         matches!(entries, Some([entry]) if entry.coverage == EntryCoverage::Skipped)
     }
 
-    /// Whether the entry of a path is this; nothing is no entry.
+    /// Returns whether the index has exactly this entry; `None` means no entry.
     pub(crate) fn matches(&self, path: &[u8], state: Option<&PathState>) -> bool {
         match (self.0.get(path).map(Vec::as_slice), state) {
             (None, None) => true,
@@ -82,7 +80,7 @@ impl Index {
         }
     }
 
-    /// Why the entries stand in the way of a change; nothing if they are as before or as after it.
+    /// Returns why the entries block a change, or `None` if they are in the old or the new state.
     pub(crate) fn conflict_reason(
         &self,
         change: &PathChange,
@@ -100,7 +98,7 @@ impl Index {
             });
         }
         change.new.as_ref()?;
-        // An entry cannot be a folder and a file: what would have to give way must be going anyway.
+        // A path cannot be both file and folder: entries in the way must be removed by the same change.
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         let above = slashes.map(|(at, _)| &path[..at]);
         let above = above.filter(|folder| self.0.contains_key(*folder));
@@ -145,7 +143,7 @@ fn parse_entry(record: &[u8]) -> Option<(Vec<u8>, IndexEntry)> {
     Some((record[tab + 1..].to_vec(), entry))
 }
 
-/// The user's git waits while this is held; only a killed process leaves it behind.
+/// The user's git is blocked while this is held. Only a killed process leaves the file behind.
 #[derive(Debug)]
 pub(crate) struct IndexLock {
     path: PathBuf,
@@ -153,7 +151,7 @@ pub(crate) struct IndexLock {
 }
 
 impl IndexLock {
-    /// Takes the lock of an index; one that a killed call of this apply left is ours.
+    /// Locks an index. A lock left by a killed call of this apply is taken over.
     pub(crate) fn acquire(git_dir: &Path, intent: &ApplyIntent) -> TargetResult<Self> {
         let path = git_dir.join("index.lock");
         let text = format!(
@@ -165,11 +163,11 @@ impl IndexLock {
             path,
             text: text.into_bytes(),
         };
-        // Linked into place, it is never there without its text.
+        // A hard link makes the lock appear with its text, never empty.
         let beside = git_dir.join(format!(".agents-{}-lock", intent.id));
         write_new(&beside, &lock.text)?;
         let linked = match fs::hard_link(&beside, &lock.path) {
-            // Without hard links it is there for a moment before its text is.
+            // Without hard links the file exists for a moment before its text is written.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 create_new(&lock.path, &lock.text)
             }
@@ -178,7 +176,7 @@ impl IndexLock {
         remove(&beside)?;
         match linked {
             Ok(()) => {
-                // After a power cut a missing lock must mean that somebody removed it.
+                // Synced so that after a power failure a missing lock means that someone removed it.
                 let folder = File::open(git_dir).and_then(|folder| folder.sync_all());
                 folder.map_err(io_error(git_dir))?;
                 Ok(lock)
@@ -197,7 +195,7 @@ impl IndexLock {
         Ok(read_if_exists(&self.path)?.as_deref() == Some(&self.text))
     }
 
-    /// Removes the lock a killed call of this apply may have left.
+    /// Removes the lock that a killed call of this apply may have left.
     pub(crate) fn release_leftover(git_dir: &Path, intent: &ApplyIntent) -> TargetResult<()> {
         if !git_dir.join("index.lock").exists() {
             return Ok(());
@@ -212,7 +210,7 @@ impl IndexLock {
 impl Drop for IndexLock {
     fn drop(&mut self) {
         if self.is_ours().unwrap_or(false) {
-            // A lock that cannot be removed is named by the next git that meets it.
+            // If the removal fails, the next git command reports the lock by its path.
             let _ = remove(&self.path);
         }
     }
@@ -233,19 +231,19 @@ fn create_new(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)
 }
 
-/// What an index is to say of some paths.
+/// New index entries for some paths.
 #[derive(Debug)]
 pub(crate) struct IndexEdit<'a> {
     pub(crate) repository: &'a UserRepository,
     pub(crate) format: ObjectFormat,
-    /// Paths and their new states, nothing for no entry.
+    /// Paths and their new states; `None` removes the entry.
     pub(crate) entries: Vec<(&'a ResourcePath, Option<&'a PathState>)>,
-    /// Of these git expects no file: they keep or get the skip-worktree flag.
+    /// Paths without a file in the working tree: they keep or get the skip-worktree flag.
     pub(crate) skipped: BTreeSet<&'a ResourcePath>,
 }
 
 impl IndexEdit<'_> {
-    /// Replaces the user's index, whose lock is held. All other entries stay as they are.
+    /// Replaces the user's index. The caller must hold its lock. All other entries stay the same.
     pub(crate) fn install(&self, record: &LocalApplyRecord) -> SandboxResult<()> {
         let view = RepositoryView::new(self.repository)?;
         let call = view.call(["update-index", "-z", "--index-info"]);
@@ -261,9 +259,9 @@ impl IndexEdit<'_> {
             let call = ["update-index", "--skip-worktree", "-z", "--stdin"];
             view.call(call).run_with(&skipped)?;
         }
-        // Files of the user's own that differ are no failure.
+        // Files that the user changed make the refresh exit non-zero; that is not an error.
         match view.call(["update-index", "-q", "--refresh"]).output() {
-            // However git ended: refreshing is a courtesy.
+            // The refresh only saves work later, so a failure of git is ignored.
             Ok(_) | Err(SandboxError::Git { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -275,7 +273,7 @@ impl IndexEdit<'_> {
         )
     }
 
-    /// What goes comes first: a file may become a folder, or a folder a file.
+    /// Removals come first: a file may become a folder, or a folder a file.
     fn index_info_lines(&self) -> Vec<u8> {
         let nothing = "0".repeat(self.format.id_length());
         let mut lines = Vec::new();
@@ -298,8 +296,8 @@ impl IndexEdit<'_> {
     }
 }
 
-/// The copy takes the place of the user's index, with its permissions and, because git tells by it
-/// which files it must look at again, the time at which git wrote it.
+/// Moves the copy over the user's index. Keeps the permissions, and the time at which git wrote the
+/// copy, because git uses that time to decide which files it must check again.
 fn replace_index_file(copy: &Path, users: &Path, beside: &Path) -> SandboxResult<()> {
     let install = || -> io::Result<()> {
         match fs::remove_file(beside) {

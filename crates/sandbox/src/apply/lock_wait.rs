@@ -1,7 +1,7 @@
-//! Turns: who may work on an apply, and who may write into a repository or folder.
+//! Locks that serialise work on one apply and writes into one repository or folder.
 //!
 //! Both are OS locks. A command that does its own work waits for them. A command that finishes the
-//! work of others does not: whoever holds the lock may be stopped, and would block everybody.
+//! work of another does not: the holder may be suspended and would block every such command.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,13 +17,13 @@ use crate::repository::UserRepository;
 /// Whether to wait for a lock that another process holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LockWait {
-    /// As long as each holder works on it, within bounds.
+    /// Waits for each holder up to a timeout, so a queue that moves on is waited for.
     Bounded,
     Never,
 }
 
 impl LockWait {
-    /// Takes the lock, or says that another process holds it.
+    /// Acquires the lock. Fails with [`TargetError::Held`] if another process keeps it.
     pub(crate) fn acquire(self, path: &Path) -> TargetResult<File> {
         match self {
             Self::Bounded => Ok(process_lock::acquire(path)?),
@@ -35,17 +35,14 @@ impl LockWait {
 }
 
 impl LocalTargets {
-    /// The right to work on one apply.
     pub(super) fn lock_apply(&self, record: &LocalApplyRecord) -> TargetResult<File> {
         record.lock(self.lock_wait)
     }
 
-    /// The right to write into this repository.
     pub(super) fn lock_repository(&self, repository: &UserRepository) -> TargetResult<File> {
         self.lock_folder(&repository.common_dir)
     }
 
-    /// The right to write into this folder.
     pub(super) fn lock_folder(&self, folder: &Path) -> TargetResult<File> {
         self.lock_wait
             .acquire(&references::lock_file_path(&self.locks, folder))

@@ -1,8 +1,8 @@
-//! Several targets locked at once, before anything is decided about them.
+//! Locks several targets at once, before anything is decided about them.
 //!
-//! Turns are taken in the order of their lock files, so two applies never wait for each other. Then
-//! git's own locks are taken and everything is looked at, so what stands in the way of one target
-//! is known while nothing of any other is changed.
+//! Locks are acquired in the order of their lock files, so two applies cannot deadlock. Then git's
+//! own locks are taken and everything is checked, so a conflict in one target is known before any
+//! other target is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -24,7 +24,7 @@ use crate::files::path_from_bytes;
 use crate::references::lock_file_path;
 use crate::repository::UserRepository;
 
-/// Where an intent is carried out, and the lock by which our processes take turns there.
+/// Where an intent is applied, and the lock that serialises our processes there.
 #[derive(Debug, Clone)]
 pub(crate) struct IntentTarget {
     pub(crate) repository: Option<UserRepository>,
@@ -43,7 +43,7 @@ impl IntentTarget {
             ApplyEffect::Files(effect) => path_from_bytes(effect.root.as_bytes()),
             ApplyEffect::Commit(_) => path_from_bytes(intent.resource.as_bytes()),
         };
-        // Files of a working tree change in turn with commits of the same files.
+        // Serialised with commits, because they change the same files.
         let repository = match intent.resource_type {
             ResourceType::GitCheckout => Some(UserRepository::find(&targets.git, root)?),
             ResourceType::FsDirectory => None,
@@ -61,16 +61,16 @@ impl IntentTarget {
 struct LocalLocks {
     targets: LocalTargets,
     parts: BTreeMap<ApplyId, LockedPart>,
-    /// Kept to the end: a later part may be in the same repository.
+    /// Held to the end because a later part may be in the same repository.
     repository_locks: BTreeMap<PathBuf, File>,
 }
 
 #[derive(Debug)]
 struct LockedPart {
     target: IntentTarget,
-    /// Absent where another part has the same branch or index, and of files and patches.
+    /// `None` if another part has the same branch or index, and for files and patches.
     commit: Option<CommitLocks>,
-    /// Nobody else works on this part.
+    /// Keeps other processes from working on this part.
     _record: File,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn lock(targets: &LocalTargets, intents: &[ApplyIntent]) -> TargetRes
     }
     let attempt = locks.lock_parts(intents, found, apply_locks);
     if !matches!(&attempt.conflicts, Ok(conflicts) if conflicts.is_empty()) {
-        // Their locks are released by us now, not by the user after a kill.
+        // Marked because we release these locks now; a missing lock must not look like an edit by the user.
         for record in &attempt.records {
             record.mark_paused()?;
         }
@@ -110,9 +110,9 @@ pub(crate) fn lock(targets: &LocalTargets, intents: &[ApplyIntent]) -> TargetRes
     })
 }
 
-/// What came of locking all parts, or those before an error.
+/// The result of locking all parts, or those before an error.
 struct LockAttempt {
-    /// Those that were locked, or could not be for now.
+    /// Parts that were locked, or that could not be locked for now.
     records: Vec<LocalApplyRecord>,
     conflicts: TargetResult<Vec<Conflict>>,
 }
@@ -133,7 +133,7 @@ impl LocalLocks {
             let record = LocalApplyRecord::new(&self.targets.applies, intent.id);
             let locked = self.lock_part(&record, intent, &target, &mut taken);
             let is_undone = |more: &[Conflict]| more.iter().any(|it| it.reason.is_final());
-            // That the user undid it stays on record.
+            // The record must keep the information that the user undid the change.
             if !matches!(&locked, Ok(Err(more)) if is_undone(more)) {
                 records.push(record);
             }
@@ -203,7 +203,7 @@ impl LocalLocks {
         };
         let mut needed = vec![match &effect.reference {
             Some(reference) => repository.common_dir.join(reference),
-            // Each working tree has one of its own.
+            // Each working tree has a `HEAD` of its own.
             None => repository.git_dir.join("HEAD"),
         }];
         needed.extend(
@@ -213,7 +213,7 @@ impl LocalLocks {
                 .map(|it| path_from_bytes(it.git_dir.as_bytes()).to_owned()),
         );
         if needed.iter().any(|it| taken.contains(it)) {
-            // It is locked when the other part is done.
+            // Locked later, when the other part has released the branch or index.
             return Ok(Ok(None));
         }
         taken.extend(needed);
@@ -233,7 +233,7 @@ impl LocalLocks {
             state => state,
         };
         Ok(match state {
-            // The commit is there: carrying out will find it.
+            // The branch already has the commit; `commit` will detect that.
             BranchState::New => Ok(None),
             state => Err(vec![moved_conflict(effect, state)]),
         })

@@ -1,4 +1,4 @@
-//! Files into which a plan wrote a mask: applied, it would take the place of what it stands for.
+//! Finds files into which a plan wrote a mask. Applying one would overwrite the secret behind it.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::entries::GITLINK;
 use crate::object_id::ObjectId;
 use crate::store::PrivateStore;
 
-/// Returns a conflict for each changed file that has a mask which none of the changed files had
-/// before, so that a file may be moved. Only changed files are read, piece by piece.
+/// Returns a conflict for each changed file with a mask that none of the changed files had before, so
+/// a file with a mask may still be moved. Only changed files are read, in chunks.
 pub(crate) fn find_written_masks(
     targets: &LocalTargets,
     request: &ApplyRequest,
@@ -22,7 +22,7 @@ pub(crate) fn find_written_masks(
         sandbox, from, to, ..
     } = &request.change
     else {
-        // A reversal brings back what was the user's.
+        // A reversal restores the user's own content.
         return Ok(Vec::new());
     };
     let store = targets.open_sandbox(*sandbox)?.store;
@@ -49,7 +49,7 @@ pub(crate) fn find_written_masks(
     Ok(conflicts)
 }
 
-/// The masks that the changed files had before.
+/// Returns the masks in the old versions of the changed files.
 fn masks_before(store: &PrivateStore, changes: &[PathChange]) -> TargetResult<BTreeSet<String>> {
     let is_file = |state: &&PathState| state.mode != GITLINK;
     let old = changes.iter().filter_map(|change| change.old.as_ref());

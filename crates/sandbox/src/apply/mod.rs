@@ -1,11 +1,9 @@
-//! Apply: a plan's result goes home to the user's repository or folder.
+//! Applies the result of a plan to the user's repository or folder.
 //!
-//! Everything is worked out in a store of ours ([`apply_store`]) and laid out as files ([`staging`])
-//! before anything of the user's changes. Carrying out goes path by path, each by compare-and-swap
-//! ([`path_writer`]), so that a first run and the one that finishes a killed one are the same code. Git
-//! writes neither the user's files nor their index, because a git that is killed, or that lives on
-//! when we are killed, would leave both in a state nobody wrote down.
-//!
+//! Everything is computed in a private store ([`apply_store`]) and laid out as files ([`staging`])
+//! before the user's data changes. Each path is then written by compare-and-swap ([`path_writer`]), so
+//! a first run and the recovery of a killed run share the code. Git writes neither the user's files nor
+//! the index: a killed git, or one that outlives us, would leave both in an unrecorded state.
 //! Start reading at [`LocalTargets`], then `prepare_commit` and `commit_branch`.
 
 mod abort;
@@ -74,8 +72,8 @@ pub struct LocalTargets {
 }
 
 impl LocalTargets {
-    /// What is kept of an apply is in `applies/` of the data directory; sandboxes and locks are
-    /// where they are for `LocalSandboxes`. A git that is too old is refused here.
+    /// Opens the targets. Apply records are in `applies/` of the data directory; sandboxes and locks are
+    /// shared with `LocalSandboxes`. Fails if git is too old.
     pub fn open(
         data_directory: &Path,
         git: GitSettings,
@@ -98,14 +96,14 @@ impl LocalTargets {
         })
     }
 
-    /// The same, where plans may change files that have these filters, in the form git stores.
+    /// Allows plans to change files with these filters, in the form that git stores.
     #[must_use]
     pub fn with_allowed_filters(mut self, filters: impl IntoIterator<Item = String>) -> Self {
         self.git.allowed = AllowedFilters::new(filters);
         self
     }
 
-    /// The same, for work that others left: a lock that somebody holds is not waited for.
+    /// For recovery of other processes' work: fails instead of waiting for a held lock.
     #[must_use]
     pub fn without_waiting(mut self) -> Self {
         self.lock_wait = LockWait::Never;
@@ -116,7 +114,7 @@ impl LocalTargets {
         self.watcher.reached(step);
     }
 
-    /// The sandbox a result is in.
+    /// Opens the sandbox that contains a result.
     fn open_sandbox(&self, id: SandboxId) -> SandboxResult<LocalSandbox> {
         let marker = Marker::read(&self.sandboxes, id)?;
         let marker = marker.ok_or(SandboxError::NotFound { id })?;
@@ -161,7 +159,7 @@ impl LocalTargets {
         Ok(prepared)
     }
 
-    /// Carries out, once it is our turn.
+    /// Acquires the lock of the target and commits.
     fn lock_and_commit(
         &self,
         record: &LocalApplyRecord,
@@ -199,7 +197,7 @@ impl LocalTargets {
         }
     }
 
-    /// Writes down what became of an intent.
+    /// Stores the outcome of an intent in its record.
     fn record_outcome(
         &self,
         record: &LocalApplyRecord,
@@ -245,7 +243,7 @@ impl LocalTargets {
         ref_transaction::release_leftover(record, &repository, effect)
     }
 
-    /// Whether the repository or folder that an intent changes is not there any more.
+    /// Returns whether the repository or folder that an intent changes no longer exists.
     fn is_gone(&self, intent: &ApplyIntent) -> bool {
         let resource = path_from_bytes(intent.resource.as_bytes());
         let is_repository = intent.resource_type == ResourceType::GitCheckout;
@@ -260,13 +258,13 @@ impl LocalTargets {
         }
     }
 
-    /// Removes all that is kept of an apply. A repository that is gone needs nothing.
+    /// Removes everything stored for an apply. A repository that no longer exists needs no cleanup.
     fn remove(&self, record: &LocalApplyRecord, resource: &AbsolutePath) -> TargetResult<()> {
         self.unpin(record, resource)?;
         Ok(record.remove()?)
     }
 
-    /// Removes what an apply has in the user's repository: locks, its ref and its objects.
+    /// Removes the locks, the ref and the objects of an apply from the user's repository.
     fn unpin(&self, record: &LocalApplyRecord, resource: &AbsolutePath) -> TargetResult<()> {
         let resource = path_from_bytes(resource.as_bytes());
         if resource.symlink_metadata().is_ok() {
@@ -290,10 +288,10 @@ impl LocalTargets {
     }
 }
 
-/// How many targets are prepared at the same time.
+/// Number of targets prepared at the same time.
 const MAX_PARALLEL: usize = 4;
 
-/// Prepares targets beside each other: most of it is waiting for git.
+/// Prepares targets in parallel, because most of the time is spent waiting for git.
 fn prepare_parallel(
     targets: &LocalTargets,
     requests: &[ApplyRequest],
@@ -420,7 +418,7 @@ impl ApplyTargets for LocalTargets {
         let _lock = self.lock_apply(&record)?;
         match record.intent() {
             Ok(intent) => self.remove(&record, &intent.resource),
-            // Its intent is the first thing that goes, and what it pinned went before.
+            // The intent is removed first, and its pin before that, so only the rest is left to remove.
             Err(TargetError::Forgotten { .. }) => {
                 record.withdraw_pack()?;
                 Ok(record.remove()?)
@@ -430,7 +428,7 @@ impl ApplyTargets for LocalTargets {
     }
 }
 
-/// Whether all places could be looked at, and nothing of ours was in them.
+/// Returns whether every location could be inspected and contained nothing of ours.
 fn has_written_nothing(stopped: &StoppedCommit) -> bool {
     let is_out_of_sight = |conflict: &Conflict| {
         matches!(
@@ -444,8 +442,9 @@ fn has_written_nothing(stopped: &StoppedCommit) -> bool {
     stopped.written.is_empty() && !stopped.conflicts.iter().any(is_out_of_sight)
 }
 
-/// Removes what an apply that is done needs no more. It comes after the note that it is done, so a
-/// kill in between costs nothing; what cannot be removed goes when the apply is forgotten.
+/// Removes what a completed apply no longer needs. Called after the apply is recorded as done, so a
+/// kill in between loses nothing. Files that cannot be removed now are removed when the apply is
+/// forgotten.
 fn clean_up(record: &LocalApplyRecord, intent: &ApplyIntent) {
     let ours = |name: &str| format!(".agents-{}-{name}", record.id);
     match &intent.effect {

@@ -1,4 +1,4 @@
-//! A result as a patch in a file of the user's choice.
+//! Writes a result as a patch to a file that the user chose.
 
 use std::fs::{self, File};
 use std::io;
@@ -24,7 +24,6 @@ use crate::apply::user_changes::RepositoryMarks;
 use crate::diff;
 use crate::files::{io_error, is_not_found, path_from_bytes, remove, replace};
 
-/// How the file stands.
 enum PatchFileState {
     Absent,
     Same,
@@ -72,7 +71,7 @@ pub(crate) fn prepare(
     })
 }
 
-/// The file in its folder, which must be there.
+/// Returns the path with its folder resolved. Fails if the folder does not exist.
 fn resolve_file(path: &Path) -> TargetResult<PathBuf> {
     let refused = |reason: String| TargetError::PatchFile {
         path: path.to_owned(),
@@ -115,7 +114,7 @@ fn patch_conflict(effect: &PatchEffect) -> Conflict {
     }
 }
 
-/// What stands in the way now; nothing is changed.
+/// Returns what blocks the write now. Writes nothing.
 pub(crate) fn find_conflicts(effect: &PatchEffect) -> SandboxResult<Vec<Conflict>> {
     Ok(match patch_file_state(&effect.file, &effect.content)? {
         PatchFileState::Other => vec![patch_conflict(effect)],
@@ -160,7 +159,7 @@ fn stopped_outcome(effect: &PatchEffect) -> CommitOutcome {
     })
 }
 
-/// Writes beside and moves into place, unless something is there by then; whether it was moved.
+/// Writes a temporary file and renames it into place. Returns `false` if a file exists there by then.
 fn write(targets: &LocalTargets, record: &LocalApplyRecord, path: &Path) -> SandboxResult<bool> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let beside = folder.join(format!(".agents-{}-patch", record.id));

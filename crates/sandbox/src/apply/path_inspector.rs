@@ -1,4 +1,4 @@
-//! How a path of the user's stands against a change: as before it, as after it, or otherwise.
+//! Compares a path of the user with a change: in its old state, its new state, or another one.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -18,22 +18,21 @@ use crate::files::{io_error, path_from_bytes};
 use crate::safe_fs::{FileStat, open_folder, open_root, stat_at};
 use crate::store::PrivateStore;
 
-/// What is at a path.
+/// What exists at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PathContent {
     Nothing,
-    /// Nothing, and one of the folders around it is a file.
+    /// Nothing, because a parent of the path is a file.
     BehindFile,
-    /// Nothing that may be looked at: one of the folders around it is a link.
+    /// Not inspected, because a parent of the path is a symbolic link.
     BehindLink,
     File(FileStat, ContentHash),
     Link(ContentHash),
     Folder,
-    /// A device, a socket, a pipe.
+    /// A device, socket or pipe.
     Other,
 }
 
-/// How a path stands against a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PathChangeState {
     Old,
@@ -41,7 +40,7 @@ pub(crate) enum PathChangeState {
     Foreign(ConflictReason),
 }
 
-/// What of a file's mode counts, by the user's settings.
+/// Which parts of a file's mode are compared, according to the user's settings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Modes {
     is_executable: ModeComparison,
@@ -70,26 +69,26 @@ impl Modes {
     }
 }
 
-/// Looks at the files below one folder.
+/// Inspects the files below one folder.
 #[derive(Debug)]
 pub(crate) struct PathInspector<'a> {
     root: OwnedFd,
     modes: Modes,
-    /// Of the old tree's attributes, to ask whether other bytes are the same file to git.
+    /// Has the attributes of the old tree. Used to ask whether other bytes are the same file to git.
     store: Option<&'a PrivateStore>,
-    /// Paths that go.
+    /// Paths that the change removes.
     removed: BTreeSet<&'a [u8]>,
-    /// Submodules among them.
+    /// The submodules in `removed`.
     removed_submodules: BTreeSet<&'a [u8]>,
     submodule_files: SubmoduleFiles,
 }
 
-/// What files in the folder of a submodule that is removed are to the change.
+/// How files in the folder of a removed submodule affect the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SubmoduleFiles {
-    /// They stay, and are untracked once the index has no entry of the submodule.
+    /// They stay and become untracked when the index entry is removed.
     Stay,
-    /// The entry stays, so that with its files the submodule would not be removed at all.
+    /// They conflict: the index entry stays, so with its files the submodule would not be removed.
     Conflicting,
 }
 
@@ -112,7 +111,7 @@ impl<'a> PathInspector<'a> {
         })
     }
 
-    /// The same for a change that leaves the index as it is.
+    /// For a change that does not touch the index.
     pub(crate) fn without_index(self) -> Self {
         Self {
             submodule_files: SubmoduleFiles::Conflicting,
@@ -157,7 +156,7 @@ impl<'a> PathInspector<'a> {
         }
     }
 
-    /// The nearest thing around a path that is no folder.
+    /// Returns the nearest parent of a path that exists and is not a folder.
     fn blocking_parent<'b>(&self, path: &'b [u8]) -> Option<&'b [u8]> {
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         let mut around = slashes.map(|(at, _)| &path[..at]);
@@ -195,8 +194,8 @@ impl<'a> PathInspector<'a> {
         })
     }
 
-    /// Whether a change may have made a path what it is. The folder of a submodule that has files is
-    /// the same before and after.
+    /// Returns whether the change may have written the path's current state. The folder of a submodule
+    /// that has files looks the same before and after the change.
     pub(crate) fn may_be_written(&self, change: &PathChange) -> SandboxResult<bool> {
         let path = change.path.as_bytes();
         let is_submodule = is_gitlink(change.old.as_ref().or(change.new.as_ref()));
@@ -205,21 +204,21 @@ impl<'a> PathInspector<'a> {
         Ok(!is_same && self.change_state(change)? == PathChangeState::New)
     }
 
-    /// Whether a path is as before and as after a change, because what differs does not count.
+    /// Returns whether a path is in both the old and the new state, because the difference is ignored.
     pub(crate) fn matches_both(&self, change: &PathChange) -> SandboxResult<bool> {
         let found = self.inspect(change.path.as_bytes())?;
         let (old, new) = (change.old.as_ref(), change.new.as_ref());
         Ok(self.matches(old, &found) && self.matches(new, &found))
     }
 
-    /// Whether what was found is this state; no state is no file.
+    /// Returns whether `found` is this state; `None` means no file.
     pub(crate) fn matches(&self, state: Option<&PathState>, found: &PathContent) -> bool {
         let Some(state) = state else {
             use PathContent::{BehindFile, BehindLink, Folder, Nothing};
             return matches!(found, Nothing | BehindFile | BehindLink | Folder);
         };
         if state.mode == GITLINK {
-            // As for git, whatever is in its folder.
+            // As in git, the content of the submodule's folder does not matter.
             return *found == PathContent::Folder;
         }
         let Some(expected) = &state.content else {
@@ -241,8 +240,8 @@ impl<'a> PathInspector<'a> {
         self.modes.is_executable == ModeComparison::No || is_executable == expected
     }
 
-    /// Whether what was found at `at` is the old file. Other line ends can be the same file to
-    /// git, and are then no change of the user's.
+    /// Returns whether the content found at `at` is the old file. Git may treat other line endings as the
+    /// same file; then the user has not changed it.
     pub(crate) fn is_old(
         &self,
         change: &PathChange,
@@ -269,7 +268,7 @@ impl<'a> PathInspector<'a> {
         Ok(object.to_string() == old.object)
     }
 
-    /// Whether a file may be put where nothing of the user's is, or only what goes anyway.
+    /// Checks that a new file would replace nothing of the user's, except paths that are removed anyway.
     fn check_room(&self, path: &[u8], found: &PathContent) -> SandboxResult<PathChangeState> {
         if self.is_in_repository(path) {
             return Ok(PathChangeState::Foreign(ConflictReason::SubmoduleFiles));
@@ -292,8 +291,8 @@ impl<'a> PathInspector<'a> {
         Ok(foreign.map_or(PathChangeState::Old, PathChangeState::Foreign))
     }
 
-    /// Whether a path lies in the folder of a submodule that is removed and whose repository, with
-    /// what the user did there, stays.
+    /// Returns whether a path is in the folder of a removed submodule whose repository, with the user's
+    /// work in it, stays.
     fn is_in_repository(&self, path: &[u8]) -> bool {
         parent_folders(path)
             .filter(|folder| self.removed_submodules.contains(folder))
@@ -321,7 +320,7 @@ impl<'a> PathInspector<'a> {
         Ok(names)
     }
 
-    /// Whether a folder holds only folders and files that go.
+    /// Returns whether a folder contains only folders and files that the change removes.
     fn all_removed(&self, folder: &[u8]) -> SandboxResult<bool> {
         for name in self.names_in(folder)? {
             let path = [folder, b"/", &name].concat();

@@ -1,10 +1,9 @@
-//! One path of the user's, from its old state to its new one, by compare-and-swap.
+//! Moves one path of the user from its old state to its new one by compare-and-swap.
 //!
-//! The new content is written beside the path under a name of ours and then exchanged with what is
-//! there in one step. Only afterwards is looked at what came out: if it is not what was expected,
-//! it is exchanged back. So nothing foreign is lost even if it came in the last moment, and a kill
-//! at any point leaves both contents on disk under names that say which is which. What is beside a
-//! path is settled before anything else is done with it (law 9).
+//! The new content is written to a temporary name beside the path and then swapped with the path
+//! atomically. Only then is the replaced content checked; if it is unexpected, it is swapped back. So
+//! no foreign content is lost even if it appeared at the last moment, and a kill at any point leaves
+//! both contents on disk under distinct names. Leftovers are resolved before a path is written (law 9).
 
 use std::ffi::CString;
 use std::fs::{File, Permissions};
@@ -31,21 +30,20 @@ use crate::files::{Sync, io_error as io_failed, path_from_bytes};
 use crate::safe_fs::{errno_error, open_file, open_folder, open_root, stat_at, with_parent};
 use cleveragents_safe_fs::file_access::{make_folder, split};
 
-/// What the name of a file ends in that is being written.
+/// Suffix of a file that is not completely written.
 const PART_SUFFIX: &[u8] = b".part";
 
-/// What became of one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PathWriteOutcome {
     Done,
     Conflict(ConflictReason),
 }
 
-/// Puts new contents in place below one folder.
+/// Writes new contents below one folder.
 #[derive(Debug)]
 pub(crate) struct PathWriter<'a> {
     pub(crate) inspector: &'a PathInspector<'a>,
-    /// Where the new files lie ready.
+    /// The folder with the prepared new files.
     source: OwnedFd,
     id: ApplyId,
     watcher: &'a dyn Watcher,
@@ -66,8 +64,8 @@ impl<'a> PathWriter<'a> {
         })
     }
 
-    /// Makes a path what it is to be, once what was left beside it is settled. `number` tells the
-    /// changes of one apply apart. Who does not let it be synced does so for all paths together.
+    /// Brings a path into its new state, after resolving leftovers beside it. `number` distinguishes the
+    /// changes of one apply. A caller that passes `Sync::No` must sync all paths together afterwards.
     pub(crate) fn write_path(
         &self,
         number: usize,
@@ -91,8 +89,8 @@ impl<'a> PathWriter<'a> {
         }
     }
 
-    /// As git does it: the folder of a submodule that comes is made, and that of one that goes is
-    /// removed if it is empty. Files in it are never touched.
+    /// Behaves like git: creates the folder of an added submodule, and removes that of a removed one if it
+    /// is empty. Files in it are never touched.
     fn write_submodule(&self, change: &PathChange, sync: Sync) -> SandboxResult<PathWriteOutcome> {
         let path = change.path.as_bytes();
         let explain = |error| errno_error(path_from_bytes(path), error);
@@ -124,8 +122,8 @@ impl<'a> PathWriter<'a> {
         Ok(PathWriteOutcome::Done)
     }
 
-    /// Writes the new content of a path beside it, under a name for what is not whole yet, so that
-    /// many can be synced together. Where that cannot be done, [`Self::write_path`] says why.
+    /// Writes the new content of a path beside it under its `.part` name, so that many files can be synced
+    /// together. If that fails, [`Self::write_path`] reports why.
     pub(crate) fn write_draft(
         &self,
         number: usize,
@@ -152,7 +150,7 @@ impl<'a> PathWriter<'a> {
         Ok(())
     }
 
-    /// Removes a draft that is not going to be used, and the folders made for it.
+    /// Removes an unused draft and the folders created for it.
     pub(crate) fn remove_draft(&self, number: usize, change: &PathChange) -> SandboxResult<()> {
         let path = change.path.as_bytes();
         self.unlink(&[&self.temporary_path(number, path), PART_SUFFIX].concat())?;
@@ -162,7 +160,7 @@ impl<'a> PathWriter<'a> {
         Ok(())
     }
 
-    /// The name of ours beside a path.
+    /// Returns our temporary name beside a path.
     fn temporary_name(&self, number: usize) -> String {
         format!(".agents-{}-{number}", self.id)
     }
@@ -176,7 +174,7 @@ impl<'a> PathWriter<'a> {
         }
     }
 
-    /// Clears up what a killed call left beside a path; why the path cannot be gone on with.
+    /// Removes leftovers of a killed call beside a path. Returns why the path cannot be written, if so.
     pub(crate) fn clean_up_path(
         &self,
         number: usize,
@@ -187,7 +185,7 @@ impl<'a> PathWriter<'a> {
         self.clean_up_temporary(number, change)
     }
 
-    /// Decides what becomes of the content beside a path.
+    /// Resolves the content under the temporary name: removes it if it is ours, otherwise restores it.
     fn clean_up_temporary(
         &self,
         number: usize,
@@ -207,7 +205,7 @@ impl<'a> PathWriter<'a> {
             self.unlink(&aside)?;
             return Ok(None);
         }
-        // Somebody's content came out in the last moment: it goes back, unless more has happened.
+        // Someone else's content was swapped out at the last moment. Restore it unless the path changed again.
         let name = self.temporary_name(number);
         let here = self.inspector.inspect(path)?;
         let put_back = match &change.new {
@@ -270,7 +268,7 @@ impl<'a> PathWriter<'a> {
             return Ok(PathWriteOutcome::Conflict(reason));
         }
         self.watcher.reached(ApplyStep::PathSwapped);
-        // What came out is looked at now; what was not expected goes back.
+        // Check the content that was swapped out. Unexpected content is swapped back.
         if let Some(reason) = self.clean_up_temporary(number, change)? {
             return Ok(PathWriteOutcome::Conflict(reason));
         }
@@ -281,7 +279,7 @@ impl<'a> PathWriter<'a> {
         Ok(PathWriteOutcome::Done)
     }
 
-    /// Where two files cannot change places: looked at once more, then replaced.
+    /// Fallback if the file system cannot swap two files: checks once more, then replaces.
     fn replace(
         &self,
         folder: BorrowedFd<'_>,
@@ -298,7 +296,7 @@ impl<'a> PathWriter<'a> {
         }
     }
 
-    /// Where the new link points; nothing if it is to be a file.
+    /// Returns the target of the new link, or `None` if the new content is a file.
     fn link_target(&self, path: &[u8]) -> SandboxResult<Option<CString>> {
         let target = with_parent(self.source.as_fd(), path, |folder, name| {
             readlinkat(folder, path_from_bytes(name), Vec::new())
@@ -310,8 +308,8 @@ impl<'a> PathWriter<'a> {
         }
     }
 
-    /// Gives the new content our own name beside the path, complete and synced; a draft of this
-    /// call is both.
+    /// Writes the new content under the temporary name, complete and synced. A draft of this call is
+    /// already both.
     fn write_temporary(
         &self,
         folder: BorrowedFd<'_>,
@@ -334,7 +332,7 @@ impl<'a> PathWriter<'a> {
         renameat(folder, part, folder, aside.as_str()).map_err(explain)
     }
 
-    /// A file that is not whole yet has another name, so that what has ours always is.
+    /// Writes under the `.part` name first, so a file with the temporary name is always complete.
     fn write_part(
         &self,
         folder: BorrowedFd<'_>,
@@ -404,7 +402,7 @@ impl<'a> PathWriter<'a> {
         Ok(PathWriteOutcome::Done)
     }
 
-    /// Folders that lost their last file go with it, as in git.
+    /// Like git, removes folders that lost their last file.
     fn remove_empty_parents(&self, path: &[u8]) {
         let mut folder = split(path).0;
         while !folder.is_empty() {
@@ -413,7 +411,7 @@ impl<'a> PathWriter<'a> {
             });
             match removed {
                 Ok(()) | Err(Errno::NOENT) => folder = split(folder).0,
-                // Not empty, or no folder: it is nothing of ours.
+                // Not empty, or not a folder: it is not ours to remove.
                 Err(_) => return,
             }
         }
@@ -432,14 +430,14 @@ impl<'a> PathWriter<'a> {
             unlinkat(folder, path_from_bytes(name), AtFlags::empty())
         });
         match unlinked {
-            // Below what is no folder nothing of ours can be.
+            // Below something that is not a folder there can be nothing of ours.
             Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
             Err(error) => Err(errno_error(path_from_bytes(path), error)),
         }
     }
 }
 
-/// Two names of one folder change places, or neither does.
+/// Atomically swaps two names of one folder.
 fn swap_names(folder: BorrowedFd<'_>, aside: &str, name: &[u8]) -> Result<(), Errno> {
     renameat_with(
         folder,
@@ -450,8 +448,7 @@ fn swap_names(folder: BorrowedFd<'_>, aside: &str, name: &[u8]) -> Result<(), Er
     )
 }
 
-/// Moves to a name that must be free. Where the file system cannot say so in one step, it is looked
-/// at first.
+/// Renames to a name that must not exist. If the file system cannot do that atomically, checks first.
 fn move_if_free(folder: BorrowedFd<'_>, from: &[u8], to: &[u8]) -> Result<(), Errno> {
     let (from, to) = (path_from_bytes(from), path_from_bytes(to));
     match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
@@ -466,7 +463,7 @@ fn move_if_free(folder: BorrowedFd<'_>, from: &[u8], to: &[u8]) -> Result<(), Er
     }
 }
 
-/// Removes what is at a name if it is a folder without files; whether the name is free then.
+/// Removes `name` if it is a folder that contains no files. Returns whether the name is free afterwards.
 fn remove_empty(parent: BorrowedFd<'_>, name: &[u8]) -> bool {
     let Ok(folder) = open_folder(parent, name) else {
         return true;
@@ -496,7 +493,7 @@ fn copy(mut from: File, mut to: &File) -> io::Result<String> {
     }
 }
 
-/// The permissions a file had, made executable for those who may read it, or for nobody.
+/// Returns the old permissions, made executable for everyone who may read the file, or for no one.
 fn permissions(old: u32, is_executable: bool) -> Permissions {
     let old = old & 0o777;
     Permissions::from_mode(match is_executable {

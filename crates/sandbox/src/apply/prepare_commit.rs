@@ -1,4 +1,4 @@
-//! Prepares a commit on a branch of the user's, or its files alone.
+//! Prepares a commit on a branch of the user, or the change of its files alone.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,27 +29,27 @@ use crate::repository::UserRepository;
 use crate::store::PrivateStore;
 use crate::{pack, references};
 
-/// What the change is made of, and the store that has it all.
+/// The change, and the store that has all its objects.
 struct ChangeInput {
     repository: UserRepository,
     store: PrivateStore,
-    /// The trees between which the change lies.
+    /// The change is the difference between the trees `base` and `result`.
     base: String,
     result: String,
     base_commit: Option<String>,
     submodules: SubmoduleChanges,
 }
 
-/// What the change goes to.
+/// Where the change is applied.
 struct CommitTarget {
     reference: Option<String>,
     old: Option<String>,
-    /// What the new commit stands on: the old one, or where a new branch begins.
+    /// The parent of the new commit: `old`, or the start of a new branch.
     parent: Option<String>,
     tree: String,
 }
 
-/// A change that fits its target.
+/// A change merged onto its target.
 struct FittedChange {
     new_tree: String,
     changes: Vec<PathChange>,
@@ -108,7 +108,7 @@ pub(crate) fn prepare(
         (&target, &fitted.new_tree),
         request,
     )?;
-    // The sandbox may go now.
+    // From here on the store no longer needs the sandbox, which may be removed.
     apply_store::set_alternates(store, &[&repository.objects_dir()])?;
     let effect = CommitEffect {
         reference: target.reference,
@@ -145,7 +145,7 @@ fn find_worktrees(
     Ok((worktrees, conflicts))
 }
 
-/// The files alone: as if it were committed, but neither commit nor index is touched.
+/// Changes only the files, as a commit would. Creates no commit and leaves the index alone.
 pub(crate) fn prepare_worktree(
     targets: &LocalTargets,
     record: &LocalApplyRecord,
@@ -266,7 +266,7 @@ fn load_change_input(
 
 fn find_target(input: &ChangeInput, request: &ApplyRequest) -> TargetResult<CommitTarget> {
     let repository = &input.repository;
-    // What was applied to a branch is reversed there, wherever the user is by now.
+    // A reversal goes to the branch of the original apply, whichever branch is checked out now.
     let applied_to = match &request.change {
         RequestedChange::Reverse(applied) => match &applied.effect {
             ApplyEffect::Commit(effect) => effect.reference.clone(),
@@ -309,7 +309,7 @@ fn find_target(input: &ChangeInput, request: &ApplyRequest) -> TargetResult<Comm
     })
 }
 
-/// A branch that is not there any more has nothing to take back.
+/// A branch that no longer exists has nothing to reverse.
 fn gone_conflict(target: &CommitTarget, request: &ApplyRequest) -> Option<Conflict> {
     let (RequestedChange::Reverse(applied), None) = (&request.change, &target.old) else {
         return None;
@@ -328,7 +328,7 @@ fn gone_conflict(target: &CommitTarget, request: &ApplyRequest) -> Option<Confli
     })
 }
 
-/// Merges, and refuses what may not be changed at all.
+/// Merges the change onto the target and rejects forbidden changes.
 fn fit_change(input: &ChangeInput, target: &CommitTarget) -> TargetResult<FitOutcome> {
     let store = &input.store;
     let merged = apply_store::merge(store, &input.base, &target.tree, &input.result)?;
@@ -368,14 +368,14 @@ pub(crate) fn path_conflict(path: &[u8], reason: ConflictReason) -> SandboxResul
     })
 }
 
-/// Whether the index of a working tree is to follow the commit.
+/// Whether the index of a working tree is updated with the commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum IndexUse {
     Committed,
     Untouched,
 }
 
-/// Entries, on whatever path, with which an index cannot follow a commit. As in git, merges have to
+/// Finds index entries, on any path, that prevent the index from being updated. As in git, merges must
 /// be resolved first.
 fn find_unusable_entries(
     worktree: &UserWorktree,
@@ -396,7 +396,7 @@ fn find_unusable_entries(
     unmerged.chain(announced).map(conflict).collect()
 }
 
-/// Looks for work of the user's on the changed paths of one working tree.
+/// Finds uncommitted work of the user on the changed paths of one working tree.
 fn inspect_worktree(
     worktree: &UserWorktree,
     FittedChange {
@@ -453,8 +453,8 @@ pub(crate) fn removed_paths(changes: &[PathChange]) -> BTreeSet<&[u8]> {
     removed.map(|change| change.path.as_bytes()).collect()
 }
 
-/// Why a file is not as committed. That somebody wrote the very same change is no reason to take it
-/// for ours.
+/// Returns why a file differs from its commit. A file that already has the new content is a conflict
+/// too: someone else wrote it, so it must not be treated as ours.
 fn uncommitted_reason(
     inspector: &PathInspector<'_>,
     change: &PathChange,
@@ -468,7 +468,7 @@ fn uncommitted_reason(
     })
 }
 
-/// Makes the commit and puts it into the user's repository, kept by a ref of ours.
+/// Creates the commit and copies it into the user's repository, pinned by a ref of ours.
 fn make_commit(
     targets: &LocalTargets,
     record: &LocalApplyRecord,

@@ -1,4 +1,4 @@
-//! Prepares changes of a folder's files, and reverses those of any files.
+//! Prepares changes of a folder's files, and reversals of file changes anywhere.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use crate::private_dir::PrivateGitDir;
 use crate::repository::UserRepository;
 use crate::store::{ObjectReader, PrivateStore};
 
-/// A folder is not merged into: each changed file must be as the plan found it.
+/// Changes to a folder are not merged: each changed file must be as the plan found it.
 pub(crate) fn prepare(
     targets: &LocalTargets,
     record: &LocalApplyRecord,
@@ -57,7 +57,7 @@ pub(crate) fn prepare(
         made: paths(after.difference(&before).collect())?,
         removed: paths(before.difference(&after).collect())?,
     };
-    // The files lie ready; their objects are not needed again.
+    // The prepared files are complete, so their objects are not needed again.
     remove(&record.store())?;
     finish_prepare(
         request,
@@ -67,7 +67,7 @@ pub(crate) fn prepare(
     )
 }
 
-/// Puts files back to what they were, from what lies ready since they were written.
+/// Restores files from the copies that were kept when they were written.
 pub(crate) fn reverse(
     targets: &LocalTargets,
     record: &LocalApplyRecord,
@@ -99,7 +99,7 @@ pub(crate) fn reverse(
     finish_prepare(request, (changes, effect), modes, ConflictReason::Changed)
 }
 
-/// The same changes the other way round.
+/// Swaps the old and the new state of each change.
 pub(crate) fn reverse_changes(changes: &[PathChange]) -> Vec<PathChange> {
     let changes = changes.iter().map(|change| PathChange {
         path: change.path.clone(),
@@ -141,7 +141,7 @@ fn finish_prepare(
 
 type PathReasons = Vec<(ResourcePath, ConflictReason)>;
 
-/// What stands in the way, and whether everything is as it is to be already.
+/// Returns the conflicts, and whether everything already has its new state.
 fn find_conflicts(
     root: &Path,
     modes: Modes,
@@ -165,7 +165,7 @@ fn find_conflicts(
     Ok((conflicts, is_done))
 }
 
-/// What of modes counts where the files are.
+/// Returns which parts of file modes are compared at the target.
 pub(crate) fn load_modes(targets: &LocalTargets, intent: &ApplyIntent) -> SandboxResult<Modes> {
     match intent.resource_type {
         ResourceType::FsDirectory => Ok(Modes::from_settings(&[])),
@@ -177,7 +177,7 @@ pub(crate) fn load_modes(targets: &LocalTargets, intent: &ApplyIntent) -> Sandbo
     }
 }
 
-/// The store in which the changes of a working tree were worked out, while it is kept.
+/// Opens the store in which the changes of a working tree were computed, if it still exists.
 pub(crate) fn open_store(
     targets: &LocalTargets,
     record: &LocalApplyRecord,

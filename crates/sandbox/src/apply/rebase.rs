@@ -1,7 +1,7 @@
 //! Merges a sandbox's result with what its target has checked out now.
 //!
-//! The sandbox's own store sees the user's objects, so the merge is made there. Nothing that the
-//! sandbox holds changes: whoever asked decides whether the sandbox is moved.
+//! The merge runs in the sandbox's own store, which can read the user's objects. The sandbox itself
+//! does not change; the caller decides whether to move it.
 
 use cleveragents_domain::ResourceType;
 use cleveragents_engine::ports::sandbox::{SandboxBase, SandboxError, SandboxResult, TreeId};
@@ -82,7 +82,7 @@ fn merge(
         commit: Some(commit.id),
     };
     Ok(match merged {
-        // Empty folders are no part of a commit, so a merge with one has none.
+        // Commits contain no empty folders, so the merged tree has none.
         TreeMerge::Clean(tree) => TargetRebase::Merged {
             base,
             tree: TreeId::new(&tree, None).map_err(SandboxError::from)?,
@@ -98,7 +98,7 @@ fn merge(
     })
 }
 
-/// Keeps the commit from being collected, whatever becomes of the branch.
+/// Protects the commit from garbage collection, even if the branch moves or is deleted.
 fn pin_commit(
     targets: &LocalTargets,
     repository: &UserRepository,
@@ -118,7 +118,7 @@ fn gone_conflict(request: &RebaseRequest) -> Conflict {
     }
 }
 
-/// The branch that is checked out has no commit any more.
+/// The checked-out branch no longer has a commit.
 fn no_commit_conflict(
     repository: &UserRepository,
     request: &RebaseRequest,

@@ -1,8 +1,8 @@
-//! What is kept of one apply in the data directory: `applies/<id>/`, and a lock beside it.
+//! The record of one apply in the data directory: `applies/<id>/`, and a lock file beside it.
 //!
-//! `intent.json` is written when preparing ends, `begun` before the first change of the user's and
-//! `done.json` after the last. `new/` and `old/` hold the changed files as they are to be and as
-//! they were, which is also the journal from which a folder is put back.
+//! `intent.json` is written at the end of preparation, `begun` before the first change of the user's
+//! data and `done.json` after the last. `new/` and `old/` hold the changed files in both states; a
+//! folder is restored from them.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +25,6 @@ use crate::files::{
 };
 use crate::pack;
 
-/// The folder of one apply.
 #[derive(Debug, Clone)]
 pub(crate) struct LocalApplyRecord {
     pub(crate) id: ApplyId,
@@ -40,7 +39,7 @@ impl LocalApplyRecord {
         }
     }
 
-    /// Holds this apply against everybody else who would work on it.
+    /// Locks this apply against other processes.
     pub(crate) fn lock(&self, wait: LockWait) -> TargetResult<File> {
         let root = self.folder.parent().unwrap_or(&self.folder);
         create_private_folder(root)?;
@@ -48,7 +47,7 @@ impl LocalApplyRecord {
         loop {
             let lock = wait.acquire(&path)?;
             let ours = lock.metadata().map_err(io_error(&path))?;
-            // Who forgets an apply removes its lock: one that is no longer there locks nobody out.
+            // Forgetting an apply removes its lock file. A lock on a removed file excludes nobody, so retry.
             match std::fs::metadata(&path) {
                 Ok(found) if found.ino() == ours.ino() => return Ok(lock),
                 _ => drop(lock),
@@ -56,20 +55,20 @@ impl LocalApplyRecord {
         }
     }
 
-    /// Begins with nothing.
+    /// Removes the record and creates an empty one.
     pub(crate) fn recreate(&self) -> SandboxResult<()> {
         remove(&self.folder)?;
         create_private_folder(&self.folder)
     }
 
     pub(crate) fn remove(&self) -> SandboxResult<()> {
-        // The intent goes first: what is half removed can no longer be carried out.
+        // The intent is removed first, so a partly removed record can no longer be committed.
         remove(&self.intent_file())?;
         remove(&self.folder)?;
         remove(&self.folder.with_extension("lock"))
     }
 
-    /// The store in which everything is worked out.
+    /// The private store in which the apply is computed.
     pub(crate) fn store(&self) -> PathBuf {
         self.folder.join("git")
     }
@@ -78,12 +77,12 @@ impl LocalApplyRecord {
         self.folder.join("packing")
     }
 
-    /// The changed files as they are to be.
+    /// The changed files in their new state.
     pub(crate) fn new_files(&self) -> PathBuf {
         self.folder.join("new")
     }
 
-    /// The changed files as they were.
+    /// The changed files in their old state.
     pub(crate) fn old_files(&self) -> PathBuf {
         self.folder.join("old")
     }
@@ -92,7 +91,7 @@ impl LocalApplyRecord {
         self.folder.join("patch")
     }
 
-    /// An index of ours; what a killed git left there is removed.
+    /// Returns the path for a private index, after removing what a killed git left there.
     pub(crate) fn fresh_index(&self, name: &str) -> SandboxResult<PathBuf> {
         let path = self.folder.join(format!("index-{name}"));
         remove(&path)?;
@@ -108,21 +107,21 @@ impl LocalApplyRecord {
         self.folder.join("begun").is_file()
     }
 
-    /// Says that the user's files change from here on. What marks tell of is how the user's side
-    /// is left by a kill. The new objects are theirs from now on.
+    /// Records that the user's files change from now on. The marks describe the user's repository as a
+    /// kill would leave it. The new objects belong to the user from now on.
     pub(crate) fn mark_begun(&self, marks: &RepositoryMarks) -> SandboxResult<()> {
         self.release_keep()?;
         remove(&self.pack_note())?;
         self.write(&self.folder.join("begun"), marks)
     }
 
-    /// The marks of a call that was killed; nothing if it came to an end by itself.
+    /// Returns the marks of a call that was killed, or `None` if the call ended by itself.
     pub(crate) fn marks(&self) -> Option<RepositoryMarks> {
         let bytes = read_if_exists(&self.folder.join("begun")).ok()??;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// A call that has begun ends by itself, not done. Needs no space.
+    /// Records that a started call ended by itself before it was done. Works on a full disk.
     pub(crate) fn mark_paused(&self) -> SandboxResult<()> {
         let path = self.folder.join("begun");
         match OpenOptions::new().write(true).truncate(true).open(&path) {
@@ -131,7 +130,7 @@ impl LocalApplyRecord {
         }
     }
 
-    /// Nothing that was written stands any more: it is as if it had only been prepared.
+    /// Records that nothing we wrote is left: the apply is only prepared again.
     pub(crate) fn mark_restored(&self) -> SandboxResult<()> {
         remove(&self.folder.join("begun"))
     }
@@ -153,7 +152,7 @@ impl LocalApplyRecord {
         self.write(&self.folder.join("done.json"), applied)
     }
 
-    /// Notes the locks that a transaction of git has; none before they are known.
+    /// Records the locks that a git transaction holds. Empty before they are known.
     pub(crate) fn write_ref_locks(&self, locks: &[LockFile]) -> SandboxResult<()> {
         let bytes = serde_json::to_vec(locks).map_err(|error| SandboxError::Malformed {
             what: error.to_string(),
@@ -161,12 +160,12 @@ impl LocalApplyRecord {
         replace_with_sync(&self.ref_locks_file(), &bytes, Sync::No)
     }
 
-    /// The noted locks, if a transaction was begun and not forgotten.
+    /// Returns the recorded locks if a transaction was started and not forgotten.
     pub(crate) fn read_ref_locks(&self) -> TargetResult<Option<Vec<LockFile>>> {
         self.read(&self.ref_locks_file())
     }
 
-    /// When the locks were noted, in seconds of the clock.
+    /// Returns when the locks were recorded, in Unix seconds.
     pub(crate) fn ref_locks_written_at(&self) -> SandboxResult<i64> {
         let path = self.ref_locks_file();
         let found = fs::metadata(&path).map_err(io_error(&path))?;
@@ -181,17 +180,17 @@ impl LocalApplyRecord {
         self.folder.join("ref-locks.json")
     }
 
-    /// Notes which file will keep new objects in the user's repository.
+    /// Records the path of the `.keep` file that will protect new objects in the user's repository.
     pub(crate) fn write_keep_path(&self, keep: &Path) -> SandboxResult<()> {
         replace(&self.folder.join("keep"), keep.as_os_str().as_bytes())
     }
 
-    /// The time that the pack of this apply has, which nobody else gives it.
+    /// The modification time of this apply's pack. It identifies the pack, because no other has it.
     pub(crate) fn pack_time(&self) -> SystemTime {
         system_time(self.id.created_at())
     }
 
-    /// From here on a ref keeps the new objects.
+    /// Removes the `.keep` file, because a ref protects the new objects from now on.
     pub(crate) fn release_keep(&self) -> SandboxResult<()> {
         match read_if_exists(&self.pack_note())? {
             Some(path) => remove(path_from_bytes(&path)),
@@ -199,12 +198,12 @@ impl LocalApplyRecord {
         }
     }
 
-    /// Whether new objects were given that nothing of the user's needs yet.
+    /// Returns whether new objects were installed that nothing of the user's needs yet.
     pub(crate) fn has_pack(&self) -> bool {
         self.pack_note().is_file()
     }
 
-    /// Removes the objects that were given, and what a kill or a full disk left of giving them.
+    /// Removes the installed objects, and what a kill or a full disk left of installing them.
     pub(crate) fn withdraw_pack(&self) -> SandboxResult<()> {
         if let Some(path) = read_if_exists(&self.pack_note())? {
             pack::withdraw(

@@ -1,9 +1,9 @@
-//! A branch that is locked by git itself until it is moved.
+//! A branch that git itself keeps locked until it is moved.
 //!
-//! `git update-ref --stdin` has checked the branch and holds its lock from `prepare` on, so nobody
-//! else's git can move it. It releases the lock when it commits, or when its input ends: also when
-//! this process is killed. It inherits the turn of this repository (see `references`), so whoever
-//! has that turn knows that no transaction of ours is left at work.
+//! From `prepare` on, `git update-ref --stdin` has checked the branch and holds its lock, so no other
+//! git can move it. Git releases the lock when it commits or when its input ends, also if this process
+//! is killed. It inherits our repository lock (see `references`), so the holder of that lock knows that
+//! no transaction of ours is still running.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -26,36 +26,34 @@ use crate::user_git_command::UserGitCommand;
 
 const COMMAND: &str = "git update-ref --stdin";
 
-/// A prepared transaction of one ref.
 #[derive(Debug)]
 pub(crate) struct RefTransaction {
     child: Child,
-    /// Taken to end it.
+    /// Closed to end the transaction.
     stdin: Option<ChildStdin>,
-    /// Its answers, and what it complains of.
+    /// Git's responses and error messages.
     stdout: BufReader<ChildStdout>,
 }
 
-/// How the git of a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GitExit {
     Exited,
-    /// It has left its locks.
+    /// Git was killed and has left its locks.
     Killed,
 }
 
-/// A lock file of a transaction of ours, as it was when git had made it.
+/// A lock file of a transaction of ours, as it was when git created it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LockFile {
-    /// Its bytes: a path need not be text.
+    /// Bytes, because a path need not be UTF-8.
     path: Vec<u8>,
     inode: u64,
     changed: (i64, i64),
 }
 
 impl RefTransaction {
-    /// Locks the branch, if it stands where it is expected to; else how it stands. The caller has
-    /// the turn of this repository.
+    /// Locks the branch if it is at its expected commit; otherwise returns its state. The caller must hold
+    /// the repository lock.
     pub(crate) fn prepare(
         repository: &UserRepository,
         record: &LocalApplyRecord,
@@ -98,7 +96,7 @@ impl RefTransaction {
             Err(complaint) => {
                 match transaction.finish() {
                     GitExit::Killed => release_leftover(record, repository, effect)?,
-                    // It has removed its own locks: what is there now is another git's.
+                    // Git has removed its own locks: any lock there now belongs to another git.
                     GitExit::Exited => record.forget_ref_locks()?,
                 }
                 match branches::branch_state(repository, effect)? {
@@ -109,8 +107,8 @@ impl RefTransaction {
         }
     }
 
-    /// Moves the branch and releases its lock. If git is killed meanwhile, the branch may have been
-    /// moved; its locks are released all the same.
+    /// Moves the branch and releases its lock. If git is killed meanwhile, the branch may or may not have
+    /// moved; the locks are released in both cases.
     pub(crate) fn commit(
         mut self,
         record: &LocalApplyRecord,
@@ -125,7 +123,7 @@ impl RefTransaction {
         Ok(committed.map_err(transaction_error)?)
     }
 
-    /// Ends git and waits for it. At the end of its input it removes its locks.
+    /// Closes git's input and waits for it. At the end of its input git removes its locks.
     fn finish(mut self) -> GitExit {
         drop(self.stdin.take());
         match self.child.wait() {
@@ -134,11 +132,11 @@ impl RefTransaction {
         }
     }
 
-    /// Sends some lines and reads until the last of their answers; what git complains of, if it
-    /// gives another.
+    /// Sends some lines and reads up to the response `last`. Returns git's error message if it sends
+    /// another response.
     fn send(&mut self, lines: &str, last: &str) -> Result<(), String> {
         let stdin = self.stdin.as_mut().ok_or("its input is closed")?;
-        // What a git that ended early had to say is in its complaint.
+        // A write error means that git ended early; its error message is read below.
         let _ = stdin.write_all(lines.as_bytes());
         let mut complaint = String::new();
         let mut line = Vec::new();
@@ -161,14 +159,14 @@ impl RefTransaction {
 
 impl Drop for RefTransaction {
     fn drop(&mut self) {
-        // At the end of its input git removes its locks; killed, it would leave them.
+        // At the end of its input git removes its locks. A killed git would leave them.
         drop(self.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// Removes the locks that a git left which was killed in the middle of a transaction of this apply.
-/// The caller has the turn of the repository, so that git is gone.
+/// Removes the locks left by a git that was killed in a transaction of this apply. The caller must hold
+/// the repository lock, which proves that this git has ended.
 pub(crate) fn release_leftover(
     record: &LocalApplyRecord,
     repository: &UserRepository,
@@ -188,10 +186,10 @@ pub(crate) fn release_leftover(
     Ok(record.forget_ref_locks()?)
 }
 
-/// Removes the locks of a git that was killed together with us before its locks were noted. The
-/// branch's lock is ours if it holds our commit: no other git moves a branch to it. Killed even
-/// earlier, git leaves it empty. Fails if the git of an empty lock may be at work: the note then
-/// stays for the next try.
+/// Removes the locks of a git that was killed together with us before its locks were recorded. The
+/// branch's lock is ours if it contains our commit: no other git moves a branch to it. A git killed
+/// even earlier leaves an empty lock. Fails if the git of an empty lock may still be running; the
+/// record then stays for the next attempt.
 fn release_unrecorded(
     record: &LocalApplyRecord,
     repository: &UserRepository,
@@ -213,7 +211,7 @@ fn release_unrecorded(
         LockOwner::Active => return Err(TargetError::Busy { lock: path.into() }),
         LockOwner::Gone => {}
     }
-    // The lock of `HEAD` is empty; git makes it right after the branch's.
+    // The lock of `HEAD` is empty; git creates it right after the branch's.
     let is_of_the_same_git = |lock: &&LockFile| {
         let (made, first) = (lock.changed.0, branch.changed.0);
         std::fs::read(path_from_bytes(&lock.path)).is_ok_and(|content| content.is_empty())
@@ -236,9 +234,9 @@ impl LockFile {
     }
 }
 
-/// The locks that a prepared transaction has: of the branch, and of the `HEAD` that is on it.
+/// Returns the locks of a prepared transaction: of the branch, and of the `HEAD` on it.
 fn lock_files(repository: &UserRepository, effect: &CommitEffect) -> Vec<LockFile> {
-    // Each working tree has a `HEAD` of its own; branches are common to all.
+    // Each working tree has a `HEAD` of its own; all share the branches.
     let head = repository.git_dir.join("HEAD.lock");
     let branch = effect.reference.as_deref();
     let branch = branch.map(|it| repository.common_dir.join(format!("{it}.lock")));
@@ -246,7 +244,7 @@ fn lock_files(repository: &UserRepository, effect: &CommitEffect) -> Vec<LockFil
     paths.filter_map(|it| LockFile::read(&it)).collect()
 }
 
-/// A lock of somebody else's is temporary; for all else git's own words say why.
+/// A lock of another process is temporary. Every other error contains git's own message.
 fn refusal_error(complaint: String) -> TargetError {
     let quoted = complaint.split('\'').find(|part| part.ends_with(".lock"));
     match quoted {
@@ -295,7 +293,7 @@ mod tests {
     fn start_git_with_lock(store: &PrivateStore, lock: &File) -> Child {
         let call = store.call(["cat-file", "--batch"]);
         let mut child = call.start_with_lock(lock).unwrap();
-        // What answers is git, with its files where they stay.
+        // A response proves that the child is git, with its final set of open files.
         child.stdin.as_mut().unwrap().write_all(b"x\n").unwrap();
         let mut answer = [0; 10];
         child
@@ -332,7 +330,7 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"");
     }
 
-    /// What the process of a child has open.
+    /// Returns the files that the child process has open.
     #[cfg(target_os = "linux")]
     fn open_files(child: &Child) -> Vec<PathBuf> {
         let folder = format!("/proc/{}/fd", child.id());

@@ -1,4 +1,4 @@
-//! New files that the rules of a sparse checkout keep out of the working tree.
+//! Finds new files that the rules of a sparse checkout keep out of the working tree.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::apply::checkouts::UserWorktree;
 use crate::repository::nul_records;
 use crate::view::RepositoryView;
 
-/// Returns the paths among the added ones that the sparse checkout of `place` leaves out.
+/// Returns the added paths that the sparse checkout of `worktree` leaves out.
 pub(crate) fn excluded_paths<'a>(
     worktree: &UserWorktree,
     changes: &'a [PathChange],

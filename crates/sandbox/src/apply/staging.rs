@@ -1,4 +1,4 @@
-//! The changed files, laid out as git would write them, with the hash of each.
+//! Writes the changed files to disk as git would check them out, and hashes each of them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,8 +17,8 @@ use crate::files::{create_private_folder, io_error, path_from_bytes, remove};
 use crate::safe_fs::{errno_error as failed_at, open_file, open_root, with_parent};
 use crate::store::PrivateStore;
 
-/// Lays out both sides of the changes and fills in their hashes. The attributes of each side are
-/// those of its own tree.
+/// Writes both sides of the changes and fills in their hashes. Each side uses the attributes of its own
+/// tree.
 pub(crate) fn stage(
     store: &PrivateStore,
     record: &LocalApplyRecord,
@@ -72,7 +72,7 @@ fn write_side(
     remove(&index)?;
     let root = open_root(folder)?;
     for (path, state) in side {
-        // A submodule has no bytes of its own.
+        // A submodule has no content of its own.
         if let Some(state) = state.as_mut().filter(|it| it.mode != GITLINK) {
             let content = hash_path(root.as_fd(), path.as_bytes());
             let content = content.map_err(io_error(path_from_bytes(path.as_bytes())))?;
@@ -84,7 +84,7 @@ fn write_side(
     Ok(())
 }
 
-/// Hash and size of a file, or of where a link points; nothing if there is neither.
+/// Returns hash and size of a file or of a link's target, or `None` if the path is neither.
 pub(crate) fn hash_path(root: BorrowedFd<'_>, path: &[u8]) -> io::Result<Option<ContentHash>> {
     match open_file(root, path) {
         Ok(file) if file.metadata()?.is_file() => hash(file).map(Some),
@@ -109,7 +109,7 @@ pub(crate) fn hash(mut from: impl io::Read) -> io::Result<ContentHash> {
     })
 }
 
-/// Takes what lies ready for another apply, each side as the other.
+/// Copies the prepared files of another apply, with old and new exchanged.
 pub(crate) fn stage_reversed(from: &LocalApplyRecord, to: &LocalApplyRecord) -> SandboxResult<()> {
     let sides = [
         (from.old_files(), to.new_files()),
@@ -122,7 +122,7 @@ pub(crate) fn stage_reversed(from: &LocalApplyRecord, to: &LocalApplyRecord) -> 
     sync_folder(&to.new_files())
 }
 
-/// Everything in a folder of ours.
+/// Copies a folder of ours recursively.
 fn copy_folder(from: &Path, to: &Path) -> SandboxResult<()> {
     create_private_folder(to)?;
     for entry in std::fs::read_dir(from).map_err(io_error(from))? {
@@ -141,12 +141,12 @@ fn copy_folder(from: &Path, to: &Path) -> SandboxResult<()> {
     Ok(())
 }
 
-/// Makes all that was laid out outlive a power cut.
+/// Makes everything that was written survive a power failure.
 fn sync_folder(folder: &Path) -> SandboxResult<()> {
     sync_all(open_root(folder)?.as_fd())
 }
 
-/// Syncs the file system a folder is on, in one call where there is one for that.
+/// Syncs the file system that contains a folder, in one call where the system has one.
 pub(crate) fn sync_all(folder: BorrowedFd<'_>) -> SandboxResult<()> {
     #[cfg(target_os = "linux")]
     rustix::fs::syncfs(folder).map_err(|error| failed_at(Path::new("."), error))?;

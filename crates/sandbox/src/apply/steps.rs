@@ -1,43 +1,43 @@
-//! The durable steps of an apply, and who is told of them.
+//! The durable steps of an apply, and the watcher that is notified of them.
 
 use std::fmt::Debug;
 
-/// A step after which something is on disk that was not there before. A process may die at each.
+/// A step that leaves something new on disk. A process may be killed after each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ApplyStep {
-    /// The files to be written lie ready.
+    /// The files to be written are prepared.
     Staged,
-    /// The new commit is in a store of ours.
+    /// The new commit is in our private store.
     Committed,
-    /// The pack is about to be given, and it is written down which.
+    /// The pack is about to be installed, and the record names it.
     PackRecorded,
-    /// The new objects are in the user's repository, kept by a file.
+    /// The new objects are in the user's repository, protected by a `.keep` file.
     PackInstalled,
-    /// The new objects are kept by a ref of ours.
+    /// The new objects are protected by a ref of ours.
     Pinned,
-    /// The intent is written down; preparing ends here.
+    /// The intent is recorded; preparation ends here.
     IntentWritten,
     /// One index is locked against the user's git.
     IndexLocked,
     /// The branch is locked against the user's git.
     BranchLocked,
-    /// Carrying out has begun.
+    /// The record says that the user's data changes from now on.
     Started,
-    /// The new content of one path lies beside it, perhaps not yet whole.
+    /// The new content of one path is beside it, possibly incomplete.
     PathDrafted,
-    /// The new content of one path lies beside it, whole.
+    /// The new content of one path is beside it, complete.
     PathWritten,
     /// The new content is in place, the old one beside it.
     PathSwapped,
-    /// The old content of one path is gone.
+    /// The old content of one path is removed.
     PathSettled,
-    /// One index says what the files are.
+    /// One index matches the new files.
     IndexReplaced,
-    /// The branch stands at the new commit.
+    /// The branch is at the new commit.
     BranchMoved,
-    /// One index may be used by the user's git again.
+    /// The user's git may use one index again.
     IndexUnlocked,
-    /// It is written down that all is done.
+    /// The apply is recorded as done.
     DoneRecorded,
 }
 
@@ -62,7 +62,7 @@ impl ApplyStep {
         Self::DoneRecorded,
     ];
 
-    /// Its name for people and logs.
+    /// Returns the name for users and logs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Staged => "staged",
@@ -86,19 +86,19 @@ impl ApplyStep {
     }
 }
 
-/// Is told of each step as soon as it is on disk.
+/// Notified of each step as soon as it is on disk.
 pub trait Watcher: Send + Sync + Debug {
     fn reached(&self, step: ApplyStep) {
         let _ = step;
     }
 
-    /// Whether several targets are prepared at the same time. Who counts steps needs their order.
+    /// Whether targets may be prepared in parallel. A watcher that counts steps needs a fixed order.
     fn allows_parallel(&self) -> bool {
         false
     }
 }
 
-/// Looks away.
+/// Ignores every step.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoWatcher;
 

@@ -1,8 +1,8 @@
-//! What the user did between a kill and the call that goes on.
+//! Detects what the user did between a kill and the call that resumes the apply.
 //!
-//! A kill leaves the user's repository in a state that only they can change: the locks of the
-//! indexes stay, and no reflog grows. Where that is otherwise they have reset, checked out or
-//! unlocked something, and what they did is not applied over.
+//! After a kill only the user can change the state of the repository: the index locks stay, and no
+//! reflog grows. If a lock is gone or a reflog grew, the user has reset, checked out or unlocked
+//! something, and the apply must not overwrite that.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 use crate::files::path_from_bytes;
 use crate::repository::UserRepository;
 
-/// How the user's repository looks to a call that begins.
+/// The state of the user's repository when a call starts to write.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RepositoryMarks {
-    /// Reflogs with their sizes; none is 0.
+    /// Reflogs with their sizes in bytes; 0 if there is none.
     reflogs: Vec<(Vec<u8>, u64)>,
-    /// Locks of indexes that this call has.
+    /// The index locks that this call holds.
     locks: Vec<Vec<u8>>,
 }
 
 impl RepositoryMarks {
-    /// Of a call that moves a branch, or a detached `HEAD`, with all indexes that follow it.
+    /// For a call that moves a branch or a detached `HEAD`, and the indexes that follow it.
     pub(crate) fn for_commit(
         repository: &UserRepository,
         reference: Option<&str>,
@@ -39,7 +39,7 @@ impl RepositoryMarks {
         }
     }
 
-    /// Of a call that changes files, of a working tree or of no repository.
+    /// For a call that changes files only, in a working tree or outside a repository.
     pub(crate) fn for_files(repository: Option<&UserRepository>) -> Self {
         let head = repository.map(|it| reflog_size(&it.git_dir.join("logs/HEAD")));
         Self {
@@ -48,7 +48,7 @@ impl RepositoryMarks {
         }
     }
 
-    /// Whether all is as that call left it.
+    /// Returns whether everything is as that call left it.
     pub(crate) fn is_untouched(&self) -> bool {
         let is_same = |it: &(Vec<u8>, u64)| reflog_size(path_from_bytes(&it.0)) == *it;
         self.reflogs.iter().all(is_same) && self.locks.iter().all(|it| path_from_bytes(it).exists())
@@ -60,7 +60,7 @@ fn reflog_size(path: &Path) -> (Vec<u8>, u64) {
     (path_bytes(path), size)
 }
 
-/// A path need not be text.
+/// Bytes, because a path need not be UTF-8.
 fn path_bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
 }
