@@ -1,4 +1,4 @@
-//! The attributes of paths that decide whether git stores other bytes than the tree holds.
+//! Git attributes that decide whether git stores other bytes than the tree contains.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,6 @@ use cleveragents_engine::ports::sandbox::SandboxResult;
 
 use crate::git::GitCall;
 
-/// An attribute that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Attribute {
     Filter,
@@ -39,15 +38,15 @@ impl Attribute {
     }
 }
 
-/// What is said of one path; an attribute nobody speaks of is absent.
+/// The attributes of one path. An unspecified attribute is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Attributes(BTreeMap<Attribute, String>);
 
-/// What git does with line ends of a path when it stores it.
+/// What git does with the line endings of a path when it stores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineEnds {
     Kept,
-    /// Of files that look like text and were not stored with CRLF before.
+    /// Normalised if the file looks like text and was not stored with CRLF before.
     Guessed,
     Normalised,
 }
@@ -57,12 +56,12 @@ impl Attributes {
         self.0.get(&attribute).map(String::as_str)
     }
 
-    /// The name of the filter, if the path has one.
+    /// Returns the name of the filter, if the path has one.
     pub(crate) fn filter(&self) -> Option<&str> {
         self.value(Attribute::Filter).filter(|it| *it != "unset")
     }
 
-    /// Whether more than line ends differ between tree and store.
+    /// Returns whether more than line endings differ between tree and store.
     pub(crate) fn rewrites_text(&self) -> bool {
         self.value(Attribute::Ident).is_some_and(|it| it == "set")
             || self
@@ -80,7 +79,7 @@ impl Attributes {
     }
 }
 
-/// What `core.autocrlf` says.
+/// The value of `core.autocrlf`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AutoCrlf {
     Off,
@@ -97,7 +96,7 @@ impl AutoCrlf {
     }
 }
 
-/// Asks git for the attributes of many paths in one run. `call` begins a run on the repository.
+/// Queries the attributes of many paths in one run of git. `call` creates a run on the repository.
 pub(crate) fn query_attributes(
     call: impl FnOnce() -> GitCall,
     paths: &[&[u8]],

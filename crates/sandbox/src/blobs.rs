@@ -1,6 +1,6 @@
-//! Files become blobs: read by their open descriptors and hashed on the way.
+//! Stores files as blobs. Files are read through open descriptors and hashed while they are read.
 //!
-//! A few are stored by ourselves; many by one run of git, which packs them.
+//! A small number of files is written directly as loose objects. More are packed by one run of git.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -19,12 +19,12 @@ use crate::safe_fs::{FileStat, open_file, stat_at, with_parent};
 use crate::stop_reader::StoppableReader;
 use crate::store::PrivateStore;
 
-/// What is to be stored.
+/// What to store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BlobSource<'a> {
-    /// The bytes of a file in the tree.
+    /// The content of a file in the tree.
     File(&'a [u8]),
-    /// Where a link in the tree points.
+    /// The target of a symbolic link in the tree.
     Link(&'a [u8]),
 }
 
@@ -36,10 +36,10 @@ pub(crate) struct StoredBlob {
     pub(crate) stat: Option<FileStat>,
 }
 
-/// So many files are written one by one; more would fill the store with small files.
+/// Up to this number, files are written as loose objects. More would fill the store with small files.
 const MAX_LOOSE: usize = 100;
 
-/// Stores each source as it is, unless it is the object it is known to have been.
+/// Stores each source unchanged. A source that still is its known object is not written again.
 pub(crate) fn store(
     private: &PrivateStore,
     root: BorrowedFd<'_>,
@@ -126,7 +126,7 @@ fn store_many(
             lines.collect::<io::Result<Vec<String>>>()
         },
     );
-    // A stop in the middle of a file leaves git with half of it, and its complaint says less.
+    // After a stop git got only half of a file and its error message is less clear, so check stop first.
     private.check_stop()?;
     let objects = objects?;
     if let Some(error) = refused {
@@ -149,8 +149,8 @@ fn store_many(
     stored.collect()
 }
 
-/// Stores bytes the way git does for a file of this path: line ends, `$Id$` and encoding as the
-/// attributes of the base say.
+/// Stores bytes as git would for a file at this path: line endings, `$Id$` and encoding follow the
+/// attributes of the base.
 pub(crate) fn store_converted(
     private: &PrivateStore,
     path: &[u8],
@@ -162,7 +162,7 @@ pub(crate) fn store_converted(
     ))
 }
 
-/// Opens a file of the tree and says how it stands; anything but a file is a change meanwhile.
+/// Opens a file of the tree with its stat. If it is no longer a file, the tree changed concurrently.
 pub(crate) fn open(root: BorrowedFd<'_>, path: &[u8]) -> SandboxResult<(File, FileStat)> {
     let opened = open_file(root, path).and_then(|file| {
         let stat = FileStat::from(&fstat(&file)?);
@@ -181,7 +181,7 @@ fn concurrent_change_error(path: &[u8]) -> SandboxResult<SandboxError> {
 
 type SendResult = SandboxResult<(Content, Option<FileStat>)>;
 
-/// Sends one source; the outer error is of the pipe, the inner one of the source.
+/// Sends one source. The outer error is from the pipe, the inner one from the source.
 fn send(
     pipe: &mut impl Write,
     root: BorrowedFd<'_>,
@@ -216,7 +216,7 @@ fn send_bytes(pipe: &mut impl Write, bytes: &[u8], number: usize) -> io::Result<
     content.ok_or_else(|| io::Error::other("bytes in memory are all there"))
 }
 
-/// Sends exactly `size` bytes; nothing if there were fewer, or more.
+/// Sends exactly `size` bytes. Returns `None` if the source had fewer or more.
 fn send_stream(
     pipe: &mut impl Write,
     mut from: impl Read,
@@ -232,7 +232,7 @@ fn send_stream(
         let most = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
         let got = match from.read(&mut buffer[..most])? {
             0 => {
-                // The size was promised; what is sent instead is thrown away with the error.
+                // `size` was already announced, so send padding; the caller discards it with the error.
                 whole = false;
                 buffer.fill(0);
                 most

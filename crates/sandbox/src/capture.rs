@@ -1,8 +1,8 @@
-//! Capture: how a tree stands, recorded as a git tree, and what changed since the one before.
+//! Captures the current tree as a git tree and computes the changes since the previous one.
 //!
-//! The tree is walked by us and every changed file is read by its open descriptor; `git add` would
-//! obey attributes, filters and configuration an agent wrote. Only what the stat of a file cannot
-//! rule out is read at all.
+//! We walk the tree ourselves and read every changed file through an open descriptor, because
+//! `git add` would obey attributes, filters and configuration that an agent wrote. Only files whose
+//! stat does not prove them unchanged are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -34,10 +34,10 @@ use crate::safe_fs::{FileStat, open_file, open_root};
 use crate::sandbox::LocalSandbox;
 use crate::walk::{SandboxWalker, WalkResult};
 
-/// The most of a `.gitmodules` that is checked when it is captured.
+/// A larger `.gitmodules` is not checked when it is captured.
 const MAX_MODULES_SIZE: u64 = 1 << 20;
 
-/// What a capture works out before anything is recorded.
+/// The result of reading the tree, before anything is recorded.
 #[derive(Debug, Default)]
 struct CaptureDraft {
     /// New and changed entries, and those whose file was read again and is the same.
@@ -52,7 +52,7 @@ pub(crate) fn capture(
     touched: &TouchedPaths,
 ) -> SandboxResult<Capture> {
     let loaded = sandbox.take_captured(previous)?;
-    // What is not known of the previous tree cannot be relied on path by path.
+    // Without the entries of the previous tree, the whole tree must be walked.
     let paths = match (&loaded, touched) {
         (Some(_), TouchedPaths::Paths(paths)) if !affects_ignore_rules(paths) => Some(paths),
         _ => None,
@@ -62,7 +62,7 @@ pub(crate) fn capture(
         None => CapturedTree::in_memory(previous, sandbox.store.entries_of(previous)?),
     };
     let before = &known.entries;
-    // Taken before the first file is looked at: what is written later cannot look older.
+    // Taken before the first file is inspected, so a later write cannot have an older time.
     let now = sandbox.filesystem_time()?;
     let rules = sandbox.ignore_rules()?;
     let mut walker = SandboxWalker::new(&sandbox.layout.tree(), &rules, before)?
@@ -118,7 +118,7 @@ fn list_changes(
     changes::file_changes(sandbox, &old, &new, &paths, &sandbox.attributes)
 }
 
-/// A change of what is ignored can bring to light any path.
+/// A change of ignore rules can make any path visible, so the whole tree must be walked.
 fn affects_ignore_rules(paths: &[ResourcePath]) -> bool {
     let is_rules = |path: &ResourcePath| path.as_bytes().ends_with(b".gitignore");
     paths.iter().any(is_rules)
@@ -166,13 +166,13 @@ fn read_changes(
     };
     reading.store_files(&files, &mut draft, objects)?;
     for entry in draft.read.values_mut() {
-        // Written in this very tick, it may be written again without a trace.
+        // A file written in this clock tick can be written again without its stat changing. Do not trust it.
         entry.stat = entry.stat.filter(|stat| stat.changed < now);
     }
     Ok(draft)
 }
 
-/// What files are read with.
+/// Context for reading files.
 struct CaptureReader<'a> {
     sandbox: &'a LocalSandbox,
     before: &'a TreeEntries,
@@ -222,7 +222,7 @@ impl CaptureReader<'_> {
         Ok(())
     }
 
-    /// Whether a file is a new `.gitmodules` that git would refuse when the plan is applied.
+    /// Returns whether a file is a new `.gitmodules` that git would refuse when the plan is applied.
     fn is_refused_modules(&self, path: &[u8], stat: &FileStat) -> SandboxResult<bool> {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         if !is_gitmodules(name) || stat.size > MAX_MODULES_SIZE {
@@ -241,7 +241,7 @@ impl CaptureReader<'_> {
         Ok(gitmodules::find_refusal(store, &bytes)?.is_some())
     }
 
-    /// Stores a file that git keeps in another form; of any other, nothing.
+    /// Stores a file that git keeps in another form. Returns `None` for any other file.
     fn convert(&self, path: &[u8], stat: &FileStat) -> SandboxResult<Option<TreeEntry>> {
         let Some(attributes) = self.attributes(path) else {
             return Ok(None);
@@ -258,7 +258,7 @@ impl CaptureReader<'_> {
         }))
     }
 
-    /// The entry of a file that was stored as it is; of one whose filter forbids that, nothing.
+    /// Returns the entry of a file stored unchanged, or `None` if its filter forbids storing it.
     fn entry(
         &self,
         path: &[u8],
@@ -288,7 +288,7 @@ impl CaptureReader<'_> {
         }))
     }
 
-    /// Whether what a file with this filter holds may be what git stores.
+    /// Returns whether git may store the content of a file with this filter.
     fn can_store(&self, path: &[u8], filter: &str) -> SandboxResult<bool> {
         match self.sandbox.store.git.allowed.storable_content(filter) {
             StorableContent::Nothing => Ok(false),
@@ -309,14 +309,14 @@ impl CaptureReader<'_> {
     }
 }
 
-/// The mode git would give a regular file.
+/// Returns the mode that git would record for a regular file.
 fn git_mode(shaping: &[(String, String)], stat: &FileStat, known: Option<&TreeEntry>) -> u32 {
     let is_off = |name: &str| {
         let setting = shaping.iter().find(|(key, _)| key == name);
         setting.is_some_and(|(_, value)| value.eq_ignore_ascii_case("false"))
     };
     match known.map(|entry| entry.mode) {
-        // Where links cannot be made they are files that hold the target.
+        // Without symbolic links, git represents a link as a file that contains the target.
         Some(LINK) if is_off("core.symlinks") => LINK,
         Some(mode @ (FILE | EXECUTABLE)) if is_off("core.filemode") => mode,
         _ if is_off("core.filemode") => FILE,
@@ -325,7 +325,7 @@ fn git_mode(shaping: &[(String, String)], stat: &FileStat, known: Option<&TreeEn
     }
 }
 
-/// Whether the file may not be read, which is no reason to take it for deleted.
+/// Returns whether read permission is denied. Such a file must not be treated as deleted.
 fn is_read_denied(root: BorrowedFd<'_>, path: &[u8], stat: &FileStat) -> bool {
     let readable = stat.mode & 0o400 != 0 || stat.kind() == FileType::Symlink;
     !readable && matches!(open_file(root, path), Err(Errno::ACCESS | Errno::PERM))
@@ -335,7 +335,7 @@ fn find_deleted(before: &TreeEntries, walked: &WalkResult) -> BTreeSet<Vec<u8>> 
     let mut deleted = BTreeSet::new();
     for scope in &walked.scopes {
         let itself = before.files.get_key_value(scope.as_slice());
-        // Both are in order, so they are gone through side by side.
+        // Both sequences are sorted, so walk them in parallel.
         let mut found = walked.files.range(scope.clone()..).peekable();
         for (path, entry) in itself.into_iter().chain(before.entries_in(scope)) {
             while found.next_if(|(found, _)| *found < path).is_some() {}
@@ -365,8 +365,8 @@ fn is_within(path: &[u8], folder: &[u8]) -> bool {
     }
 }
 
-/// The empty directories as they are now: all inside what was looked at, and those around it that
-/// lost their last file or got their first.
+/// Returns the empty directories: all inside the inspected scopes, and parents of them that lost
+/// their last file or got their first.
 fn empty_directories(
     before: &TreeEntries,
     walked: &WalkResult,
@@ -400,7 +400,7 @@ fn empty_directories(
     Ok(empty)
 }
 
-/// Whether a folder has files after the changes.
+/// Returns whether a folder has files after the changes.
 fn has_files(before: &TreeEntries, draft: &CaptureDraft, folder: &[u8]) -> bool {
     let mut prefix = folder.to_vec();
     prefix.push(b'/');

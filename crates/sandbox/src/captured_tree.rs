@@ -1,9 +1,9 @@
-//! What is known of the tree that was captured last, in memory and in a file beside the sandbox.
+//! Cache of the entries of the last captured tree, in memory and in a file beside the sandbox.
 //!
-//! It saves work and decides nothing: where it is absent, damaged or of another tree, the store is
-//! asked and every file is read. The file is a log of changes, the first from nothing, each with its
-//! own hash and the tree it starts from; reading stops at the first that does not fit. The folder
-//! it lies in is out of an agent's reach.
+//! The cache only saves work: if it is missing, damaged or for another tree, the entries come from the
+//! store and every file is read. The file is a log of changes, starting from an empty tree. Each block
+//! has a hash and names the tree it starts from; reading stops at the first block that does not match.
+//! Agents cannot reach the folder that contains it.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -20,10 +20,9 @@ use crate::safe_fs::FileStat;
 
 const MAGIC: &[u8] = b"agents entries 2\n";
 
-/// How long the log may always become before it is written anew.
+/// Below this length, the log is never rewritten.
 const MAX_SMALL_LOG: u64 = 64 << 10;
 
-/// The tree that was captured last.
 #[derive(Debug)]
 pub(crate) struct CapturedTree {
     pub(crate) tree: TreeId,
@@ -31,17 +30,17 @@ pub(crate) struct CapturedTree {
     log: EntriesLog,
 }
 
-/// How the file stood when we last had to do with it.
+/// The state of the log file when we last read or wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct EntriesLog {
     inode: u64,
     length: u64,
-    /// How long it was when it was written anew.
+    /// Its length after the last rewrite.
     rewritten_length: u64,
 }
 
 impl CapturedTree {
-    /// Reads what was written last, whatever its tree.
+    /// Loads the stored tree, whichever it is.
     pub(crate) fn load(path: &Path) -> SandboxResult<Option<Self>> {
         let Some(bytes) = read_if_exists(path)? else {
             return Ok(None);
@@ -73,7 +72,7 @@ impl CapturedTree {
         }))
     }
 
-    /// Writes down all that is known of a tree.
+    /// Writes a new log with all entries of a tree.
     pub(crate) fn create(path: &Path, tree: &TreeId, entries: TreeEntries) -> SandboxResult<Self> {
         let change = TreeChange::from(entries);
         let log = rewrite(path, tree, &change)?;
@@ -86,7 +85,7 @@ impl CapturedTree {
         })
     }
 
-    /// A tree of which nothing was written down.
+    /// Creates a tree that has no log file yet.
     pub(crate) fn in_memory(tree: &TreeId, entries: TreeEntries) -> Self {
         Self {
             tree: tree.clone(),
@@ -95,7 +94,7 @@ impl CapturedTree {
         }
     }
 
-    /// The tree became another one.
+    /// Moves on to the next tree and logs the change.
     pub(crate) fn advance(
         &mut self,
         path: &Path,
@@ -126,7 +125,7 @@ fn rewrite(path: &Path, tree: &TreeId, change: &TreeChange) -> SandboxResult<Ent
     })
 }
 
-/// Adds a block, unless somebody else wrote since, or a block is torn.
+/// Appends a block. Returns `false` if another process wrote since, or if a block is torn.
 fn append(path: &Path, log: EntriesLog, block: &[u8]) -> io::Result<bool> {
     let mut file: File = match OpenOptions::new().append(true).open(path) {
         Ok(file) => file,
@@ -201,7 +200,7 @@ fn put_number(bytes: &mut Vec<u8>, number: u64) {
 struct EntriesLogReader<'a>(&'a [u8]);
 
 impl<'a> EntriesLogReader<'a> {
-    /// The next change with the trees it leads from and to, if it is whole.
+    /// Returns the next complete block: the old tree, the new tree, and the change.
     fn block(&mut self) -> Option<(Option<TreeId>, TreeId, TreeChange)> {
         let all = self.0;
         let length = usize::try_from(self.number()?).ok()?.checked_add(8)?;
@@ -366,7 +365,7 @@ mod tests {
         assert!(bytes.starts_with(&first) && bytes.len() > first.len());
         let begun = Some((tree("b2"), sample()));
         for at in 0..bytes.len() {
-            // Of the log all is believed that is before the damage, and nothing else.
+            // Everything before the damage is accepted, and nothing after it.
             let expected = if at < first.len() { &None } else { &begun };
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
@@ -387,7 +386,7 @@ mod tests {
             .unwrap();
         known.advance(&path, &tree("c3"), change()).unwrap();
         assert_eq!(load(&path), Some((tree("c3"), known.entries.clone())));
-        // A torn block is not added to either.
+        // Nothing is appended after a torn block.
         let mut bytes = std::fs::read(&path).unwrap();
         bytes.push(0);
         replace_with_sync(&path, &bytes, Sync::No).unwrap();

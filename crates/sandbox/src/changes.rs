@@ -1,4 +1,4 @@
-//! What became of each path between two trees, with the state before and after.
+//! Computes the change of each path between two trees, with the state before and after.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,8 @@ use crate::files::resource_path;
 use crate::object_id::ObjectId;
 use crate::sandbox::LocalSandbox;
 
-/// The changes of these paths, in their order; a deleted and a new file of one content are a
-/// rename.
+/// Returns the changes of these paths, sorted. A deleted file and a new file with the same content
+/// become one rename.
 pub(crate) fn file_changes(
     sandbox: &LocalSandbox,
     before: &TreeEntries,
@@ -75,7 +75,7 @@ pub(crate) fn file_state(entry: &TreeEntry, content: Option<Content>) -> Option<
     })
 }
 
-/// Hash and size of what the paths held, read from the store where nobody read it yet.
+/// Returns hash and size of the old content of the paths, read from the store if not yet known.
 pub(crate) fn contents<'a>(
     sandbox: &LocalSandbox,
     before: &TreeEntries,
@@ -93,7 +93,7 @@ pub(crate) fn contents<'a>(
         let converts = entry.mode != LINK
             && attributes.is_some_and(|attributes| convert::may_convert(attributes, autocrlf));
         if entry.mode == GITLINK {
-            // It has no bytes of its own: it names a commit of another repository.
+            // A submodule has no content of its own; it names a commit of another repository.
             let commit = entry.object.to_string();
             contents.insert(*path, convert::hash_content(commit.as_bytes()));
         } else if let Some(content) = entry.content {
@@ -111,8 +111,8 @@ pub(crate) fn contents<'a>(
     Ok(contents)
 }
 
-/// New path to old path, for files that moved with their content as it was. Of several that would
-/// fit, one of the same name is taken, else the first.
+/// Maps the new path to the old path of files that moved with unchanged content. Of several candidates,
+/// one with the same name wins, otherwise the first.
 fn find_renames<'a>(
     before: &TreeEntries,
     after: &TreeEntries,

@@ -1,5 +1,5 @@
-//! Gives a run its input and takes its output, both in memory, without a thread: three threads a run
-//! cost more than most runs of git do.
+//! Passes input to a child process and collects its output in memory, without threads: three threads
+//! per run would cost more than most runs of git.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,18 +14,17 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::watch::STOP_INTERVAL;
 
-/// What came of it.
 #[derive(Debug)]
 pub(crate) struct ChildOutput {
     pub(crate) status: ExitStatus,
-    /// No longer than one more byte than was allowed.
+    /// At most one byte longer than the limit, which shows that the limit was exceeded.
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
-    /// Whether all of the input was taken.
+    /// Fails if the child did not read all of its input.
     pub(crate) input_result: io::Result<()>,
 }
 
-/// How much is kept, and how long it may take.
+/// Output limits in bytes, and the timeout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChildIoLimits {
     pub(crate) stdout: usize,
@@ -33,8 +32,8 @@ pub(crate) struct ChildIoLimits {
     pub(crate) timeout: Duration,
 }
 
-/// Runs the child to its end; one that takes too long or has to stop is killed with all it started, and there is
-/// nothing.
+/// Runs the child to its end. On a timeout or stop signal, kills it with its process group and
+/// returns `None`.
 pub(crate) fn communicate(
     mut child: Child,
     input: &[u8],
@@ -65,7 +64,7 @@ pub(crate) fn communicate(
     if !matches!(ended, Ok(ChildWaitOutcome::InTime))
         && let Some(process) = process
     {
-        // Not reaped yet, so the id is still its own.
+        // Not reaped yet, so the process id cannot have been reused.
         let _ = kill_process_group(process, Signal::KILL);
     }
     drop(pipes.stdin.take());
@@ -73,7 +72,7 @@ pub(crate) fn communicate(
     Ok((ended? == ChildWaitOutcome::InTime).then_some(pipes.output))
 }
 
-/// How long something is waited for.
+/// When to stop waiting.
 struct WaitDeadline<'a> {
     time: Option<Instant>,
     stop: &'a StopSignal,
@@ -94,7 +93,7 @@ struct Pipes<'a> {
 }
 
 impl Pipes<'_> {
-    /// Moves bytes until all pipes are closed.
+    /// Transfers bytes until all pipes are closed.
     fn pump(&mut self, until: &WaitDeadline<'_>) -> io::Result<ChildWaitOutcome> {
         for pipe in self.open_pipes() {
             ioctl_fionbio(pipe, true)?;
@@ -116,7 +115,7 @@ impl Pipes<'_> {
             drop(polled);
             self.write();
             let (out, err) = (&mut self.output.stdout, &mut self.output.stderr);
-            // A pipe nobody reads stops a run that says too much; complaints are read and dropped.
+            // Closing stdout stops a child that prints too much; excess stderr is read and discarded.
             if drain(&mut self.stdout, out, self.limits.stdout + 1)? == DrainOutcome::Full {
                 self.stdout = None;
             }
@@ -138,7 +137,7 @@ impl Pipes<'_> {
         [stdin, stdout, stderr].into_iter().flatten().collect()
     }
 
-    /// Writes what the pipe takes; closes it after the last byte.
+    /// Writes as much as the pipe accepts and closes it after the last byte.
     fn write(&mut self) {
         while let Some((pipe, input)) = &mut self.stdin {
             if input.is_empty() {
@@ -160,13 +159,13 @@ impl Pipes<'_> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DrainOutcome {
-    /// All there was so far.
+    /// Everything available was read.
     All,
-    /// As much as is allowed; there may be more.
+    /// The limit was reached; there may be more.
     Full,
 }
 
-/// Reads what is there; closes the pipe at its end.
+/// Reads what is available and closes the pipe at its end.
 fn drain(
     pipe: &mut Option<impl Read>,
     kept: &mut Vec<u8>,
@@ -189,7 +188,7 @@ fn drain(
     Ok(DrainOutcome::All)
 }
 
-/// Waits for the end of a process that has closed its pipes.
+/// Waits for a process that has closed its pipes.
 #[cfg(target_os = "linux")]
 fn wait_for(process: Option<Pid>, until: &WaitDeadline<'_>) -> io::Result<ChildWaitOutcome> {
     use rustix::process::{PidfdFlags, pidfd_open};
@@ -201,8 +200,7 @@ fn wait_for(process: Option<Pid>, until: &WaitDeadline<'_>) -> io::Result<ChildW
     wait(&mut polled, until)
 }
 
-/// Other systems cannot wait for a process so long and no longer; with its pipes closed it is about
-/// to end.
+/// Other systems have no wait with a timeout. The process has closed its pipes, so it is about to end.
 #[cfg(not(target_os = "linux"))]
 fn wait_for(_process: Option<Pid>, _until: &WaitDeadline<'_>) -> io::Result<ChildWaitOutcome> {
     Ok(ChildWaitOutcome::InTime)

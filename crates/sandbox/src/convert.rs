@@ -1,7 +1,7 @@
-//! The few files git stores in another form than the tree has: line ends, `$Id$`, encodings.
+//! Files that git stores in another form than the tree contains: line endings, `$Id$`, encodings.
 //!
-//! What they are is said by the base's attributes and the user's settings, never by a file an agent
-//! wrote. Git itself does the work, so that the result is what the user's git would have made.
+//! Only the base's attributes and the user's settings decide which files these are, never a file that
+//! an agent wrote. Git itself converts, so the result is what the user's git would have stored.
 
 use std::io::Read;
 use std::os::fd::BorrowedFd;
@@ -16,7 +16,7 @@ use crate::object_id::ObjectId;
 use crate::sandbox::LocalSandbox;
 use crate::stop_reader::StoppableReader;
 
-/// Stores a file of the tree in git's form, or answers with nothing if that is its own.
+/// Stores a file of the tree in git's form. Returns `None` if both forms are the same.
 pub(crate) fn to_git(
     sandbox: &LocalSandbox,
     root: BorrowedFd<'_>,
@@ -43,7 +43,7 @@ pub(crate) fn to_git(
     let known = known.filter(|entry| entry.mode != LINK);
     let object = match known {
         Some(entry) if from_git(sandbox, path, entry.object)? == bytes => entry.object,
-        // As in git, what was stored with CRLF on purpose is not normalised by a guess.
+        // As in git, a file stored with CRLF is not normalised when text is only guessed.
         Some(entry)
             if line_ends == LineEnds::Guessed
                 && !rewrites
@@ -64,13 +64,13 @@ pub(crate) fn to_git(
     }))
 }
 
-/// Whether git may give a file of these attributes another form in the tree.
+/// Returns whether git may give a file with these attributes another form in the tree.
 pub(crate) fn may_convert(attributes: &Attributes, autocrlf: AutoCrlf) -> bool {
     let kept = attributes.line_ends(autocrlf) == LineEnds::Kept;
     attributes.filter().is_none() && (!kept || attributes.rewrites_text())
 }
 
-/// A stored blob in the form the tree has it.
+/// Returns a stored blob in the form that the tree has.
 pub(crate) fn from_git(
     sandbox: &LocalSandbox,
     path: &[u8],

@@ -1,4 +1,4 @@
-//! The difference of two captured trees, as a patch and in numbers.
+//! The difference between two captured trees, as a patch and as line counts.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ pub(crate) fn diff(
         renames: "--find-renames",
     };
     let (files, patch) = renamed.stats_and_patch()?;
-    // `git apply` refuses a link that moves below its own place, or the other way round.
+    // `git apply` refuses a rename of a path to below itself, or the reverse.
     let nested = files.iter().any(|file| {
         let old = file.renamed_from.as_ref();
         old.is_some_and(|old| is_beneath(&file.path, old) || is_beneath(old, &file.path))
@@ -41,7 +41,7 @@ pub(crate) fn diff(
     Ok(TreeDiff { patch, files })
 }
 
-/// The numbers of every path; a file that moved is one that is gone and one that is new.
+/// Returns the line counts of every path. A moved file counts as one deleted and one new file.
 pub(crate) fn stats_without_renames(
     store: &PrivateStore,
     from: &TreeId,
@@ -62,7 +62,7 @@ fn is_beneath(path: &ResourcePath, above: &ResourcePath) -> bool {
     rest.is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
-/// What is compared, and whether renames are looked for.
+/// The trees to compare, and whether to detect renames.
 #[derive(Clone, Copy)]
 struct DiffQuery<'a> {
     store: &'a PrivateStore,
@@ -73,7 +73,7 @@ struct DiffQuery<'a> {
 }
 
 impl DiffQuery<'_> {
-    /// The numbers and the patch, by one run.
+    /// Returns line counts and patch from one run of git.
     fn stats_and_patch(&self) -> SandboxResult<(Vec<DiffStat>, Vec<u8>)> {
         let form = [
             "--raw",
@@ -96,7 +96,7 @@ impl DiffQuery<'_> {
     }
 
     fn call(&self, form: &[&str]) -> SandboxResult<GitCall> {
-        // Attributes may declare text to be binary; here the content alone decides.
+        // Use the attributes of the empty tree: attributes could declare text to be binary.
         let nothing = self.store.empty_tree()?;
         let call = self
             .store
@@ -117,14 +117,14 @@ impl DiffQuery<'_> {
     }
 }
 
-/// The numbers of each path, and what comes after them.
+/// Returns the line counts of each path, and the rest of the output.
 fn parse_stats(answer: &[u8]) -> SandboxResult<(Vec<DiffStat>, &[u8])> {
     let malformed = || SandboxError::Malformed {
         what: "git diff-tree gave numbers of another form".to_owned(),
     };
     let mut fields = NulFields(answer);
     let mut changes = HashMap::new();
-    // First what became of each path, one record each, then their numbers.
+    // First one record per path with its kind of change, then the line counts.
     while fields.0.first() == Some(&b':') {
         let record = fields.next().ok_or_else(malformed)?;
         let status = record.rsplit(|byte| *byte == b' ').next();
@@ -139,7 +139,7 @@ fn parse_stats(answer: &[u8]) -> SandboxResult<(Vec<DiffStat>, &[u8])> {
         let mut parts = record.splitn(3, |byte| *byte == b'\t');
         let (inserted, deleted) = (parts.next(), parts.next());
         let path = parts.next().ok_or_else(malformed)?;
-        // A rename gives an empty path here, then the old and the new one.
+        // A rename has an empty path here, followed by the old and the new one.
         let (path, renamed_from) = match path.is_empty() {
             false => (path, None),
             true => {
@@ -165,7 +165,7 @@ fn parse_stats(answer: &[u8]) -> SandboxResult<(Vec<DiffStat>, &[u8])> {
     Ok((files, fields.0))
 }
 
-/// Fields that each end with a NUL, and what is left behind them.
+/// NUL-terminated fields; what is left is the rest of the output.
 struct NulFields<'a>(&'a [u8]);
 
 impl<'a> Iterator for NulFields<'a> {

@@ -1,7 +1,7 @@
 //! The paths of a captured tree with what is known of each file on disk.
 //!
-//! As in git's index, a file whose stat is what it was is not read again. A file that may have
-//! been written in the same tick of the clock as it was read is not trusted: its stat is left out.
+//! As in git's index, a file with an unchanged stat is not read again. If a file may have been written
+//! in the same clock tick in which it was read, its stat is left out, so it is read again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +15,14 @@ pub(crate) const LINK: u32 = 0o120_000;
 pub(crate) const EXECUTABLE: u32 = 0o100_755;
 pub(crate) const FILE: u32 = 0o100_644;
 
-/// One path of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TreeEntry {
-    /// As git writes it.
+    /// The mode in git's notation.
     pub(crate) mode: u32,
     pub(crate) object: ObjectId,
-    /// How the file looked when its content was known to be this.
+    /// The stat of the file when its content was known to be `object`.
     pub(crate) stat: Option<FileStat>,
-    /// Hash and size of its bytes in the tree, where they were read.
+    /// Hash and size of its bytes in the tree, if they were read.
     pub(crate) content: Option<Content>,
 }
 
@@ -38,7 +37,7 @@ pub(crate) struct Content {
 pub(crate) struct TreeEntries {
     pub(crate) files: BTreeMap<Vec<u8>, TreeEntry>,
     pub(crate) empty_directories: BTreeSet<Vec<u8>>,
-    /// The git trees of folders, the root's under the empty path, where they are known.
+    /// The known git trees of folders. The root has the empty path.
     pub(crate) folders: BTreeMap<Vec<u8>, ObjectId>,
 }
 
@@ -57,7 +56,7 @@ impl TrackedPaths for TreeEntries {
 }
 
 impl TreeEntries {
-    /// The paths in this folder.
+    /// Returns the paths in this folder.
     pub(crate) fn entries_in(&self, folder: &[u8]) -> impl Iterator<Item = (&Vec<u8>, &TreeEntry)> {
         let mut prefix = folder.to_vec();
         if !prefix.is_empty() {
@@ -67,7 +66,7 @@ impl TreeEntries {
         range.take_while(move |(path, _)| path.starts_with(&prefix))
     }
 
-    /// Makes the tree of before the tree of after.
+    /// Applies a change to these entries.
     pub(crate) fn apply(&mut self, change: TreeChange) {
         for path in &change.deleted {
             self.files.remove(path);
@@ -86,20 +85,20 @@ impl TreeEntries {
     }
 }
 
-/// How one captured tree differs from another, in all that is known of them.
+/// The difference between two captured trees.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TreeChange {
     /// New and changed entries, and those of which more is known now.
     pub(crate) files: BTreeMap<Vec<u8>, TreeEntry>,
     pub(crate) deleted: BTreeSet<Vec<u8>>,
-    /// Trees of folders; of those that have none any more, nothing.
+    /// Trees of folders; `None` for a folder that no longer has one.
     pub(crate) folders: BTreeMap<Vec<u8>, Option<ObjectId>>,
-    /// All there are afterwards.
+    /// All empty directories after the change.
     pub(crate) empty_directories: BTreeSet<Vec<u8>>,
 }
 
 impl From<TreeEntries> for TreeChange {
-    /// The difference from nothing.
+    /// The difference from an empty tree.
     fn from(entries: TreeEntries) -> Self {
         let folders = entries.folders.into_iter();
         Self {
@@ -111,7 +110,7 @@ impl From<TreeEntries> for TreeChange {
     }
 }
 
-/// The folders a path lies in, the root apart: `a` and `a/b` of `a/b/c`.
+/// Returns the folders that contain a path, without the root: `a` and `a/b` for `a/b/c`.
 pub(crate) fn parent_folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     slashes.map(|(at, _)| &path[..at])

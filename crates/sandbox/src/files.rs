@@ -1,4 +1,4 @@
-//! Files replaced whole (law 10), folders removed whatever their modes, and bytes as paths.
+//! Replaces files atomically (law 10), removes folders whatever their modes, converts bytes to paths.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,14 +10,12 @@ use cleveragents_domain::{ResourcePath, Timestamp};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 pub(crate) use cleveragents_safe_fs::path_from_bytes;
 
-/// The bytes as a path inside a resource.
 pub(crate) fn resource_path(bytes: &[u8]) -> SandboxResult<ResourcePath> {
     ResourcePath::from_bytes(bytes).map_err(|error| SandboxError::Malformed {
         what: format!("{}: {error}", String::from_utf8_lossy(bytes)),
     })
 }
 
-/// What an I/O error on `path` is.
 pub(crate) fn io_error(path: &Path) -> impl Fn(io::Error) -> SandboxError + '_ {
     move |error| SandboxError::Io {
         path: path.to_owned(),
@@ -25,20 +23,19 @@ pub(crate) fn io_error(path: &Path) -> impl Fn(io::Error) -> SandboxError + '_ {
     }
 }
 
-/// Creates a folder only its owner may enter; one that exists is left as it is.
+/// Creates a folder that only its owner may enter. An existing folder is left as it is.
 pub(crate) fn create_private_folder(path: &Path) -> SandboxResult<()> {
     let mut builder = DirBuilder::new();
     let created = builder.recursive(true).mode(0o700).create(path);
     created.map_err(io_error(path))
 }
 
-/// A point in time as file systems know it.
 pub(crate) fn system_time(at: Timestamp) -> SystemTime {
     let micros = u64::try_from(at.as_micros()).unwrap_or_default();
     SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
 }
 
-/// Opens (or makes) a lock file and waits for it. It is free again when the answer is dropped.
+/// Opens or creates a lock file and waits for the lock, which is released on drop.
 pub(crate) fn lock(path: &Path) -> SandboxResult<File> {
     let file = open_lock(path)?;
     file.lock().map_err(io_error(path))?;
@@ -56,12 +53,12 @@ fn open_lock(path: &Path) -> SandboxResult<File> {
         .map_err(io_error(path))
 }
 
-/// Replaces `path` by `content`: written beside it, synced, renamed, and the folder synced.
+/// Replaces `path` by `content`: writes a temporary file, syncs it, renames it and syncs the folder.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> SandboxResult<()> {
     replace_with_sync(path, content, Sync::Yes)
 }
 
-/// Whether a replaced file has to outlive a power cut.
+/// Whether a replaced file must survive a power failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sync {
     Yes,
@@ -70,7 +67,7 @@ pub(crate) enum Sync {
 
 pub(crate) fn replace_with_sync(path: &Path, content: &[u8], sync: Sync) -> SandboxResult<()> {
     let temporary = path.with_extension("next");
-    // A file that is replaced keeps its permissions.
+    // A replaced file keeps its permissions.
     let replaced = fs::symlink_metadata(path)
         .ok()
         .filter(fs::Metadata::is_file);
@@ -98,7 +95,7 @@ pub(crate) fn replace_with_sync(path: &Path, content: &[u8], sync: Sync) -> Sand
     write().map_err(io_error(path))
 }
 
-/// The content of a small file, or nothing if it is not there.
+/// Returns the content of a small file, or `None` if it does not exist.
 pub(crate) fn read_if_exists(path: &Path) -> SandboxResult<Option<Vec<u8>>> {
     let mut content = Vec::new();
     match File::open(path).and_then(|mut file| file.read_to_end(&mut content)) {
@@ -115,8 +112,8 @@ pub(crate) fn is_not_found(error: &io::Error) -> bool {
     )
 }
 
-/// Removes a file, a link or a folder with all that is in it, never following a link. Folders
-/// that an agent closed are opened first.
+/// Removes a file, a link, or a folder with its content, without following links. Folders whose
+/// permissions an agent removed are made accessible first.
 pub(crate) fn remove(path: &Path) -> SandboxResult<()> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
@@ -136,8 +133,8 @@ pub(crate) fn remove(path: &Path) -> SandboxResult<()> {
     }
 }
 
-/// Makes a folder removable: opens the folders in it, and moves those that are nested too deep for a
-/// descriptor per level, or for the longest path, up to the top.
+/// Makes a folder removable: makes its folders accessible, and moves folders to the top that are nested
+/// too deep for one descriptor per level or for the maximum path length.
 fn open_and_flatten(root: &Path) -> io::Result<()> {
     let mut moved = 0;
     let mut open = vec![(root.to_owned(), 0)];
@@ -168,10 +165,10 @@ fn open_and_flatten(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Far fewer levels than a process may have open descriptors.
+/// Well below the number of descriptors that a process may open.
 const MAX_LEVELS: usize = 100;
 
-/// A name more still fits into a path that the system takes.
+/// Leaves room for one more name within the system's maximum path length.
 const MAX_PATH_LENGTH: usize = 3000;
 
 #[cfg(test)]

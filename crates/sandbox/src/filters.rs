@@ -1,18 +1,18 @@
 //! Filters whose files plans may change, although no filter is ever run.
 //!
-//! In a sandbox such files are as git stores them, and what a plan leaves there is taken for what
-//! git should store. The user's own file is overwritten only if it is in that form too: one that
-//! went through its filter has other bytes than were committed, and no file like that is replaced.
+//! In a sandbox such files have the form that git stores, and what a plan writes there is stored as it
+//! is. The user's file is overwritten only if it has that form too: a file that went through its filter
+//! has other bytes than the commit and is never replaced.
 
 use std::collections::BTreeSet;
 
 /// Git LFS, whose stored form is known.
 const LFS: &str = "lfs";
 
-/// The longest content that is read for a pointer, as for Git LFS itself.
+/// Pointers are not longer than this, as in Git LFS itself.
 pub(crate) const MAX_POINTER_SIZE: u64 = 1024;
 
-/// The first line of a pointer of Git LFS.
+/// The first line of a Git LFS pointer.
 const POINTER_VERSION: &str = "version https://git-lfs.github.com/spec/v1";
 
 /// The names of filters whose files plans may change.
@@ -22,9 +22,9 @@ pub(crate) struct AllowedFilters(BTreeSet<String>);
 /// What may be stored at a path with a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StorableContent {
-    /// What was there before and nothing else.
+    /// Only the previous content.
     Nothing,
-    /// A pointer of Git LFS: anything else would be stored as no client of it expects.
+    /// Only a Git LFS pointer: no client of it expects anything else to be stored.
     Pointer,
     Anything,
 }
@@ -43,7 +43,7 @@ impl AllowedFilters {
     }
 }
 
-/// Whether bytes are what Git LFS stores in place of a file. An empty file stands for itself.
+/// Returns whether bytes are what Git LFS stores for a file. An empty file is stored as it is.
 pub(crate) fn is_pointer(bytes: &[u8]) -> bool {
     if bytes.is_empty() {
         return true;

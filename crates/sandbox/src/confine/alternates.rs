@@ -1,7 +1,7 @@
-//! The object store that a sandbox borrows from, by what the host wrote into the sandbox's own store.
+//! Finds the object store that a sandbox borrows from, as the host wrote it into the sandbox's store.
 //!
-//! Only that one is opened. The repository's own `info/alternates` came with it, perhaps from
-//! somebody else, and may name any folder of the machine.
+//! Only that one becomes readable. The `info/alternates` of the user's repository is not followed: it
+//! may come from someone else and may name any folder of the machine.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,14 +16,14 @@ pub(super) fn read_alternates(objects: &Path) -> Vec<PathBuf> {
     paths.filter(|path| is_object_store(path)).collect()
 }
 
-/// Whether this is the store of a repository: a link by that name may lead to any folder.
+/// Returns whether this is the object store of a repository. A link of that name may lead anywhere.
 fn is_object_store(path: &Path) -> bool {
     let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
     let is_in_repository = path.with_file_name("HEAD").is_file();
     is_folder && is_in_repository && path.ends_with("objects")
 }
 
-/// The path on one line of `info/alternates`; what git would quote is quoted as in C.
+/// Returns the path on one line of `info/alternates`. Git quotes special characters as in C.
 fn parse_alternate(line: &[u8]) -> Option<PathBuf> {
     let quoted = match line {
         [] | [b'#', ..] => return None,

@@ -1,4 +1,4 @@
-//! Confinement by namespaces: what bubblewrap is told.
+//! Confinement by namespaces: builds the command line of bubblewrap.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,31 +8,30 @@ use cleveragents_domain::process::Network;
 use super::grants::{Grant, grants};
 use super::policy::{AccessRules, Bubblewrap, OwnFolders, PathAccess, Policy, UserNamespaces};
 
-/// Where our own program is in the sandbox: the last to run before the command.
+/// The path of our own program in the sandbox. It runs last before the command.
 pub(super) const PROGRAM: &str = "/run/agents";
 
-/// Where a machine has most of its mounts.
+/// The folder that has most mounts of a machine.
 const MANY_MOUNTS: &str = "/sys";
 
-/// What the program needs of root to become the command's own user.
+/// Capabilities that our program needs to become the command's own user.
 const CAPABILITIES: [&str; 3] = ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"];
 
-/// The least that a folder in memory holds.
+/// Minimum size in bytes of a folder in memory.
 const SMALLEST_FOLDER: u64 = 1 << 20;
 
-/// What a command line depends on beside the policy.
+/// What the command line depends on besides the policy.
 pub(super) struct BubblewrapContext<'a> {
-    /// Our own program.
     pub(super) program: &'a Path,
-    /// Files nobody may open.
+    /// Files that the command must not open.
     pub(super) covered: &'a [PathBuf],
-    /// Bytes that all folders of the command in memory hold together.
+    /// Size limit in bytes for all in-memory folders of the command together.
     pub(super) memory: u64,
-    /// A file descriptor that bubblewrap inherits and writes to how the command ended.
+    /// An inherited file descriptor to which bubblewrap writes the exit status of the command.
     pub(super) status: i32,
 }
 
-/// Everything of the command line before the command.
+/// Returns all arguments before the command.
 pub(super) fn arguments(
     policy: &Policy,
     bubblewrap: &Bubblewrap,
@@ -48,13 +47,13 @@ pub(super) fn arguments(
         .add_path(sandbox.program)
         .add_path(PROGRAM);
     line.seal();
-    // The tree may belong to another user, whom only our program becomes.
+    // The tree may belong to another user; only our program becomes that user and can enter it.
     line.add(["--chdir", "/"]);
     line.add(["--json-status-fd", &sandbox.status.to_string(), "--"]);
     line.0
 }
 
-/// A command line that only tries whether all of it works here.
+/// Returns a command line that tests whether all features work on this machine.
 pub(super) fn trial_arguments(bubblewrap: &Bubblewrap) -> Vec<OsString> {
     let mut line = BubblewrapArguments::default();
     line.add_namespaces(bubblewrap.user_namespaces, Network::Deny);
@@ -79,7 +78,7 @@ impl BubblewrapArguments {
         self
     }
 
-    /// No terminal to type into, no processes, shared memory or privileges of others.
+    /// Isolates the terminal, processes, shared memory and privileges.
     fn add_namespaces(&mut self, user_namespaces: UserNamespaces, network: Network) {
         self.add(["--die-with-parent", "--new-session"]);
         self.add(["--unshare-pid", "--unshare-ipc", "--unshare-uts"]);
@@ -102,10 +101,10 @@ impl BubblewrapArguments {
         }
     }
 
-    /// An empty machine with devices and processes of its own, and what is given.
+    /// Adds an empty root with its own devices and processes, and the granted paths.
     fn add_file_system(&mut self, rules: &AccessRules, bubblewrap: &Bubblewrap, memory: u64) {
         let mut grants = grants(rules);
-        // At each mount bubblewrap goes through all there are, and these are many.
+        // Bubblewrap scans all mounts for each new mount, so the folder with many mounts comes last.
         grants.sort_by_key(|(path, _)| path.starts_with(MANY_MOUNTS));
         let own = OwnFolder::new(bubblewrap, memory, &grants);
         let is_root = |(path, _): &&(PathBuf, Grant)| path == Path::new("/");
@@ -119,7 +118,7 @@ impl BubblewrapArguments {
             self.add_parents(path, &mut made);
             made.push(path);
             match grant {
-                // What was there a moment ago may be gone.
+                // `-try` because the path may have been removed since it was listed.
                 Grant::Read => self.add(["--ro-bind-try"]).add_path(path).add_path(path),
                 Grant::Write => self.add(["--bind"]).add_path(path).add_path(path),
                 Grant::Private => self.add_own_folder(path, &own),
@@ -128,7 +127,7 @@ impl BubblewrapArguments {
         }
     }
 
-    /// Makes the folders that lead to a path, open to every user; bubblewrap would close them.
+    /// Creates the parents of a path with access for every user; bubblewrap would make them private.
     fn add_parents<'a>(&mut self, path: &'a Path, made: &mut Vec<&'a Path>) {
         let around: Vec<&Path> = path.ancestors().skip(1).collect();
         for folder in around.into_iter().rev() {
@@ -139,7 +138,7 @@ impl BubblewrapArguments {
         }
     }
 
-    /// An empty folder in memory that the command may write.
+    /// Adds an empty in-memory folder that the command may write.
     fn add_own_folder(&mut self, path: &Path, own: &OwnFolder) -> &mut Self {
         if own.is_owned_by_root {
             self.add(["--perms", "1777"]);
@@ -150,23 +149,23 @@ impl BubblewrapArguments {
         self.add(["--tmpfs"]).add_path(path)
     }
 
-    /// Closes what holds the machine together: kernel settings below `/proc`, and folders that
-    /// exist only because something in them is given.
+    /// Makes read-only the kernel settings below `/proc`, and folders that exist only as parents of
+    /// granted paths.
     fn seal(&mut self) {
         self.add(["--remount-ro", "/proc", "--remount-ro", "/"]);
     }
 }
 
-/// What each folder of the command in memory is like.
+/// Properties of each in-memory folder of the command.
 struct OwnFolder {
-    /// Where bubblewrap runs as root, it is root's.
+    /// True if bubblewrap runs as root, which then owns the folder.
     is_owned_by_root: bool,
-    /// The bytes it holds, if that can be bounded.
+    /// Size limit in bytes, if this bubblewrap supports one.
     size: Option<u64>,
 }
 
 impl OwnFolder {
-    /// No process has the memory of these folders, so nobody counts it: each gets an equal part.
+    /// The memory of these folders belongs to no process and is not counted, so each gets an equal share.
     fn new(bubblewrap: &Bubblewrap, memory: u64, grants: &[(PathBuf, Grant)]) -> Self {
         let private = grants.iter().filter(|(_, grant)| *grant == Grant::Private);
         let number = 1 + private.count() as u64;
@@ -178,7 +177,7 @@ impl OwnFolder {
     }
 }
 
-/// How the command ended, by bubblewrap's own report; nothing if it never began.
+/// Returns the exit code from bubblewrap's report, or `None` if the command never started.
 pub(super) fn exit_code(report: &[u8]) -> Option<i32> {
     let lines = report.split(|byte| *byte == b'\n');
     lines

@@ -1,4 +1,4 @@
-//! Output of any length in bounded memory: its start and its end.
+//! Keeps the start and the end of output of any length, in bounded memory.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -19,7 +19,7 @@ pub(super) fn read_limited(mut stream: impl Read, limit: usize) -> TruncatedOutp
             Ok(0) => break,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // What was said until then is what there is.
+            // After a read error, keep what was read so far.
             Err(_) => break,
         };
         let mut fresh = &chunk[..read];

@@ -1,9 +1,9 @@
-//! Where people and programs keep what opens other doors.
+//! Paths where people and programs keep credentials.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Below a home. It matters only where a setting makes a home readable.
+/// Below a home. Matters only if a setting makes a home readable.
 const IN_HOME: [&str; 90] = [
     ".ssh",
     ".aws",
@@ -97,7 +97,7 @@ const IN_HOME: [&str; 90] = [
     ".local/share/uv/credentials",
 ];
 
-/// Directly in the folder of a toolchain, or in one of these.
+/// Directly in the folder of a toolchain, or in a folder of these names.
 const IN_TOOLCHAIN: [&str; 15] = [
     "credentials",
     "credentials.toml",
@@ -116,21 +116,21 @@ const IN_TOOLCHAIN: [&str; 15] = [
     ".git",
 ];
 
-/// What the names of files with secrets begin with, copies of them included.
+/// Prefixes of the names of files with secrets, including copies such as `.env.local`.
 const SECRET_FILES: [&str; 2] = [".env", "credentials"];
 
-/// Settings of cargo, which may hold tokens of registries.
+/// Settings of cargo, which may contain registry tokens.
 const CARGO_SETTINGS: [&str; 2] = ["config", "config.toml"];
-/// Bytes that are searched for a token.
+/// Maximum number of bytes searched for a token.
 const CARGO_SETTINGS_MAXIMUM: usize = 1 << 16;
 
-/// Credentials below this home, whether or not they are there now.
+/// Returns credential paths below this home, whether or not they exist.
 pub(super) fn in_home(home: &Path) -> impl Iterator<Item = PathBuf> {
     let home = home.to_owned();
     IN_HOME.iter().map(move |name| home.join(name))
 }
 
-/// Whether a file of this name in the folder of a toolchain is for its owner only.
+/// Returns whether a file of this name in the folder of a toolchain is secret.
 pub(super) fn is_secret_in_toolchain(name: &[u8]) -> bool {
     IN_TOOLCHAIN.iter().any(|known| known.as_bytes() == name)
         || SECRET_FILES
@@ -138,8 +138,8 @@ pub(super) fn is_secret_in_toolchain(name: &[u8]) -> bool {
             .any(|it| name.starts_with(it.as_bytes()))
 }
 
-/// Whether a file in the folder of a toolchain has a token in it although most of its kind have none.
-/// A file that cannot be searched as a whole, because it is too large or is no text, counts as one.
+/// Returns whether a settings file of a toolchain contains a token. A file that cannot be searched
+/// completely, because it is too large or not text, counts as containing one.
 pub(super) fn has_token(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
     let is_settings = CARGO_SETTINGS.iter().any(|it| name == *it);
@@ -148,7 +148,7 @@ pub(super) fn has_token(path: &Path) -> bool {
     }
     let mut content = String::new();
     let read = std::fs::File::open(path).and_then(|file| {
-        // One byte more shows that the file is too large.
+        // One more byte shows that the file is too large.
         let mut start = file.take(CARGO_SETTINGS_MAXIMUM as u64 + 1);
         start.read_to_string(&mut content)
     });

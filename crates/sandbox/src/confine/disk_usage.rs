@@ -1,14 +1,14 @@
-//! The disk space of folders, without following links.
+//! Measures the disk space of folders without following links.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The unit in which the kernel counts blocks.
+/// The unit of `st_blocks`.
 const BLOCK: u64 = 512;
 
-/// Space that files take. Holes take none, and a file with several names counts once.
+/// Disk space used by files. Holes count as nothing, and a file with several hard links counts once.
 #[derive(Debug, Default)]
 pub(super) struct DiskUsage {
     pub(super) bytes: u64,
@@ -16,8 +16,8 @@ pub(super) struct DiskUsage {
 }
 
 impl DiskUsage {
-    /// Adds a folder with all that is in it, and stops early beyond `enough`. What cannot be read
-    /// or is just being removed is left out.
+    /// Adds a folder with its content and stops early above `enough`. Files that cannot be read or are
+    /// being removed are left out.
     pub(super) fn add(&mut self, folder: &Path, enough: u64) {
         let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {

@@ -1,7 +1,7 @@
-//! `agents __run`: the entry of a process that supervises a command or becomes it.
+//! `agents __run`: the entry point of a process that supervises a command or becomes it.
 //!
 //! ```text
-//! agents __run --policy JSON --limits JSON -- ARGV…       supervises, told what to do on its stdin
+//! agents __run --policy JSON --limits JSON -- ARGV…       supervises, controlled through its stdin
 //! agents __run --confined-by PID --policy JSON -- ARGV…   confines itself and becomes ARGV
 //! agents __run --in-bubblewrap --policy JSON -- ARGV…     the same inside bubblewrap
 //! ```
@@ -18,11 +18,11 @@ use super::policy::{Enforcement, Policy};
 use super::system_calls::{Scheduling, SocketAccess};
 use super::{landlock, orphans, own_mounts, privileges, supervisor, system_calls};
 
-/// Nobody but agents calls this; who does all the same is told what every wrong command line is.
+/// The exit code of an invalid command line. Only agents itself is meant to call this.
 const USAGE: u8 = 2;
 
-/// What `env` and `timeout` answer when they fail themselves, and what shells answer when a
-/// command cannot be run or is not found.
+/// The exit codes of `env` and `timeout` for their own failures, and of shells for a command that
+/// cannot be run or is not found.
 const FAILED: u8 = 125;
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -30,21 +30,20 @@ const NOT_FOUND: u8 = 127;
 /// The first file descriptor after the standard streams.
 const FIRST_INHERITED: i32 = 3;
 
-/// What was asked of this process.
 #[derive(Debug)]
 pub(super) struct ConfineRequest {
     pub(super) policy: Policy,
     pub(super) argv: Vec<OsString>,
-    /// What the command may use; a supervisor is told.
+    /// The limits of the command; only a supervisor gets them.
     pub(super) limits: Option<CommandLimits>,
     role: ConfinedRole,
 }
 
-/// What this process is to the command.
+/// The role of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConfinedRole {
     Supervisor,
-    /// The command itself, started by the supervisor with this number.
+    /// The command itself, started by the supervisor with this process id.
     Child {
         supervisor: i32,
     },
@@ -52,10 +51,10 @@ enum ConfinedRole {
     InBubblewrap,
 }
 
-/// Runs with the arguments behind `__run` in the environment this process has, and answers with
-/// the exit code. A process that becomes the command does not come back.
+/// Runs with the arguments after `__run` and the environment of this process. Returns the exit code.
+/// A process that becomes the command does not return.
 pub fn run(arguments: &[OsString], search_path: Option<&OsString>) -> u8 {
-    // Whoever started agents may have left files and sockets open for its children: they would be
+    // The parent of agents may have left files and sockets open. Inherited by the command, they would be
     // a way out of the sandbox.
     close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     let request = match ConfineRequest::parse(arguments) {
@@ -132,9 +131,9 @@ fn exec_command(request: &ConfineRequest) -> u8 {
     report_error(code, format!("{}: {error}", program.display()))
 }
 
-/// Leaves the terminal, becomes the command's user, ties this process to its supervisor, and gives
-/// up every right the policy does not name. Landlock and the filter of system calls come last: they
-/// must hold for the command and nothing else.
+/// Leaves the terminal, becomes the command's user, ties this process to its supervisor, and drops
+/// every right that the policy does not grant. Landlock and the system call filter come last, because
+/// they must apply to the command and nothing else.
 fn drop_all_rights(policy: &Policy, role: ConfinedRole) -> Result<(), String> {
     let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
     if let ConfinedRole::Child { .. } = role {
@@ -153,7 +152,7 @@ fn drop_all_rights(policy: &Policy, role: ConfinedRole) -> Result<(), String> {
     let landlock = landlock.map_err(|error| failed("Landlock refuses", &error))?;
     privileges::drop_privileges(policy.account)
         .map_err(|error| failed("privileges cannot be given up", &error))?;
-    // Only now is the tree where it will be, and open to this process.
+    // Only now is the tree mounted in place and accessible to this process.
     chdir(policy.tree()).map_err(|error| failed("the tree cannot be entered", &error))?;
     if let ConfinedRole::Child { supervisor } = role {
         die_with_supervisor(supervisor)?;
@@ -172,18 +171,19 @@ fn drop_all_rights(policy: &Policy, role: ConfinedRole) -> Result<(), String> {
     Ok(())
 }
 
-/// Has the kernel kill this process when its supervisor ends. A change of the user would undo it.
+/// Makes the kernel kill this process when its supervisor ends. Must come after the change of user,
+/// which would reset it.
 fn die_with_supervisor(supervisor: i32) -> Result<(), String> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| format!("no signal can be had for the supervisor's death: {error}"))?;
-    // A supervisor that died before that gives no signal any more.
+    // A supervisor that ended before the call above sends no signal.
     if getppid().map(|parent| parent.as_raw_nonzero().get()) != Some(supervisor) {
         return Err("the supervisor is gone".to_owned());
     }
     Ok(())
 }
 
-/// Tells whoever reads the command's stderr. Nobody may be left to hear it.
+/// Writes an error to the command's stderr. Write errors are ignored because the reader may be gone.
 pub(super) fn report_error(code: u8, what: impl std::fmt::Display) -> u8 {
     let _ = writeln!(io::stderr(), "agents: {what}");
     code

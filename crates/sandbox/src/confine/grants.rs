@@ -1,26 +1,25 @@
-//! Rules as a list of what is given: the form in which both levels enforce them.
+//! Converts access rules to a list of granted paths, which both confinement levels enforce.
 //!
-//! What is hidden is whatever was not given. Around a hidden path its neighbours are given one by
-//! one, as they are now. So a file that takes a hidden name later, or replaces a hidden file, is
-//! not seen either.
+//! Every path that is not granted is hidden. The neighbours of a hidden path are granted one by one, as
+//! they exist now. So a file that later gets a hidden name, or replaces a hidden file, stays hidden.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::policy::{AccessRules, PathAccess};
 
-/// What a command gets at a path.
+/// The access that a command gets to a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Grant {
     Read,
     Write,
-    /// An empty folder of its own, where the level can give one.
+    /// An empty private folder, if the level supports one.
     Private,
-    /// A symbolic link to this path.
+    /// A symbolic link with this target.
     Link(PathBuf),
 }
 
-/// All that is given. Folders come before what is in them.
+/// Returns all grants, parents before their content.
 pub(super) fn grants(rules: &AccessRules) -> Vec<(PathBuf, Grant)> {
     let mut grants = Vec::new();
     for (path, access) in rules.iter() {
@@ -49,9 +48,9 @@ pub(super) fn grants(rules: &AccessRules) -> Vec<(PathBuf, Grant)> {
     grants
 }
 
-/// Whether some folder around `path` is given piece by piece, without it: what has a rule of its
-/// own is given by that rule. What lies around the next rule above does not matter, for that one is
-/// given by itself.
+/// Returns whether a parent of `path` is granted piece by piece. That skips paths with a rule of
+/// their own, so `path` needs its own grant. The search ends at the next parent with a rule, because
+/// that parent is granted separately.
 fn has_hidden_neighbours(rules: &AccessRules, path: &Path, access: PathAccess) -> bool {
     for around in path.ancestors().skip(1) {
         if rules.is_lowered_below(around, access) {
@@ -64,7 +63,7 @@ fn has_hidden_neighbours(rules: &AccessRules, path: &Path, access: PathAccess) -
     false
 }
 
-/// Gives a path whole, or piece by piece if something beneath it may be touched less.
+/// Grants a path as a whole, or piece by piece if something below it has less access.
 fn add_grants(
     rules: &AccessRules,
     path: &Path,
@@ -152,7 +151,7 @@ mod tests {
         }
         rules.hide(&root.join("opt/b/secret"));
         let given: Vec<PathBuf> = grants(&rules).into_iter().map(|it| it.0).collect();
-        // A rule in a folder that is given piece by piece may give more than once, never less.
+        // A rule below a folder that is granted piece by piece may add a duplicate, but never lose a grant.
         let expected = ["opt/a", "opt/a/bin", "opt/b/bin", "usr"];
         assert_eq!(given, expected.map(|name| root.join(name)));
     }

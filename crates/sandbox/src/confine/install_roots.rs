@@ -1,4 +1,4 @@
-//! The folders that a program on `PATH` needs: where it was installed, without the credentials in it.
+//! Finds the folders that programs on `PATH` need: their installations, without credentials.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::credentials::{has_token, is_secret_in_toolchain};
 
-/// What folders of programs are called in the folder of what was installed.
+/// Names of program folders inside an installation.
 const PROGRAM_FOLDERS: [&str; 3] = ["bin", "sbin", "shims"];
 
-/// What an installation has beside its programs. Whatever else lies there, such as other people's
-/// projects, is not given: a folder on `PATH` says nothing about its neighbours.
+/// What an installation has beside its programs. Anything else there, such as a project, is not
+/// granted: a folder on `PATH` says nothing about its neighbours.
 const PARTS: [&str; 37] = [
     "bin",
     "sbin",
@@ -52,22 +52,22 @@ const PARTS: [&str; 37] = [
     "version",
 ];
 
-/// Of Go's own installation, which is known by its `VERSION`, the sources are needed too.
+/// Go's own installation, recognised by its `VERSION`, also needs its sources.
 const GO_PARTS: [&str; 2] = ["src", "go.env"];
 
-/// Folders with one installation for each version, at most so deep.
+/// Folders with one installation per version, up to this depth.
 const VERSIONS: [&str; 2] = ["versions", "installs"];
 const VERSIONS_DEPTH: usize = 2;
 
-/// Below a home: shared by everything that is installed for one user, so given in parts. Programs
-/// and libraries are in the first ones, what `pipx` and `uv` install in the others.
+/// Below a home. Shared by everything installed for one user, so it is granted in parts: programs and
+/// libraries, and what `pipx` and `uv` install.
 const LOCAL: &str = ".local";
 const LOCAL_PARTS: [&str; 6] = ["bin", "lib", "lib64", "pipx", "share/pipx", "share/uv"];
 
-/// A folder directly below `/` holds more than one installation; its path has two components.
+/// A path with two components is directly below `/` and holds more than one installation.
 const SHALLOW: usize = 2;
 
-/// Folders that are never given whole: homes, what is around them, and our own data.
+/// Folders that are never granted as a whole: homes, their parents, and our own data.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WideFolders {
     pub(super) homes: Vec<PathBuf>,
@@ -85,7 +85,7 @@ impl WideFolders {
     }
 }
 
-/// What is readable for the sake of these folders on `PATH`.
+/// Returns the paths to make readable for these folders on `PATH`.
 pub(super) fn readable_for_program_folders(
     folders: &[PathBuf],
     wide_folders: &WideFolders,
@@ -97,8 +97,8 @@ pub(super) fn readable_for_program_folders(
     found.collect()
 }
 
-/// What is readable for the sake of one folder on `PATH`. Several may lead to one installation, which
-/// is looked at once: those in `known` were.
+/// Returns the paths to make readable for one folder on `PATH`. Several folders may belong to one
+/// installation, which is examined once; `known` holds those already examined.
 fn readable_for_program_folder(
     folder: &Path,
     wide_folders: &WideFolders,
@@ -133,7 +133,7 @@ fn readable_for_program_folder(
     }
 }
 
-/// What is readable of an installation that only a folder on `PATH` leads to.
+/// Returns the readable parts of an installation that is known only from a folder on `PATH`.
 fn readable_for_installation(root: &Path, wide_folders: &WideFolders) -> Vec<PathBuf> {
     let is_go = root.join("VERSION").is_file() && root.join("pkg").is_dir();
     let go = GO_PARTS.iter().filter(|_| is_go);
@@ -151,7 +151,7 @@ fn readable_for_installation(root: &Path, wide_folders: &WideFolders) -> Vec<Pat
     found.filter(|path| path.exists()).filter(is_part).collect()
 }
 
-/// What is readable of the folder of a toolchain: all of it, or what lies beside its credentials.
+/// Returns the readable parts of a toolchain folder: all of it, or everything except credentials.
 pub(super) fn readable_for_toolchain(folder: &Path, wide_folders: &WideFolders) -> Vec<PathBuf> {
     let Ok(real) = folder.canonicalize() else {
         return Vec::new();
@@ -167,7 +167,7 @@ pub(super) fn readable_for_toolchain(folder: &Path, wide_folders: &WideFolders) 
         let (name, path) = (entry.file_name(), entry.path());
         let name = name.as_bytes();
         let is_folder = path.is_dir();
-        // Hidden files are notes of the toolchain to itself.
+        // Hidden files are the toolchain's own notes and are not granted.
         if is_folder && keeps_credentials(&path) {
             found.extend(readable_for_toolchain(&path, wide_folders));
         } else if !is_secret_in_toolchain(name)
@@ -179,8 +179,8 @@ pub(super) fn readable_for_toolchain(folder: &Path, wide_folders: &WideFolders) 
     found
 }
 
-/// The credentials that the installations around these program folders and these toolchains have
-/// now, and those of all versions that they keep, wherever they lie in another one.
+/// Returns the existing credentials of the installations of these program folders and of these
+/// toolchains, including all versions they keep, even if they are inside another installation.
 pub(super) fn find_secrets(programs: &[PathBuf], toolchains: &[PathBuf]) -> Vec<PathBuf> {
     let programs = programs.iter().filter_map(|folder| {
         let real = folder.canonicalize().ok()?;
@@ -194,7 +194,7 @@ pub(super) fn find_secrets(programs: &[PathBuf], toolchains: &[PathBuf]) -> Vec<
         .collect()
 }
 
-/// The credentials of an installation and, where it is a version manager, of all versions it keeps.
+/// Returns the credentials of an installation and of all versions that a version manager keeps.
 fn find_toolchain_secrets(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     add_secrets(root, 0, &mut found);
@@ -204,7 +204,7 @@ fn find_toolchain_secrets(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Adds the credentials that lie in this folder, in its `etc` and `conf`, and in the folders `depth`
+/// Adds the credentials in this folder, in its `etc` and `conf`, and in folders up to `depth` levels
 /// below it.
 fn add_secrets(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -218,7 +218,7 @@ fn add_secrets(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether an entry is a folder or a link to one.
+/// Returns whether an entry is a folder or a link to one.
 fn is_folder(entry: &fs::DirEntry) -> bool {
     entry.file_type().is_ok_and(|it| match it.is_symlink() {
         true => entry.path().is_dir(),
@@ -226,7 +226,7 @@ fn is_folder(entry: &fs::DirEntry) -> bool {
     })
 }
 
-/// Whether a folder has credentials in it, or is of a toolchain that puts them there.
+/// Returns whether a folder contains credentials, or belongs to a toolchain that puts them there.
 fn keeps_credentials(folder: &Path) -> bool {
     let is_cargo = || folder.join("registry").is_dir() || folder.ends_with(".cargo");
     let entries = || fs::read_dir(folder).into_iter().flatten().flatten();
@@ -241,14 +241,14 @@ fn is_local(folder: &Path, wide_folders: &WideFolders) -> bool {
             .is_some_and(|home| wide_folders.is_home(home))
 }
 
-/// Programs in a project that somebody works on are no installation; version managers, which are
-/// repositories too, have hidden names.
+/// Returns whether a folder is in a project. Programs of a project are not an installation. Version
+/// managers are repositories too, but have hidden names.
 fn is_project(folder: &Path, wide_folders: &WideFolders) -> bool {
     let is_hidden = |folder: &Path| {
         let name = folder.file_name().unwrap_or_default();
         name.as_bytes().starts_with(b".")
     };
-    // A home may be a repository too, of its settings.
+    // A home may be a repository of its dotfiles.
     let is_inside = |folder: &&Path| !is_hidden(folder) && !wide_folders.is_home(folder);
     let mut around = folder.ancestors().take_while(is_inside);
     around.any(|it| it.join(".git").exists())

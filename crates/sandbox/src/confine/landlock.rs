@@ -1,7 +1,7 @@
-//! Confinement by Landlock: rights that a process gives up for itself and all it starts.
+//! Confinement by Landlock: a process drops rights for itself and its children.
 //!
-//! It is a level of its own, and the last thing that is done inside bubblewrap where the kernel has
-//! both. What Landlock cannot do is listed in `docs/guide/confinement.md`.
+//! It is a level of its own, and also the last step inside bubblewrap if the kernel supports both.
+//! `docs/guide/confinement.md` lists what Landlock cannot do.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,13 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use super::grants::{Grant, grants};
 use super::policy::{AccessRules, Enforcement, PathAccess, Policy};
 
-/// Without these rights there is no level to speak of: before them, files could be emptied
-/// anywhere.
+/// The minimum for this level: older versions cannot prevent a command from truncating any file.
 const MIN_ABI: ABI = ABI::V3;
 
-/// All that we know how to ask for; a kernel that knows less gives less.
+/// The newest version we use; an older kernel enforces what it supports.
 const MAX_ABI: ABI = ABI::V9;
 
-/// Devices anybody may use.
+/// Devices that every command may use.
 const DEVICES: [&str; 6] = [
     "/dev/null",
     "/dev/zero",
@@ -35,25 +34,23 @@ const DEVICES: [&str; 6] = [
 
 const READABLE_DEVICES: [&str; 2] = ["/dev/random", "/dev/urandom"];
 
-/// Terminals, where they are the command's own.
+/// Terminals, if they belong to the command.
 const OWN_TERMINALS: &str = "/dev/pts";
 
-/// Whether the kernel can do what is needed at all.
 pub(super) fn is_supported() -> bool {
     ruleset(TcpAccess::Denied).and_then(Ruleset::create).is_ok()
 }
 
-/// Whether TCP is denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TcpAccess {
     Denied,
     Allowed,
 }
 
-/// The rights that `policy` leaves. They bind nobody before [`RulesetCreated::restrict_self`].
+/// Builds the rights that `policy` leaves. They take effect with [`RulesetCreated::restrict_self`].
 pub(super) fn prepare(policy: &Policy) -> Result<RulesetCreated, RulesetError> {
     let (given, sockets) = match (&policy.enforced_by, policy.network) {
-        // It has a network of its own, in which it may talk to itself.
+        // It has its own network namespace and may connect to itself.
         (Enforcement::Bubblewrap(_), _) => (bubblewrap_rights(&policy.rules), TcpAccess::Allowed),
         (_, Network::Allow) => (machine_rights(&policy.rules), TcpAccess::Allowed),
         (_, Network::Deny) => (machine_rights(&policy.rules), TcpAccess::Denied),
@@ -86,7 +83,7 @@ fn ruleset(sockets: TcpAccess) -> Result<Ruleset, RulesetError> {
     }
 }
 
-/// The path itself, never what a link leads to: that has a name of its own.
+/// Opens the path itself and never the target of a link, which is granted under its own path.
 fn open_path(path: &Path) -> Option<(OwnedFd, FileType)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = open(path, flags, Mode::empty()).ok()?;
@@ -100,12 +97,12 @@ fn read_rights() -> FileRights {
     AccessFs::from_read(MAX_ABI)
 }
 
-/// Devices are nobody's to make.
+/// All rights except creating devices.
 fn write_rights() -> FileRights {
     AccessFs::from_all(MAX_ABI) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
 }
 
-/// Where the machine itself is seen, everything is given by name.
+/// Without bubblewrap the real file system is visible, so every grant is listed.
 fn machine_rights(rules: &AccessRules) -> Vec<(PathBuf, FileRights)> {
     let mut given = device_rights();
     given.push(("/proc".into(), read_rights()));
@@ -119,7 +116,7 @@ fn machine_rights(rules: &AccessRules) -> Vec<(PathBuf, FileRights)> {
     given
 }
 
-/// Where only what is given is there, what matters is what may be written.
+/// Inside bubblewrap only granted paths exist, so only write access must be restricted.
 fn bubblewrap_rights(rules: &AccessRules) -> Vec<(PathBuf, FileRights)> {
     let mut given = device_rights();
     given.push(("/".into(), read_rights()));

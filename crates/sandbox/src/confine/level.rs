@@ -1,4 +1,4 @@
-//! Which level of confinement there is on this machine.
+//! Finds the confinement level that this machine supports.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,17 +12,17 @@ use super::policy::{Bubblewrap, Enforcement, OwnFolders, UserNamespaces, to_abso
 use super::{bubblewrap, landlock, own_mounts};
 use crate::account::SandboxAccount;
 
-/// The level that somebody asks for.
+/// The confinement level that the settings ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RequestedConfinement {
-    /// The best that works here, which may be none.
+    /// The best level that works here, which may be none.
     #[default]
     Best,
-    /// This one or nothing is run.
+    /// This level; commands fail if it is not available.
     Exactly(Confinement),
 }
 
-/// Tries what works, the best first.
+/// Tries the levels, best first.
 pub(super) fn find_enforcement(settings: &ProcessSettings) -> ProcessResult<Enforcement> {
     let found = match settings.confinement {
         RequestedConfinement::Best => try_bubblewrap(settings)
@@ -39,7 +39,7 @@ pub(super) fn find_enforcement(settings: &ProcessSettings) -> ProcessResult<Enfo
 
 fn try_bubblewrap(settings: &ProcessSettings) -> Option<Enforcement> {
     let program = settings.bubblewrap.as_deref()?;
-    // Root in a user namespace is still root's number outside.
+    // Root in a user namespace keeps root's user id outside of it.
     let ways: &[UserNamespaces] = if SandboxAccount::is_supported() {
         &[UserNamespaces::Shared]
     } else {
@@ -61,17 +61,17 @@ fn try_bubblewrap(settings: &ProcessSettings) -> Option<Enforcement> {
     working.next().map(Enforcement::Bubblewrap)
 }
 
-/// Whether commands at this level keep the number of root, who started them, because this process
-/// may not mount: then they can change modes and times of the machine's files.
+/// Returns whether commands at this level keep root's user id because this process cannot mount. They
+/// could then change modes and times of the machine's files.
 pub fn commands_keep_root(level: Confinement) -> bool {
     level == Confinement::Landlock && SandboxAccount::is_supported() && !own_mounts::can_mount()
 }
 
-/// The user that commands of a sandbox run as; none if it is ours.
+/// Returns the user that commands of a sandbox run as, or `None` for our own user.
 pub(super) fn command_account(enforced_by: &Enforcement, sandbox: &Path) -> Option<SandboxAccount> {
     let possible = match enforced_by {
         Enforcement::Bubblewrap(how) => how.user_namespaces == UserNamespaces::Shared,
-        // Another user can enter our data directory only by mounts of its own.
+        // Another user can reach our data directory only through mounts of its own.
         Enforcement::Landlock => own_mounts::can_mount(),
         Enforcement::Nothing => false,
     };

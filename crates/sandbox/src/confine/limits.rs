@@ -1,9 +1,8 @@
-//! Limits of one command: what the kernel enforces by itself, and what the supervisor samples.
+//! Limits of one command: those the kernel enforces, and those the supervisor samples.
 //!
-//! The kernel bounds each file and forbids core dumps. Memory, processes and disk space belong to
-//! the whole process tree, so the supervisor looks at it again and again and ends the command that
-//! uses too much. Between two looks a command can go beyond a limit: they bound what it takes, not
-//! to the byte.
+//! The kernel limits the size of each file and forbids core dumps. Memory, processes and disk space
+//! are limited for the whole process tree, so the supervisor polls it and kills a command that uses
+//! too much. Between two polls a command can exceed a limit, so these limits are not exact.
 
 use std::fs;
 use std::io;
@@ -19,19 +18,19 @@ use super::disk_usage::DiskUsage;
 use super::process_tree::{self, Process};
 use crate::files::path_from_bytes;
 
-/// The time to the first look at the processes, and the shortest between two.
+/// Time to the first poll of the processes, and the minimum between two.
 const PROCESS_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Every so many looks all processes of the machine are gone through, so that none is missed for
-/// long; the others ask for the children of those that are known, which takes less time.
+/// Every this many polls, all processes of the machine are scanned so that none is missed for long.
+/// The other polls only follow the children of known processes, which is faster.
 const FULL_SCAN_EVERY: u32 = 20;
 
-/// The time to the first look at disk space, and the shortest between two. A command that is over
-/// sooner cannot write much.
+/// Time to the first poll of disk space, and the minimum between two. A command that ends sooner
+/// cannot write much.
 const DISK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// After a look that took some time, this many times as long passes until the next: looking takes
-/// at most 5 % of one processor.
+/// After each poll the watcher sleeps for this multiple of the poll's duration, so polling uses at
+/// most 5 % of one processor.
 const IDLE_FACTOR: u32 = 20;
 
 /// How much one command may use.
@@ -39,9 +38,9 @@ const IDLE_FACTOR: u32 = 20;
 pub struct ProcessLimits {
     /// Bytes of memory of all its processes.
     pub memory: u64,
-    /// Processes and threads.
+    /// Number of processes and threads.
     pub processes: u64,
-    /// Bytes of any one file it writes.
+    /// Maximum size in bytes of each file it writes.
     pub file_size: u64,
     /// Bytes on disk of the tree and the scratch folder.
     pub disk: u64,
@@ -58,21 +57,21 @@ impl Default for ProcessLimits {
     }
 }
 
-/// The limits of a command and the folders whose disk space counts, as the supervisor is told.
+/// The limits of a command and the folders whose disk space counts, as passed to the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CommandLimits {
     pub(super) limits: ProcessLimits,
     pub(super) folders: Vec<AbsolutePath>,
 }
 
-/// Sets what the kernel enforces on this process and all it starts from now on.
+/// Sets the limits that the kernel enforces on this process and all its later children.
 pub(super) fn set_kernel_limits(limits: &ProcessLimits) -> io::Result<()> {
-    // The memory of a command that crashes does not belong into its tree.
+    // A core dump would put the memory of a crashed command into its tree.
     lower_limit(Resource::Core, 0)?;
     lower_limit(Resource::Fsize, limits.file_size)
 }
 
-/// Lowers a limit for good; one that is lower already stays.
+/// Lowers a limit permanently. A limit that is already lower stays.
 pub(super) fn lower_limit(resource: Resource, requested: u64) -> io::Result<()> {
     let most = getrlimit(resource).maximum;
     let limit = Some(most.map_or(requested, |most| most.min(requested)));
@@ -86,8 +85,8 @@ pub(super) fn lower_limit(resource: Resource, requested: u64) -> io::Result<()> 
     Ok(())
 }
 
-/// Looks at the processes that descend from `supervisor` until the command is done. Returns the
-/// limit it went over, if it did.
+/// Polls the descendants of `supervisor` until the command is done. Returns the limit that was
+/// exceeded, if any.
 pub(super) fn watch_processes(
     supervisor: i32,
     limits: &ProcessLimits,
@@ -109,8 +108,8 @@ pub(super) fn watch_processes(
     })
 }
 
-/// Looks at the disk space of the command's folders until the command is done. Returns the limit
-/// it went over, if it did.
+/// Polls the disk space of the command's folders until the command is done. Returns the limit that was
+/// exceeded, if any.
 pub(super) fn watch_disk(command: &CommandLimits, done: &Receiver<()>) -> Option<OverLimit> {
     let allowed = command.limits.disk;
     poll_until(DISK_INTERVAL, done, || {
@@ -122,7 +121,7 @@ pub(super) fn watch_disk(command: &CommandLimits, done: &Receiver<()>) -> Option
     })
 }
 
-/// Looks again and again until `look` finds something or the sender of `done` is gone.
+/// Calls `check` repeatedly until it finds something or the sender of `done` is dropped.
 fn poll_until(
     shortest: Duration,
     done: &Receiver<()>,
@@ -142,8 +141,8 @@ fn poll_until(
     }
 }
 
-/// The memory of processes. Pages that several share count once for each at first; only if that is
-/// over the limit is the kernel asked for the fair shares, which takes it longer.
+/// Returns the memory of processes. First counts shared pages once per process. Only if that exceeds
+/// the limit, reads the proportional shares, which takes the kernel longer.
 fn measure_memory(processes: &[Process], limit: u64) -> u64 {
     let resident = |process: &Process| read_amount(process, "status", "VmRSS:").unwrap_or(0);
     let total = processes.iter().map(resident).sum();
@@ -157,7 +156,7 @@ fn measure_memory(processes: &[Process], limit: u64) -> u64 {
     processes.iter().map(share).sum()
 }
 
-/// The bytes that a file of the kernel about a process gives in this line; nothing if it is gone.
+/// Returns the bytes on one line of a `/proc` file of a process, or `None` if the process has ended.
 fn read_amount(process: &Process, file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{}/{file}", process.pid)).ok()?;
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,4 +1,4 @@
-//! The owner's side: starts supervisors, and ends what dead owners left.
+//! The owner's side: starts supervisors, and kills the processes that dead owners left.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -28,12 +28,11 @@ use super::process_tree::{self, Process, ProcessState};
 use super::supervisor::{START, SupervisorReport};
 use super::{captured_output, level, scratch, system_calls};
 
-/// Commands on this machine.
 #[derive(Debug)]
 pub struct LocalProcesses {
     settings: ProcessSettings,
     limits: ProcessLimits,
-    /// Found when it is first asked for; the machine does not change while we run.
+    /// Detected on first use; the machine does not change while we run.
     enforcement: OnceLock<ProcessResult<Enforcement>>,
 }
 
@@ -46,7 +45,7 @@ impl LocalProcesses {
         }
     }
 
-    /// The same, where one command uses no more than this.
+    /// Sets the limits of each command.
     #[must_use]
     pub fn with_limits(mut self, limits: ProcessLimits) -> Self {
         self.limits = limits;
@@ -157,10 +156,10 @@ impl Processes for LocalProcesses {
         if let Some(supervisor) = supervisor.filter(|it| it.started == mark.started) {
             kill_process_tree(supervisor).map_err(cannot_end)?;
         }
-        // Somebody may have killed the supervisor alone; what it left bears its mark.
+        // The supervisor alone may have been killed. Its descendants carry its token in their environment.
         let token = process_tree::token(mark.process_group, mark.started);
         process_tree::kill_marked(&token).map_err(cannot_end)?;
-        // What cleared its environment is found by what it cannot clear.
+        // Processes that cleared their environment are found by limits that they cannot change.
         end_orphans().map_err(cannot_end)
     }
 
@@ -173,8 +172,8 @@ impl Processes for LocalProcesses {
     }
 }
 
-/// Ends a supervisor and all that descends from it. While it is stopped it starts nothing and lets
-/// nobody go, so all of them can be found.
+/// Kills a supervisor and all its descendants. It is stopped first: a stopped supervisor starts nothing
+/// and reaps nothing, so all descendants can be found.
 fn kill_process_tree(supervisor: Process) -> io::Result<()> {
     supervisor.signal(Signal::STOP);
     while Process::from_pid(supervisor.pid)
@@ -210,17 +209,17 @@ fn start_error(reason: impl ToString) -> ProcessError {
     }
 }
 
-/// A supervisor that waits for its word.
+/// A supervisor that waits for the start signal.
 #[derive(Debug)]
 struct LocalPreparedCommand {
     supervisor: Child,
-    /// Its end is what tells the supervisor that we are gone.
+    /// Closing it tells the supervisor that we are gone.
     control: UnixStream,
     output: Option<(ChildStdout, ChildStderr)>,
     mark: ProcessIdentity,
     timeout: Duration,
     output_limit: usize,
-    /// The largest file the command may write.
+    /// The largest file in bytes that the command may write.
     file_size: u64,
 }
 
@@ -231,11 +230,11 @@ impl LocalPreparedCommand {
         self.control.write_all(input)
     }
 
-    /// Reads what the supervisor reports and waits for its end. If somebody killed it, what it left
-    /// is ended here; else that would hold our pipes.
+    /// Reads the supervisor's report and waits for its end. If the supervisor was killed, kills what it
+    /// left; otherwise those processes would keep our pipes open.
     fn wait_for_report(&mut self) -> io::Result<(Option<SupervisorReport>, ExitStatus)> {
         let mut report = Vec::new();
-        // A supervisor that was killed reports nothing.
+        // A killed supervisor reports nothing.
         let _ = self.control.read_to_end(&mut report);
         let status = self.supervisor.wait()?;
         let report = serde_json::from_slice(&report).ok();
@@ -248,7 +247,6 @@ impl LocalPreparedCommand {
     }
 }
 
-/// What became of the command.
 fn command_outcome(
     supervisor_end: io::Result<(Option<SupervisorReport>, ExitStatus)>,
     stopped: Option<StopReason>,
@@ -269,8 +267,8 @@ fn command_outcome(
     }
 }
 
-/// A command that the kernel ended for a file that is too large went over a limit of ours. A shell
-/// reports that signal of its last command by its own code.
+/// A command that the kernel killed for a file that is too large exceeded our limit. A shell reports
+/// that signal of its last command as its own exit code.
 fn check_file_size_limit(ended: CommandExit, allowed: u64) -> CommandExit {
     let signal = Signal::XFSZ.as_raw();
     match ended {
@@ -286,7 +284,7 @@ fn check_file_size_limit(ended: CommandExit, allowed: u64) -> CommandExit {
     })
 }
 
-/// The last line that was said, if any, says more than we know.
+/// Appends the last line of stderr, if any, because it often explains the failure.
 fn append_stderr(reason: String, stderr: &TruncatedOutput) -> String {
     let stderr_text = [&stderr.start[..], &stderr.end[..]].concat();
     let stderr_text = String::from_utf8_lossy(&stderr_text).trim_end().to_owned();
@@ -310,7 +308,7 @@ impl PreparedCommand for LocalPreparedCommand {
         let (timeout, limit) = (self.timeout, self.output_limit);
         let file_size = self.file_size;
         if stop.check().is_ok() {
-            // A supervisor that is gone is told of below.
+            // If the supervisor is gone, the missing report below says so.
             let _ = self.control.write_all(&[START]);
         }
         let ended = AtomicBool::new(false);
@@ -360,7 +358,7 @@ fn empty_output() -> TruncatedOutput {
     }
 }
 
-/// Whoever gives up a command that waits or runs ends it.
+/// Dropping a command that waits or runs kills it.
 impl Drop for LocalPreparedCommand {
     fn drop(&mut self) {
         let _ = self.control.shutdown(Shutdown::Both);

@@ -1,7 +1,7 @@
-//! What on a machine a command may see and change.
+//! Decides what a command may read and write on this machine.
 //!
-//! A list of what is open: the system's folders, the sandbox, toolchains, and what the settings
-//! name. Homes, other users, mounted disks and our own data are on no list.
+//! This is an allow list: system folders, the sandbox, toolchains, and paths from the settings. Homes,
+//! other users, mounted disks and our own data are not on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -18,31 +18,31 @@ use super::level::RequestedConfinement;
 use super::policy::{AccessRules, PathAccess};
 use super::{credentials, system_paths};
 
-/// What the machine is like for commands; wiring gives it.
+/// Settings for commands on this machine, provided at startup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessSettings {
     /// Our own executable, which becomes the supervisor.
     pub program: PathBuf,
-    /// The bubblewrap program, if there is one.
+    /// The bubblewrap program, if installed.
     pub bubblewrap: Option<PathBuf>,
     pub confinement: RequestedConfinement,
-    /// Unreadable but for the sandbox that a command runs in.
+    /// Hidden, except for the sandbox that a command runs in.
     pub data_directory: PathBuf,
-    /// The user's home, of which commands see toolchains only.
+    /// The user's home, of which commands see only toolchains.
     pub home: Option<PathBuf>,
-    /// Files with keys that may lie anywhere, such as the settings.
+    /// Files with keys at any path, such as the settings file.
     pub secret_files: Vec<PathBuf>,
-    /// Folders of toolchains, readable without the credentials in them.
+    /// Toolchain folders, readable except for their credentials.
     pub toolchains: Vec<PathBuf>,
-    /// What a command may read beside all that.
+    /// Additional paths that commands may read.
     pub readable: Vec<PathBuf>,
-    /// What a command may write beside its sandbox.
+    /// Additional paths that commands may write.
     pub writable: Vec<PathBuf>,
-    /// The whole environment of a command but for `HOME` and `TMPDIR`.
+    /// The complete environment of a command, except for `HOME` and `TMPDIR`.
     pub variables: Vec<(OsString, OsString)>,
 }
 
-/// The rules for one command on this machine.
+/// Returns the rules for one command on this machine.
 pub(super) fn command_rules(settings: &ProcessSettings, command: &ConfinedCommand) -> AccessRules {
     let mut rules = machine_rules(settings);
     let store = command.tree.with_file_name("git");
@@ -59,7 +59,7 @@ pub(super) fn command_rules(settings: &ProcessSettings, command: &ConfinedComman
     rules
 }
 
-/// What commands of every sandbox see of this machine, the system's folders apart.
+/// Returns the paths that every command can see, without the system folders.
 pub fn visible_paths(settings: &ProcessSettings) -> Vec<PathBuf> {
     let rules = machine_rules(settings);
     let is_system = |path: &Path| {
@@ -79,7 +79,7 @@ pub fn visible_paths(settings: &ProcessSettings) -> Vec<PathBuf> {
     found
 }
 
-/// The rules that are the same for every command.
+/// Returns the rules that are the same for every command.
 fn machine_rules(settings: &ProcessSettings) -> AccessRules {
     let mut rules = AccessRules::default();
     for path in system_paths::SHARED {
@@ -100,7 +100,7 @@ fn machine_rules(settings: &ProcessSettings) -> AccessRules {
     hide_credentials(&mut rules, &homes);
     let secrets = find_secrets(&programs, &settings.toolchains);
     secrets.iter().for_each(|path| rules.hide(path));
-    // Whatever somebody configured, other sandboxes and the database stay closed.
+    // Whatever the settings say, other sandboxes and the database stay hidden.
     let data = &settings.data_directory;
     for path in settings.writable.iter().filter(|it| !it.starts_with(data)) {
         rules.add(path, PathAccess::Writable);
@@ -115,7 +115,7 @@ fn machine_rules(settings: &ProcessSettings) -> AccessRules {
 
 /// Hides credentials in a home that a setting made readable.
 fn hide_credentials(rules: &mut AccessRules, homes: &[PathBuf]) {
-    // Few folders hold all of them, so each is looked up once.
+    // A few folders contain all credentials, so the access of each folder is computed once.
     let mut open: BTreeMap<PathBuf, bool> = BTreeMap::new();
     for home in homes {
         let names = names_in(home);
@@ -138,14 +138,14 @@ fn hide_credentials(rules: &mut AccessRules, homes: &[PathBuf]) {
     }
 }
 
-/// The names in a home. A home that cannot be listed may still be entered by who knows a name.
+/// Returns the names in a home. A home that cannot be listed may still contain accessible files.
 fn names_in(home: &Path) -> Result<BTreeSet<OsString>, io::ErrorKind> {
     let entries = fs::read_dir(home).map_err(|error| error.kind())?;
     Ok(entries.flatten().map(|entry| entry.file_name()).collect())
 }
 
-/// Whether a folder of a home can be there, by the names in the home: most homes are those of
-/// services and have none of the folders that credentials are in, which saves looking for each.
+/// Returns whether a folder of a home can exist, judged by the names in the home. Saves lookups: most
+/// homes belong to services and have none of the folders that contain credentials.
 fn may_exist(
     folder: &Path,
     home: &Path,
@@ -174,7 +174,7 @@ fn readable_toolchains(
     programs.into_iter().chain(named).collect()
 }
 
-/// Folders on `PATH`, those of the system apart.
+/// Returns the folders on `PATH`, without those of the system.
 fn program_folders(settings: &ProcessSettings) -> Vec<PathBuf> {
     let search_path = settings.variables.iter().find(|(name, _)| name == "PATH");
     let search_path = search_path.map(|(_, folders)| folders.as_os_str());
@@ -187,14 +187,14 @@ fn program_folders(settings: &ProcessSettings) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The user's home as the environment and as the system has it, and those of everybody else.
+/// Returns the user's home, from the environment and from the system, and the homes of other users.
 fn list_homes(home: Option<&Path>) -> Vec<PathBuf> {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let listed = users.lines().filter_map(|line| line.split(':').nth(5));
-    // Users of a directory service are not on the list, but their homes are where homes are.
+    // Users of a directory service are not in `/etc/passwd`, but their homes are in `/home`.
     let entries = fs::read_dir("/home").into_iter().flatten().flatten();
     let present: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    // Services have a folder of the system as their home, or none.
+    // Services have a system folder as their home, or none.
     let listed = listed
         .map(PathBuf::from)
         .filter(|home| home.parent().is_some_and(is_home_parent) || home == Path::new("/root"));

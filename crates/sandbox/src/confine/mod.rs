@@ -1,21 +1,16 @@
-//! Commands of agents, confined and supervised: the port of processes.
-//!
-//! Four or five processes take part, each `agents` but bubblewrap and the command:
+//! Runs commands of agents confined and supervised. Implements the process port.
 //!
 //! ```text
 //! owner ── supervisor ── [bubblewrap ──] `agents`, which confines itself and becomes the command
 //! ```
 //!
-//! The owner ([`LocalProcesses`]) starts the supervisor as `agents __run` and holds one socket to
-//! it. The supervisor does nothing before the word to go comes through that socket; when the socket
-//! closes, because the owner says so or because it is dead, it kills all that descends from it. It
-//! is the reaper of its descendants, so a command that forks twice and leaves its session is still
-//! found, and the supervisor's own end says that nothing of the tree is alive.
-//!
-//! Start reading at `local` (the owner's side), then `supervisor`, `machine_rules` (what a command may
-//! touch), `grants` (the form in which that is enforced), the two ways to enforce it, `bubblewrap`
-//! and `landlock`, and `entry_point` (the last steps before the command). Nothing here knows the
-//! environment or a terminal: both are given as values.
+//! The owner ([`LocalProcesses`]) starts the supervisor (`agents __run`) and holds one socket to it. The
+//! supervisor waits for the start signal on that socket. When the socket closes, because the owner
+//! closed it or died, the supervisor kills all its descendants. It is their subreaper, so a command
+//! that forks twice and leaves its session is still found, and the end of the supervisor proves that no
+//! process of the tree is alive. This module reads neither the environment nor a terminal.
+//! Start reading at `local` (owner), then `supervisor`, `machine_rules` (what a command may access),
+//! `grants`, `bubblewrap` and `landlock` (how that is enforced), and `entry_point` (the last steps).
 
 mod alternates;
 mod bubblewrap;

@@ -1,11 +1,11 @@
-//! Processes of commands whose supervisor is dead, found by what no process can shed.
+//! Finds processes of commands whose supervisor is dead, by properties that a process cannot drop.
 //!
-//! A command may clear its environment, fork twice, leave its session and its folder, and close
-//! every file. It cannot undo `no_new_privs`, and without privileges it cannot raise a hard limit.
-//! So it is given limits that nothing else combines: no core dumps, no bytes in message queues, a
-//! bounded file size. Its supervisor keeps the right to message queues, which tells the two apart.
-//! Every process of a live command descends from its supervisor, the reaper of its orphans. A
-//! process with these limits and without such an ancestor is left over, and is ended.
+//! A command may clear its environment, fork twice, leave its session and folder, and close every
+//! file. It cannot undo `no_new_privs`, and without privileges it cannot raise a hard limit. So it
+//! gets a combination of limits that nothing else has: no core dumps, no bytes in message queues, a
+//! bounded file size. Its supervisor may use message queues, which distinguishes the two. Every process
+//! of a live command descends from its supervisor, which is a subreaper. A process with these limits
+//! and without such an ancestor is an orphan and is killed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,16 +18,16 @@ use super::limits::lower_limit;
 use super::process_tree::{self, Process};
 use crate::account::SandboxAccount;
 
-/// Gives this process and all it starts what it cannot shed, together with the limits of its
-/// supervisor.
+/// Marks this process and its children with a limit that they cannot raise. The mark is complete
+/// together with the limits that the supervisor sets.
 pub(super) fn mark() -> io::Result<()> {
     lower_limit(Resource::Msgqueue, 0)
 }
 
-/// Ends the processes of commands whose supervisors are dead, and waits until they are gone.
+/// Kills the processes of commands whose supervisors are dead, and waits for their end.
 pub(super) fn end_orphans() -> io::Result<()> {
     if getrlimit(Resource::Msgqueue).maximum == Some(0) {
-        // Nobody here may have message queues, so this tells nobody apart.
+        // No process here may have message queues, so the mark distinguishes nothing.
         return Ok(());
     }
     loop {
@@ -37,7 +37,7 @@ pub(super) fn end_orphans() -> io::Result<()> {
         }
         for process in found {
             match process.kill_and_wait() {
-                // It cannot be one of ours.
+                // A process that we may not signal cannot be one of ours.
                 Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {}
                 ended => ended?,
             }
@@ -56,7 +56,7 @@ fn find_orphans() -> Vec<Process> {
         .collect();
     let has_supervisor = |process: &Process| {
         let mut parent = process.parent;
-        // A chain of parents is no longer than there are processes.
+        // A chain of parents is not longer than the number of processes.
         for _ in 0..all.len() {
             if is_supervisor(parent) {
                 return true;
@@ -72,7 +72,7 @@ fn find_orphans() -> Vec<Process> {
     orphans.copied().collect()
 }
 
-/// Whether the process has all that a command of ours cannot shed.
+/// Returns whether the process has all limits of our commands.
 fn is_confined(pid: i32) -> bool {
     let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
         return false;
@@ -98,21 +98,21 @@ fn has_our_limits(limits: &str) -> bool {
         && hard("Max file size").is_some_and(|it| it != "unlimited")
 }
 
-/// Whether it can be of a command that we started.
+/// Returns whether the process can belong to a command that we started.
 fn is_within_reach(pid: i32) -> bool {
     use std::os::unix::fs::MetadataExt;
     let owner = fs::metadata(format!("/proc/{pid}")).map(|found| found.uid());
     owner.is_ok_and(|owner| is_ours(getuid(), owner))
 }
 
-/// Whether a command that `me` starts can have this user: the same one, and for root the user of a
-/// sandbox. Root could end any process, and one of another user may have the same limits for
-/// reasons of its own.
+/// Returns whether a command started by `me` can have this owner: the same user, or for root the user
+/// of a sandbox. Root could kill any process, and one of another user may have the same limits for
+/// other reasons.
 fn is_ours(me: Uid, owner: u32) -> bool {
     owner == me.as_raw() || (me.is_root() && SandboxAccount::is_sandbox_uid(owner))
 }
 
-/// Whether a process supervises commands. A command may call itself anything, but has our limits.
+/// Returns whether a process is a supervisor. A command can fake the name, but has our limits.
 fn is_supervisor(pid: i32) -> bool {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0).skip(1);

@@ -1,8 +1,8 @@
-//! Mounts of a command's own, made where root confines it by Landlock.
+//! Private mounts of a command, used if root confines it by Landlock.
 //!
-//! The command runs as a user who cannot enter root's home nor our data directory. So folders that
-//! are closed to it are replaced, for this one process and its children, by empty ones that hold
-//! what the command may reach and nothing else.
+//! The command runs as a user who can enter neither root's home nor our data directory. For this
+//! process and its children, such closed folders are replaced by empty ones that contain only what the
+//! command may access.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,12 +21,12 @@ use rustix::thread::{CapabilitySet, UnshareFlags, capabilities};
 use super::grants::{Grant, grants};
 use super::policy::AccessRules;
 
-/// Whether this process may mount at all: root in a container often may not.
+/// Returns whether this process may mount. Root in a container often may not.
 pub(super) fn can_mount() -> bool {
     capabilities(None).is_ok_and(|held| held.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
-/// Opens what `rules` give to a user who could not enter the folders around it.
+/// Makes the paths granted by `rules` reachable for a user who cannot enter their parents.
 pub(super) fn mount_grants(rules: &AccessRules) -> io::Result<()> {
     let closed = closed_folders(grants(rules));
     if closed.is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn mount_grants(rules: &AccessRules) -> io::Result<()> {
         .try_for_each(|(folder, inside)| replace_folder(folder, inside))
 }
 
-/// What is given below each outermost folder that others cannot enter.
+/// Groups the grants by the outermost folder that other users cannot enter.
 fn closed_folders(grants: Vec<(PathBuf, Grant)>) -> BTreeMap<PathBuf, Vec<(PathBuf, Grant)>> {
     let mut closed: BTreeMap<PathBuf, Vec<(PathBuf, Grant)>> = BTreeMap::new();
     for (path, grant) in grants {
@@ -71,7 +71,7 @@ fn outermost_closed_folder(path: &Path) -> Option<PathBuf> {
         .map(|folder| folder.to_path_buf())
 }
 
-/// Puts an empty folder in the place of `folder`, and what is given into it.
+/// Covers `folder` with an empty folder and mounts the granted paths into it.
 fn replace_folder(folder: &Path, inside: &[(PathBuf, Grant)]) -> io::Result<()> {
     let mut held: Vec<(&Path, DetachedEntry)> = Vec::new();
     for (path, grant) in inside {
@@ -103,10 +103,10 @@ fn replace_folder(folder: &Path, inside: &[(PathBuf, Grant)]) -> io::Result<()> 
     Ok(mount_remount(folder, flags | MountFlags::RDONLY, c"")?)
 }
 
-/// What was taken out of a closed folder before it was covered.
+/// An entry detached from a closed folder before the folder is covered.
 enum DetachedEntry<'a> {
     Link(&'a Path),
-    /// The detached mount, and whether it is of a folder.
+    /// The detached mount, and whether it is a folder.
     Mount((OwnedFd, bool)),
 }
 

@@ -1,4 +1,4 @@
-//! What a command may touch, as the owner tells the supervisor.
+//! The policy of a command: what it may access. The owner passes it to the supervisor.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use crate::account::SandboxAccount;
 use crate::files::path_from_bytes;
 
-/// How a command is confined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Policy {
     pub(super) enforced_by: Enforcement,
@@ -20,11 +19,11 @@ pub(super) struct Policy {
     /// The working directory.
     pub(super) tree: AbsolutePath,
     pub(super) rules: AccessRules,
-    /// The user to run as; none if it is the one who started us.
+    /// The user to run as; `None` for the user who started us.
     pub(super) account: Option<SandboxAccount>,
 }
 
-/// What keeps a command to its policy.
+/// The mechanism that enforces a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Enforcement {
@@ -33,7 +32,7 @@ pub(super) enum Enforcement {
     Nothing,
 }
 
-/// The bubblewrap program and what it can do here.
+/// The bubblewrap program and its features on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Bubblewrap {
     pub(super) program: AbsolutePath,
@@ -41,12 +40,12 @@ pub(super) struct Bubblewrap {
     pub(super) own_folders: OwnFolders,
 }
 
-/// Whether the folders of a command that lie in memory can be bounded.
+/// Whether the size of in-memory folders can be limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum OwnFolders {
     Bounded,
-    /// This bubblewrap is older than 0.7; the kernel gives each half of the machine's memory.
+    /// Bubblewrap before 0.7: the kernel allows each folder half of the machine's memory.
     Unbounded,
 }
 
@@ -54,11 +53,11 @@ pub(super) enum OwnFolders {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum UserNamespaces {
-    /// That of the machine, because root started us: the command has a user of its own there.
+    /// The machine's namespace, because root started us: the command has a user of its own in it.
     Shared,
-    /// A new one, in which no further one can be made.
+    /// A new namespace in which no further one can be created.
     Forbidden,
-    /// A new one; this bubblewrap or this kernel cannot forbid further ones.
+    /// A new namespace; this bubblewrap or kernel cannot forbid further ones.
     Possible,
 }
 
@@ -72,48 +71,47 @@ impl Enforcement {
     }
 }
 
-/// What may be done with a path and all beneath it, from least to most.
+/// The access to a path and everything below it, from least to most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PathAccess {
     Hidden,
-    /// An empty folder of the command's own where the level can give one, else hidden.
+    /// An empty private folder if the level supports it, otherwise hidden.
     Private,
     Readable,
     Writable,
 }
 
-/// Paths and what may be done with them; the longest path that fits decides. What no rule is about
-/// is hidden.
+/// Paths and their access. The longest matching path decides. A path without a rule is hidden.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AccessRules {
     paths: BTreeMap<AbsolutePath, PathAccess>,
-    /// Links on the way to these paths, and what they lead to.
+    /// Links on the way to these paths, and their targets.
     links: BTreeMap<AbsolutePath, AbsolutePath>,
 }
 
 impl AccessRules {
-    /// Adds a rule about `path` by its real name. A path that is not there needs none.
+    /// Adds a rule for the canonical form of `path`. A path that does not exist needs no rule.
     pub(super) fn add(&mut self, path: &Path, access: PathAccess) {
         let Ok(real) = path.canonicalize() else {
             return;
         };
         if let Some(absolute) = to_absolute_path(&real) {
             self.paths.insert(absolute, access);
-            // A real name has no links in it.
+            // A canonical path contains no links.
             if real != path {
                 self.add_links_to(path);
             }
         }
     }
 
-    /// Hides a path, even if nothing is there yet.
+    /// Hides a path, even if it does not exist yet.
     pub(super) fn hide(&mut self, path: &Path) {
         self.add(path, PathAccess::Hidden);
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return;
         };
-        // A link is hidden as well as what it leads to.
+        // Hides the link itself as well as its target.
         let real = folder.canonicalize().map(|folder| folder.join(name));
         if let Some(real) = real.ok().and_then(|real| to_absolute_path(&real)) {
             self.paths.insert(real, PathAccess::Hidden);
@@ -137,14 +135,14 @@ impl AccessRules {
         }
     }
 
-    /// Parents come before what is in them.
+    /// Iterates parents before their content.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Path, PathAccess)> {
         self.paths
             .iter()
             .map(|(path, access)| (path_from_bytes(path.as_bytes()), *access))
     }
 
-    /// Links on the way to the paths, with what they lead to.
+    /// Links on the way to the paths, with their targets.
     pub(super) fn links(&self) -> impl Iterator<Item = (&Path, &Path)> {
         self.links.iter().map(|(link, target)| {
             (
@@ -154,7 +152,7 @@ impl AccessRules {
         })
     }
 
-    /// What may be done with `path`.
+    /// Returns the access to `path`.
     pub(super) fn access_to(&self, path: &Path) -> PathAccess {
         let fitting = self.iter().filter(|(rule, _)| path.starts_with(rule));
         fitting
@@ -162,20 +160,20 @@ impl AccessRules {
             .map_or(PathAccess::Hidden, |(_, access)| access)
     }
 
-    /// The rule about this very path.
+    /// Returns the rule for exactly this path.
     pub(super) fn exact_rule(&self, path: &Path) -> Option<PathAccess> {
         let found = to_absolute_path(path)?;
         self.paths.get(&found).copied()
     }
 
-    /// Whether something beneath `path` may be touched less than `access`.
+    /// Returns whether something below `path` has less access than `access`.
     pub(super) fn is_lowered_below(&self, path: &Path, access: PathAccess) -> bool {
         self.iter()
             .any(|(rule, its)| its < access && rule != path && rule.starts_with(path))
     }
 }
 
-/// A path in its one spelling.
+/// Normalises the spelling of a path.
 pub(super) fn to_absolute_path(path: &Path) -> Option<AbsolutePath> {
     AbsolutePath::from_bytes(path.as_os_str().as_bytes()).ok()
 }
@@ -192,8 +190,7 @@ impl Bubblewrap {
     }
 }
 
-/// Where a program of that name would be found: on the search path, or from the tree if the name
-/// has a folder in it.
+/// Finds a program on the search path, or relative to the tree if the name contains a folder.
 pub(super) fn find_program(
     name: &OsString,
     tree: &Path,

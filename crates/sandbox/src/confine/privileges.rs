@@ -1,4 +1,4 @@
-//! Becomes the command's user and gives up every privilege, for good.
+//! Switches to the command's user and drops every privilege permanently.
 
 use std::io;
 
@@ -11,8 +11,8 @@ use rustix::thread::{
 
 use crate::account::SandboxAccount;
 
-/// Leaves the calling thread without capabilities and without a way to get any, as `account` if
-/// there is one.
+/// Leaves the calling thread without capabilities and without a way to regain any, running as `account`
+/// if given.
 pub(super) fn drop_privileges(account: Option<SandboxAccount>) -> io::Result<()> {
     set_no_new_privs(true)?;
     clear_ambient_capability_set()?;
@@ -22,7 +22,7 @@ pub(super) fn drop_privileges(account: Option<SandboxAccount>) -> io::Result<()>
         set_thread_groups(&[])?;
         set_thread_res_gid(group, group, group)?;
         set_thread_res_uid(user, user, user)?;
-        // Never trust that it worked.
+        // Verify the result rather than trust the calls: continuing as root would break the confinement.
         if geteuid() != user || getegid() != group {
             return Err(io::Error::other("the user could not be changed"));
         }
@@ -35,8 +35,8 @@ pub(super) fn drop_privileges(account: Option<SandboxAccount>) -> io::Result<()>
     Ok(set_capabilities(None, nothing)?)
 }
 
-/// Takes from programs that are run later what they could ever be given. It is a second line: with
-/// `no_new_privs` none is given anything.
+/// Removes capabilities that programs started later could get. Defence in depth: with `no_new_privs`
+/// they get none anyway.
 fn drop_capability_bounds() {
     let held = capabilities(None).map_or(CapabilitySet::empty(), |held| held.permitted);
     if held.contains(CapabilitySet::SETPCAP) {

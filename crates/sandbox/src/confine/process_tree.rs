@@ -1,7 +1,7 @@
-//! Processes as the kernel lists them: who descends from whom, and how they are ended.
+//! Processes as listed by the kernel: who descends from whom, and how they are killed.
 //!
-//! A number names a process only together with the time it was started; every signal goes through
-//! a handle that was checked against both, so no stranger who got the number later is hit.
+//! A process id identifies a process only together with its start time. Every signal goes through a
+//! pidfd that was checked against both, so a process that reused the id is never signalled.
 
 use std::fs;
 use std::io;
@@ -12,15 +12,15 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// What every process of a command has in its environment: whose it is.
+/// Environment variable that marks every process of a command with its supervisor's token.
 pub(super) const VARIABLE: &str = "AGENTS_CONFINED_BY";
 
-/// One process at one moment.
+/// A snapshot of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: i32,
     pub(super) parent: i32,
-    /// In clock ticks since the boot.
+    /// In clock ticks since boot.
     pub(super) started: u64,
     pub(super) state: ProcessState,
     pub(super) threads: u64,
@@ -30,12 +30,12 @@ pub(super) struct Process {
 pub(super) enum ProcessState {
     Alive,
     Stopped,
-    /// It does nothing any more; only its status waits to be asked for.
+    /// A zombie: it has ended and waits to be reaped.
     Dead,
 }
 
 impl Process {
-    /// The process that has this number now.
+    /// Returns the process that has this id now.
     pub(super) fn from_pid(pid: i32) -> Option<Self> {
         let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
         parse(pid, &String::from_utf8_lossy(&text))
@@ -45,26 +45,26 @@ impl Process {
         self.state == ProcessState::Dead
     }
 
-    /// Whether it is still there, under the same number.
+    /// Returns whether the process has ended, or its id belongs to another process now.
     pub(super) fn is_gone(self) -> bool {
         Self::from_pid(self.pid).is_none_or(|now| now.started != self.started || now.is_dead())
     }
 
-    /// A handle that stays its own; nothing if it is gone.
+    /// Returns a pidfd of exactly this process, or `None` if it has ended.
     pub(super) fn open_handle(self) -> Option<OwnedFd> {
         let handle = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
         (!self.is_gone()).then_some(handle)
     }
 
-    /// Sends a signal; one that is gone needs none.
+    /// Sends a signal. Does nothing if the process has ended.
     pub(super) fn signal(self, signal: Signal) {
         if let Some(handle) = self.open_handle() {
-            // It may go in this very moment, which is as good.
+            // The process may end at this moment, which is fine.
             let _ = pidfd_send_signal(&handle, signal);
         }
     }
 
-    /// Kills it and waits until it is gone.
+    /// Kills the process and waits until it has ended.
     pub(super) fn kill_and_wait(self) -> io::Result<()> {
         let Some(handle) = self.open_handle() else {
             return Ok(());
@@ -76,13 +76,13 @@ impl Process {
         }
     }
 
-    /// What its descendants are marked with.
+    /// The token that marks its descendants.
     pub(super) fn token(self) -> String {
         token(self.pid, self.started)
     }
 }
 
-/// Waits until the process of the handle is gone.
+/// Waits until the process of the pidfd has ended.
 fn wait_until_gone(handle: &OwnedFd) -> io::Result<()> {
     loop {
         match poll(&mut [PollFd::new(handle, PollFlags::IN)], None) {
@@ -92,12 +92,12 @@ fn wait_until_gone(handle: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// What the descendants of the supervisor with this number and start are marked with.
+/// The token that marks the descendants of the supervisor with this id and start time.
 pub(super) fn token(pid: i32, started: u64) -> String {
     format!("{pid}-{started}")
 }
 
-/// All processes of this machine that we can see.
+/// Returns all processes of this machine that are visible to us.
 pub(super) fn all_processes() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -109,7 +109,7 @@ pub(super) fn all_processes() -> Vec<Process> {
     numbers.filter_map(Process::from_pid).collect()
 }
 
-/// All living processes that descend from `ancestor`.
+/// Returns all living descendants of `ancestor`.
 pub(super) fn descendants(ancestor: i32) -> Vec<Process> {
     let all = all_processes();
     let mut family = vec![ancestor];
@@ -127,23 +127,23 @@ pub(super) fn descendants(ancestor: i32) -> Vec<Process> {
     found
 }
 
-/// The same for a supervisor, by the lists of children that the kernel keeps for each thread,
-/// without a look at everybody else. One may be missing if others end meanwhile; where the kernel
-/// has no such lists, none is.
+/// Like [`descendants`], for a supervisor, from the lists of children that the kernel keeps per
+/// thread, without scanning all processes. May miss a process if others end meanwhile. Falls back to
+/// the full scan if the kernel has no such lists.
 pub(super) fn listed_descendants(ancestor: i32) -> Vec<Process> {
-    // The first thread of a supervisor starts the command and gets the orphans. To look at its
-    // others would leave entries in the kernel's memory that are fought for when it ends.
+    // The first thread of a supervisor starts the command and inherits the orphans. Reading the other
+    // threads would create kernel entries that cause contention when the process ends.
     let first = format!("/proc/{ancestor}/task/{ancestor}");
     children(Path::new(&first)).map_or_else(|_| descendants(ancestor), with_listed_descendants)
 }
 
-/// The living ones of these processes, and all that descends from them by the kernel's lists.
+/// Returns those of these processes that are alive, and all their descendants in the kernel's lists.
 fn with_listed_descendants(mut next: Vec<i32>) -> Vec<Process> {
     let mut found = Vec::new();
     while let Some(process) = next.pop() {
         let threads = fs::read_dir(format!("/proc/{process}/task"));
         for thread in threads.into_iter().flatten().flatten() {
-            // One that ended has left its children to somebody else.
+            // The children of a thread that ended have another parent now.
             next.extend(children(&thread.path()).unwrap_or_default());
         }
         found.extend(Process::from_pid(process).filter(|it| !it.is_dead()));
@@ -151,14 +151,14 @@ fn with_listed_descendants(mut next: Vec<i32>) -> Vec<Process> {
     found
 }
 
-/// What a thread has started and is its own still, by its folder in `/proc`.
+/// Returns the current children of a thread, given its folder in `/proc`.
 fn children(thread: &Path) -> io::Result<Vec<i32>> {
     let list = fs::read_to_string(thread.join("children"))?;
     let words = list.split_whitespace();
     Ok(words.filter_map(|word| word.parse().ok()).collect())
 }
 
-/// Ends every process marked with this token and waits until it is gone.
+/// Kills every process marked with this token and waits until all have ended.
 pub(super) fn kill_marked(token: &str) -> io::Result<()> {
     let entry = format!("{VARIABLE}={token}").into_bytes();
     loop {
@@ -180,13 +180,13 @@ fn has_variable(process: Process, entry: &[u8]) -> bool {
     environment.is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|one| one == entry))
 }
 
-/// The name of this boot.
+/// Returns an id that changes with every boot.
 pub(super) fn boot_id() -> io::Result<String> {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     Ok(text.trim_end().to_owned())
 }
 
-/// The name of a program may hold anything; what counts is behind its last parenthesis.
+/// A program's name may contain anything, so parsing starts after the last parenthesis.
 fn parse(pid: i32, text: &str) -> Option<Process> {
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -228,7 +228,7 @@ mod tests {
         let found = Process::from_pid(me).unwrap();
         assert!(!found.is_gone());
         assert!(descendants(found.parent).iter().any(|it| it.pid == me));
-        // One look may miss us while others end.
+        // One poll may miss us while other processes end.
         let listed = || with_listed_descendants(vec![found.parent]);
         let is_listed = |_| listed().iter().any(|it| it.pid == me);
         assert!((0..100).any(is_listed));

@@ -1,4 +1,4 @@
-//! The home of a command and its folder for temporary files, made ready before it starts.
+//! Prepares the home of a command and its folder for temporary files.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -11,14 +11,14 @@ use crate::account::SandboxAccount;
 use crate::files::create_private_folder;
 use crate::ownership;
 
-/// Git trusts a repository of its own user only, and the store is the host's. Whatever it then
-/// obeys, it obeys inside the sandbox. Nor does the store's index know the new owner of the files,
-/// which would all have to be read again.
+/// Git trusts only repositories of its own user, but the store belongs to the host. Trusting all is
+/// safe because this git runs inside the sandbox. The stat settings are needed because the store's
+/// index does not know the new owner of the files, and git would read all of them again.
 const GIT_SETTINGS: &[u8] =
     b"[safe]\n\tdirectory = *\n[core]\n\tcheckStat = minimal\n\ttrustctime = false\n";
 
-/// Gives tree and scratch folder to the user that the command runs as, and makes what a home needs.
-/// Answers with the folder for temporary files.
+/// Gives tree and scratch folder to the command's user and creates what a home needs. Returns the
+/// folder for temporary files.
 pub(super) fn prepare(
     command: &ConfinedCommand,
     account: Option<SandboxAccount>,
@@ -37,7 +37,7 @@ pub(super) fn prepare(
     Ok(temporary)
 }
 
-/// Whether the file was made: one that is there stays.
+/// Returns whether the file was created. An existing file stays.
 fn write_new(path: &Path, content: &[u8]) -> io::Result<bool> {
     let mut options = OpenOptions::new();
     match options.write(true).create_new(true).mode(0o644).open(path) {

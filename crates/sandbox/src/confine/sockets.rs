@@ -1,8 +1,8 @@
-//! Sockets of services that have a path. A read-only file system does not keep anybody from
-//! talking to them, so each one that can be seen is covered.
+//! Finds sockets of services that have a path. A read-only mount does not prevent connecting to them,
+//! so each visible one is covered.
 //!
-//! The kernel lists them for one network namespace at a time, by the name they were bound to. A
-//! name that does not begin at the root is looked up from where the processes there work.
+//! The kernel lists them per network namespace, by the name they were bound to. A relative name is
+//! resolved against the working directories of the processes in that namespace.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use super::policy::{AccessRules, PathAccess};
 
-/// Sockets that exist now where a command could see them.
+/// Returns existing sockets that a command could see.
 pub(super) fn visible_sockets(rules: &AccessRules) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
     for namespace in list_namespaces() {
@@ -40,15 +40,15 @@ pub(super) fn visible_sockets(rules: &AccessRules) -> Vec<PathBuf> {
     seen.into_iter().collect()
 }
 
-/// A network namespace that we can look into.
+/// A network namespace that we can inspect.
 struct NetworkNamespace {
     /// The kernel's list of its sockets.
     list: PathBuf,
-    /// The folders in `/proc` of the processes in it.
+    /// The folders in `/proc` of its processes.
     processes: Vec<PathBuf>,
 }
 
-/// The namespaces of all processes that we may look at, ours first.
+/// Returns the namespaces of all processes that we may inspect, ours first.
 fn list_namespaces() -> Vec<NetworkNamespace> {
     let mut names: Vec<PathBuf> = Vec::new();
     let mut found: Vec<NetworkNamespace> = Vec::new();
@@ -78,11 +78,11 @@ fn is_number(name: &OsStr) -> bool {
     name.as_bytes().iter().all(u8::is_ascii_digit)
 }
 
-/// The paths in the kernel's list: what stands behind the seventh field.
+/// Returns the paths in the kernel's list. The path follows the seventh field.
 fn parse_paths(list: &[u8]) -> Vec<PathBuf> {
     let lines = list.split(|byte| *byte == b'\n').skip(1);
     let paths = lines.filter_map(|line| {
-        // Fields are padded on the left: empty ones are none.
+        // Fields are padded with spaces on the left.
         let mut rest = line;
         for _ in 0..7 {
             let start = rest.iter().position(|byte| *byte != b' ')?;
@@ -90,7 +90,7 @@ fn parse_paths(list: &[u8]) -> Vec<PathBuf> {
             rest = &rest[start + length..];
         }
         let name = rest.strip_prefix(b" ")?;
-        // A name without a path begins with `@` here.
+        // Abstract sockets have no path; the kernel lists them with a leading `@`.
         let has_path = !name.is_empty() && !name.starts_with(b"@");
         has_path.then(|| OsString::from_vec(name.to_vec()).into())
     });

@@ -1,7 +1,7 @@
 //! Input and output of a command that has a user of its own.
 //!
-//! A program may open its streams once more, by `/dev/stdin` and its like. The kernel then asks who
-//! owns the pipe.
+//! A program may reopen its streams through `/dev/stdin` and similar paths. The kernel then checks the
+//! owner of the pipe, so the pipes must belong to that user.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,13 +11,13 @@ use rustix::fs::fchown;
 
 use crate::account::SandboxAccount;
 
-/// Gives the output of this process, which is the command's as well, to the command's user.
+/// Gives stdout and stderr of this process, which the command inherits, to the command's user.
 pub(super) fn chown_output(account: Option<SandboxAccount>) -> io::Result<()> {
     chown_stream(&io::stdout(), account)?;
     chown_stream(&io::stderr(), account)
 }
 
-/// A pipe for the command's input: its end, and ours.
+/// Creates a pipe for the command's input. Returns its end and ours.
 pub(super) fn input_pipe(account: Option<SandboxAccount>) -> io::Result<(Stdio, ChildStdin)> {
     let (reader, writer) = io::pipe()?;
     chown_stream(&reader, account)?;

@@ -1,8 +1,8 @@
-//! The process between an owner and a command: it lets the command begin, and sees to its end.
+//! The process between owner and command: starts the command and makes sure that all of it ends.
 //!
-//! Its stdin is a socket to the owner. First come the command's input (its length, then its bytes)
-//! and, when the owner is ready, one byte: go. The socket's end, at any time, means that nobody
-//! wants the command any more. At last the supervisor writes its [`SupervisorReport`].
+//! Its stdin is a socket to the owner. The owner sends the command's input (length, then bytes) and,
+//! when it is ready, the start signal of one byte. If the socket closes at any time, the command is no
+//! longer wanted. At the end the supervisor writes its [`SupervisorReport`].
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read, Write};
@@ -28,28 +28,28 @@ use super::policy::{Enforcement, find_program};
 use super::process_tree::{self, Process};
 use super::{bubblewrap, limits, sockets, streams};
 
-/// The word to go.
+/// The start signal.
 pub(super) const START: u8 = b'g';
 
-/// A socket of a service may vanish just when it is to be covered; then it is tried again.
+/// Starting is retried, because a socket may vanish just when bubblewrap is about to cover it.
 const MAX_ATTEMPTS: usize = 3;
 
-/// What became of a command, told when nothing of it is alive.
+/// The outcome of a command, reported when none of its processes is alive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SupervisorReport {
     Exited(i32),
     Signalled(i32),
-    /// It was ended because the owner closed the socket.
+    /// Killed because the owner closed the socket.
     Told,
-    /// It was ended because it used more than it may.
+    /// Killed because it exceeded a limit.
     OverLimit(OverLimit),
     NotStarted {
         reason: String,
     },
 }
 
-/// Waits for the word, runs the command to its end, ends all it left behind, and reports.
+/// Waits for the start signal, runs the command, kills everything it left running, and reports.
 pub(super) fn supervise(
     request: &ConfineRequest,
     search_path: Option<&OsString>,
@@ -69,12 +69,12 @@ pub(super) fn supervise(
         },
     };
     let report = serde_json::to_vec(&report)?;
-    // An owner that is gone does not want to know.
+    // If the owner is gone, nobody needs the report.
     let _ = control.write_all(&report);
     Ok(())
 }
 
-/// The command's input, when the word came; nothing if the owner went away instead.
+/// Returns the command's input after the start signal, or `None` if the owner closed the socket.
 fn wait_for_start(control: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 8];
     let mut input = Vec::new();
@@ -116,7 +116,7 @@ fn run(
     }
 }
 
-/// Runs the command once; nothing if it did not begin.
+/// Runs the command once. Returns `None` if it did not start.
 fn run_once(
     request: &ConfineRequest,
     control: &UnixStream,
@@ -139,7 +139,7 @@ fn run_once(
     let mut guarded = control.try_clone()?;
     let saw_end = Arc::clone(is_cancelled);
     thread::spawn(move || {
-        // Whatever comes now is the end of the socket.
+        // The owner sends nothing more, so this read ends when the socket closes.
         let _ = guarded.read(&mut [0; 1]);
         saw_end.store(true, Ordering::SeqCst);
         let _ = pidfd_send_signal(&*handle, Signal::KILL);
@@ -161,8 +161,7 @@ fn run_once(
     })
 }
 
-/// Ends the child when its process tree uses more than it may. The watch ends when the answer is
-/// dropped.
+/// Kills the child when its process tree exceeds a limit. Dropping the returned sender ends the watch.
 fn watch(
     command: Option<&CommandLimits>,
     child: &Arc<OwnedFd>,
@@ -175,7 +174,7 @@ fn watch(
         let (child, over) = (Arc::clone(child), Arc::clone(over));
         move |found: Option<OverLimit>| {
             if let Some(found) = found {
-                // The first limit that was found is the one to report.
+                // Report the limit that was exceeded first.
                 let _ = over.set(found);
                 let _ = pidfd_send_signal(&*child, Signal::KILL);
             }
@@ -190,12 +189,12 @@ fn watch(
     vec![processes, disk]
 }
 
-/// A command that does not want its input is none of our business.
+/// A command that does not read its input is not an error.
 fn write_input(mut stdin: ChildStdin, input: &[u8]) {
     let _ = stdin.write_all(input);
 }
 
-/// Starts what confines the command, and where bubblewrap will tell how it ended.
+/// Starts the confined command. Returns also the pipe on which bubblewrap reports its exit.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the one place that starts commands, and they are confined and reaped here"
@@ -206,7 +205,7 @@ fn start(request: &ConfineRequest) -> io::Result<(Child, Option<PipeReader>)> {
     let (mut command, pipe) = match &request.policy.enforced_by {
         Enforcement::Bubblewrap(how) => {
             let (status, writer) = io::pipe()?;
-            // Nothing else is started while it is open for all, so nobody else inherits it.
+            // No other process is started while the descriptor is inheritable, so only bubblewrap gets it.
             fcntl_setfd(&writer, FdFlags::empty())?;
             let covered = sockets::visible_sockets(&request.policy.rules);
             let limits = request.limits.as_ref().map(|it| it.limits);
@@ -224,7 +223,7 @@ fn start(request: &ConfineRequest) -> io::Result<(Child, Option<PipeReader>)> {
             (command, Some((status, writer)))
         }
         Enforcement::Landlock | Enforcement::Nothing => {
-            // Ourselves, even if another program has our name by now.
+            // Our own executable, even if another file has its path by now.
             let mut command = Command::new("/proc/self/exe");
             let policy = serde_json::to_string(&request.policy)?;
             command.args(["__run", "--confined-by", &me.pid.to_string()]);
@@ -241,7 +240,7 @@ fn start(request: &ConfineRequest) -> io::Result<(Child, Option<PipeReader>)> {
     Ok((child, pipe.map(|(status, _writer)| status)))
 }
 
-/// Reaps whoever ends until the child does.
+/// Reaps every process that ends until the child does.
 fn reap_until(child: Pid) -> io::Result<WaitStatus> {
     loop {
         match wait(WaitOptions::empty()) {
@@ -252,13 +251,13 @@ fn reap_until(child: Pid) -> io::Result<WaitStatus> {
     }
 }
 
-/// Kills all that descends from this process until nobody is left. Orphans come to us, so as long
-/// as one of them is alive we have a child.
+/// Kills all descendants of this process. Orphans are reparented to us, so as long as one is alive we
+/// have a child.
 fn end_descendants() -> io::Result<()> {
     let me = getpid().as_raw_nonzero().get();
-    // Only when somebody was killed as our own child is it sure that there is one to wait for.
+    // Wait blocking only after a direct child was killed: only then is there certainly one to reap.
     let mut options = WaitOptions::NOHANG;
-    // The first look is the cheap one: mostly bubblewrap's last process is just going.
+    // The first scan is the cheap one: usually only bubblewrap's last process is left and about to end.
     let mut find: fn(i32) -> Vec<Process> = process_tree::listed_descendants;
     loop {
         match wait(options) {
@@ -288,7 +287,7 @@ fn exit_report(status: WaitStatus) -> Option<SupervisorReport> {
     }
 }
 
-/// Bubblewrap tells a signal as shells do, by a code above 128.
+/// Bubblewrap reports a signal as shells do, by an exit code above 128.
 fn bubblewrap_report(
     ended: WaitStatus,
     mut status: PipeReader,

@@ -1,13 +1,13 @@
-//! System calls that a confined command does not get, whatever its files are.
+//! System calls that a confined command may not use, whatever files it can access.
 //!
-//! - Sockets: Landlock knows TCP only, and a network namespace separates neither sockets with a path
-//!   nor those to the hypervisor. So only a few families are left, or none at all. Pairs of connected
-//!   streams lead nowhere else and are always there.
-//! - `io_uring`, which makes sockets without the calls that are filtered here.
-//! - Keyrings: those of the session that started the command would be open to it.
-//! - User namespaces: in them a command has privileges again, and more of the kernel to attack.
-//! - Limits, priorities and processors of other processes, where no process namespace hides them; and
-//!   there also shared memory by number, and watching folders.
+//! - Sockets: Landlock covers only TCP, and a network namespace separates neither sockets with a path
+//!   nor those to the hypervisor. So few families are allowed, or none. Connected stream pairs reach
+//!   no other process and are always allowed.
+//! - `io_uring`, because it creates sockets without the calls filtered here.
+//! - Keyrings, because those of the session that started the command would be accessible.
+//! - User namespaces, because a command has privileges in them, and more of the kernel to attack.
+//! - Limits, priorities and processors of other processes, if no PID namespace hides them; then also
+//!   System V shared memory, and watching folders.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ use seccompiler::{
 
 use super::policy::Enforcement;
 
-/// What programs use: their own services, the network, and questions about interfaces.
+/// Families that programs use: local services, the network, and queries about interfaces.
 const FAMILIES: [i32; 4] = [
     libc::AF_UNIX,
     libc::AF_INET,
@@ -28,7 +28,7 @@ const FAMILIES: [i32; 4] = [
     libc::AF_NETLINK,
 ];
 
-/// Refused whatever their arguments.
+/// Forbidden with any arguments.
 const FORBIDDEN: [i64; 7] = [
     libc::SYS_keyctl,
     libc::SYS_add_key,
@@ -39,7 +39,7 @@ const FORBIDDEN: [i64; 7] = [
     libc::SYS_setns,
 ];
 
-/// Calls that change a process, and which of their arguments names it; nought is the caller itself.
+/// Calls that change a process, and the index of the argument that names it; 0 means the caller.
 const ON_A_PROCESS: [(i64, u8); 7] = [
     (libc::SYS_prlimit64, 0),
     (libc::SYS_setpriority, 1),
@@ -50,8 +50,8 @@ const ON_A_PROCESS: [(i64, u8); 7] = [
     (libc::SYS_sched_setattr, 0),
 ];
 
-/// Calls that change all processes of a user, and the first argument that asks for it. Nought is the
-/// caller's own user then, who also owns what is outside the sandbox.
+/// Calls that change all processes of a user, and the first argument that selects this. User 0 then
+/// means the caller's own user, who also owns processes outside the sandbox.
 const ON_A_USER: [(i64, i32); 2] = [
     (libc::SYS_setpriority, PRIO_USER),
     (libc::SYS_ioprio_set, IOPRIO_WHO_USER),
@@ -59,8 +59,8 @@ const ON_A_USER: [(i64, i32); 2] = [
 const PRIO_USER: i32 = 2;
 const IOPRIO_WHO_USER: i32 = 3;
 
-/// Refused where the machine's objects are in sight: memory, queues and semaphores of System V, which
-/// belong to no folder, and news about files in folders whose names cannot be read.
+/// Forbidden if the machine's objects are visible: System V memory, queues and semaphores, which no
+/// folder rule covers, and notifications about files in folders whose names cannot be read.
 const FORBIDDEN_IN_SIGHT: [i64; 13] = [
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -77,16 +77,16 @@ const FORBIDDEN_IN_SIGHT: [i64; 13] = [
     libc::SYS_fanotify_init,
 ];
 
-/// Pairs of these kinds are not bound to each other: a datagram can be sent to any path.
+/// Pairs of these types are not tied to each other: a datagram can be sent to any path.
 const UNBOUND_PAIRS: [i32; 2] = [libc::SOCK_DGRAM, libc::SOCK_RAW];
 
 /// The bits of a socket's type that are not flags.
 const TYPE_BITS: u64 = 0xf;
 
-/// On x86-64 the same calls have a second number each, for programs with short pointers.
+/// The x32 ABI bit: on x86-64 each call has a second number with this bit set.
 const SHORT_POINTERS: i64 = 0x4000_0000;
 
-/// Which sockets a command can make.
+/// Which sockets a command can create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SocketAccess {
     None,
@@ -94,7 +94,7 @@ pub(super) enum SocketAccess {
 }
 
 impl SocketAccess {
-    /// With a network of its own a command needs sockets, to talk to itself.
+    /// A command in its own network namespace needs sockets to connect to itself.
     pub(super) fn for_policy(enforced_by: &Enforcement, network: Network) -> Self {
         match (enforced_by, network) {
             (Enforcement::Landlock, Network::Deny) => Self::None,
@@ -103,7 +103,7 @@ impl SocketAccess {
     }
 }
 
-/// Whether [`forbid`] knows this machine's processor.
+/// Returns whether [`forbid`] supports this machine's processor.
 pub(super) fn can_be_filtered() -> bool {
     TargetArch::try_from(std::env::consts::ARCH).is_ok()
 }
@@ -111,9 +111,9 @@ pub(super) fn can_be_filtered() -> bool {
 /// Whose limits, priority and processors a command can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheduling {
-    /// Its own alone: other processes of its user are in sight.
+    /// Only its own: other processes of its user are visible.
     OwnOnly,
-    /// All it can see, which are its own.
+    /// Those of all visible processes, which belong to the command.
     InSight,
 }
 
@@ -126,8 +126,8 @@ impl Scheduling {
     }
 }
 
-/// Takes these system calls from the calling thread and from whatever it starts. A processor that
-/// this filter does not know is left without it.
+/// Forbids these system calls to the calling thread and its children. Does nothing on a processor that
+/// the filter does not support.
 pub(super) fn forbid(sockets: SocketAccess, scheduling: Scheduling) -> io::Result<()> {
     let Ok(processor) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(());
@@ -135,7 +135,7 @@ pub(super) fn forbid(sockets: SocketAccess, scheduling: Scheduling) -> io::Resul
     for (calls, error) in [
         (socket_calls(sockets)?, libc::EACCES),
         (forbidden_calls(scheduling)?, libc::EPERM),
-        // The arguments of this one cannot be seen; the C library then takes the older one.
+        // The filter cannot see the arguments of `clone3`. On ENOSYS the C library falls back to `clone`.
         (match_numbers([libc::SYS_clone3]), libc::ENOSYS),
     ] {
         let error = SeccompAction::Errno(error.unsigned_abs());
@@ -149,19 +149,19 @@ pub(super) fn forbid(sockets: SocketAccess, scheduling: Scheduling) -> io::Resul
 
 type SyscallRules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Calls that match by their number alone.
+/// Matches calls by their number alone.
 fn match_numbers(numbers: impl IntoIterator<Item = i64>) -> SyscallRules {
     let numbered = |number| [number, number | SHORT_POINTERS].map(|it| (it, Vec::new()));
     numbers.into_iter().flat_map(numbered).collect()
 }
 
-/// A call that matches if all `conditions` hold.
+/// Matches a call if all `conditions` hold.
 fn call_if(number: i64, conditions: Vec<SeccompCondition>) -> io::Result<SyscallRules> {
     let rule = SeccompRule::new(conditions).map_err(io::Error::other)?;
     Ok(call_with(number, &[rule]))
 }
 
-/// A call that matches if one of `conditions` holds.
+/// Matches a call if one of `conditions` holds.
 fn call_if_any(number: i64, conditions: Vec<SeccompCondition>) -> io::Result<SyscallRules> {
     let rules = conditions.into_iter().map(|it| SeccompRule::new(vec![it]));
     let rules: Result<Vec<SeccompRule>, _> = rules.collect();
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     fn refused_families(sockets: SocketAccess) -> Vec<(u16, Option<Errno>)> {
-        // Only the thread that calls it is bound.
+        // The filter applies only to the thread that installs it.
         let bound = std::thread::spawn(move || {
             forbid(sockets, Scheduling::OwnOnly).unwrap();
             assert!(UnixStream::pair().is_ok());

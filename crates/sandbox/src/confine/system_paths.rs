@@ -1,6 +1,6 @@
-//! Where a machine keeps its programs: the same for every user, and nobody's secrets.
+//! Paths of the system's programs: the same for every user and without secrets.
 
-/// Folders that every command may read. What is secret in them is so by its file permissions.
+/// Folders that every command may read. File permissions protect the secrets in them.
 pub(super) const READABLE: [&str; 18] = [
     "/usr",
     "/bin",
@@ -22,7 +22,7 @@ pub(super) const READABLE: [&str; 18] = [
     "/run/current-system",
 ];
 
-/// Files below `/run` that say how names are resolved and where graphics drivers are.
+/// Files below `/run` for name resolution and graphics drivers.
 pub(super) const READABLE_FILES: [&str; 5] = [
     "/run/opengl-driver",
     "/run/systemd/resolve/stub-resolv.conf",
@@ -31,5 +31,5 @@ pub(super) const READABLE_FILES: [&str; 5] = [
     "/run/NetworkManager/resolv.conf",
 ];
 
-/// Folders in which everybody leaves things, sockets of services among them.
+/// Folders shared by all users, which also contain sockets of services.
 pub(super) const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
