@@ -1,4 +1,4 @@
-//! How long a sandbox takes beside git's own ways: `cargo run --release -p cleveragents-sandbox
+//! Compares the time of a sandbox with git's own ways: `cargo run --release -p cleveragents-sandbox
 //! --example measure -- 20000`. Times of one run on one machine, as ratios.
 
 #![expect(

@@ -1,11 +1,10 @@
-//! The one place that runs git.
+//! The only place that runs git.
 //!
-//! A [`Git`] knows its program and what it may see of the world; a [`GitCall`] is one run of it. The
-//! environment is ours alone: no hooks, no file system monitor, no prompts, no network, no lock that
-//! is not needed. Every run ends within the timeout or is killed with all it started.
-//!
-//! A run is in a git directory of ours ([`Git::private_call`]), in a user's with a command of a closed
-//! list ([`Git::user_call`]), or looks for a repository ([`Git::discover`]); there is no other way.
+//! A [`Git`] holds the program and its settings; a [`GitCall`] is one run. The environment is ours
+//! alone: no hooks, no file system monitor, no prompts, no network, no optional locks. Every run ends
+//! within the timeout or is killed with its children. A run works in a private git directory
+//! ([`Git::private_call`]), in a user's with a command of a closed list ([`Git::user_call`]), or looks
+//! for a repository ([`Git::discover`]); there is no other way.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -31,21 +30,22 @@ use crate::scratch::Scratch;
 use crate::user_git_command::{UserGitCall, UserGitCommand};
 use crate::watch::Watch;
 
-/// The oldest git that can take attributes from a given tree.
+/// The oldest git that can read attributes from a given tree.
 const MIN_VERSION: (u32, u32) = (2, 41);
 
-/// The most an answer kept in memory may have.
+/// Maximum size in bytes of output kept in memory.
 const MAX_OUTPUT: usize = 512 << 20;
 
-/// The most of git's complaints that is kept.
+/// Maximum size in bytes of git's error output that is kept.
 const MAX_STDERR: usize = 8 << 10;
 
 const SHELL: &str = "/bin/sh";
 
-/// Moves what came as standard error to where git does not write, and complaints to its answers.
+/// Moves the lock, which arrives as stderr, to descriptor 3 where git does not write, and sends git's
+/// errors to its stdout.
 const LOCK_HOLDER_SCRIPT: &str = "exec \"$@\" 3>&2 2>&1";
 
-/// Settings that hold whatever a repository's own configuration says.
+/// Settings that override the configuration of a repository.
 const SETTINGS: &[(&str, &str)] = &[
     ("advice.detachedHead", "false"),
     ("advice.sparseIndexExpanded", "false"),
@@ -68,38 +68,37 @@ const SETTINGS: &[(&str, &str)] = &[
     ("credential.helper", ""),
     ("fastimport.unpackLimit", "100"),
     ("gc.auto", "0"),
-    // Git adds a path to a folder of a sparse index without expanding it, if that comes last.
+    // With a sparse index, git adds a path to a folder without expanding it if that path comes last.
     ("index.sparse", "false"),
     ("maintenance.auto", "false"),
     ("protocol.allow", "never"),
     ("submodule.recurse", "false"),
 ];
 
-/// What git may know of the world outside the repositories it is given.
+/// What git may use outside the repositories it works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitSettings {
     pub program: PathBuf,
-    /// Where git finds its own helpers: its `PATH`.
+    /// `PATH`, where git finds its own helpers.
     pub search_path: OsString,
-    /// Where the user's own configuration is, read for the few settings that shape files.
+    /// The home with the user's configuration, read for the few settings that shape files.
     pub home: PathBuf,
-    /// How long one run may take.
+    /// Timeout of one run.
     pub timeout: Duration,
 }
 
-/// The git program.
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
     settings: Arc<GitSettings>,
     pub(crate) repositories: RepositoryCache,
-    /// Where short-lived git directories are made.
+    /// Where short-lived git directories are created.
     pub(crate) scratch: Scratch,
-    /// Filters that stay off like all others, but whose files may be changed.
+    /// Filters whose files may be changed. They are never run, like all others.
     pub(crate) allowed: AllowedFilters,
 }
 
 impl Git {
-    /// Short-lived folders are made in `scratch`.
+    /// `scratch` is the folder for short-lived folders.
     pub(crate) fn new(settings: GitSettings, scratch: PathBuf) -> Self {
         let program = resolve_program(settings.program, &settings.search_path);
         Self {
@@ -117,7 +116,7 @@ impl Git {
         &self.settings.home
     }
 
-    /// Refuses a git that lacks what we rely on.
+    /// Fails if this git is too old.
     pub(crate) fn check_version(&self) -> SandboxResult<()> {
         let answer = self.call(["version"]).run()?;
         let answer = String::from_utf8_lossy(&answer).into_owned();
@@ -135,7 +134,7 @@ impl Git {
         })
     }
 
-    /// A run of any command in a git directory of ours.
+    /// Creates a run of any command in a private git directory.
     pub(crate) fn private_call<'a>(
         &self,
         git_dir: &PrivateGitDir,
@@ -144,21 +143,21 @@ impl Git {
         self.call(arguments).git_dir(git_dir)
     }
 
-    /// A run in a user's git directory, of a command that starts no program.
+    /// Creates a run of a command that starts no program, in a user's git directory.
     pub(crate) fn user_call(&self, git_dir: &Path, command: UserGitCommand<'_>) -> UserGitCall {
         command.call(git_dir, |arguments, git_dir| {
             self.call(arguments).git_dir(git_dir)
         })
     }
 
-    /// A run that asks which repository a folder is in: options of `rev-parse`.
+    /// Creates a run that asks which repository contains a folder. `options` are those of `rev-parse`.
     pub(crate) fn discover(&self, folder: &Path, options: &[&str]) -> GitCall {
         let call = self.call(["rev-parse", "--path-format=absolute"]);
         let call = options.iter().fold(call, |call, it| call.argument(it));
         call.directory(folder).with_user_configuration()
     }
 
-    /// A run of git with these arguments; where and on what is said by the builder.
+    /// Creates a run with these arguments. The builder methods set directory and repository.
     fn call<I: IntoIterator<Item: AsRef<OsStr>>>(&self, arguments: I) -> GitCall {
         let arguments = arguments.into_iter();
         GitCall {
@@ -198,7 +197,7 @@ pub(crate) struct GitCall {
     stop: StopSignal,
 }
 
-/// What a run left behind, whether it went well or not.
+/// The result of a run, successful or not.
 #[derive(Debug)]
 pub(crate) struct GitOutput {
     pub(crate) status: ExitStatus,
@@ -217,7 +216,7 @@ impl GitCall {
         self
     }
 
-    /// Where git looks for a repository when it is given none.
+    /// Where git looks for a repository if none is given.
     pub(crate) fn directory(mut self, path: &Path) -> Self {
         self.directory = Some(path.to_owned());
         self
@@ -227,7 +226,7 @@ impl GitCall {
         self.variable("GIT_INDEX_FILE", path)
     }
 
-    /// The tree that alone says which attributes paths have.
+    /// Sets the only tree from which attributes are read.
     pub(crate) fn attributes_of(self, tree: &str) -> Self {
         self.variable("GIT_ATTR_SOURCE", tree)
     }
@@ -253,7 +252,7 @@ impl GitCall {
         settings.fold(self, |call, (key, value)| call.setting(key, value))
     }
 
-    /// An option of git itself, before the command.
+    /// Adds an option of git itself, before the command.
     pub(crate) fn option(mut self, option: &str) -> Self {
         self.options.push(option.into());
         self
@@ -264,19 +263,19 @@ impl GitCall {
         self
     }
 
-    /// Reads the user's configuration files too. Only for commands that run nothing they name.
+    /// Also reads the user's configuration files. Only for commands that run no configured program.
     pub(crate) fn with_user_configuration(mut self) -> Self {
         self.config_access = ConfigAccess::UserConfiguration;
         self
     }
 
-    /// Kills the run when `stop` is given.
+    /// Kills the run when `stop` is signalled.
     pub(crate) fn with_stop(mut self, stop: &StopSignal) -> Self {
         self.stop = stop.clone();
         self
     }
 
-    /// Runs to the end and gives the answer; anything but success is an error.
+    /// Runs git and returns its output. Fails unless git succeeds.
     pub(crate) fn run(self) -> SandboxResult<Vec<u8>> {
         self.run_with(&[])
     }
@@ -288,18 +287,18 @@ impl GitCall {
         Ok(ended.stdout)
     }
 
-    /// The answer as one line of text.
+    /// Returns the output as one line of text.
     pub(crate) fn line(self) -> SandboxResult<String> {
         let answer = self.run()?;
         Ok(String::from_utf8_lossy(&answer).trim_end().to_owned())
     }
 
-    /// Runs to the end, with whatever exit status. Fails if git was killed.
+    /// Runs git and accepts any exit status. Fails if git was killed.
     pub(crate) fn output(self) -> SandboxResult<GitOutput> {
         self.output_with(&[])
     }
 
-    /// The answer as one line of text, nothing where git says no by exit 1.
+    /// Returns the output as one line of text, or `None` if git says no by exit code 1.
     pub(crate) fn optional_line(self) -> SandboxResult<Option<String>> {
         let command = self.command_text();
         let ended = self.output()?;
@@ -341,8 +340,8 @@ impl GitCall {
         })
     }
 
-    /// Runs with one thread that writes its input and this one that reads its output. Success is
-    /// needed; what the reader made of the output is the answer.
+    /// Runs git with a thread that writes its input while this thread reads its output. Returns the result
+    /// of `read`. Fails unless git succeeds.
     pub(crate) fn stream<T>(
         self,
         write: impl FnOnce(&mut ChildStdin) -> io::Result<()> + Send,
@@ -395,7 +394,6 @@ impl GitCall {
         }
     }
 
-    /// Why a run was killed.
     fn kill_error(&self) -> SandboxError {
         match self.stop.check() {
             Err(why) => SandboxError::Stopped(why),
@@ -406,12 +404,12 @@ impl GitCall {
         }
     }
 
-    /// Starts a run that answers one question after another.
+    /// Starts a run that answers several requests.
     pub(crate) fn start_session(self) -> SandboxResult<GitSession> {
         let mut child = self.start()?;
         let command = self.command_text();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        // Nobody listens: what it has to say at its end is said again by the run that takes over.
+        // Not read: if the session fails, the run that replaces it reports the same error.
         drop(child.stderr.take());
         let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
             return Err(git_io_error(&command, "its pipes are missing"));
@@ -419,12 +417,12 @@ impl GitCall {
         Ok(GitSession::new(child, stdin, stdout, self.settings.timeout))
     }
 
-    /// Starts a run that is talked to, and that keeps an open lock open as long as it lives. What
-    /// it complains of comes with its answers.
+    /// Starts an interactive run that holds `lock` open as long as it lives. Its error output is mixed
+    /// into its stdout.
     ///
-    /// This process never has a descriptor of the lock that a child inherits: other children, which
-    /// other threads start at the same moment, would have the lock as well. The child gets it as a
-    /// standard stream, which is its own alone, and a shell moves that out of git's way.
+    /// This process never has an inheritable descriptor of the lock, because children that other threads
+    /// start at the same moment would inherit it too. The child gets the lock as a standard stream, which
+    /// only it receives, and a shell moves that out of git's way.
     pub(crate) fn start_with_lock(&self, lock: &File) -> SandboxResult<Child> {
         let lock = lock.try_clone().map_err(io_error(Path::new("/dev/fd")))?;
         let mut command = self.command(Some(LOCK_HOLDER_SCRIPT));
@@ -432,7 +430,7 @@ impl GitCall {
         self.spawn(command)
     }
 
-    /// What people are told was run: the command without our settings, cut short.
+    /// Returns the command for error messages: without our settings, truncated.
     fn command_text(&self) -> String {
         let mut text = String::from("git");
         for argument in &self.arguments {
@@ -456,7 +454,7 @@ impl GitCall {
         })
     }
 
-    /// The command with pipes for its streams; a script of a shell begins git where one is given.
+    /// Builds the command with pipes for its streams. If `script` is given, a shell runs it to start git.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one place that starts git, with nothing of the environment"
@@ -477,7 +475,7 @@ impl GitCall {
         command.env("GIT_TERMINAL_PROMPT", "0");
         command.env("GIT_OPTIONAL_LOCKS", "0");
         command.env("GIT_NO_LAZY_FETCH", "1");
-        // Unlike the setting, it also holds against `protocol.<name>.allow` of a repository.
+        // Unlike the setting, this also overrides `protocol.<name>.allow` of a repository.
         command.env("GIT_ALLOW_PROTOCOL", "none");
         command.env("GIT_NO_REPLACE_OBJECTS", "1");
         match self.config_access {
@@ -516,8 +514,8 @@ impl GitCall {
     }
 }
 
-/// Where the program is, if it is named alone: what is started by its path is started without
-/// copying this process first.
+/// Finds the program on the search path if only a name is given. A program with a path is started
+/// without forking a copy of this process first.
 fn resolve_program(program: PathBuf, search_path: &OsStr) -> PathBuf {
     if program.components().count() != 1 {
         return program;
@@ -533,13 +531,13 @@ fn resolve_program(program: PathBuf, search_path: &OsStr) -> PathBuf {
 
 fn read_stderr(mut stderr: impl Read) -> String {
     let mut kept = Vec::new();
-    // What is beyond the limit is read too, or git would wait for ever to say it.
+    // Output above the limit must be read too, or git would block on the full pipe.
     let _ = (&mut stderr).take(MAX_STDERR as u64).read_to_end(&mut kept);
     let _ = io::copy(&mut stderr, &mut io::sink());
     String::from_utf8_lossy(&kept).trim_end().to_owned()
 }
 
-/// A git that stops early closes its input: its own words say more than a broken pipe.
+/// A git that ends early closes its input. Its own error message says more than a broken pipe.
 fn check_input_written(
     command: &str,
     written: io::Result<()>,
@@ -614,7 +612,7 @@ mod tests {
             |pipe| {
                 let mut lines = io::BufReader::new(pipe);
                 lines.read_line(&mut line)?;
-                // The sleeper has the pipe as well: it ends when both are dead.
+                // The sleeper holds the pipe too, so it closes only when both are dead.
                 let rest = io::copy(&mut lines, &mut io::sink());
                 ended = rest.is_ok();
                 rest

@@ -1,9 +1,9 @@
-//! Links in a git directory that lead out of it.
+//! Rejects links that lead out of a git directory.
 //!
-//! Git follows links everywhere in its own directory. A folder from somebody else may have
-//! `.git/objects` and `.git/refs` that are links into another repository of the user, whose files
-//! would then be read and whose branch Apply would move, or a log that is a link to any file, to
-//! which a line would be appended. So whatever we let git read or write by name is checked first.
+//! Git follows links everywhere in its own directory. In a folder from someone else, `.git/objects` and
+//! `.git/refs` may be links into another repository of the user: its files would be read and Apply
+//! would move its branch. A log may be a link to any file, which would be appended to. So everything
+//! that git reads or writes by name is checked first.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,8 +35,8 @@ const CHECKED_NAMES: [&str; 19] = [
     "modules",
 ];
 
-/// Fails if something that git uses in every repository is a link that leads out of the git
-/// directory. A link to a file or folder inside of it, such as an old symbolic `HEAD`, is fine.
+/// Fails if a path that git uses in every repository is a link out of the git directory. A link that
+/// stays inside, such as an old symbolic `HEAD`, is accepted.
 pub(crate) fn check(found: &RepositoryInfo) -> SandboxResult<()> {
     let inside = AllowedFolders::new(&[&found.git_dir, &found.common_dir])?;
     for folder in &inside.folders {
@@ -47,7 +47,7 @@ pub(crate) fn check(found: &RepositoryInfo) -> SandboxResult<()> {
     Ok(())
 }
 
-/// The same for a ref and its log, with all folders on the way to them.
+/// Checks a ref and its log, with all folders on the way to them.
 pub(crate) fn check_ref(common_dir: &Path, name: &str) -> SandboxResult<()> {
     let inside = AllowedFolders::new(&[common_dir])?;
     for folder in &inside.folders {
@@ -97,7 +97,7 @@ impl AllowedFolders {
     }
 }
 
-/// Where a link leads. Its last part need not exist: git would create it there.
+/// Returns the target of a link. Its last part need not exist, because git would create it there.
 fn link_target(link: &Path) -> Option<PathBuf> {
     if let Ok(real) = fs::canonicalize(link) {
         return Some(real);

@@ -1,10 +1,10 @@
-//! Whether a folder's git directory really belongs to it.
+//! Checks that a git directory really belongs to the folder it was found by.
 //!
-//! A `.git` file, a link in its place or a `commondir` can name any repository on the machine, and a
-//! folder may come from somebody else. Objects of that repository would be readable in sandboxes,
-//! and Apply would move its branches. So the other side has to name the folder too: a linked working
-//! tree by git's own record of it, all else by `core.worktree`. And `core.worktree` of a folder's own
-//! `.git` cannot make another folder its working tree.
+//! A `.git` file, a link in its place or a `commondir` can name any repository on the machine, and the
+//! folder may come from someone else. Sandboxes could then read objects of that repository, and Apply
+//! would move its branches. So the repository must name the folder too: a linked working tree by git's
+//! own record of it, any other by `core.worktree`. And the `core.worktree` of a folder's own `.git`
+//! cannot make another folder its working tree.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,7 @@ use crate::files::{path_from_bytes, read_if_exists};
 use crate::git_files;
 use crate::repository::RepositoryInfo;
 
-/// Fails if the repository that `path` leads to does not know the folder it was found by.
+/// Fails if the repository found by `path` does not name that folder.
 pub(crate) fn check(found: &RepositoryInfo, path: &Path) -> SandboxResult<()> {
     let Checkout::At(top) = &found.checkout else {
         return match canonical_path(&found.git_dir) == canonical_path(&found.common_dir) {
@@ -49,14 +49,14 @@ pub(crate) fn check(found: &RepositoryInfo, path: &Path) -> SandboxResult<()> {
     }
 }
 
-/// A `.git` that is a folder, and not a link to one.
+/// Returns whether `.git` is a folder and not a link to one.
 fn is_own_folder(found: &RepositoryInfo, top: &Path) -> bool {
     let own = top.join(".git");
     let is_folder = own.symlink_metadata().is_ok_and(|it| it.is_dir());
     is_folder && canonical_path(&own) == canonical_path(&found.git_dir)
 }
 
-/// Whether the `.git` of this folder, a link or a file, names the git directory.
+/// Returns whether the `.git` of this folder, a link or a file, names the git directory.
 fn leads_to(top: &Path, git_dir: &Path) -> bool {
     if canonical_path(&top.join(".git")).is_some_and(|it| Some(it) == canonical_path(git_dir)) {
         return true;
@@ -70,14 +70,14 @@ fn leads_to(top: &Path, git_dir: &Path) -> bool {
     named.is_some() && named == canonical_path(git_dir)
 }
 
-/// `core.worktree` of a submodule, or of a repository that is kept elsewhere.
+/// Checks `core.worktree` of a submodule, or of a repository that is kept elsewhere.
 fn is_named_by_setting(found: &RepositoryInfo, top: &Path) -> bool {
     let named = found.settings.worktree.as_ref();
     let named = named.and_then(|path| canonical_path(&found.git_dir.join(path)));
     named.is_some() && named == canonical_path(top)
 }
 
-/// The record that git keeps of a linked working tree.
+/// Checks the record that git keeps of a linked working tree.
 fn is_recorded(found: &RepositoryInfo, top: &Path) -> bool {
     let folder = found.git_dir.parent().and_then(canonical_path);
     if folder.is_none() || folder != canonical_path(&found.common_dir.join("worktrees")) {

@@ -1,8 +1,8 @@
-//! Small files of a user's repository that shape what git and sandboxes see.
+//! Reads small files of a user's repository that affect what git and sandboxes see.
 //!
-//! A link there could lead anywhere on the machine, and what it leads to would be copied as if it
-//! were the repository's. Git follows such links; here they are refused, because the files decide
-//! what is ignored and what has a filter, and going on without them would be wrong as well.
+//! A link there could lead anywhere on the machine, and its target would be copied as if it belonged to
+//! the repository. Git follows such links; here they are an error. They cannot be skipped either,
+//! because the files decide what is ignored and what has a filter.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -14,11 +14,11 @@ use rustix::io::Errno;
 use crate::files::{io_error, replace};
 use crate::safe_fs::{open_file, open_root};
 
-/// Far more than a person writes into one.
+/// Far more than a person writes into such a file.
 const MAXIMUM: u64 = 16 << 20;
 
-/// The content of a file in a git directory, nothing if there is no such file. Fails if the file or
-/// its folder is a link.
+/// Returns the content of a file in a git directory, or `None` if it does not exist. Fails if the file
+/// or its folder is a link.
 pub(crate) fn read(git_dir: &Path, name: &str) -> SandboxResult<Option<Vec<u8>>> {
     let path = git_dir.join(name);
     let root = open_root(git_dir)?;
@@ -42,7 +42,7 @@ pub(crate) fn read(git_dir: &Path, name: &str) -> SandboxResult<Option<Vec<u8>>>
     Ok(Some(content))
 }
 
-/// Copies a file of a git directory, if it is there.
+/// Copies a file of a git directory, if it exists.
 pub(crate) fn copy(git_dir: &Path, name: &str, to: &Path) -> SandboxResult<()> {
     match read(git_dir, name)? {
         Some(content) => replace(to, &content),
@@ -50,7 +50,7 @@ pub(crate) fn copy(git_dir: &Path, name: &str, to: &Path) -> SandboxResult<()> {
     }
 }
 
-/// Names the link on the way to a file; what is no folder has no files.
+/// Returns an error that names the link on the way to a file, or `None` if a parent is not a folder.
 fn refuse_link<T>(git_dir: &Path, name: &str) -> SandboxResult<Option<T>> {
     let mut path = git_dir.to_owned();
     for part in name.split('/') {

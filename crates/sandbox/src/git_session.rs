@@ -1,7 +1,7 @@
-//! A git that stays and is asked again and again: starting it anew for each question costs many
-//! times what the answer does.
+//! A long-running git that answers many requests: starting a new one for each costs many times what
+//! the answer does.
 //!
-//! It ends when its owner does, because its input ends then, and it only reads.
+//! It only reads, and it ends with its owner because its input closes then.
 
 use std::io::{self, BufReader, Read, Write};
 use std::os::fd::AsFd;
@@ -13,7 +13,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// A running git with both ends of the conversation.
 #[derive(Debug)]
 pub(crate) struct GitSession {
     child: Child,
@@ -21,10 +20,10 @@ pub(crate) struct GitSession {
     stdout: BufReader<TimedStdout>,
 }
 
-/// How often whoever waits looks whether it has to stop.
+/// How often a waiting reader checks the stop signal.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Output that is waited for no longer than the timeout, and not after the stop signal.
+/// Output that is read until the timeout or the stop signal.
 #[derive(Debug)]
 struct TimedStdout {
     stdout: ChildStdout,
@@ -52,8 +51,8 @@ impl GitSession {
         }
     }
 
-    /// Asks one question, which must be short, and reads the whole of its answer. Fails soon after
-    /// `stop` is given. After an error it is of no more use.
+    /// Sends one request, which must be short, and reads its complete response. Fails soon after `stop` is
+    /// signalled. After an error the session must not be used again.
     pub(crate) fn request<T>(
         &mut self,
         request: &[u8],
@@ -90,7 +89,7 @@ impl Drop for GitSession {
     fn drop(&mut self) {
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(process) = process {
-            // Not reaped yet, so the id is still its own; one that ended already is as wanted.
+            // Not reaped yet, so the process id cannot have been reused. It may have ended already.
             let _ = kill_process_group(process, Signal::KILL);
         }
         let _ = self.child.wait();

@@ -1,8 +1,8 @@
-//! Whether git accepts a `.gitmodules`.
+//! Checks whether git accepts a `.gitmodules`.
 //!
-//! A submodule's URL, path or name can make a later `git clone` run a command, so git refuses some
-//! when it checks objects. What git would refuse at the end is asked when it is captured: git checks
-//! a tree that has this file alone.
+//! The URL, path or name of a submodule can make a later `git clone` run a command, so git refuses some
+//! of them when it checks objects. A file that git would refuse at the end is detected at capture: git
+//! checks a tree that contains only this file.
 
 use cleveragents_engine::ports::sandbox::SandboxResult;
 
@@ -28,8 +28,8 @@ pub(crate) fn find_refusal(store: &PrivateStore, bytes: &[u8]) -> SandboxResult<
     ))
 }
 
-/// Git's words for what is wrong with an object: `error in blob ID: gitmodulesUrl: WORDS`, or of
-/// `index-pack` `error: object ID: gitmodulesUrl: WORDS`.
+/// Extracts git's message about an object: `error in blob ID: gitmodulesUrl: MESSAGE`, or from
+/// `index-pack` `error: object ID: gitmodulesUrl: MESSAGE`.
 pub(crate) fn parse_reason(stderr: &str) -> Option<String> {
     let words = stderr.lines().find_map(|line| {
         let rest = line.strip_prefix("error")?;

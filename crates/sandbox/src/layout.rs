@@ -1,4 +1,4 @@
-//! Where the parts of a sandbox are, and the marker that says whose it is.
+//! The paths of the parts of a sandbox, and the marker that identifies its owner.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,6 @@ use crate::files::{io_error, is_not_found, read_if_exists, replace};
 
 const MARKER_VERSION: u32 = 1;
 
-/// The folder of one sandbox.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub(crate) folder: PathBuf,
@@ -34,12 +33,12 @@ impl Layout {
         self.folder.join("tree")
     }
 
-    /// A tree that is being made.
+    /// A tree under construction.
     pub(crate) fn next_tree(&self) -> PathBuf {
         self.folder.join("tree.next")
     }
 
-    /// A tree set aside.
+    /// The previous tree, moved aside.
     pub(crate) fn old_tree(&self) -> PathBuf {
         self.folder.join("tree.old")
     }
@@ -48,7 +47,7 @@ impl Layout {
         self.folder.join("entries")
     }
 
-    /// Touched to learn the time of the file system, by which alone files are compared.
+    /// Touched to read the time of the file system; file times are compared only with that.
     pub(crate) fn clock(&self) -> PathBuf {
         self.folder.join("clock")
     }
@@ -58,7 +57,7 @@ impl Layout {
         self.folder.join("scratch")
     }
 
-    /// Where a pack for the user's repository is made.
+    /// Where a pack for the user's repository is built.
     pub(crate) fn publishing(&self) -> PathBuf {
         self.folder.join("publishing")
     }
@@ -71,7 +70,7 @@ impl Layout {
         self.folder.join("marker.json")
     }
 
-    /// Everything but marker and lock, in the order in which it is removed.
+    /// Everything except marker and lock, in the order of removal.
     pub(crate) fn contents(&self) -> [PathBuf; 9] {
         [
             self.next_tree(),
@@ -87,7 +86,7 @@ impl Layout {
     }
 }
 
-/// Whose sandbox a folder is and how far it was made.
+/// Identifies the sandbox in a folder and whether its creation was completed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Marker {
     version: u32,
@@ -96,14 +95,14 @@ pub(crate) struct Marker {
     pub(crate) resource: AbsolutePath,
     pub(crate) resource_type: ResourceType,
     pub(crate) base: BaseSource,
-    /// Needed only while it is made.
+    /// Needed only during creation.
     #[serde(skip)]
     pub(crate) trusted_includes: Vec<String>,
-    /// Absent until the sandbox is completely made.
+    /// `None` until the sandbox is complete.
     pub(crate) made: Option<SandboxProperties>,
 }
 
-/// What is fixed when a sandbox is made.
+/// Properties that are fixed when a sandbox is created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SandboxProperties {
     pub(crate) tree: TreeId,
@@ -115,7 +114,7 @@ pub(crate) struct SandboxProperties {
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// Whether git may store other bytes than the tree holds.
+/// Whether git may store other bytes than the tree contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ContentConversion {
@@ -146,8 +145,8 @@ impl Marker {
         replace(&path, &bytes)
     }
 
-    /// The marker in the folder of sandbox `id`. No folder, or one in which nothing was done yet,
-    /// has none; a folder of somebody else's is an error.
+    /// Reads the marker of sandbox `id`. Returns `None` if the folder does not exist or is unused. Fails if
+    /// the folder belongs to something else.
     pub(crate) fn read(root: &Path, id: SandboxId) -> SandboxResult<Option<Self>> {
         let layout = Layout::new(root, id);
         let foreign = |reason: &str| SandboxError::Foreign {
@@ -186,7 +185,7 @@ impl Marker {
     }
 }
 
-/// Whether a folder holds nothing but what is made before its marker.
+/// Returns whether a folder contains only what is created before its marker.
 fn is_unused(layout: &Layout) -> bool {
     let next = layout.marker().with_extension("next");
     let ours = [layout.lock(), next];

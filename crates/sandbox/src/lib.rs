@@ -1,15 +1,13 @@
-//! Private trees of git repositories and folders, the way home from them, and the commands that run
-//! in them: the ports of sandboxes, targets and processes, and the only user of git.
+//! Private trees of git repositories and folders, applying results from them, and running commands in
+//! them. Implements the ports for sandboxes, targets and processes, and is the only user of git.
 //!
-//! A sandbox is a folder with `git/`, which is the host's alone, and `tree/`, the only place a tool
-//! may write. Nothing an agent leaves in a tree is obeyed on the host's side: no configuration, no
-//! attributes, no hooks, no links. This crate knows no clock, no environment and no terminal; what
-//! it needs of them it is given. It blocks. All state is on disk; what a handle remembers of the tree
-//! it captured last only saves work.
+//! A sandbox is a folder with `git/`, which only the host accesses, and `tree/`, the only place where a
+//! tool may write. The host obeys nothing that an agent writes into a tree: no configuration,
+//! attributes, hooks or links. This crate reads no clock, environment or terminal; it gets values. Its
+//! calls block. All state is on disk; what a handle caches of the last captured tree only saves work.
 //!
-//! Start reading at [`LocalSandboxes`], then `make_git` (how a tree comes to be), `capture` (what
-//! became of it), `record_tree` (how that is kept), `restore` (how it is put back) and `git` (how git
-//! is run). [`LocalTargets`] brings results home; [`confine`] runs commands.
+//! Start reading at [`LocalSandboxes`], then `make_git` (creates a tree), `capture`, `record_tree`,
+//! `restore` and `git` (runs git). [`LocalTargets`] applies results; [`confine`] runs commands.
 
 mod abandoned_lock;
 mod account;

@@ -1,31 +1,31 @@
-//! Limits of one capture: they bound how long it takes and how much it stores.
+//! Limits of one capture: they bound its duration and how much it stores.
 
 use cleveragents_engine::ports::limits::{Limit, OverLimit};
 use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 
 use crate::files::resource_path;
 
-/// How much one capture may record. A new file counts by its apparent size: reading the holes of
-/// a sparse file takes as long as reading data.
+/// How much one capture may record. A new file counts with its apparent size, because reading the
+/// holes of a sparse file takes as long as reading data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaptureLimits {
-    /// Paths that were not in the tree before.
+    /// Number of paths that were not in the previous tree.
     pub new_files: u64,
     /// Bytes of all new and changed files.
     pub total_size: u64,
-    /// Bytes of any one new or changed file.
+    /// Bytes of each new or changed file.
     pub file_size: u64,
 }
 
 impl CaptureLimits {
-    /// For what the user's own resource holds, which is no agent's work.
+    /// For the content of the user's own resource, which no agent wrote.
     pub const NONE: Self = Self {
         new_files: u64::MAX,
         total_size: u64::MAX,
         file_size: u64::MAX,
     };
 
-    /// Fails if a walk that has found this many new paths has found too many.
+    /// Fails if a walk has found too many new paths.
     pub(crate) fn check_count(&self, found: u64, path: &[u8]) -> SandboxResult<()> {
         if found <= self.new_files {
             return Ok(());
@@ -33,7 +33,7 @@ impl CaptureLimits {
         limit_exceeded(Limit::CapturedFiles, (self.new_files, found), path)
     }
 
-    /// Fails if a file is too large, or the last of too much. `total` includes the file.
+    /// Fails if a file is too large, or if it makes the total too large. `total` includes the file.
     pub(crate) fn check_size(&self, size: u64, total: u64, path: &[u8]) -> SandboxResult<()> {
         if size > self.file_size {
             return limit_exceeded(Limit::FileSize, (self.file_size, size), path);

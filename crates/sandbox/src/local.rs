@@ -18,7 +18,6 @@ use crate::repository::UserRepository;
 use crate::sandbox::LocalSandbox;
 use crate::{make_folder, make_git, ownership, references, set_base};
 
-/// Sandboxes in folders of the data directory.
 #[derive(Debug)]
 pub struct LocalSandboxes {
     git: Git,
@@ -28,8 +27,8 @@ pub struct LocalSandboxes {
 }
 
 impl LocalSandboxes {
-    /// Sandboxes are in `sandboxes/`, locks on users' repositories in `repositories/` of the data
-    /// directory. A git that is too old is refused here.
+    /// Opens the sandboxes: they are in `sandboxes/` of the data directory, locks on users' repositories in
+    /// `repositories/`. Fails if git is too old.
     pub fn open(data_directory: &Path, git: GitSettings) -> SandboxResult<Self> {
         let git = Git::new(git, data_directory.join("views"));
         git.check_version()?;
@@ -43,14 +42,14 @@ impl LocalSandboxes {
         })
     }
 
-    /// The same, where plans may change files that have these filters, in the form git stores.
+    /// Allows plans to change files with these filters, in the form that git stores.
     #[must_use]
     pub fn with_allowed_filters(mut self, filters: impl IntoIterator<Item = String>) -> Self {
         self.git.allowed = AllowedFilters::new(filters);
         self
     }
 
-    /// The same, where one capture records no more than this.
+    /// Sets the limits of one capture.
     #[must_use]
     pub fn with_limits(mut self, limits: CaptureLimits) -> Self {
         self.limits = limits;
@@ -102,7 +101,7 @@ impl Sandboxes for LocalSandboxes {
         {
             return Ok(created_result(&layout, made));
         }
-        // Half-made by a call that was killed: begun again from nothing (law 9).
+        // A killed call may have left it incomplete: start again from nothing (law 9).
         layout.contents().iter().try_for_each(|path| remove(path))?;
         let mut marker = Marker::new(new);
         marker.write(&layout)?;
@@ -147,7 +146,7 @@ impl Sandboxes for LocalSandboxes {
             return Ok(DiscardOutcome::Absent);
         }
         layout.contents().iter().try_for_each(|path| remove(path))?;
-        // The marker goes last: a call that was killed before is recognised and made again.
+        // The marker is removed last: if a call is killed before, the next one recognises it and retries.
         remove(&layout.lock())?;
         remove(&layout.marker().with_extension("next"))?;
         remove(&layout.marker())?;
@@ -205,7 +204,7 @@ impl Sandboxes for LocalSandboxes {
 }
 
 impl LocalSandboxes {
-    /// Lets the base of a sandbox go.
+    /// Removes the ref that protects the base of a sandbox.
     fn unpin(&self, marker: &Marker) -> SandboxResult<()> {
         if marker.resource_type != ResourceType::GitCheckout {
             return Ok(());
@@ -221,7 +220,7 @@ impl LocalSandboxes {
         }
     }
 
-    /// The user's repository, unless it is gone: then nothing of ours is there either.
+    /// Returns the user's repository, or `None` if it no longer exists; then nothing of ours is there.
     fn find_repository(&self, path: &Path) -> SandboxResult<Option<UserRepository>> {
         if path.symlink_metadata().is_err() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The history a base stands on.
+//! The commit history of a base.
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{LogEntry, SandboxError, SandboxResult};
@@ -7,7 +7,7 @@ use crate::files::path_from_bytes;
 use crate::repository::trimmed_text;
 use crate::store::PrivateStore;
 
-/// Id, author, time and subject of a commit, each ended by a NUL, which none of them can hold.
+/// Id, author, time and subject of a commit, each terminated by a NUL, which none of them can contain.
 const LOG_FORMAT: &str = "--format=tformat:%h%x00%an%x00%at%x00%s";
 
 pub(crate) fn log(
@@ -36,7 +36,7 @@ fn parse(answer: &[u8]) -> SandboxResult<Vec<LogEntry>> {
         what: "git log gave an answer of another form".to_owned(),
     };
     let fields: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
-    // The last commit's fields are ended, too, so an empty one follows them.
+    // The last field is terminated too, so splitting yields an empty one after it.
     let (commits, rest) = fields.as_chunks::<4>();
     if !matches!(rest, [] | [b""]) {
         return Err(malformed());

@@ -1,4 +1,4 @@
-//! What all kinds of sandboxes have in common while they are made.
+//! Steps that the creation of all kinds of sandboxes shares.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::sandbox::LocalSandbox;
 use crate::tree_files::copy;
 use crate::walk::{SandboxWalker, TrackedKind, TrackedPaths};
 
-/// A sandbox with an empty store, of which nothing is known yet.
+/// Creates a sandbox with an empty store and default properties.
 pub(crate) fn create_empty_sandbox(
     git: &Git,
     layout: &Layout,
@@ -52,11 +52,11 @@ pub(crate) fn create_empty_sandbox(
     Ok(sandbox)
 }
 
-/// Copies the ignored files that `.worktreeinclude` of the resource names. They are not captured
-/// and not applied, because they are ignored in the sandbox too.
+/// Copies the ignored files that `.worktreeinclude` of the resource names. They are ignored in the
+/// sandbox too, so they are neither captured nor applied.
 ///
-/// The file comes with the repository, so credential files that it names are left out and warned
-/// of, unless the user consented to exactly this content of it.
+/// The file comes with the repository, so credential files that it names are left out with a warning,
+/// unless the user consented to exactly this content of it.
 pub(crate) fn copy_included_files(
     sandbox: &LocalSandbox,
     resource: &Path,
@@ -70,7 +70,7 @@ pub(crate) fn copy_included_files(
     let is_trusted = trusted_includes.contains(&content_hash(&content));
     let mut builder = GitignoreBuilder::new(".");
     for line in String::from_utf8_lossy(&content).lines() {
-        // A line that is no pattern matches nothing.
+        // An invalid pattern matches nothing.
         let _ = builder.add_line(None, line);
     }
     let Ok(included) = builder.build() else {
@@ -100,7 +100,7 @@ pub(crate) fn copy_included_files(
     Ok((!left_out.is_empty()).then_some(Warning::Credentials(left_out)))
 }
 
-/// All that is in these files and folders, repositories apart.
+/// Returns all files in these files and folders, without nested repositories.
 fn files_in(resource: &Path, paths: &[Vec<u8>]) -> SandboxResult<Vec<Vec<u8>>> {
     let everything = IgnoreRules::global(b"", NameCase::Sensitive);
     let mut files = Vec::new();
@@ -112,7 +112,7 @@ fn files_in(resource: &Path, paths: &[Vec<u8>]) -> SandboxResult<Vec<Vec<u8>>> {
     Ok(files)
 }
 
-/// Takes every path for tracked, so that none is ignored.
+/// Treats every path as tracked, so that none is ignored.
 struct AllTracked;
 
 impl TrackedPaths for AllTracked {
@@ -125,7 +125,7 @@ impl TrackedPaths for AllTracked {
     }
 }
 
-/// Copies a small file of the user's repository, if it is there.
+/// Copies a small file of the user's repository, if it exists.
 pub(crate) fn copy_if_exists(from: &Path, to: &Path) -> SandboxResult<()> {
     match read_if_exists(from) {
         Ok(Some(content)) => crate::files::replace(to, &content),
@@ -135,7 +135,7 @@ pub(crate) fn copy_if_exists(from: &Path, to: &Path) -> SandboxResult<()> {
     }
 }
 
-/// The file as bytes, nothing if it cannot be had.
+/// Returns the content of a file, or nothing if the path is not a file.
 pub(crate) fn read_or_empty(path: &Path) -> SandboxResult<Vec<u8>> {
     match path.is_file() {
         true => std::fs::read(path).map_err(io_error(path)),
@@ -143,7 +143,7 @@ pub(crate) fn read_or_empty(path: &Path) -> SandboxResult<Vec<u8>> {
     }
 }
 
-/// What a thread answered; if it panicked, so do we.
+/// Returns the result of a thread, and panics if the thread panicked.
 pub(crate) fn join_thread<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     match thread.join() {
         Ok(answer) => answer,

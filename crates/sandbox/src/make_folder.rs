@@ -1,5 +1,5 @@
-//! A sandbox of a folder: a copy without what `.gitignore` files name, its base kept as a tree in a
-//! store of its own. From there on it is like any other.
+//! Creates a sandbox of a folder: a copy without files that `.gitignore` names, with its base stored as
+//! a tree in a store of its own. After that it is like any other sandbox.
 
 use std::os::fd::AsFd;
 use std::path::Path;

@@ -1,9 +1,9 @@
-//! A sandbox of a git repository.
+//! Creates a sandbox of a git repository.
 //!
-//! Objects are borrowed through `objects/info/alternates` and pinned by a ref of ours; nothing is
-//! hard-linked and no worktree is added, so the user's repository is neither at an agent's mercy
-//! nor locked by ours. A sparse checkout becomes a whole one: which files are there is a matter of
-//! the user's disk, not of the commit.
+//! Objects are borrowed through `objects/info/alternates` and protected by a ref of ours. Nothing is
+//! hard-linked and no worktree is added, so agents cannot damage the user's repository and we do not
+//! lock it. A sparse checkout becomes a full one: which files are present concerns the user's disk, not
+//! the commit.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use crate::tree_files::rename;
 use crate::view::RepositoryView;
 use crate::{git::Git, git_files, references, restore};
 
-/// Makes store and tree; what is worth keeping of it.
+/// Creates store and tree. Returns the properties to keep.
 pub(crate) fn make(
     git: &Git,
     layout: &Layout,
@@ -48,7 +48,7 @@ pub(crate) fn make(
         BaseSource::Head => {
             let tree = base_tree(&sandbox, &repository, commit.as_ref())?;
             sandbox.set_attributes(tree.files().to_owned());
-            // What is not committed is only told, and finding it takes as long as the files.
+            // Uncommitted files are only reported. Finding them takes as long as the checkout, so do both at once.
             let (uncommitted, entries) = thread::scope(|scope| {
                 let uncommitted = scope.spawn(|| repository.uncommitted());
                 let entries = restore::check_out(&sandbox, &tree, &layout.next_tree());
@@ -100,7 +100,7 @@ pub(crate) fn top_level(repository: &UserRepository, resource: &Path) -> Sandbox
     resolved(top_level)
 }
 
-/// Lets the store see the user's objects, and takes along what shapes history and files.
+/// Lets the store read the user's objects, and copies the settings that affect history and files.
 pub(crate) fn borrow_objects(
     sandbox: &LocalSandbox,
     repository: &UserRepository,
@@ -114,7 +114,7 @@ pub(crate) fn borrow_objects(
     git_files::copy(common, "info/attributes", &dir.join("info/attributes"))?;
     let own = &repository.settings.attributes_file;
     copy_if_exists(own, &sandbox.store.user_attributes())?;
-    // Later lines win, as the repository's own rules win over the user's.
+    // Later lines win: the repository's own rules override the user's.
     let mut exclude = read_or_empty(&repository.settings.excludes_file)?;
     exclude.push(b'\n');
     exclude.extend(git_files::read(common, "info/exclude")?.unwrap_or_default());
@@ -124,13 +124,13 @@ pub(crate) fn borrow_objects(
     }
 }
 
-/// Whether there is more than comments in these rules.
+/// Returns whether these rules contain more than comments.
 fn has_rules(rules: &[u8]) -> bool {
     let mut lines = rules.split(|byte| *byte == b'\n');
     lines.any(|line| !line.trim_ascii().is_empty() && !line.starts_with(b"#"))
 }
 
-/// One path a line; what would not survive that is quoted as in C.
+/// Returns one line of `info/alternates`. Special characters are quoted as in C.
 pub(crate) fn alternates_line(path: &[u8]) -> Vec<u8> {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'#');
     if path.iter().all(is_plain) {
@@ -149,8 +149,8 @@ pub(crate) fn alternates_line(path: &[u8]) -> Vec<u8> {
     line.into_bytes()
 }
 
-/// Keeps the base from being collected. The pin of an earlier, killed attempt says what the base
-/// is, so that the same call makes the same sandbox.
+/// Protects the base from garbage collection. The ref of an earlier, killed attempt determines the
+/// base, so that a retry creates the same sandbox.
 fn pin(sandbox: &LocalSandbox, repository: &UserRepository) -> SandboxResult<Option<Commit>> {
     let name = references::base_ref(sandbox.marker.plan, sandbox.marker.id);
     let _turn = references::lock_repository(&sandbox.locks, repository)?;
@@ -164,7 +164,7 @@ fn pin(sandbox: &LocalSandbox, repository: &UserRepository) -> SandboxResult<Opt
             references::create(repository, &name, &commit.id)?;
             Ok(Some(commit))
         }
-        // Before the first commit there is nothing to pin; anything else is an error.
+        // Before the first commit there is nothing to pin. Anything else is an error.
         None => match repository.head()?.commit() {
             None => Ok(None),
             Some(commit) => Err(SandboxError::Malformed {
@@ -186,7 +186,7 @@ fn base_tree(
     }
 }
 
-/// Refuses a partial clone that lacks something of the commit: it would have to be fetched.
+/// Fails for a partial clone that lacks objects of the commit: they would have to be fetched.
 pub(crate) fn require_objects(
     sandbox: &LocalSandbox,
     repository: &UserRepository,
@@ -216,8 +216,8 @@ pub(crate) fn require_objects(
     }
 }
 
-/// Copies an index with its time. Git looks again at files that were changed in the moment the
-/// index was written, and tells them by that time: a younger copy would make it trust stale entries.
+/// Copies an index with its modification time. Git uses that time to recheck files changed at the
+/// moment the index was written. A newer time would make it trust stale entries.
 pub(crate) fn copy_index(from: &Path, to: &Path) -> SandboxResult<()> {
     let written = std::fs::metadata(from)
         .and_then(|facts| facts.modified())
@@ -230,8 +230,8 @@ pub(crate) fn copy_index(from: &Path, to: &Path) -> SandboxResult<()> {
         .map_err(io_error(to))
 }
 
-/// The user's files as a tree, made with a copy of the user's index and our own object store:
-/// nothing of the user's is written.
+/// Records the user's files as a tree, with a copy of the user's index and our own object store.
+/// Writes nothing of the user's.
 fn snapshot(
     sandbox: &LocalSandbox,
     repository: &UserRepository,
@@ -263,7 +263,7 @@ fn snapshot(
     Ok(trimmed_text(&tree))
 }
 
-/// What stays as it is committed: submodules, repositories, and files whose filter we do not run.
+/// Returns paths that stay as committed: submodules, repositories, files whose filter we do not run.
 fn find_excluded_paths(
     repository: &UserRepository,
     view: &RepositoryView,
@@ -292,7 +292,7 @@ fn path_bytes(path: &ResourcePath) -> Vec<u8> {
     path.as_bytes().to_vec()
 }
 
-/// What an agent's git finds: the base checked out, nothing changed.
+/// Sets up what an agent's git sees: the base checked out without changes.
 fn set_up_agent_git(
     sandbox: &LocalSandbox,
     commit: Option<&str>,
@@ -305,7 +305,7 @@ fn set_up_agent_git(
     Ok(())
 }
 
-/// Ours do without it; should a power cut take it, it is made again like a new store's.
+/// Not synced: we do not need it, and after a power failure it is created again.
 pub(crate) fn write_agent_head(sandbox: &LocalSandbox, commit: Option<&str>) -> SandboxResult<()> {
     let Some(commit) = commit else {
         return Ok(());
@@ -332,7 +332,7 @@ fn add_repository_warnings(
     }
 }
 
-/// Submodules, filtered files, and whether git may store other bytes than the tree has.
+/// Warns of submodules and filtered files, and sets whether git may store other bytes than the tree has.
 pub(crate) fn add_file_warnings(
     sandbox: &mut LocalSandbox,
     repository: &UserRepository,

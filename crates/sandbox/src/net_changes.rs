@@ -1,4 +1,4 @@
-//! What became of each path between two captured trees, and trees without a part of that.
+//! Net changes between two captured trees, and trees without some of these changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,7 +71,7 @@ pub(crate) fn tree_without(
     }
 }
 
-/// The patch is taken back in an index: no file is touched, and nothing an agent wrote is read.
+/// Reverses the patch in an index: touches no file and reads nothing that an agent wrote.
 fn without_patch(sandbox: &LocalSandbox, tree: &TreeId, patch: &[u8]) -> SandboxResult<String> {
     let store = &sandbox.store;
     let index = store.next_index()?;
@@ -87,7 +87,7 @@ fn without_patch(sandbox: &LocalSandbox, tree: &TreeId, patch: &[u8]) -> Sandbox
     Ok(files)
 }
 
-/// The paths become what they were in the base.
+/// Restores the paths to their state in the base.
 fn without_paths(
     sandbox: &LocalSandbox,
     base: &TreeId,
@@ -99,7 +99,7 @@ fn without_paths(
     let mut then = now.clone();
     let mut lines = Vec::new();
     let nothing = "0".repeat(sandbox.properties.object_format.id_length());
-    // What goes makes room for what comes.
+    // Removals come first, because a removed path may block an added one.
     for path in paths.iter().map(ResourcePath::as_bytes) {
         if then.files.remove(path).is_some() {
             push_tree_line(&mut lines, 0, &nothing, path);
@@ -141,7 +141,7 @@ fn without_paths(
     Ok(TreeId::new(&files, list.as_deref())?)
 }
 
-/// Whether something can stand at `path`: no file is above it and none is in it.
+/// Fails if a file is above `path` or inside it.
 fn check_room(entries: &TreeEntries, path: &[u8]) -> SandboxResult<()> {
     let taken = parent_folders(path).find(|folder| entries.files.contains_key(*folder));
     let inside = entries

@@ -1,10 +1,10 @@
-//! New objects of a sandbox's store, written without git: starting it costs more than the few
+//! Writes new objects of a sandbox's store without git: starting git costs more than writing the few
 //! objects of a tool call.
 //!
-//! They are gathered and become one pack, so that three files are synced however many there are;
-//! a large file becomes a loose object of its own. [`NewObjects::persist`] puts them in place, content
-//! first, names last, all synced: a tree that somebody names is there after a power cut, and a
-//! half-written object never is. The caller holds the sandbox, so nobody else writes here.
+//! Objects are collected into one pack, so only three files are synced; a large file becomes a loose
+//! object. [`NewObjects::persist`] writes content first, names last, all synced: a tree whose name is
+//! known survives a power failure, and no half-written object is visible. The caller holds the sandbox
+//! lock, so there is no other writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -23,11 +23,11 @@ use crate::object_id::{ObjectHasher, ObjectId, ObjectKind, hash_object};
 use crate::pack_file::{PackFile, PackedObject};
 use crate::stop_reader::StoppableReader;
 
-/// A file up to this size is read whole before anything is written: most that are read again are
-/// as they were.
+/// A file up to this size is read completely before anything is written, because most files that are
+/// read again are unchanged.
 const MAX_IN_MEMORY: u64 = 1 << 20;
 
-/// How much is gathered in memory; what comes later is written at once.
+/// Bytes collected in memory; later objects are written directly.
 const MAX_BUFFERED: usize = 32 << 20;
 
 #[derive(Debug)]
@@ -36,13 +36,13 @@ pub(crate) struct NewObjects {
     format: ObjectFormat,
     buffered: BTreeMap<ObjectId, PackedObject>,
     size: usize,
-    /// Large ones, written and not yet in place.
+    /// Large objects that are written but not yet in place.
     large: Vec<(PathBuf, File, ObjectId)>,
-    /// Asked between files, and between chunks of a large one.
+    /// Checked between files, and between chunks of a large one.
     stop: StopSignal,
 }
 
-/// An object, and what its bytes are to those who do not know git.
+/// An object id, and hash and size of the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HashedBlob {
     pub(crate) object: ObjectId,
@@ -72,8 +72,8 @@ impl NewObjects {
         Ok(object)
     }
 
-    /// Stores a file of exactly `size` bytes, unless it is the object that is known; nothing if
-    /// there were fewer bytes, or more.
+    /// Stores a file of exactly `size` bytes, unless it is the known object. Returns `None` if there were
+    /// fewer or more bytes.
     pub(crate) fn put_file(
         &mut self,
         mut from: impl Read,
@@ -116,7 +116,7 @@ impl NewObjects {
         let written = write_large(&path, from, size, &mut hashers);
         let stopped = self.stop.check();
         if written.is_err() || stopped.is_err() {
-            // It is not in the list of those that are removed at the end.
+            // Not yet in the list of files that are removed at the end.
             remove(&path)?;
         }
         stopped.map_err(SandboxError::Stopped)?;
@@ -132,7 +132,7 @@ impl NewObjects {
         Ok((found == size).then_some(HashedBlob { object, content }))
     }
 
-    /// Puts everything in place, to last.
+    /// Moves everything into place durably.
     pub(crate) fn persist(mut self) -> SandboxResult<()> {
         self.stop.check().map_err(SandboxError::Stopped)?;
         self.persist_large()?;
@@ -183,7 +183,7 @@ impl NewObjects {
 impl Drop for NewObjects {
     fn drop(&mut self) {
         for (path, _, _) in &self.large {
-            // What stays is written over by the next call.
+            // A file that cannot be removed is overwritten by the next call.
             let _ = fs::remove_file(path);
         }
     }
@@ -198,7 +198,7 @@ fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create_new(true).mode(0o444);
     match options.open(path) {
-        // Left by a call that was killed.
+        // Left by a killed call.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             fs::remove_file(path)?;
             options.open(path)
@@ -207,7 +207,7 @@ fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Writes a blob that claims to have `size` bytes, and says how many it has, up to one too many.
+/// Writes a blob that claims `size` bytes. Returns how many it has, reading at most one too many.
 fn write_large(
     path: &Path,
     from: impl Read,
@@ -345,7 +345,7 @@ mod tests {
                 .into_iter()
                 .any(|it| is_ours(&it.file_name().to_string_lossy()))
         );
-        // Nor is anything begun or kept after it.
+        // After a stop nothing is started or kept either.
         assert!(objects.put_file(&b"x"[..], 1, None).is_err());
         assert!(objects.persist().is_err());
     }

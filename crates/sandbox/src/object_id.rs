@@ -1,12 +1,12 @@
-//! The name of a git object, and how it comes from the object's bytes.
+//! The id of a git object, and how it is computed from the object's bytes.
 
 use std::fmt;
 
 use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult};
 use sha2::Digest as _;
 
-/// The name of an object. It knows its own length, so that a name of one format is never written
-/// where the other is due.
+/// The id of an object. It knows its length, so an id of one format is never written where the other is
+/// expected.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ObjectId {
     length: u8,
@@ -14,7 +14,7 @@ pub(crate) struct ObjectId {
 }
 
 impl ObjectId {
-    /// From its bytes, of which there are as many as one of the formats has.
+    /// Creates an id from its bytes. Returns `None` unless the length fits one of the formats.
     pub(crate) fn from_bytes(found: &[u8]) -> Option<Self> {
         let length = match found.len() {
             20 => 20,
@@ -26,7 +26,7 @@ impl ObjectId {
         Some(Self { length, bytes })
     }
 
-    /// From its digits, as git prints them.
+    /// Parses the hexadecimal form that git prints.
     pub(crate) fn parse(text: &str) -> SandboxResult<Self> {
         let malformed = || SandboxError::Malformed {
             what: format!("`{text}` is not the id of a git object"),
@@ -64,7 +64,6 @@ impl fmt::Debug for ObjectId {
     }
 }
 
-/// What an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ObjectKind {
     Blob,
@@ -73,7 +72,7 @@ pub(crate) enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// What stands before the content of an object of this size.
+    /// Returns the header that precedes the content of an object of this size.
     pub(crate) fn header(self, size: u64) -> Vec<u8> {
         let name = match self {
             Self::Blob => "blob",
@@ -84,7 +83,7 @@ impl ObjectKind {
     }
 }
 
-/// Takes in header and content of one object.
+/// Hashes header and content of one object.
 pub(crate) enum ObjectHasher {
     Sha1(Box<sha1_checked::Sha1>),
     Sha256(Box<sha2::Sha256>),
@@ -105,8 +104,8 @@ impl ObjectHasher {
         }
     }
 
-    /// The name. As in git, content that was made to share the name of another has none: with it
-    /// an agent could show one file and have another stored.
+    /// Returns the id. As in git, fails for content crafted to collide with another object: with it an
+    /// agent could show one file and have another one stored.
     pub(crate) fn finish(self) -> SandboxResult<ObjectId> {
         let id = match self {
             Self::Sha1(hasher) => {
@@ -126,7 +125,7 @@ impl ObjectHasher {
     }
 }
 
-/// The name an object of these bytes has.
+/// Returns the id of an object with these bytes.
 pub(crate) fn hash_object(
     format: ObjectFormat,
     kind: ObjectKind,

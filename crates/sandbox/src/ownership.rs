@@ -1,4 +1,4 @@
-//! Gives folders of a sandbox to the user its commands run as. Needed as root only.
+//! Gives folders of a sandbox to the user its commands run as. Needed only as root.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,8 +13,8 @@ use rustix::process::{Gid, Uid, getegid, geteuid};
 use crate::account::SandboxAccount;
 use crate::files::path_from_bytes;
 
-/// Gives a folder and all in it to `account`, or to this process's own user if there is none. A
-/// folder that belongs to it already is left alone: it is given last, after all in it.
+/// Gives a folder with its content to `account`, or to this process's user if `None`. A folder that
+/// already belongs to that user is skipped: a folder is given after its content, so it is complete.
 pub(crate) fn ensure_owner(folder: &Path, account: Option<SandboxAccount>) -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
@@ -26,7 +26,7 @@ pub(crate) fn ensure_owner(folder: &Path, account: Option<SandboxAccount>) -> io
     chown_tree(folder, account)
 }
 
-/// Gives a folder and all in it to `account`, whoever owns the folder itself.
+/// Gives a folder with its content to `account`, whoever owns the folder itself.
 pub(crate) fn chown_tree(folder: &Path, account: Option<SandboxAccount>) -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
@@ -49,7 +49,7 @@ pub(crate) fn chown_one(path: &Path, account: Option<SandboxAccount>) -> io::Res
     Ok(())
 }
 
-/// Lets every user read a folder and all in it, but for what the folders around it forbid.
+/// Lets every user read a folder and its content, as far as its parents allow.
 pub(crate) fn make_readable(folder: &Path) -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
@@ -88,7 +88,7 @@ impl OwnerIds {
         }
     }
 
-    /// Goes by open folders, so that no link leads elsewhere.
+    /// Walks by open folders, so that no link can lead elsewhere.
     fn chown_contents(&self, folder: BorrowedFd<'_>) -> Result<(), Errno> {
         for name in names_in(folder)? {
             let found = statat(folder, path_from_bytes(&name), AtFlags::SYMLINK_NOFOLLOW)?;

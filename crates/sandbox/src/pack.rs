@@ -1,8 +1,7 @@
-//! New objects on their way into a user's repository.
+//! Transfers new objects into a user's repository.
 //!
-//! They travel as a pack that is made and checked in a folder of ours and then put among the
-//! user's. Git's own way would write a temporary file there that a `gc --prune=now` of the user's
-//! removes while it is being written.
+//! They are packed and checked in a private folder and then moved into the user's. Git itself would
+//! write a temporary file there, which the user's `gc --prune=now` could remove during the write.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -17,19 +16,19 @@ use crate::gitmodules;
 use crate::repository::UserRepository;
 use crate::store::PrivateStore;
 
-/// Written into the file that keeps a new pack until a ref does.
+/// Content of the `.keep` file that protects a new pack until a ref does.
 const KEEP_TEXT: &[u8] = b"agents publish\n";
 
-/// A finished pack in a folder of ours.
+/// A finished pack in a private folder.
 #[derive(Debug)]
 pub(crate) struct Pack {
     folder: PathBuf,
-    /// What git calls it, without endings.
+    /// Git's name for it, without extension.
     name: String,
 }
 
-/// Makes a pack of the wanted revisions in a new folder, checked as for a stranger's push: an agent
-/// wrote what is in it.
+/// Packs the wanted revisions into a new folder. Checks them like a push from a stranger, because an
+/// agent wrote their content.
 pub(crate) fn write(
     store: &PrivateStore,
     folder: &Path,
@@ -54,7 +53,7 @@ pub(crate) fn write(
     })
 }
 
-/// What git finds wrong with an object is said in its words and without the command.
+/// Reports what git finds wrong with an object in git's words, without the command.
 fn check_indexed(indexed: SandboxResult<Vec<u8>>) -> SandboxResult<()> {
     match indexed {
         Ok(_) => Ok(()),
@@ -76,8 +75,8 @@ fn check_indexed(indexed: SandboxResult<Vec<u8>>) -> SandboxResult<()> {
     }
 }
 
-/// A name no pack ever had. By its content a pack could be called like one that a running
-/// collection of the user's has already found superfluous, and go with it.
+/// Returns a name that no pack ever had. A name derived from content could equal that of a pack which
+/// a running garbage collection of the user has already found redundant, and be deleted with it.
 fn unique_name(pack: &File, store: &PrivateStore, owner: &str) -> io::Result<String> {
     let found = pack.metadata()?;
     let (inode, seconds, part) = (found.ino(), found.ctime(), found.ctime_nsec());
@@ -88,15 +87,15 @@ fn unique_name(pack: &File, store: &PrivateStore, owner: &str) -> io::Result<Str
 }
 
 impl Pack {
-    /// The file that keeps it in a repository it is given to.
+    /// Returns the path of the `.keep` file that protects it in this repository.
     pub(crate) fn keep_file_in(&self, repository: &UserRepository) -> PathBuf {
         let folder = repository.objects_dir().join("pack");
         folder.join(format!("{}.keep", self.name))
     }
 
-    /// Puts the pack among the user's objects, with a file that keeps it from collection; that
-    /// file. The index comes last, because it makes the pack visible. The pack gets the time
-    /// `given`, by which [`withdraw`] sees whether somebody came to rely on it.
+    /// Copies the pack into the user's repository with a `.keep` file that protects it from garbage
+    /// collection. Returns the path of that file. The index comes last, because it makes the pack visible.
+    /// The pack gets the time `installed_at`, by which [`withdraw`] detects whether it was used since.
     pub(crate) fn install_in(
         &self,
         repository: &UserRepository,
@@ -109,10 +108,10 @@ impl Pack {
         replace(&self.folder.join("new.keep"), KEEP_TEXT)?;
         for ending in ["keep", "pack", "rev", "idx"] {
             let from = self.folder.join(format!("new.{ending}"));
-            // Under its own ending it would already be taken for part of a pack, and cleared away.
+            // With its own extension git would treat it as part of a pack and clean it up.
             let beside = target.join(format!(".agents-{owner}-{ending}"));
             let to = target.join(format!("{}.{ending}", self.name));
-            // Left by a killed call, and not to be written.
+            // Left by a killed call and read-only.
             remove(&beside)?;
             let give = || -> io::Result<()> {
                 std::fs::copy(&from, &beside)?;
@@ -134,9 +133,9 @@ impl Pack {
     }
 }
 
-/// Removes a pack that nothing refers to, with all that giving it may have left: the parts of one
-/// that was not given whole, and files that have no name of their own yet. Git renews the time of a
-/// pack when it stores an object that is in it already; such a pack is somebody's by now and stays.
+/// Removes a pack that nothing refers to, with everything that its installation may have left: parts of
+/// an incomplete one, and temporary files. Git renews the time of a pack when it stores an object that
+/// is already in it; such a pack is used by someone and stays.
 pub(crate) fn withdraw(keep: &Path, owner: &str, installed_at: SystemTime) -> SandboxResult<()> {
     let Some(folder) = keep.parent() else {
         return Ok(());
@@ -144,13 +143,13 @@ pub(crate) fn withdraw(keep: &Path, owner: &str, installed_at: SystemTime) -> Sa
     let part = |ending: &str| keep.with_extension(ending);
     let (pack, beside) = (part("pack"), folder.join(format!(".agents-{owner}-pack")));
     if part("idx").exists() && !pack.exists() && beside.exists() {
-        // A withdrawal was killed before it had looked.
+        // An earlier withdrawal was killed before it checked the pack's time.
         std::fs::rename(&beside, &pack).map_err(io_error(&pack))?;
     }
     for ending in ["keep", "pack", "rev", "idx"] {
         remove(&folder.join(format!(".agents-{owner}-{ending}")))?;
     }
-    // Once it has another name its time cannot be renewed any more, and git stores a copy instead.
+    // After the rename git can no longer renew its time and stores a copy of the object instead.
     match std::fs::rename(&pack, &beside) {
         Err(error) if is_not_found(&error) => {}
         renamed => renamed.map_err(io_error(&pack))?,

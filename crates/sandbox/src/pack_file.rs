@@ -1,4 +1,4 @@
-//! Git's file of many objects and the index that finds them in it, for objects that are stored whole.
+//! Git's pack file and its index, for objects that are stored whole (no deltas).
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,14 +9,14 @@ use flate2::{Compression, Crc};
 
 use crate::object_id::{ObjectHasher, ObjectId, ObjectKind};
 
-/// One object in the form a pack has it.
+/// One object in its pack encoding.
 #[derive(Debug)]
 pub(crate) struct PackedObject(Vec<u8>);
 
-/// A pack and its index, not yet written.
+/// A pack and its index in memory.
 #[derive(Debug)]
 pub(crate) struct PackFile {
-    /// The hash that ends the pack and gives it its name.
+    /// The hash that ends the pack and names it.
     pub(crate) id: ObjectId,
     pub(crate) pack: Vec<u8>,
     pub(crate) index: Vec<u8>,
@@ -29,7 +29,7 @@ impl PackedObject {
             ObjectKind::Tree => 2,
             ObjectKind::Blob => 3,
         };
-        // Kind and the lowest bits of the size, then the rest of the size, seven bits at a time.
+        // Type and the lowest bits of the size, then the rest of the size, seven bits at a time.
         let mut bytes = vec![(number << 4) | low_bits(content.len(), 4)];
         let mut rest = content.len() >> 4;
         while rest > 0 {
@@ -54,7 +54,7 @@ fn low_bits(number: usize, bits: u32) -> u8 {
 }
 
 impl PackFile {
-    /// Of objects that have together less than 2 GiB.
+    /// The objects together must have less than 2 GiB.
     pub(crate) fn new(
         format: ObjectFormat,
         objects: &BTreeMap<ObjectId, PackedObject>,

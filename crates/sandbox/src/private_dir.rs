@@ -1,4 +1,4 @@
-//! Git directories of ours: their configuration is a text that we wrote, and nothing else is obeyed.
+//! Private git directories: their configuration is a text that we wrote, and git obeys nothing else.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::files::{Sync, create_private_folder, read_if_exists, remove, replace_
 pub(crate) struct PrivateGitDir(PathBuf);
 
 impl PrivateGitDir {
-    /// The caller must give a folder of the data directory, and [`seal`](Self::seal) it before git
-    /// reads it.
+    /// The caller must pass a folder of the data directory and [`seal`](Self::seal) it before git reads
+    /// it.
     pub(crate) fn new(path: PathBuf) -> Self {
         Self(path)
     }
 
-    /// Makes an empty repository.
+    /// Creates an empty repository.
     pub(crate) fn init(&self, format: ObjectFormat) -> SandboxResult<()> {
         for name in ["info", "objects/info", "objects/pack", "refs/heads"] {
             create_private_folder(&self.join(name))?;
@@ -39,7 +39,7 @@ impl PrivateGitDir {
         if head.is_symlink() || !read_if_exists(&head)?.is_some_and(|it| it.ends_with(b"\n")) {
             replace_with_sync(&head, b"ref: refs/heads/main\n", Sync::No)?;
         }
-        // Looked at before every use, it need not outlive a power cut.
+        // Not synced, because it is checked before every use.
         let path = self.join("config");
         let is_link = path.is_symlink();
         if is_link || read_if_exists(&path)?.as_deref() != Some(expected.as_bytes()) {

@@ -1,7 +1,7 @@
-//! The lock by which our own processes take turns in a repository or folder.
+//! The lock that serialises our own processes in a repository or folder.
 //!
-//! Waiting is bounded, because whoever has the turn may be stopped: the bound is on one holder, so a
-//! long queue that moves on is waited for.
+//! Waiting is bounded, because the holder may be suspended. The timeout is per holder, so a long queue
+//! that makes progress is waited for.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, Write};
@@ -14,12 +14,12 @@ use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 
 use crate::files::{create_private_folder, io_error, read_if_exists};
 
-/// How long one holder is waited for.
+/// How long to wait for one holder.
 const HOLDER_TIMEOUT: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Takes the turn, or says who has it. It is free again when the answer is dropped, and all that
-/// inherited it.
+/// Acquires the lock. Fails with the name of the holder after the timeout. The lock is released when
+/// the file and all inherited copies of its descriptor are closed.
 pub(crate) fn acquire(path: &Path) -> SandboxResult<File> {
     acquire_within(path, HOLDER_TIMEOUT)
 }
@@ -45,7 +45,7 @@ fn acquire_within(path: &Path, timeout: Duration) -> SandboxResult<File> {
     }
 }
 
-/// Takes the turn if it is free.
+/// Acquires the lock if it is free.
 pub(crate) fn try_acquire(path: &Path) -> SandboxResult<Option<File>> {
     let mut file = open(path)?;
     let is_taken = try_lock(&mut file).map_err(io_error(path))?;
@@ -61,7 +61,7 @@ fn open(path: &Path) -> SandboxResult<File> {
     options.mode(0o600).open(path).map_err(io_error(path))
 }
 
-/// Locks and signs the file; whether it was free.
+/// Locks the file and writes the holder's name. Returns whether the lock was free.
 fn try_lock(file: &mut File) -> std::io::Result<bool> {
     match file.try_lock() {
         Ok(()) => write_holder(file).map(|()| true),
@@ -70,7 +70,7 @@ fn try_lock(file: &mut File) -> std::io::Result<bool> {
     }
 }
 
-/// Whoever takes the turn writes who they are, which also tells one turn from the next.
+/// Writes who holds the lock. The new modification time also shows waiters that the holder changed.
 fn write_holder(file: &mut File) -> std::io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;

@@ -1,4 +1,4 @@
-//! Publish: a captured tree becomes a commit in the user's repository, under our own refs.
+//! Publishes a captured tree as a commit in the user's repository, under our own refs.
 
 use cleveragents_domain::ResourceType;
 use cleveragents_engine::ports::sandbox::{
@@ -34,7 +34,7 @@ pub(crate) fn publish(
     let reference = references::published_ref(sandbox.marker.plan);
     sandbox.store.check_stop()?;
     let _turn = references::lock_repository(&sandbox.locks, &repository)?;
-    // From here on it is finished: the user's repository has all of it or nothing.
+    // Last check: from here on the call completes, so the user's repository gets everything or nothing.
     sandbox.store.check_stop()?;
     let keep = pack.install_in(
         &repository,
@@ -42,14 +42,14 @@ pub(crate) fn publish(
         system_time(sandbox.marker.id.created_at()),
     )?;
     references::set(&repository, &reference, &commit)?;
-    // From here on the ref keeps the objects.
+    // From here on the ref protects the objects.
     remove(&keep)?;
     remove(&folder)?;
     Ok(PublishedCommit { reference, commit })
 }
 
-/// Written without git: git leaves out an object that the user's repository has, and there it may
-/// be another plan's, about to be withdrawn.
+/// Written without git: git skips an object that the user's repository already has, but there it may
+/// belong to another plan whose pack is about to be withdrawn.
 fn make_commit(
     sandbox: &LocalSandbox,
     tree: &TreeId,
@@ -77,7 +77,7 @@ fn commit_content(tree: &TreeId, parent: Option<&str>, text: &CommitMetadata) ->
     )
 }
 
-/// Says who makes a commit or moves a ref, and when.
+/// Sets author, committer and date of a commit or ref update.
 pub(crate) fn with_identity(call: GitCall, commit_metadata: &CommitMetadata) -> GitCall {
     let date = format!("@{} +0000", commit_metadata.seconds);
     ["AUTHOR", "COMMITTER"].iter().fold(call, |call, identity| {

@@ -1,5 +1,5 @@
-//! A captured tree is recorded: its git tree, the list of its empty directories, and what is known
-//! of it for the next time.
+//! Records a captured tree: its git tree, the list of its empty directories, and the cached entries for
+//! the next capture.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use crate::sandbox::LocalSandbox;
 use crate::store::push_tree_line;
 use crate::trees;
 
-/// So many trees are written one by one; more are left to git.
+/// Up to this number, trees are written one by one; more are left to git.
 const MAX_TREES: usize = 100;
 
-/// Records the tree that `known` becomes by this change; the objects are there to last before
-/// anybody learns its name.
+/// Records the tree that results from applying this change to `known`. The objects are durable before
+/// the id of the tree is returned.
 pub(crate) fn record_tree(
     sandbox: &LocalSandbox,
     known: &mut CapturedTree,
@@ -52,7 +52,7 @@ pub(crate) fn record_tree(
     Ok(tree)
 }
 
-/// The paths whose entry in a git tree is another one.
+/// Returns the paths whose entry in a git tree differs.
 fn changed_paths(before: &TreeEntries, change: &TreeChange) -> Vec<Vec<u8>> {
     let is_new = |path: &Vec<u8>| {
         let (old, new) = (before.files.get(path), change.files.get(path));
@@ -63,7 +63,7 @@ fn changed_paths(before: &TreeEntries, change: &TreeChange) -> Vec<Vec<u8>> {
     paths.filter(|path| is_new(path)).cloned().collect()
 }
 
-/// What git has to be told of these paths; what goes makes room for what comes.
+/// Returns the `update-index` lines for these paths. Removals come first to make room for additions.
 fn index_info_lines(sandbox: &LocalSandbox, change: &TreeChange, changed: &[Vec<u8>]) -> Vec<u8> {
     let nothing = "0".repeat(sandbox.properties.object_format.id_length());
     let mut lines = Vec::new();
@@ -78,7 +78,7 @@ fn index_info_lines(sandbox: &LocalSandbox, change: &TreeChange, changed: &[Vec<
     lines
 }
 
-/// Stores the list of empty directories; an empty list is none.
+/// Stores the list of empty directories. Returns `None` for an empty list.
 pub(crate) fn store_directory_list(
     objects: &mut NewObjects,
     directories: &BTreeSet<Vec<u8>>,

@@ -1,5 +1,5 @@
-//! Our refs in a user's repository. Writers of one repository take turns by a lock of ours; git's
-//! own locks are only waited for.
+//! Our refs in a user's repository. A lock of ours serialises our writers of one repository; git's own
+//! locks are only waited for.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -16,13 +16,13 @@ use crate::process_lock;
 use crate::repository::UserRepository;
 use crate::user_git_command::UserGitCommand;
 
-/// Keeps the base of a sandbox from being collected. One for each sandbox, because a plan may have
-/// several of one repository.
+/// Protects the base of a sandbox from garbage collection. One per sandbox, because a plan may have
+/// several sandboxes of one repository.
 pub(crate) fn base_ref(plan: PlanId, sandbox: SandboxId) -> String {
     format!("refs/cleveragents/base/{plan}/{sandbox}")
 }
 
-/// Keeps the commit that a sandbox is moved onto from being collected, until that is its base.
+/// Protects the commit that a sandbox is being moved onto, until it is the base.
 pub(crate) fn next_base_ref(plan: PlanId, sandbox: SandboxId) -> String {
     format!("refs/cleveragents/base/{plan}/{sandbox}-next")
 }
@@ -32,30 +32,30 @@ pub(crate) fn published_ref(plan: PlanId) -> String {
     format!("refs/cleveragents/plan-{plan}")
 }
 
-/// The commit an apply makes, until that is forgotten.
+/// The commit of an apply, until the apply is forgotten.
 pub(crate) fn apply_ref(apply: ApplyId) -> String {
     format!("refs/cleveragents/apply/{apply}")
 }
 
-/// Waits for our turn to write into this repository.
+/// Waits for the lock that allows writing into this repository.
 pub(crate) fn lock_repository(locks: &Path, repository: &UserRepository) -> SandboxResult<File> {
     process_lock::acquire(&lock_file_path(locks, &repository.common_dir))
 }
 
-/// The lock by which writers of a repository or folder take turns.
+/// Returns the lock file that serialises writers of a repository or folder.
 pub(crate) fn lock_file_path(locks: &Path, folder: &Path) -> PathBuf {
     let name = blake3::hash(folder.as_os_str().as_bytes());
     locks.join(format!("{}.lock", name.to_hex()))
 }
 
-/// The commit a ref stands at.
+/// Returns the commit that a ref points to.
 pub(crate) fn read(repository: &UserRepository, name: &str) -> SandboxResult<Option<String>> {
     repository
         .call(UserGitCommand::Resolve(name))
         .optional_line()
 }
 
-/// Makes a ref that must not be there yet. It is the caller's turn, here and below.
+/// Creates a ref that must not exist. Here and below, the caller must hold the repository lock.
 pub(crate) fn create(repository: &UserRepository, name: &str, commit: &str) -> SandboxResult<()> {
     make_writable(repository, name)?;
     let command = UserGitCommand::CreateRef { name, commit };
@@ -70,21 +70,21 @@ pub(crate) fn set(repository: &UserRepository, name: &str, commit: &str) -> Sand
     Ok(())
 }
 
-/// Removes a ref once it is our turn; one that is not there is as wanted.
+/// Deletes a ref under the repository lock. A ref that does not exist is not an error.
 pub(crate) fn delete(locks: &Path, repository: &UserRepository, name: &str) -> SandboxResult<()> {
     let _turn = lock_repository(locks, repository)?;
     delete_locked(locks, repository, name)
 }
 
-/// The same, for a caller whose turn it is.
+/// Like [`delete`], for a caller that already holds the repository lock.
 pub(crate) fn delete_locked(
     locks: &Path,
     repository: &UserRepository,
     name: &str,
 ) -> SandboxResult<()> {
     make_writable(repository, name)?;
-    // To remove a ref git locks the file of packed refs, which others lock too. The note says that
-    // a lock that is found there may be ours.
+    // To delete a ref, git locks the packed refs, which other processes lock too. The note records that a
+    // lock found there may be ours.
     let note = lock_file_path(locks, &repository.common_dir).with_extension("deleting");
     match fs::metadata(&note) {
         Ok(noted) => release_packed_refs(repository, noted.mtime())?,
@@ -98,8 +98,8 @@ pub(crate) fn delete_locked(
     remove(&note)
 }
 
-/// Makes sure that a ref of ours can be written: not through a link, and not beside a lock that a
-/// killed git left. Git waits for any other lock.
+/// Makes sure that a ref of ours can be written: not through a link, and without a lock that a killed
+/// git left. Git waits for any other lock.
 fn make_writable(repository: &UserRepository, name: &str) -> SandboxResult<()> {
     git_dir_links::check_ref(&repository.common_dir, name)?;
     let lock = repository.common_dir.join(format!("{name}.lock"));
@@ -109,7 +109,7 @@ fn make_writable(repository: &UserRepository, name: &str) -> SandboxResult<()> {
     }
 }
 
-/// The same for the lock of packed refs, and for the new file that git had begun to write.
+/// Removes an abandoned lock of packed refs, and the new file that git had started to write.
 fn release_packed_refs(repository: &UserRepository, since: i64) -> SandboxResult<()> {
     let lock = repository.common_dir.join("packed-refs.lock");
     if find_lock_owner(&lock, since, repository) == LockOwner::Gone {

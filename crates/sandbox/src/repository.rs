@@ -1,4 +1,4 @@
-//! What a user's repository is like. Everything here only reads: the index is not even refreshed.
+//! Reads the properties of a user's repository. Writes nothing: the index is not even refreshed.
 
 use std::ops::Deref;
 use std::os::unix::ffi::OsStringExt;
@@ -19,14 +19,13 @@ use crate::user_git_command::{UserGitCall, UserGitCommand};
 use crate::user_settings::UserSettings;
 use crate::view::RepositoryView;
 
-/// A user's repository that was found on disk.
 #[derive(Debug, Clone)]
 pub(crate) struct UserRepository {
     git: Git,
     info: RepositoryInfo,
 }
 
-/// What git says of a repository.
+/// Git's answers about a repository.
 #[derive(Debug, Clone)]
 pub(crate) struct RepositoryInfo {
     pub(crate) git_dir: PathBuf,
@@ -44,7 +43,6 @@ impl Deref for UserRepository {
     }
 }
 
-/// A commit and what it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     pub(crate) id: String,
@@ -59,7 +57,7 @@ struct IndexPath {
 }
 
 impl UserRepository {
-    /// The repository `path` is in, as git found it a moment ago, or finds it now.
+    /// Returns the repository that contains `path`, from the cache if it was found a moment ago.
     pub(crate) fn find_cached(git: &Git, path: &Path) -> SandboxResult<Self> {
         let git = git.clone();
         if let Some(found) = git.repositories.get(path) {
@@ -71,14 +69,14 @@ impl UserRepository {
         Ok(repository)
     }
 
-    /// The repository `path` is in, as git itself finds it.
+    /// Returns the repository that contains `path`, as git finds it.
     pub(crate) fn find(git: &Git, path: &Path) -> SandboxResult<Self> {
         let path = path.canonicalize().map_err(io_error(path))?;
         if !path.is_dir() {
             return Err(SandboxError::NotAFolder { path });
         }
         let ask = |questions: &[&str]| git.discover(&path, questions);
-        // A repository without a working tree answers all questions but the last.
+        // A repository without a working tree answers all queries except `--show-toplevel`.
         let questions = [
             "--show-object-format",
             "--absolute-git-dir",
@@ -92,7 +90,7 @@ impl UserRepository {
         let answers: Vec<Vec<u8>> = match (lines.len(), found.status.success()) {
             (0, false) => return Err(discovery_error(path, found.stderr)),
             (4, true) | (3, false) => lines.into_iter().map(<[u8]>::to_vec).collect(),
-            // A path has more than one line: what belongs to which is only known one by one.
+            // A path contains a newline, so the answers must be queried one by one.
             _ => {
                 let answers = questions.iter().map(|question| ask(&[question]).run());
                 let mut answers = answers.collect::<SandboxResult<Vec<_>>>()?;
@@ -138,7 +136,7 @@ impl UserRepository {
         &self.git
     }
 
-    /// A run of git in the user's own git directory, of a command that starts no program.
+    /// Creates a run of a command that starts no program, in the user's own git directory.
     pub(crate) fn call(&self, command: UserGitCommand<'_>) -> UserGitCall {
         self.git.user_call(&self.git_dir, command)
     }
@@ -187,7 +185,7 @@ impl UserRepository {
         }
     }
 
-    /// The commits these names stand for, each with its tree; nothing for a name of none.
+    /// Returns the commits with these names, each with its tree, and `None` for a name without a commit.
     pub(crate) fn commits(&self, names: &[&str]) -> SandboxResult<Vec<Option<Commit>>> {
         let questions: Vec<String> = names
             .iter()
@@ -241,7 +239,7 @@ impl UserRepository {
         self.settings.coverage
     }
 
-    /// Tracked and untracked changes, ignored files apart.
+    /// Returns tracked and untracked changes, without ignored files.
     pub(crate) fn uncommitted(&self) -> SandboxResult<Vec<UncommittedFile>> {
         let view = RepositoryView::new(self)?;
         if let Some(head) = self.commits(&["HEAD"])?.pop().flatten() {
@@ -303,7 +301,7 @@ fn discovery_error(path: PathBuf, stderr: String) -> SandboxError {
     SandboxError::Refused { path, reason }
 }
 
-/// The parts of an answer that ends each with a NUL.
+/// Splits output into its NUL-terminated parts.
 pub(crate) fn nul_records(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
     answer.split(|byte| *byte == 0).filter(|it| !it.is_empty())
 }

@@ -1,8 +1,8 @@
-//! What was found out about repositories a moment ago.
+//! A short-lived cache of repository properties.
 //!
-//! Whoever works on a plan asks the same repository several times within a second what it is, and
-//! each answer takes git twice. What is known holds for a short time, and only while the files that
-//! would tell otherwise are as they were.
+//! Running a plan queries the same repository several times within a second, and each query runs git
+//! twice. An entry is valid for a short time, and only while the files that define the repository are
+//! unchanged.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use crate::repository::RepositoryInfo;
 
-/// How long an answer holds.
+/// How long an entry is valid.
 const CACHE_TTL: Duration = Duration::from_secs(2);
 
-/// How many repositories are known at a time.
+/// Maximum number of entries.
 const MAX_ENTRIES: usize = 64;
 
-/// The repositories that were asked lately, for all who share it.
+/// Recently queried repositories. Clones share the cache.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RepositoryCache(Arc<Mutex<HashMap<PathBuf, CachedRepository>>>);
 
@@ -30,7 +30,7 @@ struct CachedRepository {
     fingerprint: RepositoryFingerprint,
 }
 
-/// The files that say what a repository is, as they were.
+/// The state of the files that define a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RepositoryFingerprint([Option<[i64; 5]>; 3]);
 
@@ -55,7 +55,7 @@ impl RepositoryFingerprint {
 }
 
 impl RepositoryCache {
-    /// What is known of the repository at `path`, if that still holds.
+    /// Returns the cached entry for `path` if it is still valid.
     pub(crate) fn get(&self, path: &Path) -> Option<RepositoryInfo> {
         let known = {
             let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
-//! Restore: the tree is made again beside itself, then swapped.
+//! Restores a tree: builds it beside the current one, then swaps both.
 //!
-//! A kill at any point leaves either tree in place and the other recognisable; [`finish_interrupted`] puts
-//! that right before anything else is done with the sandbox.
+//! A kill at any point leaves one tree in place and the other recognisable; [`finish_interrupted`]
+//! repairs that before anything else is done with the sandbox.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -26,7 +26,7 @@ use crate::sandbox::LocalSandbox;
 use crate::tree_files::{move_between, rename};
 use crate::walk::SandboxWalker;
 
-/// What an agent's own git reads. The host never asks it for anything.
+/// The `.git` file for the agent's own git. The host never reads it.
 pub(crate) const GIT_FILE: &[u8] = b"gitdir: ../git\n";
 
 pub(crate) fn restore(sandbox: &mut LocalSandbox, tree: &TreeId) -> SandboxResult<()> {
@@ -38,7 +38,7 @@ pub(crate) fn restore(sandbox: &mut LocalSandbox, tree: &TreeId) -> SandboxResul
     record_file_stats(sandbox, tree, entries)
 }
 
-/// Finishes what a killed restore left behind.
+/// Finishes a restore that was killed.
 pub(crate) fn finish_interrupted(sandbox: &LocalSandbox) -> SandboxResult<()> {
     let (tree, old) = (sandbox.layout.tree(), sandbox.layout.old_tree());
     let is_there = |path: &Path| path.symlink_metadata().is_ok();
@@ -52,7 +52,7 @@ pub(crate) fn finish_interrupted(sandbox: &LocalSandbox) -> SandboxResult<()> {
     }
 }
 
-/// Makes `tree` in the new folder `target`.
+/// Writes `tree` into the new folder `target`.
 pub(crate) fn check_out(
     sandbox: &LocalSandbox,
     tree: &TreeId,
@@ -83,13 +83,13 @@ pub(crate) fn check_out(
     Ok(entries)
 }
 
-/// Gives a tree that was just made to the user its commands run as.
+/// Gives a newly created tree to the user its commands run as.
 pub(crate) fn chown_for_commands(sandbox: &LocalSandbox, tree: &Path) -> SandboxResult<()> {
     let account = SandboxAccount::for_sandbox(&sandbox.layout.folder);
     ownership::chown_tree(tree, account).map_err(io_failed(tree))
 }
 
-/// Notes how the files of a tree look that was just made and that nobody else has seen yet.
+/// Records the stats of files in a new tree that nobody else has accessed yet.
 pub(crate) fn record_file_stats(
     sandbox: &mut LocalSandbox,
     tree: &TreeId,
@@ -110,14 +110,14 @@ pub(crate) fn record_file_stats(
     Ok(())
 }
 
-/// Ignored files are outside the promise, but a build folder is too good to throw away.
+/// Restoring does not promise to keep ignored files, but a build folder is worth keeping.
 fn move_ignored_files(sandbox: &LocalSandbox) -> SandboxResult<()> {
     let (tree, old) = (sandbox.layout.tree(), sandbox.layout.old_tree());
     if !old.symlink_metadata().is_ok_and(|found| found.is_dir()) {
         return Ok(());
     }
     let rules = sandbox.ignore_rules()?;
-    // What was captured once is no ignored file, whatever the rules say by now.
+    // A path that was captured once is not an ignored file, whatever the rules say now.
     let tracked = CapturedTree::load(&sandbox.layout.entries())?;
     let tracked = tracked.map(|known| known.entries).unwrap_or_default();
     let stop = &sandbox.store.stop;
@@ -133,7 +133,7 @@ fn move_ignored_files(sandbox: &LocalSandbox) -> SandboxResult<()> {
             true => IgnoreEntryKind::Directory,
             false => IgnoreEntryKind::Other,
         };
-        // Where the rules are gone it would be a new file of the restored tree.
+        // Without a matching rule it would be a new file of the restored tree.
         if target.would_ignore(path, entry)? {
             move_between(from.as_fd(), to.as_fd(), path);
         }

@@ -1,4 +1,4 @@
-//! Files below an open folder, with errors that name what was looked for.
+//! Opens files below a folder, with errors that name the path.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;

@@ -27,10 +27,9 @@ use crate::safe_fs::FileStat;
 use crate::store::{ObjectReader, PrivateStore};
 use crate::{capture, diff, log, net_changes, publish, restore, tree_reader};
 
-/// So many packs of captures get an index in common.
+/// From this number on, packs of captures get a common index.
 const MANY_PACKS: usize = 64;
 
-/// A sandbox on this machine's disk.
 #[derive(Debug)]
 pub(crate) struct LocalSandbox {
     pub(crate) layout: Layout,
@@ -40,13 +39,13 @@ pub(crate) struct LocalSandbox {
     /// Where locks on users' repositories are.
     pub(crate) locks: PathBuf,
     tree: PathBuf,
-    /// What was captured last, if it was by this handle.
+    /// The tree that this handle captured last, if any.
     pub(crate) captured: Option<CapturedTree>,
-    /// Attributes of paths that were asked for. They never change: the base has them.
+    /// Cached attributes of paths. They never change, because they come from the base.
     pub(crate) attributes: BTreeMap<Vec<u8>, Attributes>,
-    /// How much one capture may record.
+    /// Limits of one capture.
     pub(crate) limits: CaptureLimits,
-    /// How often this handle captured.
+    /// Number of captures by this handle.
     captures: usize,
 }
 
@@ -82,19 +81,19 @@ impl LocalSandbox {
         })
     }
 
-    /// The tree that says which attributes paths have.
+    /// Sets the tree from which attributes are read.
     pub(crate) fn set_attributes(&mut self, tree: String) {
         self.store.attributes.clone_from(&tree);
         self.properties.attributes = tree;
     }
 
-    /// The settings that shape files.
+    /// Sets the settings that shape files.
     pub(crate) fn set_shaping(&mut self, shaping: Vec<(String, String)>) {
         self.store.shaping.clone_from(&shaping);
         self.properties.shaping = shaping;
     }
 
-    /// The rules of ignoring below those of the tree's own files.
+    /// Returns the ignore rules that apply below those of the tree's own files.
     pub(crate) fn ignore_rules(&self) -> SandboxResult<IgnoreRules<'static>> {
         let content = read_if_exists(&self.store.exclude())?.unwrap_or_default();
         Ok(IgnoreRules::global(
@@ -103,7 +102,7 @@ impl LocalSandbox {
         ))
     }
 
-    /// The file system's own time: what changes later has this time or a later one.
+    /// Returns the file system's current time. Every later change has this time or a later one.
     pub(crate) fn filesystem_time(&self) -> SandboxResult<i64> {
         let path = self.layout.clock();
         let mut file = File::create(&path).map_err(io_error(&path))?;
@@ -112,8 +111,8 @@ impl LocalSandbox {
         Ok(FileStat::from(&stat).changed)
     }
 
-    /// Waits for the sandbox, finishes what a killed restore began, and lets nobody else's
-    /// configuration be read.
+    /// Waits for the sandbox lock, finishes a killed restore, and makes sure that git reads only our
+    /// configuration.
     pub(crate) fn lock(&self) -> SandboxResult<File> {
         let held = lock(&self.layout.lock())?;
         self.store.seal()?;
@@ -121,7 +120,7 @@ impl LocalSandbox {
         Ok(held)
     }
 
-    /// Does `work`, which ends early when `stop` is given.
+    /// Runs `work`, which ends early when `stop` is signalled.
     fn with_stop<T>(
         &mut self,
         stop: &StopSignal,
@@ -134,7 +133,7 @@ impl LocalSandbox {
         answer
     }
 
-    /// The same sandbox for work that ends early when `stop` is given and that captures nothing.
+    /// Returns a handle for work that ends early when `stop` is signalled and that captures nothing.
     fn clone_with_stop(&self, stop: &StopSignal) -> Self {
         Self {
             layout: self.layout.clone(),
@@ -150,7 +149,7 @@ impl LocalSandbox {
         }
     }
 
-    /// What is known of this very tree, and of no other. It is the caller's from now on.
+    /// Takes the cached entries if they are of exactly this tree.
     pub(crate) fn take_captured(&mut self, tree: &TreeId) -> SandboxResult<Option<CapturedTree>> {
         let is_of_it = |known: &CapturedTree| known.tree == *tree;
         match self.captured.take().filter(is_of_it) {
@@ -159,7 +158,7 @@ impl LocalSandbox {
         }
     }
 
-    /// The attributes of paths that decide what git stores of them, asked for once.
+    /// Loads the attributes that decide what git stores for paths. Queries each path once.
     pub(crate) fn load_attributes(&mut self, paths: &[&[u8]]) -> SandboxResult<()> {
         if self.properties.conversion == ContentConversion::Never {
             return Ok(());

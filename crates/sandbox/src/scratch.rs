@@ -1,8 +1,7 @@
 //! Short-lived folders of this process in the data directory.
 //!
-//! A process takes the first number whose lock is free. What a killed process left under that
-//! number is removed by the next one that takes it, so at most one folder for each process that ran
-//! at the same time stays behind.
+//! A process takes the first slot whose lock is free. What a killed process left in a slot is removed
+//! by the next process that takes it, so at most one folder per concurrent process is left behind.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::ops::Deref;
@@ -15,10 +14,10 @@ use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
 
 use crate::files::{create_private_folder, io_error, remove};
 
-/// The most processes that may use one data directory at a time.
+/// Maximum number of processes that can use one data directory at the same time.
 const MAX_SLOTS: u32 = 10_000;
 
-/// Makes folders that are removed with their handles. Clones share one number.
+/// Creates folders that are removed with their handles. Clones share one slot.
 #[derive(Debug, Clone)]
 pub(crate) struct Scratch(Arc<ScratchState>);
 
@@ -29,24 +28,24 @@ struct ScratchState {
     next: AtomicU64,
 }
 
-/// A number that this process holds, taken when it is first needed.
+/// A slot that this process holds, taken on first use.
 #[derive(Debug)]
 struct Slot {
     folder: PathBuf,
-    /// Free again when the process ends.
+    /// Released when the process ends.
     _lock: File,
 }
 
-/// A folder that is removed when this is dropped.
+/// A folder that is removed on drop.
 #[derive(Debug)]
 pub(crate) struct ScratchFolder {
     path: PathBuf,
-    /// Keeps the number for as long as the folder is used.
+    /// Keeps the slot as long as the folder is used.
     _scratch: Scratch,
 }
 
 impl Scratch {
-    /// Nothing is written before the first folder is asked for.
+    /// Nothing is written until the first folder is created.
     pub(crate) fn new(root: PathBuf) -> Self {
         Self(Arc::new(ScratchState {
             root,
@@ -55,7 +54,7 @@ impl Scratch {
         }))
     }
 
-    /// Makes an empty folder.
+    /// Creates an empty folder.
     pub(crate) fn create_folder(&self) -> SandboxResult<ScratchFolder> {
         let mut slot = self.0.slot.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = match &*slot {
@@ -111,7 +110,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next one with this number.
+        // What cannot be removed now is removed by the next process with this slot.
         let _ = remove(&self.folder);
     }
 }

@@ -1,6 +1,6 @@
-//! Gives a sandbox another base: the commit its result was moved onto.
+//! Gives a sandbox another base: the commit that its result was moved onto.
 //!
-//! The marker is written last, so a call that was killed is made again from the beginning (law 9).
+//! The marker is written last, so a killed call is repeated from the start (law 9).
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::repository::UserRepository;
 use crate::sandbox::LocalSandbox;
 use crate::{ownership, references};
 
-/// The sandbox must be held.
+/// The caller must hold the sandbox lock.
 pub(crate) fn set_base(mut sandbox: LocalSandbox, base: &SandboxBase) -> SandboxResult<()> {
     let resource = path_from_bytes(sandbox.marker.resource.as_bytes()).to_owned();
     let repository = UserRepository::find_cached(&sandbox.store.git, &resource)?;
@@ -22,7 +22,7 @@ pub(crate) fn set_base(mut sandbox: LocalSandbox, base: &SandboxBase) -> Sandbox
     sandbox.set_attributes(base.tree.files().to_owned());
     sandbox.properties.conversion = ContentConversion::Never;
     let entries = sandbox.store.entries_of(&base.tree)?;
-    // Warnings are given when a sandbox is made; what stays of them here is whether git converts.
+    // Warnings are only given at creation; here the call updates whether git converts content.
     add_file_warnings(&mut sandbox, &repository, &entries, &mut Vec::new())?;
     write_agent_index(&sandbox, base)?;
     write_agent_head(&sandbox, base.commit.as_deref())?;
@@ -38,7 +38,7 @@ pub(crate) fn set_base(mut sandbox: LocalSandbox, base: &SandboxBase) -> Sandbox
     marker.write(&sandbox.layout)
 }
 
-/// An index of the base, so that an agent's git shows the result as changes.
+/// Writes an index of the base, so that an agent's git shows the result as changes.
 fn write_agent_index(sandbox: &LocalSandbox, base: &SandboxBase) -> SandboxResult<()> {
     let index = sandbox.store.next_index()?;
     let call = sandbox.store.call(["read-tree", base.tree.files()]);
@@ -48,7 +48,7 @@ fn write_agent_index(sandbox: &LocalSandbox, base: &SandboxBase) -> SandboxResul
     rename(&index, &agent_index)
 }
 
-/// From here on the ref of the base keeps the new one.
+/// Moves the ref of the base, which protects the new commit from here on.
 fn update_base_ref(
     sandbox: &LocalSandbox,
     repository: &UserRepository,

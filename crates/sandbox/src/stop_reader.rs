@@ -1,10 +1,10 @@
-//! Reading that ends when the work has to stop, however large a file is.
+//! A reader that fails after the stop signal, so that reading a large file can be interrupted.
 
 use std::io::{self, Read};
 
 use cleveragents_engine::ports::stop::StopSignal;
 
-/// Reads until `stop` is given: from then on every read fails.
+/// Reads until `stop` is signalled. After that every read fails.
 #[derive(Debug)]
 pub(crate) struct StoppableReader<'a, R> {
     pub(crate) from: R,
@@ -24,7 +24,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Endless zeros that give the stop signal after so many reads, and count the reads.
+    /// Endless zeros. Signals stop after a number of reads, and counts the reads.
     pub(crate) struct StopAfterReads {
         pub(crate) stop: StopSignal,
         pub(crate) after: usize,

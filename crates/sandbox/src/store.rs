@@ -1,7 +1,7 @@
-//! The private repository of a sandbox: objects, trees and the index captures are made with.
+//! The private repository of a sandbox: objects, trees and the index that captures use.
 //!
-//! Its folder is the host's alone. Should someone have written into its configuration anyway, it
-//! is put right before git reads it.
+//! Only the host accesses its folder. If someone changed its configuration anyway, it is repaired before
+//! git reads it.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -22,30 +22,30 @@ use crate::private_dir::PrivateGitDir;
 use crate::repository::nul_records;
 use crate::stop_reader::StoppableReader;
 
-/// Up to so many objects the git that stays is asked for, one by one.
+/// Up to this number, objects are read one by one through the git session.
 const MAX_SESSION_READS: usize = 64;
 
-/// The private repository, with what its files are shaped by.
+/// The private repository, with the settings that shape its files.
 #[derive(Debug, Clone)]
 pub(crate) struct PrivateStore {
     pub(crate) git: Git,
     pub(crate) dir: PrivateGitDir,
     pub(crate) format: ObjectFormat,
     pub(crate) shaping: Vec<(String, String)>,
-    /// The tree that says which attributes paths have: never one an agent wrote.
+    /// The tree from which attributes are read; never one that an agent wrote.
     pub(crate) attributes: String,
     pub(crate) reader: ObjectReader,
     /// Ends runs of git and loops over files early.
     pub(crate) stop: StopSignal,
 }
 
-/// A git that reads objects for as long as somebody holds the store, once it was needed.
+/// A git session that reads objects. Started on first use and kept as long as the store.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ObjectReader(Arc<Mutex<Option<GitSession>>>);
 
 impl PrivateStore {
-    /// The same repository for work that ends early when `stop` is given. It has a reader of its
-    /// own: one that somebody else holds would have to be waited for.
+    /// Returns the same repository for work that ends early when `stop` is signalled. It has its own reader,
+    /// because a shared one could be busy and would have to be waited for.
     pub(crate) fn with_stop(&self, stop: &StopSignal) -> Self {
         Self {
             reader: ObjectReader::default(),
@@ -54,7 +54,7 @@ impl PrivateStore {
         }
     }
 
-    /// Makes an empty repository.
+    /// Creates an empty repository.
     pub(crate) fn init(&self) -> SandboxResult<()> {
         self.dir.init(self.format)
     }
@@ -64,7 +64,7 @@ impl PrivateStore {
         self.dir.seal(self.format)
     }
 
-    /// A run of git on this repository; attributes come from the base.
+    /// Creates a run of git on this repository. Attributes come from the base.
     pub(crate) fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> GitCall {
         let call = self.git.private_call(&self.dir, arguments);
         let call = call.settings(&self.shaping);
@@ -76,28 +76,28 @@ impl PrivateStore {
         }
     }
 
-    /// Where the user's own attributes file was copied to.
+    /// The copy of the user's own attributes file.
     pub(crate) fn user_attributes(&self) -> PathBuf {
         self.dir.join("info/user-attributes")
     }
 
-    /// The rules of ignoring the user had when the sandbox was made.
+    /// The ignore rules that the user had when the sandbox was created.
     pub(crate) fn exclude(&self) -> PathBuf {
         self.dir.join("info/exclude")
     }
 
-    /// Objects that are about to be written. The sandbox must be held.
+    /// Collects objects to be written. The caller must hold the sandbox lock.
     pub(crate) fn new_objects(&self) -> NewObjects {
         NewObjects::new(&self.dir, self.format, self.stop.clone())
     }
 
-    /// Fails if the work has to stop.
+    /// Fails if the stop signal was given.
     pub(crate) fn check_stop(&self) -> SandboxResult<()> {
         self.stop.check().map_err(SandboxError::Stopped)
     }
 
-    /// Copies into this store whatever of the tree is not in the commit. Git writes no object that
-    /// the user's repository has, and there it may belong to nothing, and be collected.
+    /// Copies everything of the tree that is not in the commit into this store. Needed because git writes
+    /// no object that the user's repository has, but there it may be unreferenced and be collected.
     pub(crate) fn copy_borrowed(&self, tree: &str, commit: Option<&str>) -> SandboxResult<()> {
         let mut wanted = format!("{tree}\n");
         if let Some(commit) = commit {
@@ -109,12 +109,12 @@ impl PrivateStore {
         Ok(())
     }
 
-    /// The tree with nothing in it, which git knows without storing it.
+    /// Returns the id of the empty tree, which git knows without storing it.
     pub(crate) fn empty_tree(&self) -> SandboxResult<String> {
         Ok(hash_object(self.format, ObjectKind::Tree, b"")?.to_string())
     }
 
-    /// The paths of a captured tree, nothing known of their files.
+    /// Returns the paths of a captured tree, without stats and contents.
     pub(crate) fn entries_of(&self, tree: &TreeId) -> SandboxResult<TreeEntries> {
         let answer = self
             .call(["ls-tree", "-r", "-t", "-z", "--full-tree", tree.files()])
@@ -146,7 +146,7 @@ impl PrivateStore {
         self.call(["cat-file", "blob", &object.to_string()]).run()
     }
 
-    /// Hash and size of many blobs, as they are stored.
+    /// Returns hash and size of many blobs in their stored form.
     pub(crate) fn contents(&self, objects: &[ObjectId]) -> SandboxResult<Vec<Content>> {
         if objects.is_empty() {
             return Ok(Vec::new());
@@ -170,8 +170,7 @@ impl PrivateStore {
         )
     }
 
-    /// The masks of secrets in each of these blobs. Whatever their size, no more than a piece of one
-    /// is in memory.
+    /// Returns the masks of secrets in each of these blobs. Reads in chunks, so memory use is bounded.
     pub(crate) fn masks_in(&self, objects: &[ObjectId]) -> SandboxResult<Vec<BTreeSet<String>>> {
         if objects.is_empty() {
             return Ok(Vec::new());
@@ -194,10 +193,10 @@ impl PrivateStore {
         )
     }
 
-    /// Asks the git that stays. Nothing if it cannot answer: a run of its own then says why.
+    /// Reads through the git session. Returns `None` on failure; a separate run then reports the error.
     fn read_contents_in_session(&self, objects: &[ObjectId]) -> Option<Vec<Content>> {
         let mut reader = self.reader.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // It is put back only if all went well.
+        // Put back only if everything succeeded.
         let mut asked = match reader.take() {
             Some(asked) => asked,
             None => self.call(["cat-file", "--batch"]).start_session().ok()?,
@@ -214,8 +213,8 @@ impl PrivateStore {
         Some(contents)
     }
 
-    /// Gives packs an index in common if there are so many, because git looks into one after the
-    /// other. It only saves time, so whatever goes wrong is no failure.
+    /// Gives packs a common index if there are at least `many`, because git searches packs one by one. Errors
+    /// are ignored, because this only saves time.
     pub(crate) fn index_packs(&self, many: usize) {
         let Ok(entries) = std::fs::read_dir(self.dir.join("objects/pack")) else {
             return;
@@ -230,12 +229,12 @@ impl PrivateStore {
         }
     }
 
-    /// The index that stands for exactly this tree, if it was kept.
+    /// The path of the cached index of exactly this tree.
     fn index_path(&self, files: &str) -> PathBuf {
         self.dir.join(format!("index-{files}"))
     }
 
-    /// Keeps a finished index under the name of its tree, and no other.
+    /// Caches a finished index under the id of its tree, and removes all others.
     pub(crate) fn keep_index(&self, index: &Path, files: &str) -> SandboxResult<()> {
         let path = self.index_path(files);
         std::fs::rename(index, &path).map_err(io_error(&path))?;
@@ -249,7 +248,7 @@ impl PrivateStore {
         Ok(())
     }
 
-    /// Where the next index is made; what a killed run left there is removed.
+    /// Returns the path for the next index, after removing what a killed run left there.
     pub(crate) fn next_index(&self) -> SandboxResult<PathBuf> {
         let path = self.dir.join("index-next");
         remove(&path)?;
@@ -257,7 +256,7 @@ impl PrivateStore {
         Ok(path)
     }
 
-    /// The tree `previous` becomes by these lines of `update-index --index-info`.
+    /// Applies `update-index --index-info` lines to the tree `previous` and returns the new tree.
     pub(crate) fn change_tree(&self, previous: &str, lines: &[u8]) -> SandboxResult<String> {
         let index = self.next_index()?;
         let kept = self.index_path(previous);
@@ -277,7 +276,7 @@ impl PrivateStore {
     }
 }
 
-/// Adds a line of `update-index --index-info`.
+/// Appends a line of `update-index --index-info`.
 pub(crate) fn push_tree_line(lines: &mut Vec<u8>, mode: u32, object: &str, path: &[u8]) {
     lines.extend_from_slice(format!("{mode:o} {object}\t").as_bytes());
     lines.extend_from_slice(path);
@@ -293,7 +292,7 @@ fn read_content(pipe: &mut impl BufRead, stop: &StopSignal) -> io::Result<Conten
     })
 }
 
-/// Copies an object of `cat-file --batch` and returns its size.
+/// Copies an object from `cat-file --batch` and returns its size.
 fn read_object(pipe: &mut impl BufRead, to: &mut impl Write, stop: &StopSignal) -> io::Result<u64> {
     let broken = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut header = String::new();

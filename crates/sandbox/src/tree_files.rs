@@ -1,4 +1,4 @@
-//! Puts files into a tree by open folders, so that no link in it can lead a write elsewhere.
+//! Writes files into a tree by open folders, so that no link in it can redirect a write.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -14,8 +14,7 @@ use rustix::io::Errno;
 use crate::files::{io_error as io_failed, path_from_bytes};
 use crate::safe_fs::{FileStat, errno_error, open_file, with_parent};
 
-/// Copies a file or a link from one tree to the same place in another. What is there already
-/// stays.
+/// Copies a file or link from one tree to the same path in another. An existing file stays.
 pub(crate) fn copy(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
@@ -50,17 +49,17 @@ pub(crate) fn copy(
     copy_bytes(&mut source, copied, stat.mode).map_err(io_failed(path_from_bytes(path)))
 }
 
-/// The kernel shares or copies the blocks where it can. What is more than permissions (set-user-id
-/// and its like) is not carried over.
+/// The kernel shares or copies the blocks if it can. Special mode bits such as set-user-id are not
+/// copied.
 fn copy_bytes(source: &mut File, mut copied: File, mode: u32) -> io::Result<()> {
     io::copy(source, &mut copied)?;
     copied.set_permissions(Permissions::from_mode(mode & 0o777))
 }
 
-/// Moves what is at `path` from one tree to the same place in another, unless something is there
-/// or its folder is not: a new folder would be a change of that tree.
+/// Moves `path` from one tree to the same path in another. Does nothing if something exists there or if
+/// the folder does not: a new folder would change that tree.
 pub(crate) fn move_between(from: BorrowedFd<'_>, to: BorrowedFd<'_>, path: &[u8]) {
-    // Ignored files are outside the promise: one that does not fit is given up.
+    // Errors are ignored: restoring does not promise to keep ignored files.
     let _ = with_parent(from, path, |folder, name| {
         with_parent(to, path, |target, _| {
             let flags = rustix::fs::RenameFlags::NOREPLACE;

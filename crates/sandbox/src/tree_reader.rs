@@ -1,4 +1,4 @@
-//! Looking at single files and folders of a sandbox, without following a link anywhere.
+//! Reads single files and folders of a sandbox without following any link.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::files;
 use crate::safe_fs::{errno_error, open_file, open_folder, open_root, with_parent};
 
-/// The first `most` bytes of the file; nothing if there is no regular file at the path.
+/// Returns the first `most` bytes of a file, or `None` if the path is not a regular file.
 pub(crate) fn read(
     tree: &Path,
     path: &ResourcePath,
@@ -40,7 +40,7 @@ pub(crate) fn read(
     Ok(Some(bytes))
 }
 
-/// What is directly in a folder; nothing if there is none.
+/// Returns the direct content of a folder, or nothing if the folder does not exist.
 pub(crate) fn list_folder(tree: &Path, folder: &ResourcePath) -> SandboxResult<Vec<ResourcePath>> {
     let root = open_root(tree)?;
     let display_path = cleveragents_safe_fs::path_from_bytes(folder.as_bytes());
@@ -58,7 +58,7 @@ pub(crate) fn list_folder(tree: &Path, folder: &ResourcePath) -> SandboxResult<V
     Ok(names.into_iter().filter_map(inside).collect())
 }
 
-/// Nothing is there, or only what leads elsewhere.
+/// Nothing exists at the path, or only something that leads elsewhere.
 fn is_not_found(error: Errno) -> bool {
     matches!(
         error,

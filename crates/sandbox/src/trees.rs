@@ -1,5 +1,5 @@
-//! The git trees of a captured tree: of folders in which something changed a new one is written,
-//! of all others the known one stands.
+//! The git trees of a captured tree. A folder with changes gets a new git tree; all others keep the
+//! known one.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -10,7 +10,7 @@ use crate::entries::{FOLDER, TreeEntries, parent_folders};
 use crate::new_objects::NewObjects;
 use crate::object_id::{ObjectId, ObjectKind};
 
-/// The folders that need a new tree when these paths change, the root among them.
+/// Returns the folders, including the root, that need a new tree when these paths change.
 pub(crate) fn changed_folders<'a>(
     paths: impl IntoIterator<Item = &'a Vec<u8>>,
 ) -> BTreeSet<Vec<u8>> {
@@ -21,7 +21,7 @@ pub(crate) fn changed_folders<'a>(
     folders
 }
 
-/// Writes the trees of these folders and of those whose tree is not known; the tree of the root.
+/// Writes the trees of these folders and of those whose tree is unknown. Returns the tree of the root.
 pub(crate) fn write(
     entries: &mut TreeEntries,
     folders: &BTreeSet<Vec<u8>>,
@@ -30,7 +30,7 @@ pub(crate) fn write(
     for folder in folders {
         entries.folders.remove(folder);
     }
-    // What lies in a folder comes after it, and is needed for it.
+    // Reverse order, because a folder's tree needs the trees of its subfolders.
     for folder in folders.iter().rev() {
         write_folder(entries, folder, objects)?;
     }
@@ -40,7 +40,7 @@ pub(crate) fn write(
     }
 }
 
-/// Writes the tree of one folder, unless nothing is in it: git has no empty folders.
+/// Writes the tree of one folder. An empty folder gets none, because git has no empty folders.
 fn write_folder(
     entries: &mut TreeEntries,
     folder: &[u8],
@@ -67,7 +67,7 @@ fn write_folder(
         content.push(0);
         content.extend_from_slice(object.as_bytes());
         at = name;
-        // Beyond all that is in it, should it be a folder; nothing else lies in between.
+        // Skip past the content of a folder; no other path sorts in between.
         at.push(match mode {
             FOLDER => b'/' + 1,
             _ => 0,
@@ -80,13 +80,13 @@ fn write_folder(
     Ok(())
 }
 
-/// What stands directly in a folder, by its whole path.
+/// A direct child of a folder, with its whole path.
 enum TreeChild {
     File(u32, Vec<u8>, ObjectId),
     Folder(Vec<u8>),
 }
 
-/// The first child at or after `at`. Paths in their order are children in git's order.
+/// Returns the first child at or after `at`. The order of paths is git's order of children.
 fn next_child(entries: &TreeEntries, folder: &[u8], at: &[u8]) -> Option<TreeChild> {
     let mut prefix = folder.to_vec();
     if !prefix.is_empty() {
@@ -117,13 +117,13 @@ pub(crate) mod tests {
     use crate::private_dir::PrivateGitDir;
     use crate::store::{ObjectReader, PrivateStore, push_tree_line};
 
-    /// Names that stand before, between and after each other's contents.
+    /// Names that sort before, between and after each other's contents.
     const PATHS: [&str; 14] = [
         "a", "a/b", "a/b/c", "a/c", "a-b", "a.b/c", "a0", "a0/x/y/z", "b", "b/a", "b/a.x", "b/a/x",
         "\u{e9}", "z/-",
     ];
 
-    /// An empty store in a folder of the test's.
+    /// Creates an empty store in the test's folder.
     pub(crate) fn store(folder: &std::path::Path, format: ObjectFormat) -> PrivateStore {
         let settings = GitSettings {
             program: "git".into(),
@@ -144,13 +144,13 @@ pub(crate) mod tests {
         store
     }
 
-    /// Whether something can stand at this path beside the others.
+    /// Returns whether a file can exist at this path beside the others.
     fn has_room(entries: &TreeEntries, path: &[u8]) -> bool {
         let taken = parent_folders(path).any(|folder| entries.files.contains_key(folder));
         !taken && entries.entries_in(path).next().is_none()
     }
 
-    /// One step: paths that go, and paths that come with a mode and a content.
+    /// One step: paths that are removed, and paths that are added with a mode and a content.
     type TreeStep = Vec<(usize, Option<(u32, u8)>)>;
 
     fn steps() -> impl Strategy<Value = Vec<TreeStep>> {
@@ -195,7 +195,7 @@ pub(crate) mod tests {
             objects.persist().unwrap();
             gits = store.change_tree(&gits, &lines).unwrap();
             assert_eq!(ours.to_string(), gits);
-            // What is known of folders is what is there, no more and no less.
+            // The known trees of folders are exactly those that exist.
             let mut fresh = entries.clone();
             fresh.folders.clear();
             let mut objects = store.new_objects();

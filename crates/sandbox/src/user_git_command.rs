@@ -1,9 +1,9 @@
 //! The closed list of git commands that run in a user's own git directory.
 //!
-//! A repository's configuration can name programs for filters, diffs, merges, signatures, monitors
-//! and transports. None of the commands here starts one: they read configuration, refs and objects,
-//! and write refs. Whatever touches files or an index runs in a [`RepositoryView`](crate::view::RepositoryView), whose
-//! configuration is ours. A command that is not in this list cannot be run there.
+//! A repository's configuration can name programs for filters, diffs, merges, signatures, monitors and
+//! transports. The commands here start none of them: they read configuration, refs and objects, and
+//! write refs. Everything that touches files or an index runs in a
+//! [`RepositoryView`](crate::view::RepositoryView), whose configuration is ours.
 
 use std::fs::File;
 use std::path::Path;
@@ -21,19 +21,19 @@ pub(crate) enum UserGitCommand<'a> {
     ListConfiguration,
     /// Names the branch at `HEAD`.
     CurrentBranch,
-    /// Finds the object a name stands for.
+    /// Resolves a name to its object.
     Resolve(&'a str),
-    /// Answers names given on standard input with their objects.
+    /// Reads names from stdin and prints their objects.
     ReadObjects,
     CheckRefName(&'a str),
-    /// Names one ref whose name begins like this.
+    /// Prints one ref whose name starts with this prefix.
     FirstRef(&'a str),
     IsAncestor {
         ancestor: &'a str,
         descendant: &'a str,
     },
     ListWorktrees,
-    /// Makes a ref that must not exist.
+    /// Creates a ref that must not exist.
     CreateRef {
         name: &'a str,
         commit: &'a str,
@@ -43,13 +43,13 @@ pub(crate) enum UserGitCommand<'a> {
         commit: &'a str,
     },
     DeleteRef(&'a str),
-    /// Moves refs in a transaction given on standard input, and writes their reflogs.
+    /// Moves refs in a transaction given on stdin, and writes their reflogs.
     UpdateRefs {
         author: &'a CommitMetadata,
     },
 }
 
-/// One run of such a command. Nothing can be added to it.
+/// One run of such a command. No arguments can be added.
 #[derive(Debug)]
 pub(crate) struct UserGitCall(GitCall);
 
@@ -71,7 +71,7 @@ impl UserGitCommand<'_> {
                 descendant,
             } => vec!["merge-base", "--is-ancestor", ancestor, descendant],
             Self::ListWorktrees => vec!["worktree", "list", "--porcelain", "-z"],
-            // An old value of no length says that there must be none.
+            // An empty old value means that the ref must not exist.
             Self::CreateRef { name, commit } => vec!["update-ref", name, commit, ""],
             Self::SetRef { name, commit } => vec!["update-ref", name, commit],
             Self::DeleteRef(name) => vec!["update-ref", "-d", name],
@@ -82,7 +82,7 @@ impl UserGitCommand<'_> {
         }
     }
 
-    /// Makes the call in a user's git directory. `begin` starts one with arguments.
+    /// Creates the call in a user's git directory. `start_call` starts one with arguments.
     pub(crate) fn call(
         self,
         git_dir: &Path,
@@ -114,13 +114,13 @@ impl UserGitCall {
         self.0.output()
     }
 
-    /// The answer as one line of text, nothing where git says no by exit 1. Any other end is an error:
-    /// taken for a no, it would make a branch look deleted or `HEAD` detached.
+    /// Returns the output as one line of text, or `None` if git says no by exit code 1. Any other failure
+    /// is an error: treated as a no, it would make a branch look deleted or `HEAD` detached.
     pub(crate) fn optional_line(self) -> SandboxResult<Option<String>> {
         self.0.optional_line()
     }
 
-    /// Starts a run that is talked to, and that keeps `lock` open as long as it lives.
+    /// Starts an interactive run that holds `lock` open as long as it lives.
     pub(crate) fn start_with_lock(self, lock: &File) -> SandboxResult<Child> {
         self.0.start_with_lock(lock)
     }

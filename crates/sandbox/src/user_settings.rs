@@ -1,4 +1,4 @@
-//! The few settings of the user's that decide how files look, read once and then passed as values.
+//! The user's git settings that decide how files look, read once and then passed as values.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use cleveragents_engine::ports::sandbox::{CheckoutCoverage, ObjectCompleteness, 
 use crate::git::{Git, GitCall};
 use crate::user_git_command::UserGitCommand;
 
-/// Settings that shape the files of a checkout, under the names git lists them.
+/// Settings that shape the files of a checkout, under the names that git lists.
 const SHAPING: [&str; 5] = [
     "core.autocrlf",
     "core.eol",
@@ -16,7 +16,7 @@ const SHAPING: [&str; 5] = [
     "core.ignorecase",
 ];
 
-/// Settings that say how git compares an index with the files of a working tree.
+/// Settings for how git compares an index with the files of a working tree.
 const COMPARING: [&str; 7] = [
     "core.checkstat",
     "core.precomposeunicode",
@@ -30,50 +30,48 @@ const COMPARING: [&str; 7] = [
 /// The effective settings of one repository.
 #[derive(Debug, Clone)]
 pub(crate) struct UserSettings {
-    /// How files look: to be given to every git that reads or writes them.
+    /// How files look. Passed to every git that reads or writes them.
     pub(crate) shaping: Vec<(String, String)>,
-    /// Rules of ignoring and attributes of the user's own; a repository cannot name these files,
-    /// because their text is copied into sandboxes.
+    /// The user's own ignore and attribute files. A repository cannot set these paths, because the content
+    /// of the files is copied into sandboxes.
     pub(crate) excludes_file: PathBuf,
     pub(crate) attributes_file: PathBuf,
     pub(crate) objects: ObjectCompleteness,
     pub(crate) coverage: CheckoutCoverage,
     pub(crate) index: IndexForm,
-    /// Whether the user's commits are signed, and what that needs.
+    /// Whether the user's commits are signed, and the settings for that.
     pub(crate) signing: Signing,
-    /// Who the user is, as far as the settings say.
+    /// The user's identity, if configured.
     pub(crate) name: Option<String>,
     pub(crate) email: Option<String>,
-    /// The folder that the repository says it is of.
+    /// `core.worktree`: the folder that the repository names as its working tree.
     pub(crate) worktree: Option<PathBuf>,
     /// How an index is compared with files.
     comparing: Vec<(String, String)>,
 }
 
-/// Whether git may keep folders outside of a sparse checkout as one entry of the index.
+/// Whether git may store a folder outside a sparse checkout as one index entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IndexForm {
     Full,
     Sparse,
 }
 
-/// How the user signs commits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Signing {
     pub(crate) sign_commits: SignCommits,
-    /// Which key, which program: to be given to a git that signs. Only the user's own
-    /// configuration says so.
+    /// Key and program, passed to a git that signs. Read only from the user's own configuration.
     pub(crate) settings: Vec<(String, String)>,
-    /// Settings of the repository's that would have signed in another way.
+    /// Settings of the repository that would have changed how commits are signed.
     pub(crate) refused: Vec<String>,
 }
 
-/// Whose configuration a value is from.
+/// Where a value was configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConfigScope {
-    /// The user's, or the machine's.
+    /// In the configuration of the user or the machine.
     User,
-    /// In the repository, where anybody may have written it.
+    /// In the repository, which anyone may have written.
     Repository,
 }
 
@@ -108,7 +106,7 @@ impl UserSettings {
         while let (Some(scope), Some(record)) = (fields.next(), fields.next()) {
             let (key, value) = record.split_once('\n').unwrap_or((record, "true"));
             let scope = match scope {
-                // The command's own settings are ours.
+                // Settings of scope `command` are ours.
                 "command" => continue,
                 "system" | "global" => ConfigScope::User,
                 _ => ConfigScope::Repository,
@@ -152,7 +150,7 @@ impl UserSettings {
         }
     }
 
-    /// Gives a run of git on the user's files what they depend on.
+    /// Adds the settings that a run of git on the user's files needs.
     pub(crate) fn apply_to(&self, call: GitCall) -> GitCall {
         call.settings(&self.shaping)
             .settings(&self.comparing)
@@ -160,7 +158,7 @@ impl UserSettings {
             .setting("core.attributesFile", &self.attributes_file)
     }
 
-    /// Whether attributes can come from elsewhere than the tree.
+    /// Returns whether attributes can come from elsewhere than the tree.
     pub(crate) fn has_own_attributes(&self, common_dir: &Path) -> bool {
         self.attributes_file.is_file() || common_dir.join("info/attributes").is_file()
     }
@@ -180,13 +178,13 @@ impl Signing {
     }
 }
 
-/// The last value of a key holds.
+/// The last value of a key wins.
 fn set_setting(settings: &mut Vec<(String, String)>, key: &str, value: &str) {
     settings.retain(|(known, _)| known != key);
     settings.push((key.to_owned(), value.to_owned()));
 }
 
-/// How git reads a yes.
+/// Parses a boolean like git.
 fn is_true(value: &str) -> bool {
     ["true", "yes", "on", "1"].contains(&value.to_ascii_lowercase().as_str())
 }

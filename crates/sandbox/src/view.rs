@@ -1,9 +1,9 @@
 //! A view of a user's working tree: git sees the user's files, objects and a copy of the index, but
 //! reads a configuration of ours.
 //!
-//! Commands that touch files or an index run here and never in the user's git directory, because
-//! there the configuration could name a program for them to start: a filter, a monitor, a merge
-//! driver, a helper of a submodule.
+//! Commands that touch files or an index run here and never in the user's git directory, because its
+//! configuration could make them start a program: a filter, a monitor, a merge driver, a submodule
+//! helper.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -21,7 +21,7 @@ use crate::repository::{RepositoryInfo, UserRepository};
 use crate::scratch::ScratchFolder;
 use crate::user_settings::UserSettings;
 
-/// A private git directory for one working tree. It is removed with this handle.
+/// A private git directory for one working tree. It is removed on drop.
 #[derive(Debug)]
 pub(crate) struct RepositoryView {
     git: Git,
@@ -32,7 +32,7 @@ pub(crate) struct RepositoryView {
 }
 
 impl RepositoryView {
-    /// Copies the index as it is now. `HEAD` stands at no commit.
+    /// Copies the current index. `HEAD` points to no commit.
     pub(crate) fn new(repository: &UserRepository) -> SandboxResult<Self> {
         let found: &RepositoryInfo = repository;
         let Checkout::At(root) = &found.checkout else {
@@ -60,7 +60,7 @@ impl RepositoryView {
         Ok(view)
     }
 
-    /// Copies a file that shapes what git sees, if there is one. It need not outlive a power cut.
+    /// Copies a file that affects what git sees, if it exists. Need not survive a power failure.
     fn copy(&self, from: &Path, name: &str) -> SandboxResult<()> {
         match git_files::read(from, name)? {
             Some(content) => replace_with_sync(&self.dir.join(name), &content, Sync::No),
@@ -68,7 +68,7 @@ impl RepositoryView {
         }
     }
 
-    /// A split index refers to the file with most of its entries by name.
+    /// Also copies the shared part of a split index, which the index refers to by name.
     fn copy_index(&self, git_dir: &Path) -> SandboxResult<()> {
         let users = git_dir.join("index");
         if !users.exists() {
@@ -85,21 +85,21 @@ impl RepositoryView {
         Ok(())
     }
 
-    /// Puts `HEAD` at a commit.
+    /// Sets `HEAD` to a commit.
     pub(crate) fn set_head(&self, commit: &str) -> SandboxResult<()> {
         let head = self.dir.join("HEAD");
         replace_with_sync(&head, format!("{commit}\n").as_bytes(), Sync::No)
     }
 
-    /// Where the copy of the index is.
+    /// The path of the copied index.
     pub(crate) fn index(&self) -> PathBuf {
         self.dir.join("index")
     }
 
-    /// A run of git on the user's files, with the settings they depend on.
+    /// Creates a run of git on the user's files, with the settings they depend on.
     pub(crate) fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> GitCall {
         let call = self.git.private_call(&self.dir, arguments);
-        // Elsewhere git would take paths relative to where it stands.
+        // Git resolves paths relative to its working directory.
         let call = call.work_tree(&self.root).directory(&self.root);
         self.settings.apply_to(call)
     }

@@ -1,6 +1,6 @@
-//! Walks a tree an agent wrote, by open folders and never through a link.
+//! Walks a tree that an agent wrote, by open folders and never through a link.
 //!
-//! Nothing found is obeyed but `.gitignore`: attributes, configuration and hooks are only files.
+//! Only `.gitignore` is obeyed: attributes, configuration and hooks are treated as plain files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,10 +17,10 @@ use crate::files::path_from_bytes;
 use crate::limits::CaptureLimits;
 use crate::safe_fs::{FileStat, errno_error, open_folder, open_root, reopen};
 
-/// How deep folders may be nested: each level of the walk holds one open.
+/// Maximum nesting of folders: each level of the walk keeps one open.
 const MAX_DEPTH: usize = 200;
 
-/// What is known of a path from the tree captured before.
+/// What the previous tree has at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TrackedKind {
     Untracked,
@@ -28,30 +28,29 @@ pub(crate) enum TrackedKind {
     Submodule,
 }
 
-/// The tree captured before, as far as a walk has to know it.
+/// The previous tree, as far as a walk needs it.
 pub(crate) trait TrackedPaths {
     fn tracked_kind(&self, path: &[u8]) -> TrackedKind;
-    /// Whether any path lies in this folder.
+    /// Returns whether any path is in this folder.
     fn has_paths_in(&self, folder: &[u8]) -> bool;
 }
 
-/// What a walk found.
 #[derive(Debug, Default)]
 pub(crate) struct WalkResult {
     pub(crate) files: BTreeMap<Vec<u8>, FileStat>,
     pub(crate) empty_directories: BTreeSet<Vec<u8>>,
     pub(crate) omitted: BTreeSet<(Vec<u8>, OmissionReason)>,
-    /// Submodules that are still there, whatever has become of them.
+    /// Submodules whose folder still exists, whatever its content.
     pub(crate) submodules: BTreeSet<Vec<u8>>,
-    /// Ignored files and folders, the outermost only.
+    /// Ignored files and folders, only the outermost.
     pub(crate) ignored: Vec<Vec<u8>>,
-    /// Places that could not be looked into: what was known of them stays.
+    /// Places that could not be read: the previous entries are kept there.
     pub(crate) unreadable: Vec<Vec<u8>>,
-    /// Paths of which all that is there was looked at.
+    /// Paths whose content was walked completely.
     pub(crate) scopes: Vec<Vec<u8>>,
 }
 
-/// Whether untracked files count where the walk is.
+/// Whether untracked files count in the current folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
     All,
@@ -59,14 +58,14 @@ enum Reach {
     TrackedOnly,
 }
 
-/// Whether a folder holds something that makes it more than an empty one.
+/// Whether a folder contains something, so that it is not an empty directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FolderPresence {
     Nothing,
     Something,
 }
 
-/// One place on the way: its folder, its rules and how they were reached.
+/// The current folder of the walk, its rules and its reach.
 #[derive(Clone, Copy)]
 struct SandboxWalkFolder<'a> {
     folder: BorrowedFd<'a>,
@@ -91,7 +90,7 @@ pub(crate) struct SandboxWalker<'a> {
     rules: &'a IgnoreRules<'a>,
     stop: StopSignal,
     limits: CaptureLimits,
-    /// How many paths were found that the tree captured before does not have.
+    /// Number of paths found that the previous tree does not have.
     new_paths: u64,
     pub(crate) result: WalkResult,
 }
@@ -113,25 +112,25 @@ impl<'a> SandboxWalker<'a> {
         })
     }
 
-    /// The same walk, which fails when `stop` is given or when it finds more than `limits` allow.
+    /// Makes the walk fail when `stop` is signalled or when it finds more than `limits` allow.
     pub(crate) fn bounded(mut self, stop: &StopSignal, limits: CaptureLimits) -> Self {
         self.stop = stop.clone();
         self.limits = limits;
         self
     }
 
-    /// Looks at the whole tree.
+    /// Walks the whole tree.
     pub(crate) fn walk_all(&mut self) -> SandboxResult<()> {
         self.result.scopes.push(Vec::new());
         self.with_root(|walker, folder_at| walker.walk_folder(folder_at).map(drop))
     }
 
-    /// Looks at one path and all that is in it.
+    /// Walks one path with its content.
     pub(crate) fn walk_path(&mut self, path: &[u8]) -> SandboxResult<()> {
         self.with_root(|walker, folder_at| walker.descend(folder_at, path))
     }
 
-    /// Whether `path` is a folder whose folders, if any, are all ignored.
+    /// Returns whether `path` is a folder whose subfolders, if any, are all ignored.
     pub(crate) fn is_leaf(&mut self, path: &[u8]) -> SandboxResult<bool> {
         let mut probe = SandboxWalker {
             tracked: self.tracked,
@@ -146,7 +145,7 @@ impl<'a> SandboxWalker<'a> {
         Ok(probe.result.empty_directories.contains(path))
     }
 
-    /// Whether the rules of this tree ignore `path`, there or not.
+    /// Returns whether the rules of this tree ignore `path`, whether or not it exists.
     pub(crate) fn would_ignore(
         &mut self,
         path: &[u8],
@@ -172,7 +171,7 @@ impl<'a> SandboxWalker<'a> {
         work(self, folder_at)
     }
 
-    /// Goes on towards `path`; what is in the way instead of a folder is looked at in its stead.
+    /// Descends towards `path`. If something other than a folder is in the way, inspects that instead.
     fn descend(&mut self, folder_at: SandboxWalkFolder<'_>, path: &[u8]) -> SandboxResult<()> {
         let rest = &path[folder_at.path.len()..];
         let rest = rest.strip_prefix(b"/").unwrap_or(rest);
@@ -293,7 +292,7 @@ impl<'a> SandboxWalker<'a> {
         self.limits.check_count(self.new_paths, path)
     }
 
-    /// The names in a folder, in their order.
+    /// Returns the names in a folder, sorted.
     fn names_in(&self, folder_at: SandboxWalkFolder<'_>) -> SandboxResult<Vec<Vec<u8>>> {
         let explain = |error| errno_error(path_from_bytes(folder_at.path), error);
         let mut names = Vec::new();
@@ -412,7 +411,7 @@ fn is_ignored_at(folder_at: SandboxWalkFolder<'_>, path: &[u8], entry: IgnoreEnt
         .rules
         .for_folder(here, &content.unwrap_or_default());
     let inner = SandboxWalkFolder {
-        // A folder that is not there has no rules, nor has any in it.
+        // A missing folder has no rules, and neither has anything in it.
         folder: folder.as_ref().map_or(folder_at.folder, AsFd::as_fd),
         path: here,
         rules: &rules,
@@ -424,7 +423,7 @@ fn is_ignored_at(folder_at: SandboxWalkFolder<'_>, path: &[u8], entry: IgnoreEnt
     }
 }
 
-/// Whether rules from further up ignore a path or a folder it lies in, from byte `start` on.
+/// Returns whether rules of a parent ignore a path or one of its folders, from byte `start` on.
 fn is_ignored_below(
     rules: &IgnoreRules<'_>,
     path: &[u8],
@@ -470,7 +469,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives the stop signal when it is asked for the third path, and counts the paths.
+    /// Signals stop at the third path, and counts the paths.
     struct StopAtThirdPath(StopSignal, Cell<usize>);
 
     impl TrackedPaths for StopAtThirdPath {

@@ -1,4 +1,4 @@
-//! The watch over a run of git whose output is read as it comes.
+//! Kills a run of git, whose output is streamed, on timeout or stop signal.
 
 use std::io;
 use std::process::{Child, ExitStatus};
@@ -10,10 +10,10 @@ use cleveragents_engine::ports::stop::StopSignal;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// How often the stop signal is looked for while something else is waited for.
+/// How often the stop signal is checked while waiting for something else.
 pub(crate) const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Kills a run that takes too long or has to stop, and only while its process id is still its own.
+/// Kills a run on timeout or stop signal, but only while its process id cannot have been reused.
 #[derive(Debug)]
 pub(crate) struct Watch {
     process: Option<Pid>,
@@ -56,13 +56,13 @@ impl Watch {
         if *state == WatchState::Running {
             *state = WatchState::Killed;
             if let Some(process) = self.process {
-                // A group that is already gone is what was wanted.
+                // The process group may already have ended.
                 let _ = kill_process_group(process, Signal::KILL);
             }
         }
     }
 
-    /// Waits for the end without letting the id go, forbids killing it, and only then reaps it.
+    /// Waits for the end without reaping, forbids killing, and only then reaps, which frees the id.
     pub(crate) fn reap(&self, child: &mut Child) -> io::Result<ExitStatus> {
         if let Some(process) = self.process {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;

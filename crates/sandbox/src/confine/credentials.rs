@@ -97,7 +97,7 @@ const IN_HOME: [&str; 90] = [
     ".local/share/uv/credentials",
 ];
 
-/// Directly in the folder of a toolchain, or in a folder of these names.
+/// Names of credential files and folders inside a toolchain.
 const IN_TOOLCHAIN: [&str; 15] = [
     "credentials",
     "credentials.toml",

@@ -172,8 +172,8 @@ impl Processes for LocalProcesses {
     }
 }
 
-/// Kills a supervisor and all its descendants. It is stopped first: a stopped supervisor starts nothing
-/// and reaps nothing, so all descendants can be found.
+/// Kills a supervisor and all its descendants. It is stopped first: a stopped supervisor can neither
+/// start nor release a process, so all descendants can be found.
 fn kill_process_tree(supervisor: Process) -> io::Result<()> {
     supervisor.signal(Signal::STOP);
     while Process::from_pid(supervisor.pid)
