@@ -1,4 +1,4 @@
-//! Tools that look at many files at once.
+//! Tools that read many files at once.
 
 pub(crate) mod list;
 pub(crate) mod search;

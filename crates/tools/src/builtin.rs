@@ -1,4 +1,4 @@
-//! Every built-in tool, by its name.
+//! All built-in tools by name.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -17,11 +17,12 @@ use crate::schemas::{SchemaError, Schemas};
 use crate::shell::{Shell, ShellSettings};
 use crate::{browse, control_tools, files, folders, history, outline};
 
-/// What one built-in tool is and does.
+/// The description and implementation of one built-in tool.
 pub(crate) trait ToolImpl: Send + Sync + Debug {
     fn describe(&self) -> ToolDescription;
 
-    /// Whether an input that matches the schema keeps the bounds a schema had better not state.
+    /// Checks limits of an input that matches the schema. They are not in the schema on purpose, see
+    /// `control_tools`.
     fn check(&self, _input: &Value) -> Result<(), ToolFailure> {
         Ok(())
     }
@@ -41,11 +42,11 @@ pub(crate) struct ToolDescription {
     pub(crate) timeout_seconds: u64,
 }
 
-/// What the tools are given of the world.
+/// External dependencies of the tools.
 #[derive(Debug, Clone)]
 pub struct ToolSettings {
     pub shell: ShellSettings,
-    /// Who runs commands; without it the shell answers that there is nobody.
+    /// Runs commands. Without it every shell call fails.
     pub processes: Option<Arc<dyn Processes>>,
 }
 
@@ -94,7 +95,7 @@ impl Toolbox for BuiltinTools {
     }
 }
 
-/// One tool with its definition, and its schemas from the first time they are asked for.
+/// A tool with its definition, and its schemas, which are compiled on first use.
 #[derive(Debug)]
 struct BuiltinTool {
     definition: ToolDefinition,
@@ -147,15 +148,15 @@ impl Tool for BuiltinTool {
     }
 }
 
-/// The input in the tool's own words. It has matched the schema, so this fails only for a caller
-/// that did not check it.
+/// Deserialises the input. It has matched the schema, so this fails only for a caller that did not
+/// check it.
 pub(crate) fn parse_input<T: DeserializeOwned>(
     call: &ToolInvocation<'_>,
 ) -> Result<T, ToolFailure> {
     T::deserialize(call.input).map_err(|error| invalid_input(error.to_string()))
 }
 
-/// A result of a tool that changed nothing.
+/// The result of a tool that changed nothing.
 pub(crate) fn read_only_output(data: Value) -> ToolOutput {
     let touched = no_paths();
     ToolOutput { data, touched }
@@ -165,13 +166,13 @@ pub(crate) fn no_paths() -> TouchedPaths {
     TouchedPaths::Paths(Vec::new())
 }
 
-/// The input can never work.
+/// For an input that can never work.
 pub(crate) fn invalid_input(reason: impl Into<String>) -> ToolFailure {
     let reason = reason.into();
     ToolFailure::Input { reason }
 }
 
-/// It does not work as the sandbox is; nothing was changed.
+/// For a call that does not work in the current state of the sandbox. Nothing was changed.
 pub(crate) fn failed(reason: impl Into<String>) -> ToolFailure {
     ToolFailure::Failed {
         reason: reason.into(),
@@ -179,7 +180,7 @@ pub(crate) fn failed(reason: impl Into<String>) -> ToolFailure {
     }
 }
 
-/// It was told to stop before it changed anything.
+/// For a call that was stopped before it changed anything.
 pub(crate) fn stopped(why: cleveragents_engine::ports::StopReason) -> ToolFailure {
     let touched = no_paths();
     ToolFailure::Stopped { why, touched }

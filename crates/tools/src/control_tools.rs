@@ -1,9 +1,9 @@
-//! What actors say to their plan: that they are done, what they mean to do, what they chose, what
-//! they have to ask. These tools touch nothing; the engine acts on what was said.
+//! Tools by which actors report to their plan: done, a strategy, a decision, a question. They touch
+//! nothing; the engine acts on the reports.
 //!
-//! How long texts and lists may be is checked here and told in words, not stated in the schemas:
-//! servers that turn the schemas of all tools into one grammar refuse every request if a bound in
-//! them is large.
+//! The maximum lengths of texts and lists are checked here and reported as errors, not stated in the
+//! schemas: servers that compile the schemas of all tools into one grammar refuse every request if a
+//! limit in them is large.
 
 mod bounds;
 pub(crate) mod decision;
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use crate::schema_parts::object;
 
-/// How long each of these calls may take; none does any work.
+/// Timeout of each of these calls; none does any work.
 const TIMEOUT_SECONDS: u64 = 60;
 
-/// The schema of an answer that only says that it was heard.
+/// The schema of an output that only acknowledges the input.
 fn acknowledgement_schema(property: &'static str, description: &str) -> Value {
     object([(
         property,

@@ -1,19 +1,19 @@
-//! Pieces of content that are fit to be shown: bounded, and whole characters only.
+//! Excerpts of content that can be shown: bounded, and without partial characters.
 
-/// How many of the first bytes decide whether content is text.
+/// Number of leading bytes that decide whether content is text.
 const SNIFF_BYTES: usize = 8 << 10;
 
-/// Whether content that begins like this is no text.
+/// Returns whether content with this start is not text.
 pub(crate) fn is_binary(start: &[u8]) -> bool {
     start[..start.len().min(SNIFF_BYTES)].contains(&0)
 }
 
-/// The beginning of a text, at most this many bytes.
+/// Returns the start of a text, at most this many bytes.
 pub(crate) fn truncate_str(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }
 
-/// Bytes without the part of a character that their end cuts off.
+/// Removes a partial character at the end.
 pub(crate) fn trim_partial_end(bytes: &[u8]) -> &[u8] {
     for back in 1..=bytes.len().min(3) {
         let at = bytes.len() - back;
@@ -29,7 +29,7 @@ pub(crate) fn trim_partial_end(bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Bytes without the part of a character that their beginning cuts off.
+/// Removes a partial character at the start.
 pub(crate) fn trim_partial_start(bytes: &[u8]) -> &[u8] {
     let rest = bytes.iter().take(3);
     let cut = rest.take_while(|byte| matches!(byte, 0x80..=0xBF)).count();

@@ -1,4 +1,4 @@
-//! Contents read in pieces: hashed, bounded, and given up when told to stop.
+//! Reads content in chunks: hashed, bounded, and interruptible by the stop signal.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -9,10 +9,10 @@ use cleveragents_engine::ports::tools::ToolFailure;
 
 use crate::builtin::{failed, stopped};
 
-/// How much is read at once.
+/// Number of bytes read at once.
 const CHUNK_SIZE: usize = 64 << 10;
 
-/// What is known of a content that was read through.
+/// Hash and size of a content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Digest {
     /// BLAKE3, in hexadecimal.
@@ -27,7 +27,7 @@ pub(crate) fn digest_content(content: &[u8]) -> Digest {
     }
 }
 
-/// Reads a file to its end, piece by piece.
+/// Reads a file to its end in chunks.
 pub(crate) fn read_chunks(
     mut file: &File,
     path: &ResourcePath,
@@ -53,7 +53,7 @@ pub(crate) fn read_chunks(
     Ok(Digest { hash, size })
 }
 
-/// The whole content, if it is no longer than `most`.
+/// Returns the whole content, if it is not longer than `most`.
 pub(crate) fn read_whole(
     file: &File,
     path: &ResourcePath,

@@ -1,4 +1,4 @@
-//! Tools for single files, one each.
+//! Tools for single files, one module each.
 
 pub(crate) mod copy;
 pub(crate) mod delete;

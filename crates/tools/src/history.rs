@@ -1,8 +1,8 @@
-//! `builtin/git-status`, `builtin/git-diff` and `builtin/git-log`: what the sandbox knows of its
-//! own changes and of the history it began from.
+//! `builtin/git-status`, `builtin/git-diff` and `builtin/git-log`: the sandbox's changes, and the
+//! history of its base.
 //!
-//! The differences are those of captured trees: from the base to how the tree stood after the last
-//! confirmed call. Nothing here runs git or reads what an agent may have written into `.git`.
+//! Differences are between captured trees: from the base to the tree after the last confirmed call.
+//! Nothing here runs git or reads what an agent may have written into `.git`.
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::tool::Capability;
@@ -16,18 +16,18 @@ use crate::excerpt::trim_partial_end;
 use crate::paths::parse_readable_path;
 use crate::schema_parts::{boolean, count, integer, list, object, one_of, path, text};
 
-/// The most files and the most bytes of a patch that are shown.
+/// Maximum number of files, and of patch bytes, shown.
 const MAX_FILES: usize = 1000;
 const MAX_PATCH_BYTES: usize = 256 << 10;
 
-/// Commits shown unless asked otherwise, and the most of them.
+/// Default and maximum number of commits shown.
 const DEFAULT_COMMITS: u32 = 20;
 const MAX_COMMITS: u32 = 200;
 
-/// The most characters of a commit's subject and of an author's name.
+/// Maximum number of characters of a commit's subject and of an author's name.
 const MAX_TEXT: usize = 200;
 
-/// The line that begins the changed bytes of a binary file.
+/// The line before the content of a binary file in a patch.
 const BINARY: &[u8] = b"GIT binary patch\n";
 
 #[derive(Debug)]
@@ -237,7 +237,7 @@ fn file_data(file: &DiffStat) -> Value {
     data
 }
 
-/// The patch without the bytes of binary files, which say nothing to a reader.
+/// Removes the content of binary files from a patch, because it is not readable.
 fn strip_binary_patches(patch: &[u8]) -> Vec<u8> {
     let mut readable = Vec::with_capacity(patch.len());
     let mut is_binary = false;

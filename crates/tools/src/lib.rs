@@ -1,14 +1,12 @@
-//! The built-in tools: files, folders, search, history and commands, inside one sandbox, and what
-//! actors say to their plan.
+//! The built-in tools: files, folders, search, history and commands inside one sandbox, and reports of
+//! actors to their plan.
 //!
-//! A tool does its work and nothing else: guards, the gate, the journal and the capture of changes
-//! are the runner's. Every path is followed by open folders beneath the sandbox's tree, answers
-//! are bounded and hold no path of the machine, and whatever changes a file asks first whether the
-//! actor knows it as it is. This crate knows no clock, no environment and no git; commands run
-//! through the port of processes, and history comes from the sandbox.
-//!
-//! Start reading at [`BuiltinTools`], then `paths` (how a path is followed), `stale_check` (who may
-//! change what), `staging` (how a file is replaced) and one tool, `files/edit.rs`.
+//! A tool does only its own work; the runner handles guards, gate, journal and capture. Every path is
+//! resolved by open folders below the sandbox's tree. Outputs are bounded and contain no path of the
+//! machine. A tool that changes a file first checks that the actor knows its current content. This
+//! crate knows no clock, environment or git; commands run through the process port, and history comes
+//! from the sandbox. Start reading at [`BuiltinTools`], then `paths` (resolves paths), `stale_check`
+//! (which changes are allowed), `staging` (replaces a file) and one tool, `files/edit.rs`.
 
 mod browse;
 mod builtin;

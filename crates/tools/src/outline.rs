@@ -1,13 +1,10 @@
 //! `builtin/outline`: the symbols of one source file.
 //!
-//! The file is parsed here, in this process, and may be an actor's work. So all is bounded: the size
-//! of the file, the steps of its parser, the number of symbols and the length of their names. While
-//! it is parsed and walked the word to stop is heard, and nothing calls itself, so that no depth of
-//! nesting is too much.
-//!
-//! `language` says which grammar reads a file, `languages` which of its nodes are symbols, and
-//! `symbols` walks a tree and collects them. An outline shows no content, so it stamps nothing:
-//! who has seen it has not read the file.
+//! The file is parsed in this process and may be written by an actor. So everything is limited: the
+//! size of the file, the steps of its parser, the number of symbols and the length of names. Parsing
+//! and walking check the stop signal. No function is recursive, so deep nesting is harmless. An outline
+//! shows no content, so it stamps nothing: an actor that has seen it has not read the file.
+//! `language` selects the grammar, `languages` says which nodes are symbols, `symbols` collects them.
 
 mod language;
 mod languages;
@@ -33,24 +30,23 @@ use crate::file_content::read_chunks;
 use crate::paths::{PathPurpose, SandboxTree};
 use crate::schema_parts::{boolean, count, list, object, one_of, path, text};
 
-/// The largest file that is parsed: a syntax tree takes many times the room of its text.
+/// The largest file that is parsed: a syntax tree takes many times the memory of its text.
 const MAX_BYTES: usize = 1 << 20;
 
-/// How often a parser may say that it is still at work, which it does every hundred steps. Code
-/// takes about one step a byte; text that can be read in many ways takes more of them, and with
-/// them memory.
+/// Maximum number of progress reports of a parser, which come every hundred steps. Code takes about one
+/// step per byte. Ambiguous text takes more steps, and more memory with them.
 const MAX_PROGRESS_REPORTS: usize = 15_000;
 
-/// The most symbols that are shown.
+/// Maximum number of symbols shown.
 const MAX_SYMBOLS: usize = 500;
 
-/// How many widths of indentation a text in Python may have: its grammar's scanner writes past its
-/// own memory with some five hundred levels, and no text has more levels than widths.
+/// Maximum number of distinct indentation widths in Python code. The grammar's scanner writes out of
+/// bounds at about five hundred levels, and a text cannot have more levels than widths.
 const MAX_INDENTATIONS: usize = 200;
 
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
-    /// Trees take much memory, so there is one at a time however many are asked for at once.
+    /// Syntax trees take much memory, so concurrent calls parse one at a time.
     parse_lock: Mutex<()>,
 }
 
@@ -155,7 +151,7 @@ fn symbol_schema() -> Value {
     ])
 }
 
-/// The first language that reads the content without an error, else the first of all.
+/// Returns the tree of the first language that parses without an error, otherwise of the first one.
 fn parse_best(
     languages: &'static [SourceLanguage],
     path: &ResourcePath,
@@ -179,7 +175,7 @@ fn parse_best(
     best.ok_or_else(|| too_complex(path, "takes too many steps to parse"))
 }
 
-/// Nothing if it was not let go on.
+/// Returns `None` if `should_continue` ended the parse.
 fn parse(
     language: SourceLanguage,
     content: &[u8],
@@ -197,7 +193,7 @@ fn parse(
     Ok(parser.parse_with_options(&mut rest, None, Some(options)))
 }
 
-/// How many different beginnings of white space its lines have.
+/// Counts the distinct indentations of the lines.
 fn count_indentations(content: &[u8]) -> usize {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\x0c' | b'\r');
     let lines = content.split(|byte| *byte == b'\n');

@@ -1,7 +1,7 @@
-//! Paths as callers write them, and the places in the tree they lead to.
+//! Paths given by callers, and the locations in the tree that they lead to.
 //!
-//! A path is followed by open folders beneath the tree (`cleveragents_safe_fs::resolve`), so what
-//! was checked is what is used. Failures name the path as it was given and never the machine's.
+//! A path is resolved by open folders below the tree (`cleveragents_safe_fs::resolve`), so what was
+//! checked is what is used. Errors name the path as it was given and never a path of the machine.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,36 +19,34 @@ use rustix::io::Errno;
 use crate::builtin::{failed, invalid_input};
 use crate::excerpt::truncate_str;
 
-/// The most bytes of a path, of a name, and the most folders: what a capture can hold.
+/// Maximum bytes of a path and of a name, and maximum depth: the limits of a capture.
 const MAX_PATH: usize = 4096;
 const MAX_NAME: usize = 255;
 const MAX_DEPTH: usize = 200;
 
-/// What a path is wanted for.
+/// What a path is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathPurpose {
-    /// To look at what is there; a link stands for what it leads to.
+    /// To read what is there; a link is followed.
     Read,
-    /// To write there; a link stands for what it leads to.
+    /// To write there; a link is followed.
     Write,
-    /// To move or remove what is there, or to put something in its place; a link stands for
-    /// itself.
+    /// To move, remove or replace what is there; a link at the end is not followed.
     Relocate,
 }
 
-/// The tree of a call's sandbox, open.
+/// The open tree of a call's sandbox.
 #[derive(Debug)]
 pub(crate) struct SandboxTree(OwnedFd);
 
-/// A place in a tree, where something is or may come to be.
+/// A location in a tree. Nothing need exist there.
 #[derive(Debug)]
 pub(crate) struct TreePath {
     pub(crate) entry: ResolvedEntry,
-    /// The path without links: what stamps and changes are known by.
+    /// The path after resolving links. Stamps and changes use this path.
     pub(crate) path: ResourcePath,
 }
 
-/// The root, or a place beneath it.
 #[derive(Debug)]
 pub(crate) enum TreeLocation {
     Root,
@@ -66,7 +64,7 @@ impl SandboxTree {
         self.0.as_fd()
     }
 
-    /// The place a path leads to; the root is none.
+    /// Resolves a path. Fails for the root.
     pub(crate) fn resolve_path(
         &self,
         given: &str,
@@ -83,7 +81,7 @@ impl SandboxTree {
         }
     }
 
-    /// The place a path leads to, the root included.
+    /// Resolves a path, which may be the root.
     pub(crate) fn resolve(
         &self,
         given: &str,
@@ -114,7 +112,7 @@ impl SandboxTree {
 }
 
 impl TreePath {
-    /// What is there; that nothing is there is a failure.
+    /// Returns the type of what is there. Fails if nothing is there.
     pub(crate) fn kind(&self) -> Result<FileType, ToolFailure> {
         let path = &self.path;
         match &self.entry.stat {
@@ -123,7 +121,7 @@ impl TreePath {
         }
     }
 
-    /// That a regular file is there.
+    /// Fails unless a regular file is there.
     pub(crate) fn expect_file(&self) -> Result<(), ToolFailure> {
         match self.kind()? {
             FileType::RegularFile => Ok(()),
@@ -136,8 +134,8 @@ impl TreePath {
         failed(format!("{path} is a {word}, {needed} is needed"))
     }
 
-    /// Opens the regular file that is there. A FIFO makes nobody wait and a device is not touched,
-    /// also if one is put there at this moment.
+    /// Opens the regular file that is there. Neither blocks on a FIFO nor touches a device, even if one
+    /// replaces the file at this moment.
     pub(crate) fn open_file(&self) -> Result<File, ToolFailure> {
         self.expect_file()?;
         let flags =
@@ -167,7 +165,7 @@ impl TreePath {
     }
 }
 
-/// A path that need not be there, or no longer; nothing for the root.
+/// Parses a path that need not exist. Returns `None` for the root.
 pub(crate) fn parse_readable_path(given: &str) -> Result<Option<ResourcePath>, ToolFailure> {
     let path = parse_path(given)?;
     if let Some(path) = &path {
@@ -176,7 +174,7 @@ pub(crate) fn parse_readable_path(given: &str) -> Result<Option<ResourcePath>, T
     Ok(path)
 }
 
-/// What something is called in front of people.
+/// Returns the name of a file type for users.
 pub(crate) fn kind_name(kind: FileType) -> &'static str {
     match kind {
         FileType::RegularFile => "file",
@@ -188,7 +186,7 @@ pub(crate) fn kind_name(kind: FileType) -> &'static str {
     }
 }
 
-/// The path without `.` and superfluous `/`; nothing for the root.
+/// Removes `.` and redundant `/` from the path. Returns `None` for the root.
 fn parse_path(given: &str) -> Result<Option<ResourcePath>, ToolFailure> {
     let wrong = |why: String| {
         Err(invalid_input(format!(
@@ -227,8 +225,8 @@ fn parse_path(given: &str) -> Result<Option<ResourcePath>, ToolFailure> {
     }
 }
 
-/// Names that git keeps for itself are never changed, and what is in `.git` is not shown either:
-/// it is the host's, and holds paths of the machine.
+/// Names reserved by git are never changed. The content of `.git` is not shown either: it belongs to the
+/// host and contains paths of the machine.
 fn check_names(given: &str, path: &ResourcePath, purpose: PathPurpose) -> Result<(), ToolFailure> {
     let refused = |name: &[u8]| match purpose {
         PathPurpose::Read => is_dot_git(name),
@@ -250,7 +248,7 @@ fn check_names(given: &str, path: &ResourcePath, purpose: PathPurpose) -> Result
     }
 }
 
-/// A new name is text. Files of other names can be read, moved and removed, but not made.
+/// A new name must be text. Files with other names can be read, moved and removed, but not created.
 fn check_new_name(given: &str, path: &ResourcePath) -> Result<(), ToolFailure> {
     match std::str::from_utf8(path.as_bytes()) {
         Ok(text) if !text.contains(char::is_control) => Ok(()),
@@ -296,7 +294,7 @@ fn resolve_failure(given: &str, lost: ResolveError) -> ToolFailure {
     })
 }
 
-/// What was given, bounded and without anything that plays tricks on a terminal.
+/// Quotes the given path, truncated and without characters that could affect a terminal.
 fn quote_path(given: &str) -> String {
     let short = truncate_str(given, 120);
     let more = if short.len() < given.len() { "…" } else { "" };

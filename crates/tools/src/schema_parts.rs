@@ -1,8 +1,8 @@
-//! The few shapes the tools' schemas are made of.
+//! Building blocks of the tools' schemas.
 
 use serde_json::{Map, Value, json};
 
-/// An object with these properties and no others; a name that ends with `?` may be left out.
+/// An object with only these properties. A name that ends with `?` is optional.
 pub(crate) fn object<const N: usize>(properties: [(&str, Value); N]) -> Value {
     let mut required = Vec::new();
     let mut described = Map::new();
@@ -29,7 +29,7 @@ pub(crate) fn non_empty_text(description: &str) -> Value {
     json!({"type": "string", "minLength": 1, "description": description})
 }
 
-/// A path as tools take it.
+/// A path as tools accept it.
 pub(crate) fn path(description: &str) -> Value {
     let description = format!(
         "{description} Relative to the root of the sandbox, without `..`; `%` is written `%25`."

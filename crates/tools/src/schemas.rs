@@ -1,4 +1,4 @@
-//! Inputs and outputs held against their JSON schemas, every mismatch named at once.
+//! Validates inputs and outputs against their JSON schemas and reports all mismatches at once.
 
 use cleveragents_domain::tool::ToolDefinition;
 use cleveragents_engine::ports::tools::{ToolFailure, ToolOutput};
@@ -6,10 +6,10 @@ use jsonschema::error::{ValidationError, ValidationErrorKind};
 use jsonschema::{Draft, Validator};
 use serde_json::Value;
 
-/// As many mismatches as are worth telling.
+/// Maximum number of mismatches reported.
 const MAX_ERRORS: usize = 20;
 
-/// The most characters of one mismatch: the library repeats the value that does not match.
+/// Maximum characters of one mismatch, because the library repeats the value that does not match.
 const MAX_ERROR_TEXT: usize = 300;
 
 /// The compiled schemas of one tool.
@@ -19,7 +19,7 @@ pub struct Schemas {
     output: Validator,
 }
 
-/// A tool's definition holds something that is no JSON schema.
+/// A tool's definition contains an invalid JSON schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the {which} schema of {tool} cannot be used: {reason}")]
 pub struct SchemaError {
@@ -29,7 +29,7 @@ pub struct SchemaError {
 }
 
 impl Schemas {
-    /// Compiles both schemas. Nothing is ever fetched: a reference to elsewhere is an error.
+    /// Compiles both schemas. Nothing is ever fetched: a reference to another document is an error.
     pub fn compile(definition: &ToolDefinition) -> Result<Self, SchemaError> {
         let compile = |schema: &Value, which| {
             let options = jsonschema::options().with_draft(Draft::Draft202012);
@@ -92,7 +92,7 @@ fn describe_error(error: &ValidationError<'_>) -> String {
             format!("`{}` is missing", property.as_str().unwrap_or_default())
         }
         ValidationErrorKind::Type { .. } => {
-            // The value itself may be long, and the caller has it.
+            // Leave out the value: it may be long, and the caller has it.
             let text = error.to_string();
             let expected = text.rsplit(" is not of type").next().unwrap_or(&text);
             let expected = expected.trim_start_matches('s').trim().replace('"', "");

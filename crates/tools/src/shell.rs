@@ -1,4 +1,4 @@
-//! `builtin/shell`: a command in the sandbox, confined by the port of processes.
+//! `builtin/shell`: runs a command in the sandbox, confined by the process port.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::builtin::{ToolDescription, ToolImpl, invalid_input, parse_input};
 use crate::excerpt::{is_binary, trim_partial_end, trim_partial_start};
 use crate::schema_parts::{count, integer, non_empty_text, object, one_of, text};
 
-/// How much longer than its command a call may take: to start it, and to end all of it.
+/// Extra time of a call beyond the timeout of its command, to start it and to kill all of it.
 const GRACE_SECONDS: u64 = 30;
 
 /// How commands are run.
@@ -28,11 +28,11 @@ pub struct ShellSettings {
     pub network: Network,
     /// Folders outside the sandbox that commands may write to.
     pub writable: Vec<PathBuf>,
-    /// How long a command may take unless the call says otherwise.
+    /// Timeout of a command if the call sets none.
     pub timeout: Duration,
-    /// How long any command may take, whatever the call says.
+    /// Maximum timeout, whatever the call sets.
     pub max_timeout: Duration,
-    /// How many bytes of each of stdout and stderr are kept.
+    /// Maximum bytes kept of each of stdout and stderr.
     pub output_limit: usize,
 }
 
@@ -80,7 +80,7 @@ impl Shell {
         processes.is_some_and(|it| it.denies_network())
     }
 
-    /// What a command may do depends on how well it can be kept inside.
+    /// The declared capability depends on how well a command can be confined.
     fn capability(&self) -> Capability {
         let mut side_effects = Vec::new();
         if self.settings.network == Network::Allow {
@@ -230,7 +230,7 @@ impl ToolImpl for Shell {
     }
 }
 
-/// Output as text: the part that was left out is marked, and what is no text is only counted.
+/// Renders output as text: marks an omitted part, and reports only the size of binary output.
 fn output_text(kept: &TruncatedOutput) -> String {
     let whole = (kept.start.len() + kept.end.len()) as u64 + kept.omitted_bytes;
     if is_binary(&kept.start) || is_binary(&kept.end) {
@@ -261,7 +261,7 @@ mod tests {
     fn omitted_output_is_marked_and_no_character_is_split() {
         assert_eq!(render_output(b"all", 0, b""), "all");
         assert_eq!(render_output("é".as_bytes(), 0, b""), "é");
-        // A character across the seam is whole when nothing is left out.
+        // A character that spans both parts is complete if nothing was omitted in between.
         assert_eq!(render_output(b"\xc3", 0, b"\xa9"), "é");
         assert_eq!(
             render_output(b"a\xc3", 7, b"\xa9z"),

@@ -1,9 +1,9 @@
-//! Files replaced whole: written outside the tree and renamed into it.
+//! Replaces files atomically: writes outside the tree and renames into it.
 //!
-//! A call that is killed leaves nothing half-written, and nothing that a capture would take for a
-//! file of the tree. A rename changes the name and not the file behind it, so neither a link nor
-//! a hard link leads a write elsewhere. Nothing is synced: what outlives a power cut is the
-//! captured tree, from which the sandbox is rebuilt.
+//! A killed call leaves nothing half-written, and nothing that a capture would record as a file of the
+//! tree. A rename replaces the name and not the file behind it, so neither a symbolic nor a hard link
+//! redirects a write. Nothing is synced: after a power failure the sandbox is rebuilt from the captured
+//! tree.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -21,14 +21,14 @@ use rustix::io::Errno;
 use crate::builtin::failed;
 use crate::paths::TreePath;
 
-/// As many files as may be left by calls that were killed.
+/// Maximum number of leftover files of killed calls.
 const MAX_NAMES: u32 = 10_000;
 
-/// A new file's permissions, before the process's mask.
+/// Permissions of a new file, before the process's umask.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// Puts a file at `spot` in place of what is there, made by `fill`. Permissions of a file that is
-/// there are kept, or are `mode`.
+/// Replaces the file at `target` with one written by `fill`. Its permissions are `mode`, or those of
+/// the existing file.
 pub(crate) fn replace_file(
     call: &ToolInvocation<'_>,
     target: &TreePath,
@@ -55,7 +55,7 @@ pub(crate) fn replace_file(
     renamed.map_err(|error| replace_failure(target, error))
 }
 
-/// Folders may have been made on the way.
+/// Reports the path as touched, because parent folders may have been created.
 fn replace_failure(target: &TreePath, error: Errno) -> ToolFailure {
     let path = &target.path;
     let reason = match error {
@@ -66,7 +66,7 @@ fn replace_failure(target: &TreePath, error: Errno) -> ToolFailure {
     ToolFailure::Failed { reason, touched }
 }
 
-/// A file under a name that is nobody's, empty once it was renamed; removed unless it was.
+/// A file under an unused name. The name is empty after the rename; until then drop removes the file.
 struct StagedFile {
     folder: OwnedFd,
     name: Vec<u8>,
@@ -113,7 +113,7 @@ impl StagedFile {
             .map_err(|error| write_failure(target, &error))
     }
 
-    /// What was not there when it was looked at must still not be.
+    /// If nothing existed when the path was resolved, nothing may exist now.
     fn rename(&mut self, target: &TreePath, folder: BorrowedFd<'_>) -> Result<(), Errno> {
         inherit_owner(folder, self.file.as_fd())?;
         let (from, to) = (
@@ -132,7 +132,7 @@ impl StagedFile {
 impl Drop for StagedFile {
     fn drop(&mut self) {
         if !self.name.is_empty() {
-            // What stays is in nobody's way.
+            // Errors are ignored, because a leftover file blocks no later call.
             let _ = unlinkat(&self.folder, path_from_bytes(&self.name), AtFlags::empty());
         }
     }

@@ -1,7 +1,7 @@
-//! Whether an actor may change a file: only as it knows it.
+//! Checks that an actor may change a file: only if it knows the current content.
 //!
-//! A refusal shows the content as it is. It has then been seen, so the same call may be repeated
-//! at once; what matters is that nothing is overwritten that nobody looked at.
+//! A refusal shows the current content. The actor has then seen it, so it may repeat the same call at
+//! once; the rule only prevents overwriting content that the actor has not seen.
 
 use std::fs::File;
 
@@ -12,10 +12,10 @@ use crate::excerpt::{is_binary, trim_partial_end};
 use crate::file_content::{Digest, read_chunks};
 use crate::paths::TreePath;
 
-/// The most of a content that a refusal shows.
+/// Maximum bytes of content that a refusal shows.
 const MAX_SHOWN: usize = 64 << 10;
 
-/// That the file may be replaced as a whole; says what it holds.
+/// Fails unless the file may be replaced as a whole. Returns its current hash and size.
 pub(crate) fn check_replace(
     call: &ToolInvocation<'_>,
     target: &TreePath,
@@ -25,8 +25,8 @@ pub(crate) fn check_replace(
     Ok(digest)
 }
 
-/// That the file may be changed in part or taken away; says what it holds if the actor knows it.
-/// One the actor has never seen is not read.
+/// Fails unless the file may be partly changed or removed. Returns its hash and size if the actor knows
+/// it. A file that the actor has never seen is not read.
 pub(crate) fn check_change(
     call: &ToolInvocation<'_>,
     target: &TreePath,
@@ -39,7 +39,7 @@ pub(crate) fn check_change(
     Ok(Some(digest))
 }
 
-/// The same for a file whose content is at hand.
+/// Like [`check_change`], for a file whose content is already loaded.
 pub(crate) fn check_content_change(
     call: &ToolInvocation<'_>,
     target: &TreePath,

@@ -1,4 +1,4 @@
-//! Files at which a plan cannot leave new content: they are refused before anything is changed.
+//! Rejects writes to files whose new content a plan cannot store, before anything is changed.
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::OmissionReason;
@@ -6,7 +6,7 @@ use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation};
 
 use crate::paths::TreePath;
 
-/// Fails if git runs a filter on one of these places that the user does not allow.
+/// Fails if git runs a filter on one of these paths that the user does not allow.
 pub(crate) fn check_storable(
     call: &ToolInvocation<'_>,
     spots: &[&TreePath],

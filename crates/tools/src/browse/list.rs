@@ -14,10 +14,10 @@ use crate::builtin::{ToolDescription, ToolImpl, parse_input, read_only_output};
 use crate::paths::{PathPurpose, SandboxTree, TreeLocation, kind_name};
 use crate::schema_parts::{count, integer, list, object, one_of, path, text};
 
-/// The most entries that are shown.
+/// Maximum number of entries shown.
 const MAX_ENTRIES: usize = 1000;
 
-/// How deep a listing may go.
+/// Maximum depth of a listing.
 const MAX_DEPTH: u64 = 100;
 
 #[derive(Debug)]
@@ -95,10 +95,10 @@ impl ToolImpl for FileList {
     }
 }
 
-/// The entries nearest to where the walk began, and how many there are.
+/// The entries nearest to the start of the walk, and the total number.
 struct FileListing {
     depth: usize,
-    /// The farthest on top, so that it makes room for nearer ones.
+    /// A max-heap by distance, so that the farthest entry is replaced first.
     nearest: BinaryHeap<ListedEntry>,
     total: usize,
     unreadable: Vec<ResourcePath>,

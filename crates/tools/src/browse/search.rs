@@ -25,11 +25,11 @@ use crate::excerpt::truncate_str;
 use crate::paths::{PathPurpose, SandboxTree, TreeLocation, TreePath};
 use crate::schema_parts::{count, list, non_empty_text, object, path, text};
 
-/// The most matches that are shown, and the most bytes of each line.
+/// Maximum number of matches shown, and of bytes of each line.
 const MAX_MATCHES: usize = 250;
 const MAX_LINE_BYTES: usize = 400;
 
-/// A file with a longer line than this is passed over.
+/// A file with a longer line is skipped.
 const MAX_BUFFERED: usize = 16 << 20;
 
 #[derive(Debug)]
@@ -125,13 +125,13 @@ impl ToolImpl for FileSearch {
     }
 }
 
-/// Which paths are searched.
+/// Selects the paths to search.
 struct Glob {
     matcher: GlobMatcher,
     scope: GlobScope,
 }
 
-/// What a glob is held against.
+/// Whether a glob is matched against the whole path or the file name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GlobScope {
     Path,
@@ -192,7 +192,7 @@ impl SearchResults {
 }
 
 impl SearchVisitor<'_> {
-    /// A file that was named; one that cannot be read is a failure.
+    /// Searches a file that the call names. Fails if it cannot be read.
     fn search_named_file(&mut self, target: &TreePath) -> Result<(), ToolFailure> {
         let file = target.open_file()?;
         self.search_file(&file, &target.path)
@@ -247,7 +247,7 @@ impl Visitor for SearchVisitor<'_> {
     }
 }
 
-/// Takes the matching lines of one file.
+/// Receives the matching lines of one file.
 struct MatchSink<'a> {
     path: &'a ResourcePath,
     stop: &'a StopSignal,

@@ -1,7 +1,6 @@
-//! Goes through a folder by open folders: no link is followed, `.git` is never seen, and what is
-//! ignored is passed over.
+//! Walks a folder by open folders: follows no link, never enters `.git`, and skips ignored paths.
 //!
-//! Whoever names an ignored folder wants to see what is in it; there no rules hold.
+//! If the call names an ignored folder, the walk shows its content and applies no rules there.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,29 +16,29 @@ use crate::builtin::{failed, stopped};
 use crate::folders::inventory::MAX_DEPTH;
 use crate::paths::{SandboxTree, TreeLocation};
 
-/// Something on the way.
+/// An entry that the walk visits.
 #[derive(Debug)]
 pub(super) struct WalkEntry<'a> {
     pub(super) folder: BorrowedFd<'a>,
     pub(super) name: &'a [u8],
     pub(super) path: ResourcePath,
     pub(super) stat: FileStat,
-    /// 1 for what is in the folder the walk began at.
+    /// 1 for entries of the folder where the walk starts.
     pub(super) depth: usize,
 }
 
-/// What is done with all that a walk meets.
+/// Receives everything that a walk visits.
 pub(super) trait Visitor {
     fn visit(&mut self, entry: WalkEntry<'_>) -> Result<(), ToolFailure>;
 
-    /// Whether the walk goes into folders at this depth.
+    /// Returns whether the walk enters folders at this depth.
     fn should_descend(&self, depth: usize) -> bool;
 
-    /// A folder cannot be looked into.
+    /// Called for a folder that cannot be read.
     fn visit_unreadable(&mut self, path: ResourcePath);
 }
 
-/// Walks through the folder at `start`.
+/// Walks the folder at `start`.
 pub(super) fn walk(
     call: &ToolInvocation<'_>,
     tree: &SandboxTree,
@@ -62,7 +61,7 @@ struct FolderWalker<'a> {
     visitor: &'a mut dyn Visitor,
 }
 
-/// An open folder on the way.
+/// An open folder of the walk.
 #[derive(Clone, Copy)]
 struct OpenWalkFolder<'a> {
     folder: BorrowedFd<'a>,
@@ -72,7 +71,7 @@ struct OpenWalkFolder<'a> {
 }
 
 impl FolderWalker<'_> {
-    /// Goes on towards the folder at `way`, gathering rules, and walks through it.
+    /// Descends to the folder at `start_path`, collecting ignore rules, and walks it.
     fn descend_to_start(
         &mut self,
         folder: &OwnedFd,
@@ -128,7 +127,7 @@ impl FolderWalker<'_> {
         if is_dot_git(name) {
             return Ok(());
         }
-        // What is gone by now was not met.
+        // The entry was removed since it was listed.
         let Ok(stat) = statat(
             current.folder,
             path_from_bytes(name),

@@ -1,4 +1,4 @@
-//! How much may be said.
+//! Length limits of inputs.
 
 use cleveragents_domain::tool::control::TEXT_MAXIMUM;
 use cleveragents_engine::ports::tools::ToolFailure;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::builtin::invalid_input;
 
-/// The texts of an input, however deep, each with its place as in the complaints of schemas.
+/// Checks all texts of an input at any depth. Errors name their location like schema errors do.
 pub(super) fn check_all_texts(input: &Value) -> Result<(), ToolFailure> {
     check_texts("", input)
 }
@@ -28,7 +28,7 @@ fn check_texts(pointer: &str, value: &Value) -> Result<(), ToolFailure> {
     }
 }
 
-/// Texts that must say something.
+/// Fails if one of these texts is blank.
 pub(super) fn check_not_blank(
     pointer: &str,
     object: &Value,
@@ -47,7 +47,7 @@ pub(super) fn check_not_blank(
     }
 }
 
-/// The entries of a list that may be missing, at most `most` of them.
+/// Returns the entries of an optional list. Fails if there are more than `most`.
 pub(super) fn bounded_entries<'a>(
     pointer: &str,
     object: &'a Value,

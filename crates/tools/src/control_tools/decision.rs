@@ -36,7 +36,7 @@ impl ToolImpl for RecordDecisionTool {
     }
 }
 
-/// One decision, here and in a strategy.
+/// The schema of one decision, also used in a strategy.
 pub(super) fn schema() -> Value {
     let alternatives = format!("What else could have been chosen; at most {ALTERNATIVES_MAXIMUM}.");
     object([

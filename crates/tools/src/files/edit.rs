@@ -18,7 +18,7 @@ use crate::staging::{self, write_failure};
 use crate::stale_check::check_content_change;
 use crate::storable::check_storable;
 
-/// The largest file that can be edited in memory.
+/// Files are edited in memory up to this size.
 const MAX_BYTES: usize = 32 << 20;
 
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl ToolImpl for FileEdit {
     }
 }
 
-/// Where `old` is, or why that is not good enough.
+/// Returns the offsets of `old`, or why they are missing or ambiguous.
 fn find_matches(content: &[u8], input: &FileEditInput) -> Result<Vec<usize>, String> {
     let finder = Finder::new(&input.old);
     let matches: Vec<usize> = finder.find_iter(content).collect();
@@ -135,7 +135,7 @@ fn overlapping_matches(finder: &Finder<'_>, content: &[u8]) -> Vec<usize> {
     found
 }
 
-/// The content with every place changed; nothing if that is far too much.
+/// Returns the content with every match replaced, or `None` if that is far too large.
 fn replace_matches(content: &[u8], matches: &[usize], input: &FileEditInput) -> Option<Vec<u8>> {
     let (old, new) = (input.old.len(), input.new.as_bytes());
     let grown = matches.len().checked_mul(new.len())?;

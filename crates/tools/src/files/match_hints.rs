@@ -1,21 +1,21 @@
-//! What to tell a caller whose text is not there, or there too often.
+//! Error messages for a text that has no match, or too many.
 
 use std::collections::HashMap;
 
 use crate::excerpt::truncate_str;
 
-/// The most lines that are compared, and how much of each.
+/// Maximum number of lines compared, and of bytes of each.
 const MAX_LINES: usize = 20_000;
 const MAX_COMPARED: usize = 400;
 
-/// How alike a line must be to be worth showing, and how many are.
+/// Minimum similarity of a line to be shown, and the maximum number of lines shown.
 const MIN_SIMILARITY: f64 = 0.5;
 const MAX_SHOWN: usize = 3;
 
-/// The most places that are named.
+/// Maximum number of matches listed.
 const MAX_MATCHES: usize = 10;
 
-/// Says that `old` is not there, why that may be, and which lines are like it.
+/// Reports that `old` has no match, likely reasons, and similar lines.
 pub(super) fn no_match_message(content: &[u8], old: &str) -> String {
     let text = String::from_utf8_lossy(content);
     let mut message = "`old` is not in it".to_owned();
@@ -38,7 +38,7 @@ pub(super) fn no_match_message(content: &[u8], old: &str) -> String {
     message
 }
 
-/// Says how often and where `old` is.
+/// Reports how often and where `old` matches.
 pub(super) fn ambiguous_match_message(content: &[u8], matches: &[usize]) -> String {
     let mut message = format!(
         "`old` is in it {} times, so it is not clear which is meant: give more of the lines around \
@@ -69,7 +69,7 @@ fn collapse_whitespace(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The lines most like the first line of `old` that says something.
+/// Returns the lines most similar to the first significant line of `old`.
 fn most_similar_lines<'a>(text: &'a str, old: &str) -> Vec<(usize, &'a str)> {
     let target = old.lines().map(str::trim).find(|line| line.len() > 2);
     let Some(target) = target else {
@@ -93,7 +93,7 @@ fn most_similar_lines<'a>(text: &'a str, old: &str) -> Vec<(usize, &'a str)> {
     lines.map(|(_, number, line)| (number, line)).collect()
 }
 
-/// How often each pair of neighbouring characters is there.
+/// Counts each pair of adjacent characters.
 fn character_pairs(text: &str) -> HashMap<(char, char), usize> {
     let mut pairs = HashMap::new();
     for (one, next) in text.chars().zip(text.chars().skip(1)) {
@@ -102,7 +102,7 @@ fn character_pairs(text: &str) -> HashMap<(char, char), usize> {
     pairs
 }
 
-/// The share of pairs that two texts have in common.
+/// Returns the share of pairs that two texts have in common.
 fn similarity(one: &HashMap<(char, char), usize>, other: &HashMap<(char, char), usize>) -> f64 {
     let common: usize = one
         .iter()

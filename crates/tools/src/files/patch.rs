@@ -1,27 +1,27 @@
-//! What an edit changed, as a small diff.
+//! Shows an edit as a small diff.
 //!
-//! The places are known, so nothing has to be compared: each becomes a hunk of its old and its
-//! new lines, and near ones share a hunk.
+//! The offsets are known, so nothing has to be compared: each becomes a hunk of its old and new lines,
+//! and close ones share a hunk.
 
 use crate::excerpt::truncate_str;
 
 /// Lines shown around a change.
 const CONTEXT: usize = 3;
 
-/// The most bytes of a diff.
+/// Maximum size of a diff in bytes.
 const MAX_BYTES: usize = 8 << 10;
 
-/// Text of one length, replaced at some places.
+/// Text of one length, replaced at several offsets.
 #[derive(Debug)]
 pub(super) struct EditDiff<'a> {
     pub(super) content: &'a [u8],
-    /// In their order, not overlapping.
+    /// Sorted and not overlapping.
     pub(super) offsets: &'a [usize],
     pub(super) length: usize,
     pub(super) new: &'a [u8],
 }
 
-/// Places that share a hunk, and the whole lines they are in.
+/// Matches that share a hunk, and the whole lines that contain them.
 #[derive(Debug)]
 struct HunkGroup {
     offsets: std::ops::Range<usize>,
@@ -33,7 +33,7 @@ impl EditDiff<'_> {
     pub(super) fn render(&self) -> String {
         let groups = self.groups();
         let mut diff = String::new();
-        // Lines of the old content before the group, and how many more the new one has there.
+        // Old lines before the group, and the difference in line numbers between new and old content there.
         let (mut counted, mut line, mut shift) = (0, 0, 0);
         for (index, group) in groups.iter().enumerate() {
             line += count_lines(&self.content[counted..group.start]);
@@ -74,7 +74,7 @@ impl EditDiff<'_> {
         groups
     }
 
-    /// Whether what is shown around both would touch.
+    /// Returns whether the context lines of both would touch.
     fn are_near(&self, end: usize, start: usize) -> bool {
         end >= start || count_lines(&self.content[end..start]) <= 2 * CONTEXT
     }
@@ -136,7 +136,7 @@ impl EditDiff<'_> {
 
 struct EditHunk {
     text: String,
-    /// How many more lines there are now.
+    /// How many more lines the new content has.
     line_delta: isize,
 }
 
@@ -166,7 +166,7 @@ fn last_lines(content: &[u8], most: usize) -> Vec<&[u8]> {
     lines(&content[start..])
 }
 
-/// A range of lines as diffs write it: a range of none names the line before it.
+/// A line range in diff notation: an empty range names the line before it.
 fn range(before: usize, count: usize) -> String {
     match count {
         0 => format!("{before},0"),

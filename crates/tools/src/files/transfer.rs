@@ -81,7 +81,7 @@ impl ToolImpl for FileMove {
     }
 }
 
-/// Contents the actor knows, by their paths.
+/// Hashes that the actor knows, by path.
 type KnownHashes = Vec<(ResourcePath, String)>;
 
 fn check_source(
@@ -108,7 +108,7 @@ fn check_source(
     }
 }
 
-/// That the destination is free, or a file that may be replaced.
+/// Fails unless the destination is free or a file that may be replaced.
 pub(super) fn check_destination(
     call: &ToolInvocation<'_>,
     to: &TreePath,
@@ -142,7 +142,7 @@ fn rename(from: &TreePath, to: &TreePath) -> Result<(), Errno> {
     }
 }
 
-/// Folders may have been made on the way.
+/// Reports both paths as touched, because parent folders may have been created.
 fn move_failure(from: &TreePath, to: &TreePath, error: Errno) -> ToolFailure {
     let why = match error {
         Errno::INVAL => "a folder cannot be moved into itself".to_owned(),
@@ -155,7 +155,7 @@ fn move_failure(from: &TreePath, to: &TreePath, error: Errno) -> ToolFailure {
     }
 }
 
-/// What the actor knew it knows under its new name.
+/// Moves the actor's stamps to the new paths.
 fn restamp(call: &ToolInvocation<'_>, known: KnownHashes, from: &TreePath, to: &TreePath) {
     call.stamps.forget(&to.path);
     for (path, hash) in known {

@@ -1,18 +1,18 @@
-//! The lines of a file that are wanted, out of all that pass by.
+//! Selects the requested lines of a file while all of it is read.
 
 use crate::excerpt::{is_binary, trim_partial_end};
 
-/// How much is shown at once.
+/// Maximum number of lines and bytes shown at once.
 pub(super) const MAX_LINES: u64 = 2000;
 pub(super) const MAX_BYTES: usize = 256 << 10;
 
-/// Collects lines `first` to `last` of a content given in pieces, and counts all of them.
+/// Collects lines `first` to `last` of a content given in chunks, and counts all lines.
 #[derive(Debug)]
 pub(super) struct Window {
     first: u64,
     last: u64,
     kept: Vec<u8>,
-    /// Where in `kept` the line begins that is being collected.
+    /// Offset in `kept` of the line that is being collected.
     line_start: usize,
     /// The number of the line that the next byte belongs to.
     line: u64,
@@ -34,7 +34,7 @@ enum WindowContentKind {
     Binary,
 }
 
-/// What a window held at the end.
+/// The final content of a window.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WindowContent {
     Binary,
@@ -44,10 +44,10 @@ pub(super) enum WindowContent {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WindowLines {
     pub(super) bytes: Vec<u8>,
-    /// The last line shown, `first - 1` if none is.
+    /// The last line shown; `first - 1` if none is.
     pub(super) last: u64,
     pub(super) total: u64,
-    /// Whether less than what was asked for is shown, because it is too much.
+    /// Whether less than requested is shown because it is too long.
     pub(super) is_truncated: bool,
 }
 
@@ -99,13 +99,13 @@ impl Window {
         }
     }
 
-    /// `asked` is the last line that was asked for, if any was.
+    /// `requested_last` is the last line that was requested, if any.
     pub(super) fn finish(mut self, requested_last: Option<u64>) -> WindowContent {
         if self.content_kind == WindowContentKind::Binary {
             return WindowContent::Binary;
         }
         let total = self.line - 1 + u64::from(self.is_mid_line);
-        // A line cut short is left out, unless it is the only one.
+        // An incomplete line is left out, unless it is the only one.
         if self.fill == WindowFill::Full {
             match self.line_start {
                 0 => {
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn read_window(content: &[u8], first: u64, last: Option<u64>) -> (String, u64, u64, bool) {
-        // In pieces of two bytes, so that lines are put together.
+        // In chunks of two bytes, to test that lines are joined.
         let mut window = Window::new(first, last);
         for piece in content.chunks(2) {
             window.push(piece);

@@ -77,13 +77,13 @@ impl ToolImpl for DirDelete {
     }
 }
 
-/// Why not all was removed.
+/// Why the removal is incomplete.
 enum RemoveError {
     Stopped(StopReason),
     Failed(Errno),
 }
 
-/// Removes a folder from within, by open folders: no link leads it elsewhere.
+/// Removes a folder recursively by open folders, so that no link leads elsewhere.
 fn remove_folder(
     parent: BorrowedFd<'_>,
     name: &[u8],

@@ -1,4 +1,4 @@
-//! What a folder holds, before it is moved or removed as a whole.
+//! Inspects the content of a folder before it is moved or removed.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -14,21 +14,20 @@ use crate::builtin::{failed, stopped};
 use crate::paths::TreePath;
 use crate::stale_check::check_change;
 
-/// How deep folders may be nested: each level holds one open.
+/// Maximum nesting of folders: each level keeps one open.
 pub(crate) const MAX_DEPTH: usize = 200;
 
-/// What is in a folder.
 #[derive(Debug, Default)]
 pub(crate) struct FolderContents {
-    /// Everything that is no folder.
+    /// Everything that is not a folder.
     pub(crate) files: u64,
     pub(crate) folders: u64,
-    /// Contents the actor knows, by their paths.
+    /// Hashes that the actor knows, by path.
     pub(crate) known_hashes: Vec<(ResourcePath, String)>,
 }
 
-/// Looks at all that is in a folder. What the actor knows must be as it knows it, and a repository
-/// in it is left alone: nothing could bring it back.
+/// Inspects everything in a folder. Fails if a file differs from what the actor knows, or if the folder
+/// contains a repository, because a repository could not be restored.
 pub(crate) fn inspect_folder(
     call: &ToolInvocation<'_>,
     target: &TreePath,

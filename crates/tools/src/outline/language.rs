@@ -1,5 +1,4 @@
-//! Which language a file is written in: by its name, and for a script without one by its first
-//! line.
+//! Detects the language of a file: by its name, and for a script without extension by its first line.
 
 use cleveragents_domain::ResourcePath;
 use tree_sitter::{Language as Grammar, Node};
@@ -23,8 +22,8 @@ pub(super) enum SourceLanguage {
 
 use SourceLanguage::{C, Cpp, Go, Java, JavaScript, Python, Rust, Tsx, TypeScript};
 
-/// Every language, with what files written in it end with. A header may be either of two: nearly
-/// all of C is C++ as well, while the grammar of C takes a class for a function.
+/// Languages by file extension. A header may be C or C++: nearly all C is valid C++, while the C grammar
+/// parses a class as a function.
 const EXTENSIONS: &[(&[&str], &[SourceLanguage])] = &[
     (&["c"], &[C]),
     (&["h"], &[Cpp, C]),
@@ -38,11 +37,11 @@ const EXTENSIONS: &[(&[&str], &[SourceLanguage])] = &[
     (&["tsx"], &[Tsx]),
 ];
 
-/// What the first line of a script calls its interpreter, versions left out.
+/// Interpreter names in the first line of a script, without versions.
 const INTERPRETERS: &[(&[&str], &[SourceLanguage])] =
     &[(&["python"], &[Python]), (&["node"], &[JavaScript])];
 
-/// The longest first line that is looked at.
+/// Maximum length in bytes of a first line that is examined.
 const MAX_FIRST_LINE: usize = 256;
 
 impl SourceLanguage {
@@ -52,7 +51,7 @@ impl SourceLanguage {
         Self::ALL.map(Self::name)
     }
 
-    /// What it is called in answers.
+    /// The name in outputs.
     pub(super) const fn name(self) -> &'static str {
         match self {
             C => "c",
@@ -82,7 +81,7 @@ impl SourceLanguage {
         .into()
     }
 
-    /// The symbols a node stands for, most often none.
+    /// Returns the symbols that a node defines; most nodes define none.
     pub(super) fn symbols(self, node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
         match self {
             C | Cpp => c::symbols(node, context),
@@ -95,7 +94,7 @@ impl SourceLanguage {
     }
 }
 
-/// The languages a file may be in, the likeliest first; none if it is in no known one.
+/// Returns the possible languages of a file, most likely first. Empty if none is known.
 pub(super) fn detect_languages(path: &ResourcePath, content: &[u8]) -> &'static [SourceLanguage] {
     let path = String::from_utf8_lossy(path.as_bytes());
     let name = path.rsplit('/').next().unwrap_or_default();
@@ -107,7 +106,7 @@ pub(super) fn detect_languages(path: &ResourcePath, content: &[u8]) -> &'static 
     }
 }
 
-/// All languages and the endings of their files, for people.
+/// Lists all languages and their file extensions for users.
 pub(super) fn describe_known_languages() -> String {
     let all = SourceLanguage::ALL.iter().map(|language| {
         let of_it = EXTENSIONS.iter().filter(|(_, it)| it.contains(language));
@@ -127,7 +126,7 @@ fn find_languages(
     row.map_or(&[], |(_, languages)| languages)
 }
 
-/// `python` for `#!/usr/bin/env -S python3.12 -u`, nothing if no interpreter is named.
+/// Returns `python` for `#!/usr/bin/env -S python3.12 -u`, and an empty string without interpreter.
 fn interpreter(content: &[u8]) -> String {
     let start = &content[..content.len().min(MAX_FIRST_LINE)];
     let line = start

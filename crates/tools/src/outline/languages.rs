@@ -1,7 +1,6 @@
-//! Which nodes of a grammar are symbols, language by language.
+//! Which nodes of a grammar are symbols, per language.
 //!
-//! What is in the body of a function is a symbol only if it is a function or a type; its variables
-//! are nobody's concern outside.
+//! In the body of a function only functions and types are symbols. Local variables are not.
 
 pub(super) mod c;
 pub(super) mod go;

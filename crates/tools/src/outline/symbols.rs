@@ -1,4 +1,4 @@
-//! A syntax tree walked from its first node to its last, and the symbols met on the way.
+//! Walks a syntax tree in order and collects its symbols.
 
 use cleveragents_engine::ports::StopSignal;
 use cleveragents_engine::ports::tools::ToolFailure;
@@ -9,13 +9,12 @@ use super::language::SourceLanguage;
 use crate::builtin::stopped;
 use crate::excerpt::truncate_str;
 
-/// The most bytes of a name.
+/// Maximum length of a name in bytes.
 const MAX_NAME: usize = 120;
 
-/// After how many nodes the word to stop is looked for.
+/// The stop signal is checked after this many nodes.
 const STOP_CHECK_INTERVAL: usize = 4096;
 
-/// What a symbol is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SymbolKind {
     Module,
@@ -56,7 +55,7 @@ impl SymbolKind {
         Self::ALL.map(Self::name)
     }
 
-    /// Where the nodes in such a symbol are, if it is itself in this.
+    /// Returns the scope of nodes inside such a symbol, if the symbol itself is in scope `outside`.
     const fn inner_scope(self, outside: SymbolScope) -> SymbolScope {
         match self {
             Self::Module => outside,
@@ -93,14 +92,13 @@ impl SymbolKind {
     }
 }
 
-/// A symbol that a node stands for.
 #[derive(Debug)]
 pub(super) struct NamedSymbol {
     pub(super) kind: SymbolKind,
     pub(super) name: String,
 }
 
-/// What the nearest symbol around a node is, modules not counted.
+/// The kind of the nearest enclosing symbol, not counting modules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SymbolScope {
     TopLevel,
@@ -108,34 +106,34 @@ pub(super) enum SymbolScope {
     Function,
 }
 
-/// What is known of the place where a node is.
+/// The context of a node.
 #[derive(Debug)]
 pub(super) struct NodeContext<'a> {
     content: &'a [u8],
     pub(super) scope: SymbolScope,
-    /// Kinds of the nodes around it, the root first.
+    /// Kinds of the enclosing nodes, the root first.
     ancestors: &'a [&'a str],
 }
 
 impl NodeContext<'_> {
-    /// The kind of the node this many levels further out; 1 is the one directly around.
+    /// Returns the kind of the ancestor this many levels up; 1 is the parent.
     pub(super) fn ancestor_kind(&self, levels: usize) -> &str {
         let at = self.ancestors.len().checked_sub(levels);
         at.map_or("", |at| self.ancestors[at])
     }
 
-    /// The text of a node on one line, cut if it is long and with nothing in it that plays tricks
-    /// on a terminal.
+    /// Returns the text of a node on one line, truncated and without control characters that could affect
+    /// a terminal.
     pub(super) fn text(&self, node: Node<'_>) -> String {
         let bytes = self.content.get(node.byte_range()).unwrap_or_default();
-        // Whatever is cut off here would be cut off below.
+        // Everything cut off here would also be cut off below.
         let some = &bytes[..bytes.len().min(8 * MAX_NAME)];
         let text = String::from_utf8_lossy(some);
         let words: Vec<&str> = text.split_whitespace().collect();
         shorten_name(&words.join(" ").replace(char::is_control, "\u{fffd}"))
     }
 
-    /// One symbol for each name in this field of a node.
+    /// Returns one symbol for each name in this field of a node.
     pub(super) fn symbols_from_field(
         &self,
         node: Node<'_>,
@@ -144,14 +142,14 @@ impl NodeContext<'_> {
     ) -> Vec<NamedSymbol> {
         let mut cursor = node.walk();
         let names = node.children_by_field_name(field, &mut cursor);
-        // Between several names the grammar counts the commas as well.
+        // With several names the field also contains the commas.
         let names = names.filter(Node::is_named);
         names
             .flat_map(|name| self.symbol_named(self.text(name), kind))
             .collect()
     }
 
-    /// A symbol of this name; a parser that guessed may have found an empty one.
+    /// Returns a symbol of this name. After error recovery of the parser the name may be empty.
     pub(super) fn symbol_named(&self, name: String, kind: SymbolKind) -> Vec<NamedSymbol> {
         match name.is_empty() {
             true => Vec::new(),
@@ -159,7 +157,7 @@ impl NodeContext<'_> {
         }
     }
 
-    /// A function is a method where it belongs to a type.
+    /// A function that belongs to a type is a method.
     pub(super) fn function_kind(&self) -> SymbolKind {
         match self.scope {
             SymbolScope::Type => SymbolKind::Method,
@@ -174,7 +172,7 @@ fn shorten_name(name: &str) -> String {
     format!("{short}{more}")
 }
 
-/// A symbol with its place.
+/// A symbol with its location.
 #[derive(Debug)]
 struct Symbol {
     named: NamedSymbol,
@@ -183,14 +181,13 @@ struct Symbol {
     depth: usize,
 }
 
-/// All symbols of a file.
 #[derive(Debug)]
 pub(super) struct Symbols(Vec<Symbol>);
 
-/// A node that is around the one the walk is at and is a symbol.
+/// An enclosing node that is a symbol.
 struct EnclosingSymbol {
     level: usize,
-    /// Where that leaves the nodes in it.
+    /// The scope of nodes inside it.
     scope: SymbolScope,
 }
 
@@ -241,7 +238,7 @@ impl Symbols {
 
     fn push(&mut self, node: Node<'_>, found: Vec<NamedSymbol>, depth: usize) {
         let (start, end) = (node.start_position(), node.end_position());
-        // Some nodes reach up to the beginning of the line after them.
+        // Some nodes extend to the start of the next line.
         let is_past = end.column == 0 && end.row > start.row;
         self.0.extend(found.into_iter().map(|found| Symbol {
             named: found,
@@ -251,7 +248,7 @@ impl Symbols {
         }));
     }
 
-    /// As many as fit, the outer ones first, in the order of the file.
+    /// Returns up to `most` symbols in file order. Outer symbols take precedence.
     pub(super) fn into_output(self, most: usize) -> Value {
         let left_out = self.0.len().saturating_sub(most);
         let mut kept: Vec<(usize, Symbol)> = self.0.into_iter().enumerate().collect();
@@ -274,7 +271,7 @@ impl Symbols {
     }
 }
 
-/// Goes to the next node, `outer` ending with the one the cursor is at; says whether there is one.
+/// Moves to the next node. `ancestors` must end with the node at the cursor. Returns `false` at the end.
 fn advance(cursor: &mut TreeCursor<'_>, ancestors: &mut Vec<&str>) -> bool {
     if cursor.goto_first_child() {
         return true;
@@ -290,7 +287,7 @@ fn advance(cursor: &mut TreeCursor<'_>, ancestors: &mut Vec<&str>) -> bool {
     }
 }
 
-/// Where a node is that has these symbols around it.
+/// Returns the scope of a node with these enclosing symbols.
 fn current_scope(enclosing: &[EnclosingSymbol]) -> SymbolScope {
     enclosing
         .last()

@@ -1,4 +1,4 @@
-//! Listing and searching.
+//! Tests of listing and searching.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -62,7 +62,7 @@ fn a_listing_is_sorted_and_skips_ignored_files() {
     assert_eq!(paths(&data, "entries"), expected);
     let data = fixture.data("file-list", &json!({"path": "nested"}));
     assert_eq!(paths(&data, "entries"), ["nested/file"]);
-    // Who names an ignored folder wants to see it.
+    // A call that names an ignored folder shows its content.
     let data = fixture.data("file-list", &json!({"path": "target", "depth": 2}));
     assert_eq!(
         paths(&data, "entries"),
@@ -218,7 +218,7 @@ fn an_unreadable_folder_is_reported_and_skipped() {
     fixture.write("open/a", "hit\n");
     let closed = fixture.path("closed");
     std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
-    // The superuser may read everything.
+    // Root can read everything.
     let is_closed = std::fs::read_dir(&closed).is_err();
     let listed = fixture.data("file-list", &json!({"depth": 2}));
     let found = fixture.data("file-search", &json!({"pattern": "hit"}));

@@ -1,4 +1,4 @@
-//! What actors say to their plan: heard if it keeps its bounds, and nothing is touched.
+//! Reports of actors to their plan: accepted within their limits, and nothing is touched.
 
 use cleveragents_domain::tool::control::{
     self, FinishInput, Question, StatedDecision, SubmittedStrategy, TEXT_MAXIMUM,
@@ -191,7 +191,7 @@ fn a_strategy_beyond_its_limits_is_refused_with_its_path() {
     }
 }
 
-/// A bound of thousands in any one schema makes servers refuse every request that offers the tool.
+/// A limit of thousands in any schema makes servers refuse every request that offers the tool.
 #[test]
 fn no_schema_states_length_limits() {
     fn count_length_limits(value: &Value) -> usize {

@@ -22,7 +22,7 @@ fn one_match_is_replaced_and_shown() {
         fixture.content("a.rs"),
         "fn one() {}\nfn zwei() {}\nfn three() {}\n"
     );
-    // Its own edit is known to the actor.
+    // The actor knows the result of its own edit.
     let again = json!({"path": "a.rs", "content": ""});
     assert_eq!(fixture.data("file-write", &again)["result"], "replaced");
 }
@@ -72,7 +72,7 @@ fn bytes_around_the_match_are_unchanged() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// An edit and its reverse give the file back, wherever the marker stands.
+    /// An edit and its reverse restore the file, wherever the marker is.
     #[test]
     fn an_edit_can_be_undone(before in "[a-c\\r\\n é]{0,40}", after in "[a-c\\r\\n]{0,40}", new in "[x-z\\n]{1,8}") {
         let fixture = ToolFixture::new();

@@ -1,4 +1,4 @@
-//! Ways out of a sandbox, and what is answered instead: nothing outside is shown or changed.
+//! Attempts to leave a sandbox: nothing outside is shown or changed.
 
 use std::os::unix::net::UnixListener;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{SECRET, ToolFixture, names};
 
-/// What is in the tree of these tests.
+/// Creates the tree of these tests.
 fn sandbox_with_traps() -> ToolFixture {
     let fixture = ToolFixture::new();
     fixture.write("file", "content\n");
@@ -36,7 +36,7 @@ fn sandbox_with_traps() -> ToolFixture {
     fixture
 }
 
-/// Paths that must not be reached, and what is said of them, when looking and when writing.
+/// Paths that must not be reached, and the error, for reading and writing.
 const PATHS: &[(&str, &str)] = &[
     ("..", "must not contain the component `..`"),
     ("../outside/secret", "must not contain the component `..`"),
@@ -88,7 +88,7 @@ const PATHS: &[(&str, &str)] = &[
     (".", "is the root of the sandbox"),
 ];
 
-/// Names that may be looked for and never written.
+/// Names that may be read but never written.
 const UNWRITABLE: &[(&str, &str)] = &[
     (".git.", "belongs to git"),
     (".git ", "belongs to git"),
@@ -153,7 +153,7 @@ fn names_reserved_for_git_are_not_written() {
             ("file-move", json!({"from": "file", "to": path})),
             ("dir-create", json!({"path": path})),
         ] {
-            // A link to git's own is itself a name like any other; it is not followed.
+            // A link into `.git` is itself an ordinary name and is not followed.
             if path.starts_with("to-") && !path.contains('/') && tool != "file-write" {
                 continue;
             }

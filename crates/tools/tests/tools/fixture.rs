@@ -1,4 +1,4 @@
-//! A tree of its own for one test, something outside it, and an actor with stamps.
+//! A separate tree for each test, a file outside it, and an actor with stamps.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,7 +20,7 @@ use cleveragents_tools::{BuiltinTools, ShellSettings, ToolSettings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What is in the file outside, which no tool may show or change.
+/// The content of the file outside, which no tool may show or change.
 pub(crate) const SECRET: &str = "the secret outside\n";
 
 pub(crate) struct ToolFixture {
@@ -31,7 +31,7 @@ pub(crate) struct ToolFixture {
     pub(crate) stop: StopSignal,
 }
 
-/// The simplest sandbox: a folder whose history and differences are as the test says.
+/// The simplest sandbox: a folder whose history and differences the test sets.
 #[derive(Debug)]
 pub(crate) struct FakeSandbox {
     tree: PathBuf,
@@ -186,7 +186,7 @@ impl ToolFixture {
         self.tools.tool(&name).unwrap()
     }
 
-    /// Runs a tool as the runner does: the input is checked before and the output after.
+    /// Runs a tool as the runner does: checks the input before and the output after.
     pub(crate) fn run(&self, name: &str, input: &Value) -> Result<ToolOutput, ToolFailure> {
         let tool = self.tool(name);
         tool.check_input(input)?;
@@ -212,7 +212,7 @@ impl ToolFixture {
         }
     }
 
-    /// Runs a tool that must fail, and says how.
+    /// Runs a tool that must fail, and returns the failure.
     pub(crate) fn failure(&self, name: &str, input: &Value) -> ToolFailure {
         match self.run(name, input) {
             Ok(output) => panic!("{name} {input}: {output:?}"),
@@ -232,7 +232,7 @@ impl ToolFixture {
         assert!(!text.contains(machine), "{text}");
     }
 
-    /// That nothing outside the tree was changed or made, and nothing was left behind.
+    /// Asserts that nothing outside the tree was changed or created, and nothing was left behind.
     pub(crate) fn assert_outside_untouched(&self) {
         let secret = fs::read_to_string(self.outside().join("secret")).unwrap();
         assert_eq!(secret, SECRET);

@@ -1,4 +1,4 @@
-//! Making and deleting folders.
+//! Creating and deleting folders.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Files that git runs a filter on: new content is refused by name before anything is changed.
+//! Files with a git filter: new content is refused by name before anything is changed.
 
 use cleveragents_engine::ports::tools::ToolFailure;
 use serde_json::{Value, json};
@@ -52,11 +52,11 @@ fn new_content_is_refused_before_anything_is_changed() {
         assert_eq!(names(&fixture.path("")), ["a", "x.bin"], "{tool} {input}");
         assert_eq!(fixture.content("x.bin"), "pointer\n", "{tool} {input}");
     }
-    // A link stands for what is written.
+    // A link is followed, so the refusal names its target.
     fixture.link("link", "x.bin");
     let input = json!({"path": "link", "content": "2"});
     assert_refused(&fixture, "file-write", &input, "x.bin");
-    // Reading, copying from one and removing one need no filter.
+    // Reading, copying from and removing such a file need no filter.
     fixture.data("file-copy", &from_to("x.bin", "copy"));
     fixture.data("file-delete", &json!({"path": "x.bin"}));
     assert_eq!(names(&fixture.path("")), ["a", "copy", "link"]);

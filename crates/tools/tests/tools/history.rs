@@ -1,4 +1,4 @@
-//! What the sandbox knows of its changes and its history, as tools tell it.
+//! The sandbox's changes and history, as tools report them.
 
 use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat, LogEntry, TreeDiff};
 use serde_json::{Value, json};

@@ -90,7 +90,7 @@ fn a_shell_with_network_declares_a_side_effect() {
     );
 }
 
-/// Tools, inputs they are given, and what is said of them.
+/// Tool, input and expected error.
 const INVALID_INPUTS: &[(&str, &str, &str)] = &[
     ("file-read", r#"{}"#, "`path` is missing"),
     (
@@ -230,7 +230,7 @@ fn invalid_inputs_are_refused_with_their_path() {
         };
         assert!(reason.contains(said), "{tool} {input}: {reason}");
     }
-    // A caller that does not check is answered all the same.
+    // A caller that skips the check gets an error too.
     let unchecked = Value::Null;
     assert!(matches!(
         fixture.failure("file-read", &unchecked),

@@ -1,4 +1,4 @@
-//! The built-in tools as a runner calls them: schemas, work, stamps, and what they refuse.
+//! The built-in tools as a runner calls them: schemas, effects, stamps, and refusals.
 
 #![expect(
     clippy::unwrap_used,

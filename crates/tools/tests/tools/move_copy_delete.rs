@@ -24,7 +24,7 @@ fn a_moved_file_keeps_its_stamp() {
     );
     assert_eq!(output.touched, touched(&["a", "new/b"]));
     assert_eq!(fixture.content("new/b"), "one\n");
-    // Known under its new name, and nobody's business under the old one.
+    // The stamp moved to the new name, and the old name is free.
     fixture.data("file-write", &json!({"path": "new/b", "content": "two\n"}));
     fixture.data("file-write", &json!({"path": "a", "content": "again\n"}));
 }

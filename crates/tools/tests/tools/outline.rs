@@ -10,7 +10,7 @@ fn outline(fixture: &ToolFixture, path: &str) -> Value {
     fixture.data("outline", &json!({"path": path}))
 }
 
-/// One line a symbol, as people would note it down.
+/// One readable line per symbol.
 fn symbol_lines(data: &Value) -> Vec<String> {
     let symbols = data["symbols"].as_array().unwrap().iter();
     symbols
@@ -56,7 +56,7 @@ fn an_outline_does_not_count_as_a_read() {
         })
     );
     assert_eq!(output.touched, touched(&[]));
-    // Who has seen the names has not seen what would be lost.
+    // An actor that saw only the outline does not know the content it would overwrite.
     let write = json!({"path": "src/a.rs", "content": "mine\n"});
     let refused = fixture.failure("file-write", &write);
     assert!(matches!(refused, ToolFailure::Stale { .. }), "{refused:?}");
@@ -110,7 +110,7 @@ fn input_that_breaks_a_grammar_is_refused() {
     let nested = |levels: usize| -> String {
         let level = |at: usize| format!("{}if a:\n", " ".repeat(at));
         let code: String = (0..levels).map(level).collect();
-        // The scanner keeps a string that is open beside all levels.
+        // The scanner stores an open string in addition to all levels.
         format!("{code}{}b = f\"\"\"{{c\n", " ".repeat(levels))
     };
     fixture.write("deep.py", nested(150));
@@ -229,7 +229,7 @@ fn deep_nesting_does_not_overflow_the_stack() {
         ("b.cpp", "a<".repeat(DEEP / 10)),
     ] {
         fixture.write(path, content);
-        // As much stack as threads have on which tools run.
+        // The stack size of the threads on which tools run.
         let data = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().stack_size(2 << 20);
             let run = thread

@@ -1,6 +1,6 @@
-//! One source file of each language, and what is in it.
+//! One source file of each language, with its symbols.
 
-/// Files, the languages they are in, and their outlines.
+/// Name, language, content and outline.
 pub(crate) const FILES: &[(&str, &str, &str, &[&str])] = &[
     (
         "a.rs",

@@ -1,4 +1,4 @@
-//! Reading: windows, limits, and what is no text.
+//! Reading: windows, limits, and binary content.
 
 use cleveragents_engine::ports::StopReason;
 use cleveragents_engine::ports::tools::ToolFailure;

@@ -1,4 +1,4 @@
-//! The shell: what is asked of the port of processes, in which order, and what is told.
+//! The shell: the calls to the process port, their order, and the output.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{ToolFixture, tree_id};
 
-/// Plays commands: records what it is asked, and ends as it was told to.
+/// A fake process port: records its calls and returns the configured outcome.
 #[derive(Debug, Clone)]
 struct FakeProcesses {
     ended: CommandExit,

@@ -1,5 +1,5 @@
-//! Folders and files swapped for links while tools use them: whatever the moment, nothing outside
-//! is shown or changed.
+//! Swaps folders and files for links while tools use them: at no moment is anything outside shown or
+//! changed.
 
 use std::fs;
 use std::io::Write;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::fixture::{SECRET, ToolFixture, write_file};
 
-/// How often each tool is called while names change under it.
+/// Number of calls of each tool while names change.
 const ROUNDS: usize = 300;
 
-/// Ends the swapping, also when a tool did what it must not.
+/// Ends the swapping, also if an assertion fails.
 struct SwapStopGuard<'a>(&'a AtomicBool);
 
 impl Drop for SwapStopGuard<'_> {
@@ -23,9 +23,8 @@ impl Drop for SwapStopGuard<'_> {
     }
 }
 
-/// Calls tools while `one` and `other` change places again and again.
-/// Who writes puts a file in place of the link, so `renew` sees to it before each round that there
-/// is one.
+/// Calls tools while `one` and `other` are swapped repeatedly. A writing tool replaces the link by a
+/// file, so `renew` restores the link before each round.
 fn run_tools_while_swapping(
     fixture: &ToolFixture,
     places: [&str; 2],
@@ -51,7 +50,7 @@ fn run_rounds_while_swapping(fixture: &ToolFixture, [one, other]: [&str; 2], rou
         scope.spawn(|| {
             let (one, other) = (fixture.path(one), fixture.path(other));
             while !done.load(Ordering::Relaxed) {
-                // A tool may have taken one of them away.
+                // A tool may have removed one of them.
                 if renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).is_ok() {
                     swaps.fetch_add(1, Ordering::Relaxed);
                 }
@@ -93,7 +92,7 @@ fn a_folder_swapped_for_a_link_is_safe() {
     );
 }
 
-/// One file and one link, whichever is which at this moment.
+/// Restores one file and one link, whichever is which at this moment.
 fn restore_file_and_link(fixture: &ToolFixture) {
     let is_link = |name: &str| {
         let found = fs::symlink_metadata(fixture.path(name)).ok();
@@ -108,7 +107,7 @@ fn restore_file_and_link(fixture: &ToolFixture) {
             }
             _ => {
                 let _ = fs::remove_file(fixture.path("f"));
-                // Never through a link that has just come there.
+                // Never through a link that has just appeared there.
                 let made = fs::File::create_new(fixture.path("f"));
                 let _ = made.and_then(|mut file| file.write_all(b"harmless\n"));
             }

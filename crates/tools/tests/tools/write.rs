@@ -49,12 +49,12 @@ fn an_unread_file_is_shown_instead_of_overwritten() {
     assert_eq!(content, "old\n");
     assert_eq!(hash, blake3::hash(b"old\n").to_hex().to_string());
     assert_eq!(fixture.content("a"), "old\n");
-    // It was shown, so the call may be repeated.
+    // The refusal showed the content, so the call may be repeated.
     assert_eq!(
         fixture.data("file-write", &write_input("a", "new\n"))["result"],
         "replaced"
     );
-    // What one wrote oneself one knows.
+    // The actor knows what it wrote itself.
     assert_eq!(
         fixture.data("file-write", &write_input("a", "newer\n"))["result"],
         "replaced"
@@ -77,7 +77,7 @@ fn a_file_changed_since_its_read_is_not_overwritten() {
         ("file-delete", json!({"path": "a"})),
         ("file-move", json!({"from": "a", "to": "b"})),
     ] {
-        // Each on its own: a refusal shows the content and stamps it.
+        // Each case separately, because a refusal shows the content and stamps it.
         fixture.stamps.stamp(&"a".parse().unwrap(), "another");
         let failure = fixture.failure(tool, &input);
         assert!(

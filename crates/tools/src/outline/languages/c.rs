@@ -1,4 +1,4 @@
-//! C and C++, whose grammar has all of the other and more.
+//! C and C++; the C++ grammar contains all of C.
 
 use tree_sitter::Node;
 
@@ -28,20 +28,19 @@ pub(crate) fn symbols(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSym
     }
 }
 
-/// What of a declaration is a symbol.
+/// Which declarations are symbols.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DeclarationFilter {
     Functions,
     Everything,
 }
 
-/// What a declarator declares.
 enum DeclaredName {
     Function(String),
     Other(String),
 }
 
-/// A type with a body; without one it is only mentioned.
+/// A type with a body. Without a body it is only a reference.
 fn defined_type(node: Node<'_>, context: &NodeContext<'_>, kind: SymbolKind) -> Vec<NamedSymbol> {
     match node.child_by_field_name("body") {
         Some(_) => context.symbols_from_field(node, "name", kind),
@@ -66,7 +65,7 @@ fn declared_symbols(
     symbols.collect()
 }
 
-/// The names a `typedef` gives; a struct without a name of its own has this one.
+/// The names that a `typedef` defines. A struct without a name gets this one.
 fn typedef_symbols(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     let of = node.child_by_field_name("type");
     let nameless = of.filter(|it| it.child_by_field_name("name").is_none());
@@ -86,7 +85,7 @@ fn typedef_symbols(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol
     symbols.collect()
 }
 
-/// Peels pointers, references, arrays and parentheses off a declarator. It is a function's if
+/// Strips pointers, references, arrays and parentheses from a declarator. It declares a function if
 /// parameters follow the name itself, not a pointer in parentheses.
 fn declared_name(declarator: Node<'_>, context: &NodeContext<'_>) -> DeclaredName {
     let mut node = declarator;

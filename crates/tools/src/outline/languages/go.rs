@@ -24,7 +24,7 @@ pub(crate) fn symbols(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSym
     context.symbols_from_field(node, "name", kind)
 }
 
-/// As Go itself writes it: `Type.Name` or `(*Type).Name`.
+/// In Go's notation: `Type.Name` or `(*Type).Name`.
 fn method_name(node: Node<'_>, context: &NodeContext<'_>) -> String {
     let Some(name) = node.child_by_field_name("name") else {
         return String::new();

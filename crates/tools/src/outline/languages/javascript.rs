@@ -1,4 +1,4 @@
-//! JavaScript and TypeScript, whose grammar has all of the other and more.
+//! JavaScript and TypeScript; the TypeScript grammar contains all of JavaScript.
 
 use tree_sitter::Node;
 
@@ -26,7 +26,7 @@ pub(crate) fn symbols(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSym
     context.symbols_from_field(node, "name", kind)
 }
 
-/// What a value makes of the name it is given to.
+/// Returns the kind of symbol that a value gives to its name.
 fn kind_of_value(node: Node<'_>, field: &str) -> Option<SymbolKind> {
     match node.child_by_field_name(field)?.kind() {
         "arrow_function" | "function_expression" | "generator_function" => {
@@ -37,7 +37,7 @@ fn kind_of_value(node: Node<'_>, field: &str) -> Option<SymbolKind> {
     }
 }
 
-/// A function or a class by whatever it is assigned to.
+/// A function or class, named by what it is assigned to.
 fn assigned_value(
     node: Node<'_>,
     value: &str,
@@ -50,7 +50,7 @@ fn assigned_value(
     }
 }
 
-/// Functions and classes anywhere; other values only in the outermost scope, and only by a name.
+/// Functions and classes anywhere. Other values only at the top level, and only with a plain name.
 fn variable(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     let name = node.child_by_field_name("name");
     if name.is_none_or(|name| name.kind() != "identifier") {
@@ -70,7 +70,7 @@ fn variable(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     }
 }
 
-/// A field is a method if it holds a function, else it is no symbol.
+/// A field that holds a function is a method. Other fields are no symbols.
 fn field(node: Node<'_>, name: &str, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     match kind_of_value(node, "value") {
         Some(SymbolKind::Function) => context.symbols_from_field(node, name, SymbolKind::Method),

@@ -14,7 +14,7 @@ pub(crate) fn symbols(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSym
     }
 }
 
-/// What is assigned to is a constant if it is written like one.
+/// An assignment target is a constant if it is spelled like one.
 fn constant(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     let Some(left) = node.child_by_field_name("left") else {
         return Vec::new();
