@@ -1,5 +1,5 @@
-//! Objects of the user's repository that nothing there refers to: git collects them one day, and a
-//! sandbox must not rely on them.
+//! Unreferenced objects of the user's repository: git may collect them at any time, so a sandbox must
+//! not rely on them.
 
 use cleveragents_domain::{BaseSource, ResourceType};
 use cleveragents_engine::ports::sandbox::{CommitMetadata, Sandboxes};

@@ -1,4 +1,4 @@
-//! What a capture sees, and what it leaves out by name.
+//! What a capture records, and what it omits by name.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -21,7 +21,7 @@ fn operations(capture: &Capture) -> Vec<(String, FileOperation)> {
         .collect()
 }
 
-/// Every change must fit the domain's own rules.
+/// Every change must satisfy the domain's own rules.
 fn assert_valid(capture: &Capture) {
     for change in &capture.changes {
         let entry = ChangeEntry {
@@ -38,7 +38,7 @@ fn assert_valid(capture: &Capture) {
     }
 }
 
-/// One change of each kind.
+/// Makes one change of each kind.
 fn change_everything(tree: &Path) {
     append(&tree.join("a"), b"2\n");
     fs::remove_file(tree.join("gone")).unwrap();
@@ -52,7 +52,7 @@ fn change_everything(tree: &Path) {
     write(&tree.join(os(b"odd \xff\n\"name")), b"");
 }
 
-/// What is told of the files before and after.
+/// Checks the reported states of files before and after.
 fn assert_states(captured: &Capture) {
     let state = |bytes: &[u8], mode| {
         (
@@ -121,7 +121,7 @@ fn every_kind_of_change_is_reported_with_its_states() {
     );
     assert_states(&captured);
     assert_eq!(captured.omitted, []);
-    // Against itself nothing has changed, whatever is looked at.
+    // Compared with itself nothing has changed, whatever paths are touched.
     for touched in [
         TouchedPaths::Unknown,
         TouchedPaths::Paths(paths(&["a", "dir", "absent/x"])),
@@ -176,7 +176,7 @@ fn paths_that_cannot_be_captured_are_named() {
     );
 }
 
-/// Git checks objects when they are committed and refuses these; a plan learns it at once.
+/// Git would refuse these when they are committed; a plan learns it at capture.
 #[test]
 fn files_that_git_refuses_are_named_at_capture() {
     let world = SandboxTestWorld::new();
@@ -207,7 +207,7 @@ fn files_that_git_refuses_are_named_at_capture() {
         why,
     });
     assert_eq!(captured.omitted, expected);
-    // All else is committed without a complaint of git's.
+    // Git commits everything else without an error.
     let words = CommitMetadata {
         name: "A".into(),
         email: "a@localhost".into(),
@@ -222,7 +222,7 @@ fn files_that_git_refuses_are_named_at_capture() {
     assert!(omitted.iter().all(|it| it.path != path(".gitmodules")));
 }
 
-/// Of a repository that has such a file already, the reason is told in git's words.
+/// If a repository already has such a file, the reason is reported in git's words.
 #[test]
 fn refused_gitmodules_are_reported_with_a_reason() {
     let world = SandboxTestWorld::new();
@@ -284,7 +284,7 @@ fn ignored_files_are_skipped_and_tracked_files_are_not() {
         operations(&captured),
         expected.map(|(path, it)| (path.to_owned(), it))
     );
-    // Rules that go bring to light what they hid, even if only they are said to have changed.
+    // Removing rules reveals what they hid, even if only the rules file is named as touched.
     fs::remove_file(tree.join(".gitignore")).unwrap();
     let touched = TouchedPaths::Paths(paths(&[".gitignore"]));
     let captured = sandbox
@@ -330,7 +330,7 @@ fn only_touched_paths_and_empty_directories_are_captured() {
     fs::create_dir_all(tree.join("dir/x/y")).unwrap();
     let (third, _) = step(&mut *sandbox, &second, &["dir/x"]);
     assert_ne!(third, second);
-    // A folder replaced by a link hides what was in it, also when only a path inside is named.
+    // A folder replaced by a link hides its content, also if only a path inside is named.
     fs::remove_dir_all(tree.join("dir")).unwrap();
     link(&tree.join("dir"), "/etc");
     let (fourth, told) = step(&mut *sandbox, &third, &["dir/x/y/passwd"]);
@@ -368,7 +368,7 @@ fn a_damaged_entries_log_only_costs_time() {
     let entries = created.tree.with_file_name("entries");
     write(&entries, b"damaged");
     append(&created.tree.join("b"), b"2\n");
-    // A handle that has seen nothing yet has only the note to go by.
+    // A handle that has captured nothing yet relies on the stored log.
     let mut sandbox = world.sandboxes.open(sandbox.id()).unwrap();
     let second = sandbox
         .capture(
@@ -381,7 +381,7 @@ fn a_damaged_entries_log_only_costs_time() {
         operations(&second),
         [("b".to_owned(), FileOperation::Modify)]
     );
-    // Asked against another tree than the last, the answer is about that one.
+    // Compared with a tree other than the last, the changes are relative to that one.
     let all = capture(&mut *sandbox);
     assert_eq!(all.tree, second.tree);
     assert_eq!(all.changes.len(), 2);

@@ -1,4 +1,4 @@
-//! Many sandboxes of one repository at once, while its user goes on working.
+//! Many sandboxes of one repository at once, while its user continues to work.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +40,7 @@ fn many_concurrent_sandboxes_lose_and_leak_nothing() {
                 world.commit(origin, &[("o", &format!("{round}\n"))]);
                 world.git(repository, &["fetch", "-q", "origin"]);
                 world.commit(repository, &[("dir0/file0", &format!("{round}\n"))]);
-                // What the user throws away is collected at once.
+                // What the user discards is collected at once.
                 world.git(repository, &["reset", "-q", "--hard", "HEAD~1"]);
                 world.git(repository, &["reflog", "expire", "--expire=now", "--all"]);
                 world.git(repository, &["gc", "-q", "--prune=now"]);

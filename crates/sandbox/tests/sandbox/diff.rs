@@ -34,7 +34,7 @@ fn a_full_patch_turns_the_base_into_the_captured_tree() {
     write(&tree.join("binary"), b"\0\x01\xff\n");
     write(&tree.join("empty"), b"");
     write(&tree.join(os(b"odd \xff\t\"name")), b"1\n");
-    // What an agent declares about its files does not change the patch.
+    // Attributes that an agent writes do not change the patch.
     write(&tree.join(".gitattributes"), b"* binary diff=evil\n");
     let captured = capture(&mut *sandbox);
     let diff = sandbox
@@ -116,7 +116,7 @@ fn a_patch_of_some_paths_has_only_those() {
     assert_eq!((nothing.patch, nothing.files), (Vec::new(), Vec::new()));
 }
 
-/// Git takes it for a rename, and would not apply it as one.
+/// Git detects it as a rename, but would refuse to apply it as one.
 #[test]
 fn a_link_moved_below_its_own_path_makes_a_patch() {
     let world = SandboxTestWorld::new();

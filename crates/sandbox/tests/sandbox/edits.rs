@@ -1,4 +1,4 @@
-//! Random edit scripts, as an agent could do them, and what of a tree is promised to be kept.
+//! Random edit scripts of an agent, and which parts of a tree a capture keeps.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::environment::{SandboxTestWorld, TreeListing, listing, os, set_mode, write};
 
-/// One thing an agent does. What cannot be done where it is tried is not done.
+/// One edit of an agent. An edit that is not possible is skipped.
 #[derive(Debug, Clone)]
 pub(crate) enum AgentEdit {
     Write(usize, Vec<u8>),
@@ -21,7 +21,7 @@ pub(crate) enum AgentEdit {
     Fifo(usize),
 }
 
-/// Few names, so that they meet: files, folders and links of one name, odd bytes among them.
+/// Few names, so that files, folders and links collide. Some have unusual bytes.
 pub(crate) const NAMES: [&[u8]; 14] = [
     b"a",
     b"b",
@@ -63,12 +63,12 @@ pub(crate) fn edits() -> impl Strategy<Value = Vec<AgentEdit>> {
     prop::collection::vec(edit, 1..12)
 }
 
-/// Does it, by the shell's rules, and says which paths it touched.
+/// Applies an edit like a shell would, and returns the touched paths.
 pub(crate) fn apply(world: &SandboxTestWorld, tree: &Path, edit: &AgentEdit) -> Vec<ResourcePath> {
     let at = |name: usize| tree.join(os(NAMES[name]));
     let touched = |name: usize| ResourcePath::from_bytes(NAMES[name]).unwrap();
     let is_real_folder = |path: &Path| path.symlink_metadata().is_ok_and(|it| it.is_dir());
-    // Never through a link: what is behind it is not the tree's.
+    // Never through a link: its target is not part of the tree.
     let reachable = |name: usize| {
         at(name)
             .ancestors()
@@ -118,7 +118,7 @@ pub(crate) fn apply(world: &SandboxTestWorld, tree: &Path, edit: &AgentEdit) -> 
     }
 }
 
-/// What a capture promises to keep: no nested repositories, no special files.
+/// Returns what a capture keeps: no nested repositories, no special files.
 pub(crate) fn captured_listing(tree: &Path) -> TreeListing {
     let mut found = listing(tree);
     let nested = |path: &[u8]| path.split(|byte| *byte == b'/').any(|part| part == b".git");
@@ -126,7 +126,7 @@ pub(crate) fn captured_listing(tree: &Path) -> TreeListing {
     found
 }
 
-/// Repositories and special files in a folder.
+/// Returns repositories and special files in a folder.
 pub(crate) fn find_uncaptured(tree: &Path) -> Vec<PathBuf> {
     let all = listing(tree);
     let away = all

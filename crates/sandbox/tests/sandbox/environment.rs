@@ -1,4 +1,4 @@
-//! A world of its own for one test: home, data directory, and a user's repositories.
+//! An isolated environment for one test: home, data directory, and a user's repositories.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -28,7 +28,7 @@ pub(crate) struct SandboxTestWorld {
     pub(crate) sandboxes: LocalSandboxes,
 }
 
-/// A path and what is there: kind, executable or not, content or target.
+/// Path to what is there: kind, executable or not, content or target.
 pub(crate) type TreeListing = BTreeMap<Vec<u8>, (char, Vec<u8>)>;
 
 impl SandboxTestWorld {
@@ -96,7 +96,7 @@ impl SandboxTestWorld {
         path
     }
 
-    /// A small repository with one commit of these files.
+    /// Creates a small repository with one commit of these files.
     pub(crate) fn repository(&self, name: &str, files: &[(&str, &str)]) -> PathBuf {
         let path = self.init(name, &[]);
         self.commit(&path, files);
@@ -155,7 +155,7 @@ impl SandboxTestWorld {
         (created, sandbox)
     }
 
-    /// Everything of a repository that must not change: refs of the user's, configuration, index.
+    /// Returns everything of a repository that must not change: the user's refs, configuration, index.
     pub(crate) fn state_of(&self, repository: &Path) -> (String, Vec<u8>, Vec<u8>) {
         let refs = self.git(
             repository,
@@ -228,7 +228,7 @@ pub(crate) fn paths(texts: &[&str]) -> Vec<ResourcePath> {
     texts.iter().map(|text| path(text)).collect()
 }
 
-/// All that is in a folder, `.git` at its top apart.
+/// Lists everything in a folder, except `.git` at its top.
 pub(crate) fn listing(root: &Path) -> TreeListing {
     let mut found = TreeListing::new();
     list_into(root, root, &mut found);

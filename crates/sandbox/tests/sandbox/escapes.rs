@@ -1,4 +1,4 @@
-//! Nothing an agent writes is obeyed on the host's side, and nothing outside its tree changes.
+//! The host obeys nothing that an agent writes, and nothing outside its tree changes.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn use_sandbox_fully(sandbox: &mut dyn Sandbox) {
         .unwrap();
 }
 
-/// A configuration that runs `program` wherever git can be told to.
+/// A configuration that runs `program` wherever git can be configured to.
 fn evil_configuration(program: &Path) -> String {
     let program = program.display();
     let hooks = Path::new("hooks").display();
@@ -82,7 +82,7 @@ fn nothing_an_agent_writes_is_executed() {
         plant(tree, &configuration, &evil);
         use_sandbox_fully(&mut *sandbox);
         assert!(!ran.exists(), "{what}: something was run");
-        // With a filter put upon all files of the store, none may change.
+        // With a filter on all files of the store, none may change.
         let expected: &[u8] = match what == "the store's own configuration" {
             true => b"1\n",
             false => b"1\n$Id$\n",
@@ -95,8 +95,8 @@ fn nothing_an_agent_writes_is_executed() {
 
 type PlantConfig = fn(&Path, &str, &Path);
 
-/// Ways to have git read a configuration, by what an agent may write and by what it should not be
-/// able to.
+/// Ways to make git read a configuration: by what an agent may write, and by what it should not be able
+/// to write.
 fn config_plants() -> Vec<(&'static str, PlantConfig)> {
     vec![
         (
@@ -228,7 +228,7 @@ fn a_link_is_captured_as_a_link_and_never_followed() {
     assert_eq!(listing(&outside), before);
 }
 
-/// A file and a link to a secret change places as fast as they can while captures run.
+/// A file and a link to a secret are swapped as fast as possible while captures run.
 #[test]
 fn swapping_a_file_for_a_link_leaks_nothing() {
     let world = SandboxTestWorld::new();
@@ -252,7 +252,7 @@ fn swapping_a_file_for_a_link_leaks_nothing() {
         let mut seen = Vec::new();
         for _ in 0..60 {
             let base = sandbox.base().clone();
-            // A change meanwhile may be told as an error, but what is recorded is never the secret.
+            // A concurrent change may be reported as an error, but the secret is never recorded.
             if let Ok(captured) = sandbox.capture(&base, &TouchedPaths::Unknown, &StopSignal::new())
             {
                 let states = captured.changes.into_iter().filter_map(|it| it.after);

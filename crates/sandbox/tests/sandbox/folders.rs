@@ -1,4 +1,4 @@
-//! Sandboxes of folders, and how sandboxes are made and discarded.
+//! Sandboxes of folders, and how sandboxes are created and discarded.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -102,8 +102,8 @@ fn creating_a_sandbox_is_idempotent() {
     assert_eq!(fs::read(first.tree.join("a")).unwrap(), b"1\nwork\n");
 }
 
-/// What can be on disk when making is killed: an empty folder, a marker, a half-made store, a
-/// half-made tree, and all but the last word of the marker.
+/// What can be on disk if creation is killed: an empty folder, a marker, a half-written store, a
+/// half-written tree, and everything except the final marker.
 #[test]
 fn a_half_created_sandbox_is_recreated_on_the_same_base() {
     let world = SandboxTestWorld::new();
@@ -168,7 +168,7 @@ fn only_our_own_folder_with_the_right_id_is_removed() {
             );
         }
     };
-    // A folder of somebody else's, another's marker, a link to elsewhere, a file.
+    // A foreign folder, another sandbox's marker, a link to elsewhere, a file.
     write(&stolen.join("precious"), b"1\n");
     is_foreign("no marker");
     assert!(stolen.join("precious").exists());

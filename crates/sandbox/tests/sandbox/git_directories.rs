@@ -1,4 +1,4 @@
-//! Which git directories are used for a folder, and what of them.
+//! Which git directories are used for a folder, and which of their files.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 
 use crate::environment::{SandboxTestWorld, git_settings, link, script, write};
 
-/// A folder from somebody else may name any repository of the machine as its own.
+/// A folder from someone else may name any repository of the machine as its own.
 #[test]
 fn a_git_directory_of_another_folder_is_refused() {
     let world = SandboxTestWorld::new();
@@ -70,7 +70,7 @@ fn separate_git_directories_that_name_their_folder_work() {
     world.sandboxes.inspect(&apart).unwrap();
 }
 
-/// What git uses by name in a git directory must lie in it: a link could lead into another
+/// What git uses by name in a git directory must be inside it: a link could lead into another
 /// repository, or to any file.
 #[test]
 fn a_git_directory_with_links_out_of_it_is_refused() {
@@ -107,7 +107,7 @@ fn a_git_directory_with_links_out_of_it_is_refused() {
             matches!(&refused, SandboxError::Foreign { path: named, .. } if *named == path),
             "{name}: {refused:?}"
         );
-        // A link to nothing would be followed as well when git creates the file.
+        // Git would also follow a dangling link when it creates the file.
         fs::remove_file(&path).unwrap();
         link(&path, world.path("nothing").to_str().unwrap());
         world.sandboxes.inspect(&repository).unwrap_err();
@@ -118,7 +118,7 @@ fn a_git_directory_with_links_out_of_it_is_refused() {
 fn links_that_stay_in_their_git_directory_are_followed() {
     let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
-    // As git itself once wrote it.
+    // A symbolic `HEAD`, as old versions of git wrote it.
     let head = repository.join(".git/HEAD");
     fs::remove_file(&head).unwrap();
     link(&head, "refs/heads/main");
@@ -143,7 +143,7 @@ fn a_ref_is_not_written_through_a_link() {
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
 
-/// A git that is killed has not said no.
+/// A killed git must not be taken for one that answers no.
 #[test]
 fn a_killed_git_is_an_error() {
     let mut world = SandboxTestWorld::new();
@@ -155,7 +155,7 @@ fn a_killed_git_is_an_error() {
              exec git \"$@\"\n"
         );
         script(&draft, &text);
-        // Written by another process, it is not open in a child that is started meanwhile.
+        // Written by another process, so that no child started meanwhile has it open.
         let copy = ["-p", draft.to_str().unwrap(), program.to_str().unwrap()];
         assert!(world.command(Path::new("/"), "cp", &copy).status.success());
         let settings = GitSettings {
@@ -197,7 +197,7 @@ fn links_in_a_git_directory_are_refused_and_not_read() {
             assert_eq!(path, place, "{base:?}");
             assert!(reason.contains("Put a copy"), "{reason}");
         }
-        // As the message says.
+        // Does what the error message advises.
         fs::remove_file(&place).unwrap();
         let arguments = ["-r", target.to_str().unwrap(), place.to_str().unwrap()];
         let copied = world.command(&repository, "cp", &arguments);

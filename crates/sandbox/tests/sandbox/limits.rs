@@ -1,4 +1,4 @@
-//! What one capture may record, and that it stops when it has to.
+//! Limits of one capture, and its stop signal.
 
 use std::fs::{self, File};
 
@@ -48,7 +48,7 @@ fn a_sparse_file_is_refused_by_its_size_and_not_read() {
     let found = capture_over_limit(&mut *sandbox);
     assert_eq!((found.limit, found.found), (Limit::FileSize, Some(1 << 40)));
     assert_eq!(found.path.as_deref(), Some("dir/x"));
-    // A call that undoes it is captured as if nothing had been.
+    // After the file is removed again, a capture works as if nothing had happened.
     fs::remove_file(&path).unwrap();
     fs::remove_dir(path.parent().unwrap()).unwrap();
     let base = sandbox.base().clone();
@@ -78,7 +78,7 @@ fn new_files_are_counted_and_known_ones_are_not() {
         assert_eq!((found.limit, found.found), (Limit::CapturedFiles, Some(11)));
         fs::remove_file(sandbox.tree().join(name)).unwrap();
     }
-    // Folders without files are recorded too, and count.
+    // Empty folders are recorded too, and count.
     let again = |sandbox: &mut dyn Sandbox| {
         let stop = StopSignal::new();
         sandbox

@@ -1,14 +1,14 @@
-//! Line ends: those of the user's checkout in the tree, git's own in the store.
+//! Line endings: those of the user's checkout in the tree, git's own in the store.
 
 use cleveragents_engine::ports::sandbox::{CreatedSandbox, Sandbox};
 use cleveragents_engine::ports::stop::StopSignal;
 
 use crate::environment::{SandboxTestWorld, capture, listing, path, paths, write};
 
-/// A changed file is stored with git's line ends, told with its own, and restored.
+/// A changed file is stored with git's line endings, reported with its own, and restored.
 fn check_changes(created: &CreatedSandbox, sandbox: &mut dyn Sandbox, setting: &str, name: &str) {
     write(&created.tree.join("a.txt"), b"1\r\n2\r\n3\r\n");
-    // What an agent says about attributes changes nothing.
+    // Attributes that an agent writes change nothing.
     let ends: &[u8] = if setting == "true" { b"\r\n" } else { b"\n" };
     write(
         &created.tree.join(".gitattributes"),
@@ -78,7 +78,7 @@ fn line_ends_follow_the_checkout_and_are_stored_like_git() {
         }
         let (created, mut sandbox) = world.create(&repository);
         assert_eq!(listing(&created.tree), expected, "{name}");
-        // Written again as they are, nothing has changed.
+        // Written again with the same content, nothing has changed.
         write(&created.tree.join("a.txt"), b"1\r\n2\r\n");
         write(&created.tree.join("b.bin"), b"1\r\n\0\n");
         assert_eq!(capture(&mut *sandbox).changes, [], "{name}");

@@ -1,4 +1,4 @@
-//! The history a base stands on.
+//! The commit history of a base.
 
 use cleveragents_domain::{BaseSource, ResourceType};
 
@@ -13,7 +13,7 @@ fn the_log_is_newest_first_for_all_paths_or_one() {
     write(&repository.join("d/b"), b"2\n");
     world.git(&repository, &["commit", "-qam", "third"]);
     let (_, sandbox) = world.create(&repository);
-    // What the user does later is not in the base.
+    // Later commits of the user are not in the base.
     world.git(
         &repository,
         &["commit", "-q", "--allow-empty", "-m", "later"],
@@ -31,7 +31,7 @@ fn the_log_is_newest_first_for_all_paths_or_one() {
     assert_eq!(subjects(Some("a"), 10), ["second: change a", "a commit"]);
     assert_eq!(subjects(Some("d"), 10), ["third", "a commit"]);
     assert!(subjects(Some("nothing"), 10).is_empty());
-    // Never a pattern, whatever it looks like.
+    // A path is never treated as a pattern.
     assert!(subjects(Some("*"), 10).is_empty());
     let entry = &sandbox.log(None, 1).unwrap()[0];
     let id = world.git(&repository, &["rev-parse", "--short=12", "HEAD~1"]);

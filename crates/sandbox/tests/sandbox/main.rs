@@ -1,4 +1,4 @@
-//! Sandboxes seen from outside: real git, real files, nothing of the machine's own settings.
+//! Sandboxes tested from outside: real git, real files, nothing of the machine's own settings.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What became of each path, and trees without a part of that.
+//! Net changes of paths, and trees without some of them.
 
 use std::fs;
 
@@ -52,7 +52,7 @@ fn every_path_is_listed_once_with_both_states() {
     let expected = [
         ("a", (Some(2), Some(4)), text(1, 0)),
         ("binary", (None, Some(2)), DiffLines::Binary),
-        // As tools read it, not as git stores it.
+        // The size as tools read the file, not as git stores it.
         ("crlf", (Some(6), Some(9)), text(1, 0)),
         ("gone", (Some(5), None), text(0, 1)),
         ("link", (None, Some(1)), text(1, 0)),

@@ -1,4 +1,4 @@
-//! Whatever an agent does to its tree, it is captured, restored and told as a patch exactly.
+//! Whatever an agent does to its tree is captured, restored and shown as a patch exactly.
 
 use std::fs;
 
@@ -110,7 +110,7 @@ proptest! {
     }
 }
 
-/// The helper itself must be able to make what the properties are about.
+/// The edit generator must produce what the properties are about.
 #[test]
 fn generated_edits_are_applied() {
     let world = SandboxTestWorld::new();

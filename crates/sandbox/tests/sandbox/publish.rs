@@ -24,7 +24,7 @@ fn publish(sandbox: &dyn Sandbox, tree: &TreeId, message: &str) -> SandboxResult
     sandbox.publish(tree, &commit_metadata(message), &StopSignal::new())
 }
 
-/// The commit has the right parent, words and files.
+/// Checks parent, message and files of the commit.
 fn check_commit(
     world: &SandboxTestWorld,
     repository: &Path,
@@ -67,7 +67,7 @@ fn locks_of_our_refs_that_a_killed_git_left_are_removed() {
         let found = world.git(&repository, &["rev-parse", &published.reference]);
         assert_eq!(found, published.commit);
     }
-    // Removing a ref locks the file of packed refs as well.
+    // Deleting a ref locks the packed refs as well.
     let packed = ["packed-refs.lock", "packed-refs.new"].map(|it| repository.join(".git").join(it));
     world.git(&repository, &["pack-refs", "--all"]);
     let deleting = deletion_note_path(&world);
@@ -77,14 +77,14 @@ fn locks_of_our_refs_that_a_killed_git_left_are_removed() {
     world.sandboxes.withdraw(resource, new.plan).unwrap();
     assert!(!packed.iter().any(|it| it.exists()) && !deleting.exists());
     assert_eq!(world.sandboxes.find_published(resource, new.plan), Ok(None));
-    // Without a note that we were at it, the lock is another git's.
+    // Without a note that we were deleting, the lock belongs to another git.
     publish(&*sandbox, &captured.tree, "second").unwrap();
     write(&packed[0], b"");
     world.sandboxes.withdraw(resource, new.plan).unwrap_err();
     assert!(packed[0].exists());
 }
 
-/// The note of a process that deletes refs of the only repository there is.
+/// Returns the note of a process that deletes refs of the only repository.
 fn deletion_note_path(world: &SandboxTestWorld) -> PathBuf {
     let turns = fs::read_dir(world.path("data/repositories")).unwrap();
     let turns: Vec<PathBuf> = turns.map(|it| it.unwrap().path()).collect();
@@ -156,7 +156,7 @@ fn a_published_tree_outlives_sandbox_and_collection() {
 fn content_that_breaks_a_clone_is_not_published() {
     let world = SandboxTestWorld::new();
     let modules = "[submodule \"x\"]\n\tpath = x\n\turl = /x\n\tupdate = !evil\n";
-    // A plan that writes such a file is stopped when it is captured.
+    // A plan that writes such a file is stopped at capture.
     let repository = world.repository("user", &[("a", "1\n"), (".gitmodules", modules)]);
     let (created, mut sandbox) = world.create(&repository);
     append(&created.tree.join("a"), b"2\n");

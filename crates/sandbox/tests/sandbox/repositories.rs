@@ -1,4 +1,4 @@
-//! Repositories of every kind: what is said of them and what becomes of them.
+//! Repositories of every kind: how they are reported, and what a sandbox of them contains.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn inspect(world: &SandboxTestWorld, path: &Path) -> Inspection {
     world.sandboxes.inspect(path).unwrap()
 }
 
-/// Works in the sandbox once: a change is captured, and taken back by a restore.
+/// Uses the sandbox once: captures a change and restores the base.
 fn check_capture_and_restore(sandbox: &mut dyn Sandbox) {
     let before = listing(sandbox.tree());
     write(&sandbox.tree().join("new/file"), b"new\n");
@@ -73,7 +73,7 @@ fn an_agent_can_read_history_with_its_own_git() {
     let world = SandboxTestWorld::new();
     let repository = world.repository("user", &[("a", "1\n")]);
     let (created, _) = world.create(&repository);
-    // Where root runs the tests the tree belongs to another user, whose home says the same.
+    // If root runs the tests, the tree belongs to another user, whose home has this setting.
     let git = |arguments: &[&str]| {
         let arguments = [&["-c", "safe.directory=*"], arguments].concat();
         world.git(&created.tree, &arguments)
@@ -375,7 +375,7 @@ fn uncommitted_files_are_listed_and_the_index_stays_as_it_is() {
     write(&repository.join("b"), b"2\n");
     world.git(&repository, &["add", "b"]);
     fs::remove_file(repository.join("c")).unwrap();
-    // As it was, with another time: git would like to write that down.
+    // Same content with another time: git would like to refresh its index.
     write(&repository.join("d"), b"1\n");
     write(&repository.join("new dir/x y"), b"1\n");
     write(&repository.join("x.log"), b"1\n");
@@ -469,7 +469,7 @@ fn named_ignored_files_are_copied() {
     assert_eq!(capture(&mut *sandbox).changes, []);
 }
 
-/// Reading one of these files must neither wait for a writer nor fill the memory.
+/// Reading one of these files must neither block on a writer nor fill the memory.
 #[test]
 fn special_and_huge_files_are_not_read() {
     let world = SandboxTestWorld::new();
@@ -490,8 +490,8 @@ fn special_and_huge_files_are_not_read() {
     }
 }
 
-/// `.worktreeinclude` comes with the repository: it brings no credentials unless the user consented
-/// to exactly what it says.
+/// `.worktreeinclude` comes with the repository: it copies no credentials unless the user consented to
+/// exactly its content.
 #[test]
 fn credential_files_are_copied_only_with_consent() {
     let world = SandboxTestWorld::new();

@@ -26,7 +26,7 @@ fn restore_removes_later_files_and_keeps_ignored_ones() {
     fs::remove_file(tree.join("a")).unwrap();
     fs::remove_dir_all(tree.join("empty")).unwrap();
     write(&tree.join("later/x"), b"1\n");
-    // Ignored now, captured before: it has to go all the same.
+    // Ignored now but captured before: it must be removed all the same.
     sandbox
         .capture(&checkpoint, &TouchedPaths::Unknown, &StopSignal::new())
         .unwrap();
@@ -75,8 +75,8 @@ fn unreadable_folders_are_restored() {
     assert_eq!(listing(&created.tree), listing(&repository));
 }
 
-/// What can be on disk when a restore is killed: before the swap, between its two renames, after
-/// it, and with half of the old tree removed.
+/// What can be on disk if a restore is killed: before the swap, between its two renames, after it, and
+/// with half of the old tree removed.
 #[test]
 fn a_restore_killed_at_any_point_is_finished_by_the_next() {
     let world = SandboxTestWorld::new();

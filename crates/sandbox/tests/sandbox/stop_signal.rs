@@ -1,4 +1,4 @@
-//! Work on captured trees ends when the stop signal is given while git is at work.
+//! Work on captured trees ends when the stop signal is given while git runs.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -14,7 +14,7 @@ use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 
 use crate::environment::{SandboxTestWorld, append, capture, git_settings, script};
 
-/// A git that stays at the command `COMMAND` for ever once it is told to, and says that it is there.
+/// A git that, once armed, blocks forever at the command in `ROOT/armed` and reports that it is there.
 const PROGRAM: &str = r#"#!/bin/sh
 if test -e ROOT/armed; then
     for argument; do
@@ -27,14 +27,14 @@ fi
 exec git "$@"
 "#;
 
-/// A sandbox with such a git, and the tree of a change in it.
+/// Creates a sandbox with such a git, and the tree of a change in it.
 fn world_with_blocking_git() -> (SandboxTestWorld, Box<dyn Sandbox>, TreeId) {
     let mut world = SandboxTestWorld::new();
     let root = world.path("");
     let text = PROGRAM.replace("ROOT", root.to_str().unwrap().trim_end_matches('/'));
     let (draft, program) = (world.path("draft"), world.path("stays"));
     script(&draft, &text);
-    // Written by another process, it is not open in a child that is started meanwhile.
+    // Written by another process, so that no child started meanwhile has it open.
     let copy = ["-p", draft.to_str().unwrap(), program.to_str().unwrap()];
     let reached = world.path("reached");
     for (command, arguments) in [("cp", &copy[..]), ("mkfifo", &[reached.to_str().unwrap()])] {
@@ -54,7 +54,7 @@ fn world_with_blocking_git() -> (SandboxTestWorld, Box<dyn Sandbox>, TreeId) {
     (world, sandbox, tree)
 }
 
-/// Gives the signal as soon as git is at `command`, which must end the work.
+/// Gives the stop signal as soon as git is at `command`, which must end the work.
 #[track_caller]
 fn check_stop_at<T: std::fmt::Debug + PartialEq>(
     world: &SandboxTestWorld,
@@ -66,13 +66,13 @@ fn check_stop_at<T: std::fmt::Debug + PartialEq>(
     let answer = thread::scope(|scope| {
         let (given, reached) = (stop.clone(), world.path("reached"));
         scope.spawn(move || {
-            // Opening waits for the one who writes.
+            // Opening the FIFO blocks until git opens it for writing.
             let mut signal = [0; 1];
             let _ = File::open(reached).unwrap().read(&mut signal).unwrap();
             given.stop(StopReason::Cancelled);
         });
         let answer = work(&stop);
-        // Should git never have come there, the thread must not wait for ever.
+        // If git never got there, unblock the thread.
         File::options()
             .write(true)
             .read(true)
@@ -106,7 +106,7 @@ fn diff_and_net_changes_obey_the_stop_signal() {
             sandbox.net_changes(&base, &tree, stop)
         });
     }
-    // Nothing of it is left in the way.
+    // Nothing left over affects later calls.
     let diff = sandbox.diff(&base, &tree, &[], &StopSignal::new()).unwrap();
     assert_eq!(diff.files.len(), 1);
     let changes = sandbox

@@ -1,4 +1,4 @@
-//! Aborts: an apply that was killed at any step is taken back, whoever is killed doing so.
+//! Aborts: an apply killed at any step is rolled back, even if the abort itself is killed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::crash_process::{CrashAction, FolderSnapshot, ProcessEnd, at_every_ste
 use crate::crashes::{COMMIT_STEPS, FILES, edit};
 use crate::environment::{SandboxTestWorld, append, listing, write};
 
-/// Steps of which the first one of carrying out, some in its middle and the last ones are.
+/// The first step of a commit, some in the middle, and the last ones.
 const SAMPLE_STEPS: [ApplyStep; 5] = [
     ApplyStep::Started,
     ApplyStep::PathWritten,
@@ -64,7 +64,7 @@ fn check_abort_at_every_step(
         end
     });
     assert!(killed >= 4, "only {killed} were killed");
-    // Who aborts may be killed as well.
+    // The abort may be killed as well.
     let abort = CrashAction::Abort(Box::new(intent.clone()));
     for step in SAMPLE_STEPS {
         at_every_step(COMMIT_STEPS, |second, times| {
@@ -191,7 +191,7 @@ fn abort_lists_and_keeps_later_changes() {
         assert_eq!(path_reasons(&conflicts), expected);
         assert_eq!(fs::read(&path).unwrap(), mine, "it is left alone");
     }
-    // Everything else is as before already; without the edit all of it is.
+    // Everything else is already restored; without the edit, all of it is.
     write(&path, &written);
     assert_eq!(
         targets(&world)
@@ -203,7 +203,7 @@ fn abort_lists_and_keeps_later_changes() {
     assert_eq!(check_health(&world, &repository), "");
 }
 
-/// What was written to a target that is gone went with it.
+/// What was written to a target that no longer exists is gone with it.
 fn check_abandoned(world: &SandboxTestWorld, root: &Path, request: &ApplyRequest) {
     let intent = prepare_ready(&targets(world), request);
     let carry_out = CrashAction::CarryOut(Box::new(intent.clone()));

@@ -1,4 +1,4 @@
-//! A plan's work on one resource, and bringing it home.
+//! Helpers to make a plan's change of one resource and to apply it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(crate) fn commit_metadata(message: &str) -> CommitMetadata {
     }
 }
 
-/// The result of some work in a sandbox, not yet brought home.
+/// Edits in a sandbox and returns the request to apply the result.
 pub(crate) fn request_for_edit(
     world: &SandboxTestWorld,
     resource: &Path,
@@ -71,7 +71,7 @@ pub(crate) fn apply_id(world: &SandboxTestWorld) -> ApplyId {
     world.next_id().parse().unwrap()
 }
 
-/// Work on the commit of a repository.
+/// An edit on the commit of a repository.
 pub(crate) fn request_on_head(
     world: &SandboxTestWorld,
     repository: &Path,
@@ -85,7 +85,7 @@ pub(crate) fn request_on_head(
     )
 }
 
-/// Work on a folder.
+/// An edit on a folder.
 pub(crate) fn request_on_folder(
     world: &SandboxTestWorld,
     folder: &Path,
@@ -127,7 +127,7 @@ pub(crate) fn commit_done(targets: &LocalTargets, intent: &ApplyIntent) -> Appli
     }
 }
 
-/// Prepares and carries out, which must both go well.
+/// Prepares and commits; both must succeed.
 pub(crate) fn prepare_and_commit(
     targets: &LocalTargets,
     request: &ApplyRequest,
@@ -137,7 +137,7 @@ pub(crate) fn prepare_and_commit(
     (intent, applied)
 }
 
-/// Paths and reasons, for short.
+/// Returns paths and reasons only.
 pub(crate) fn path_reasons(conflicts: &[Conflict]) -> Vec<(String, ConflictReason)> {
     let told = conflicts.iter().map(|conflict| {
         let path = conflict.path.as_ref().map(ToString::to_string);
@@ -151,18 +151,18 @@ pub(crate) fn absolute(path: &Path) -> AbsolutePath {
     AbsolutePath::from_bytes(path.as_os_str().as_bytes()).unwrap()
 }
 
-/// What a user sees of a repository: status, and that nothing is broken or left over.
+/// Returns the status of a repository. Asserts that nothing is broken or left over.
 pub(crate) fn check_health(world: &SandboxTestWorld, repository: &Path) -> String {
     world.git(repository, &["fsck", "--full", "--strict", "--no-dangling"]);
     let left: Vec<PathBuf> = find_leftovers(repository);
     assert_eq!(left, Vec::<PathBuf>::new());
     let git_dir = world.git(repository, &["rev-parse", "--absolute-git-dir"]);
     assert!(!Path::new(&git_dir).join("index.lock").exists());
-    // The index knows its files: nothing has to be read again to see that.
+    // The index is up to date: git need not read a file again to see that.
     world.git(repository, &["status", "--porcelain"])
 }
 
-/// Files of ours in a user's folder.
+/// Returns files of ours in a user's folder.
 pub(crate) fn find_leftovers(folder: &Path) -> Vec<PathBuf> {
     let mut left = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -192,8 +192,8 @@ pub(crate) fn with_new_id(world: &SandboxTestWorld, request: &ApplyRequest) -> A
     }
 }
 
-/// A program of this text. Another process writes it, so that no process started meanwhile has it
-/// open, which would keep it from being run.
+/// Creates a program with this text. Another process writes it, so that no process started meanwhile
+/// has it open, which would prevent it from being run.
 pub(crate) fn write_program(world: &SandboxTestWorld, name: &str, text: &str) -> PathBuf {
     let (draft, path) = (world.path(&format!("{name}.draft")), world.path(name));
     script(&draft, text);

@@ -1,4 +1,4 @@
-//! Every kind of place a branch can be checked out in.
+//! Every kind of working tree in which a branch can be checked out.
 
 use std::fs;
 
@@ -35,13 +35,13 @@ fn a_branch_checked_out_twice_is_updated_in_both_places() {
     assert_eq!(fs::read(linked.join("a")).unwrap(), b"1\n2\n");
     assert_eq!(check_health(&world, &linked), " M b");
     assert_eq!(check_health(&world, &repository), "");
-    // From the linked one the other way round.
+    // From the linked working tree to the main one.
     let request = request_on_head(&world, &linked, |tree| append(&tree.join("a"), b"3\n"));
     prepare_and_commit(&targets, &request);
     assert_eq!(fs::read(repository.join("a")).unwrap(), b"1\n2\n3\n");
     assert_eq!(check_health(&world, &repository), "");
     assert_eq!(check_health(&world, &linked), " M b");
-    // One that is gone and not yet pruned does not count; one that is only out of reach does.
+    // A removed but not yet pruned working tree does not count; a locked one that is out of reach does.
     fs::rename(&linked, world.path("away")).unwrap();
     let request = request_on_head(&world, &repository, |tree| append(&tree.join("a"), b"4\n"));
     let locked = repository.join(".git/worktrees/linked/locked");
@@ -129,7 +129,7 @@ fn the_first_commit_of_a_repository() {
         "1"
     );
     assert_eq!(check_health(&world, &repository), "?? mine");
-    // Files that are not committed are never merged into, not even before the first commit.
+    // Uncommitted files are never merged into, not even before the first commit.
     let repository = world.init("second", &[]);
     write(&repository.join("mine"), b"mine\n");
     let kind = (ResourceType::GitCheckout, BaseSource::Worktree);
@@ -191,7 +191,7 @@ fn line_ends_follow_the_users_settings() {
         &repository,
         &[("a", "1\r\n2\r\n"), ("b", "1\r\n"), ("c", "1\r\n")],
     );
-    // To git this is the same file, whatever its line ends.
+    // To git this is the same file, whatever its line endings.
     write(&repository.join("b"), b"1\n");
     assert_eq!(world.git(&repository, &["diff", "--name-only"]), "");
     let request = request_on_head(&world, &repository, |tree| {
@@ -296,7 +296,7 @@ fn commits_are_signed_if_the_user_signs() {
             .contains("git config commit.gpgSign false"),
         "{error}"
     );
-    // A user who turned it off again here is not signed for.
+    // A repository that turns signing off again gets unsigned commits.
     world.git(
         &repository,
         &["config", "--global", "commit.gpgSign", "true"],

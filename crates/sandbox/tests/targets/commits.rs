@@ -1,4 +1,4 @@
-//! One commit on what is checked out.
+//! One commit on the checked-out branch.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::apply_helpers::{
 };
 use crate::environment::{SandboxTestWorld, append, link, listing, set_mode, write};
 
-/// Of files, links and modes, from files to folders and back.
+/// Changes files, links and modes, and turns files into folders and back.
 fn make_every_kind_of_change(tree: &Path) {
     append(&tree.join("change"), b"2\n");
     fs::remove_dir_all(tree.join("go")).unwrap();
@@ -50,7 +50,7 @@ fn a_result_becomes_one_commit_with_its_files_and_index() {
     link(&repository.join("link"), "keep");
     world.commit(&repository, &[]);
     let before = world.git(&repository, &["rev-parse", "HEAD"]);
-    // Work of the user's own, elsewhere: staged, changed and new.
+    // The user's own work on other paths: staged, changed and new.
     write(&repository.join("staged"), b"mine\n");
     world.git(&repository, &["add", "staged"]);
     append(&repository.join("keep"), b"mine\n");
@@ -97,7 +97,7 @@ fn committing_is_idempotent() {
     assert_eq!(again, intent);
     let applied = commit_done(&targets, &intent);
     assert_eq!(commit_done(&targets, &intent), applied);
-    // The user throws it away again: that is theirs to do.
+    // The user may discard the commit again.
     world.git(&repository, &["reset", "-q", "--hard", "HEAD^"]);
     assert_eq!(commit_done(&targets, &intent), applied);
     assert_eq!(fs::read(repository.join("a")).unwrap(), b"1\n");
@@ -156,7 +156,7 @@ impl Watcher for StepRecorder {
     }
 }
 
-/// The list the crash matrix is made from names what really happens.
+/// The list of steps that the crash matrix uses is complete.
 #[test]
 fn every_step_is_reached() {
     let world = SandboxTestWorld::new();
@@ -181,7 +181,7 @@ fn a_superseded_intent_is_not_committed() {
     let second = prepare_ready(&targets, &request);
     let error = targets.commit(&first).unwrap_err();
     assert_eq!(error, TargetError::Superseded { id: request.id });
-    // The sandbox is needed no more.
+    // The sandbox is no longer needed.
     if let RequestedChange::Result { sandbox, .. } = &request.change {
         world.sandboxes.discard(*sandbox).unwrap();
     }

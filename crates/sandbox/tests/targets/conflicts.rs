@@ -1,4 +1,4 @@
-//! What stands in the way of a result is named, and nothing changes.
+//! Conflicts are reported by path, and nothing changes.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::environment::{SandboxTestWorld, append, link, listing, write};
 
 const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
-/// A repository, and work on `a` and on a new file `new`.
+/// A repository, and a change of `a` and a new file `new`.
 fn user_repository(world: &SandboxTestWorld) -> (std::path::PathBuf, ApplyRequest) {
     let files = [
         ("a", LINES),
@@ -35,7 +35,7 @@ fn user_repository(world: &SandboxTestWorld) -> (std::path::PathBuf, ApplyReques
     (repository, request)
 }
 
-/// Preparing answers with these conflicts, and neither files nor refs nor index changed.
+/// Asserts that preparing reports conflicts and changes neither files, refs nor index.
 fn check_blocked(
     world: &SandboxTestWorld,
     repository: &Path,
@@ -60,7 +60,7 @@ fn reasons(reasons: &[(&str, ConflictReason)]) -> Vec<(String, ConflictReason)> 
         .collect()
 }
 
-/// What the user did, in words and in deeds, and what they are told.
+/// A description, what the user did, and the expected conflicts.
 type ConflictCase = (
     &'static str,
     fn(&SandboxTestWorld, &Path),
@@ -231,7 +231,7 @@ fn filters_and_submodules_are_refused_by_name() {
         &[(".gitattributes", "*.bin filter=lfs\n"), ("a", "1\n")],
     );
     let targets = targets(&world);
-    // A filter the plan itself brings along, for its own file.
+    // A filter that the plan itself adds, for its own file.
     let request = request_on_head(&world, &repository, |tree| {
         write(&tree.join("x/.gitattributes"), b"*.txt filter=mine\n");
         write(&tree.join("x/y.txt"), b"2\n");
@@ -241,19 +241,19 @@ fn filters_and_submodules_are_refused_by_name() {
     };
     let conflicts = check_blocked(&world, &repository, &request);
     assert_eq!(path_reasons(&conflicts), reasons(&[("x/y.txt", filtered)]));
-    // What the user's own commit says since.
+    // A filter that the user's own later commit adds.
     let request = request_on_head(&world, &repository, |tree| write(&tree.join("z"), b"2\n"));
     world.commit(&repository, &[(".gitattributes", "z filter=lfs\n")]);
     let filtered = ConflictReason::Filtered { name: "lfs".into() };
     let conflicts = check_blocked(&world, &repository, &request);
     assert_eq!(path_reasons(&conflicts), reasons(&[("z", filtered)]));
-    // A change elsewhere goes through and leaves the submodule alone.
+    // A change of another path succeeds and leaves the submodule alone.
     let request = request_on_head(&world, &repository, |tree| append(&tree.join("a"), b"2\n"));
     let intent = prepare_ready(&targets, &request);
     commit_done(&targets, &intent);
     targets.forget(intent.id).unwrap();
     assert_eq!(world.git(&repository, &["status", "--porcelain"]), "");
-    // A result that moves the submodule, which no sandbox makes: its trees are the user's own.
+    // A result that moves the submodule. No sandbox produces it, so its trees are the user's own.
     let from = world.git(&repository, &["rev-parse", "HEAD^{tree}"]);
     let mut request = request_on_head(&world, &repository, |_| {});
     world.commit(&inner, &[("x", "2\n")]);

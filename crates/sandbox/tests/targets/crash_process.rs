@@ -1,7 +1,7 @@
 //! A process that is killed at a given step of an apply.
 //!
-//! The test binary starts itself again with one test, which reads from a file what it is to do and
-//! kills itself with SIGKILL as soon as the step was reached as often as asked.
+//! The test binary starts itself again with one test, which reads its task from a file and kills itself
+//! with SIGKILL as soon as the step was reached the requested number of times.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::environment::{SandboxTestWorld, git_settings, write};
 
 const JOB: &str = "CLEVERAGENTS_TEST_JOB";
 
-/// What the process does.
+/// The task of the process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum CrashAction {
     Prepare(Box<ApplyRequest>),
@@ -35,12 +35,11 @@ struct CrashJob {
     home: PathBuf,
     program: PathBuf,
     deed: CrashAction,
-    /// Which of all steps, and how often it is reached before the end.
+    /// The index of the step, and how often it is reached before the kill.
     step: usize,
     times: usize,
 }
 
-/// How the process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProcessEnd {
     Killed,
@@ -64,7 +63,7 @@ impl Watcher for KillAtStep {
     }
 }
 
-/// Lets another process do it and die.
+/// Runs the action in another process, which is killed at the step.
 pub(crate) fn kill_at_step(
     world: &SandboxTestWorld,
     action: &CrashAction,
@@ -74,7 +73,7 @@ pub(crate) fn kill_at_step(
     kill_at_step_with(world, action, Path::new("git"), (step, times))
 }
 
-/// Lets another process do it with this git.
+/// Runs the action in another process with this git.
 #[expect(
     clippy::disallowed_methods,
     reason = "tests start the processes that are killed"
@@ -158,7 +157,7 @@ fn check_kill_counter() {
     assert_eq!(killer.remaining.into_inner(), 1);
 }
 
-/// The user's files and our data as they are now, to be put back as often as needed.
+/// A snapshot of the user's files and our data, which can be restored repeatedly.
 pub(crate) struct FolderSnapshot<'a> {
     world: &'a SandboxTestWorld,
     names: Vec<&'a str>,
@@ -191,7 +190,7 @@ fn copy(world: &SandboxTestWorld, from: &Path, to: &Path) {
     assert!(copied.status.success());
 }
 
-/// Every step with every number of times it is reached, as long as somebody dies of it.
+/// Runs `die` for every step and every number of times, as long as the process is killed.
 pub(crate) fn at_every_step(
     steps: &[ApplyStep],
     mut die: impl FnMut(ApplyStep, usize) -> ProcessEnd,
@@ -204,7 +203,7 @@ pub(crate) fn at_every_step(
     }
 }
 
-/// How often the whole matrix is gone through: a hundred times in the stress run.
+/// How often the whole matrix is repeated: a hundred times in the stress run.
 #[expect(
     clippy::disallowed_methods,
     reason = "the stress run says by this how thorough to be"

@@ -1,4 +1,4 @@
-//! The crash matrix: killed at every step, and brought to an end by whoever comes next.
+//! The crash matrix: killed at every step, and completed by the next call.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(crate) const FILES: [(&str, &str); 6] = [
     ("other", "1\n"),
 ];
 
-/// Every kind of change, of few files.
+/// Every kind of change, with few files.
 pub(crate) fn edit(tree: &Path) {
     append(&tree.join("change"), b"2\n");
     fs::remove_dir_all(tree.join("go")).unwrap();
@@ -40,7 +40,7 @@ pub(crate) fn edit(tree: &Path) {
     link(&tree.join("link"), "change");
 }
 
-/// Work of the user's own on paths the plan does not touch.
+/// The user's own work on paths that the plan does not touch.
 fn edit_other_paths(world: &SandboxTestWorld, repository: &Path) {
     append(&repository.join("keep"), b"mine\n");
     append(&repository.join("other"), b"staged\n");
@@ -48,14 +48,14 @@ fn edit_other_paths(world: &SandboxTestWorld, repository: &Path) {
     write(&repository.join("untracked"), b"mine\n");
 }
 
-/// What the user has and what they are to have.
+/// The user's state before the apply and the expected state after it.
 struct CrashMatrix<'a> {
     world: &'a SandboxTestWorld,
     repository: PathBuf,
     intent: ApplyIntent,
     snapshot: FolderSnapshot<'a>,
     after: TreeListing,
-    /// What git says of the user's own work.
+    /// Git's status of the user's own work.
     user_status: String,
 }
 
@@ -93,7 +93,7 @@ impl<'a> CrashMatrix<'a> {
         self.world.git(&self.repository, &["rev-parse", "HEAD"])
     }
 
-    /// All of it is there, and nothing else changed.
+    /// Asserts that the whole change is applied and nothing else changed.
     fn check_all(&self, at: &str) {
         assert_eq!(listing(&self.repository), self.after, "{at}");
         assert_eq!(
@@ -111,7 +111,7 @@ pub(crate) const COMMIT_STEPS: &[ApplyStep] = {
     steps
 };
 
-/// Killed anywhere, the next call ends it, and the one after that changes nothing.
+/// After a kill anywhere, the next call completes the apply, and the one after that changes nothing.
 fn check_crash_and_resume(prepare: impl FnOnce(&SandboxTestWorld, &Path)) {
     let world = SandboxTestWorld::new();
     let matrix = CrashMatrix::for_commit(&world, prepare);
@@ -166,8 +166,8 @@ fn changes_on_a_changed_path_stop_the_apply_first() {
     }
 }
 
-/// Whoever edits a changed path between the kill and the next call keeps the edit; the apply stops
-/// and says where, and goes on once the edit is gone.
+/// If the user edits a changed path between the kill and the next call, the edit is kept. The apply
+/// stops with a conflict and completes once the edit is gone.
 #[test]
 fn an_edit_between_the_kill_and_the_next_call_survives() {
     let world = SandboxTestWorld::new();
@@ -192,7 +192,7 @@ fn an_edit_between_the_kill_and_the_next_call_survives() {
             }
             let kept = fs::read(&path).unwrap();
             assert_eq!(kept, [&was[..], b"mine\n"].concat(), "{at}");
-            // Nothing but what was left over is gone.
+            // Only leftovers were removed.
             let now = listing(&matrix.repository);
             assert!(
                 now.iter().all(|(path, it)| edited.get(path) == Some(it)),
@@ -223,7 +223,7 @@ fn commit_of(intent: &ApplyIntent) -> &str {
     }
 }
 
-/// Killed while preparing, it can be prepared again or taken back, and nobody saw anything.
+/// If preparation is killed, it can be repeated or discarded, and nothing was visible.
 #[test]
 fn killed_while_preparing_nothing_is_visible() {
     let world = SandboxTestWorld::new();
@@ -267,7 +267,7 @@ fn killed_while_preparing_nothing_is_visible() {
     assert_eq!(killed as u32, 6 * rounds());
 }
 
-/// A folder is the same without git: killed anywhere, finished by the next call.
+/// The same for a folder without git: killed anywhere, completed by the next call.
 #[test]
 fn a_folder_survives_a_kill_at_every_step() {
     let world = SandboxTestWorld::new();
@@ -321,8 +321,8 @@ fn a_folder_survives_a_kill_at_every_step() {
     assert!(killed >= 15, "only {killed} were killed");
 }
 
-/// Killed once when all was written, then the branch was moved by somebody else, and killed again at
-/// every step of putting it back: in the end nothing of it stands.
+/// Killed after everything was written; then someone else moved the branch, and the restore is killed
+/// at every step: in the end nothing of the apply is left.
 #[test]
 fn killed_again_while_restoring() {
     let world = SandboxTestWorld::new();
@@ -395,7 +395,7 @@ fn a_branch_checked_out_twice_survives_a_kill_at_every_step() {
     assert!(killed >= 17, "only {killed} were killed");
 }
 
-/// The files alone, and a patch.
+/// Files alone, and a patch.
 #[test]
 fn other_destinations_survive_a_kill_at_every_step() {
     let world = SandboxTestWorld::new();
@@ -422,8 +422,8 @@ fn other_destinations_survive_a_kill_at_every_step() {
     }
 }
 
-/// A git that was started before the kill lives on: it may move the branch while the next call is
-/// already at work. And one that is killed itself is simply run again.
+/// A git that was started before the kill may outlive it and move the branch while the next call is
+/// running. A git that is itself killed is run again.
 #[test]
 fn a_git_that_outlives_its_process_is_harmless() {
     let world = SandboxTestWorld::new();
@@ -453,7 +453,7 @@ fn a_git_that_outlives_its_process_is_harmless() {
                     };
                     let watcher = Arc::new(NoWatcher);
                     let hurt = LocalTargets::open(&world.path("data"), settings, watcher).unwrap();
-                    // Refreshing is a courtesy, whose failure is none.
+                    // The refresh is optional, so its failure is not an error.
                     let failed = hurt.commit(&matrix.intent).is_err();
                     assert_eq!(failed, command != "update-index -q");
                 }

@@ -1,4 +1,4 @@
-//! Results that go elsewhere: to a branch, to the files alone, into a patch.
+//! Other destinations: a branch, files alone, a patch.
 
 use std::fs;
 
@@ -60,7 +60,7 @@ fn an_existing_branch_is_merged_and_its_files_updated() {
         world.git(&repository, &["rev-list", "--count", "topic"]),
         "3"
     );
-    // Checked out elsewhere, its files are changed there, with the same safety.
+    // If the branch is checked out elsewhere, its files are changed there, with the same safety.
     let linked = world.path("linked");
     world.git(
         &repository,
@@ -100,7 +100,7 @@ fn a_branch_created_or_moved_meanwhile_is_not_overwritten() {
         world.git(&repository, &["rev-list", "--count", "topic"]),
         "1"
     );
-    // Nothing had begun, so it can be taken back and prepared anew.
+    // Nothing had started, so it can be discarded and prepared again.
     targets.discard_prepared(&intent).unwrap();
     prepare_and_commit(&targets, &request);
     assert_eq!(
@@ -203,7 +203,7 @@ fn a_patch_is_a_new_file_that_git_accepts() {
         world.git(&repository, &["status", "--porcelain"]),
         " M a\n D b\n?? binary\n?? moved"
     );
-    // Equal is as good as written; reversed, it goes unless somebody changed it.
+    // An equal file counts as written. A reversal removes it unless it was changed.
     let again = prepare_ready(&targets, &with_new_id(&world, &request));
     commit_done(&targets, &again);
     let reverse = |world: &SandboxTestWorld| {

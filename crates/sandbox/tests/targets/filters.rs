@@ -1,5 +1,5 @@
-//! Files with a filter, Git LFS above all: left alone they are in nobody's way, and with leave a
-//! plan changes them as git stores them. No filter is run, and no file that went through one is
+//! Files with a filter, above all Git LFS: unchanged they cause no conflict, and if allowed a plan
+//! changes them in the form that git stores. No filter is run, and no file that went through one is
 //! overwritten.
 
 use std::fs;
@@ -20,7 +20,7 @@ use crate::environment::{
 
 const CONTENT: &str = "what the user sees\n";
 
-/// What a filter does that keeps contents elsewhere and gives git a pointer, and back.
+/// A filter that keeps contents elsewhere and gives git a pointer, and the reverse.
 const CLEAN: &str = r#"#!/bin/sh
 echo clean >> "ROOT/ran"
 cat > "ROOT/taken.$$"
@@ -42,14 +42,14 @@ hash=$(printf %s "$pointer" | sed -n 's/^oid sha256://p')
 if test -f "ROOT/kept.$hash"; then cat "ROOT/kept.$hash"; else printf %s "$pointer"; fi
 "#;
 
-/// What git stores for a content that nobody has.
+/// What git stores for a content that does not exist.
 fn pointer(digit: char) -> String {
     let hash = digit.to_string().repeat(64);
     format!("version https://git-lfs.github.com/spec/v1\noid sha256:{hash}\nsize 7\n")
 }
 
-/// A world whose plans may change files with these filters, and a repository with a file of LFS
-/// that is as people see it.
+/// Creates an environment whose plans may change files with these filters, and a repository with a
+/// smudged LFS file.
 fn user_repository(allowed: &[&str]) -> (SandboxTestWorld, PathBuf) {
     let mut world = SandboxTestWorld::new();
     let settings = git_settings(world.path("home"));
@@ -72,7 +72,7 @@ fn user_repository(allowed: &[&str]) -> (SandboxTestWorld, PathBuf) {
     ];
     world.commit(&repository, &files);
     assert!(stored_content(&world, &repository, "HEAD:x.bin").starts_with("version "));
-    // Checked out a while ago: git knows the file by its times, without running the filter.
+    // Checked out long ago: git recognises the file by its times, without running the filter.
     let file = fs::File::options()
         .append(true)
         .open(repository.join("x.bin"));
@@ -94,13 +94,13 @@ fn read_content(repository: &Path, name: &str) -> String {
     fs::read_to_string(repository.join(name)).unwrap()
 }
 
-/// How often a filter was run so far; whoever asks twice proves that none was in between.
+/// Returns how often a filter was run. Two equal values prove that none was run in between.
 fn count_filter_runs(world: &SandboxTestWorld) -> usize {
     let ran = fs::read_to_string(world.path("ran")).unwrap_or_default();
     ran.lines().count()
 }
 
-/// The user's checkout holds what git stores, as after `GIT_LFS_SKIP_SMUDGE=1 git checkout`.
+/// The user's checkout contains what git stores, as after `GIT_LFS_SKIP_SMUDGE=1 git checkout`.
 fn unsmudge(world: &SandboxTestWorld, repository: &Path) {
     world.git(repository, &["config", "filter.lfs.smudge", "cat"]);
     fs::remove_file(repository.join("x.bin")).unwrap();
@@ -166,14 +166,14 @@ fn filtered_changes_need_permission() {
         (captured.omitted, captured.changes),
         (omitted.to_vec(), vec![])
     );
-    // That a file is gone is seen, and does not come home.
+    // The removal of a file is captured, but not applied.
     let request = request_on_head(&world, &repository, |tree| {
         fs::remove_file(tree.join("x.bin")).unwrap();
     });
     let conflicts = prepare_blocked(&targets(&world), &request);
     assert_eq!(path_reasons(&conflicts), filter_conflicts("x.bin", "lfs"));
     assert_eq!(count_filter_runs(&world), before, "a filter was run");
-    // Leave that was taken back counts, whenever the work was done.
+    // A permission that was withdrawn counts, even if the work was done before.
     let (world, repository) = user_repository(&["lfs"]);
     let request = change_pointer(&world, &repository);
     unsmudge(&world, &repository);
@@ -216,7 +216,7 @@ fn filters_of_unchanged_files_are_reported() {
         let attributes = "*.bin filter=lfs -text\nt filter=tidy\n";
         world.commit(&repository, &[(".gitattributes", attributes)]);
         let (created, sandbox) = world.create(&repository);
-        // What a plan writes there says nothing.
+        // Attributes that a plan writes have no effect.
         write(&created.tree.join(".gitattributes"), b"a filter=lfs\n");
         assert_eq!(sandbox.filtered_paths(&names).unwrap(), paths(expected));
         let folder = world.repository("plain", &[("a", "1\n")]);
@@ -244,7 +244,7 @@ fn a_smudged_file_is_never_overwritten() {
         }
     }
     assert_eq!(read_content(&repository, "x.bin"), CONTENT);
-    // Where no file has to give way there is nothing to overwrite.
+    // If no file of the user has to be replaced, nothing is overwritten.
     let request = change_pointer(&world, &repository);
     let branch = with_destination(request, Destination::Branch("other".into()));
     prepare_and_commit(&targets, &branch);
@@ -307,7 +307,7 @@ fn lfs_accepts_pointers_and_named_filters_accept_anything() {
     assert_eq!(omitted.collect::<Vec<_>>(), ["d/u", "x.bin", "y.bin"]);
     let changed = captured.changes.iter().map(|it| it.path.to_string());
     assert_eq!(changed.collect::<Vec<_>>(), ["d/t", "z.bin"]);
-    // Attributes that a plan brings along say nothing in its sandbox, and count when it goes home.
+    // Attributes that a plan adds have no effect in its sandbox, but count when it is applied.
     let request = request_on_head(&world, &repository, |tree| {
         write(&tree.join("e/.gitattributes"), b"big filter=lfs\n");
         write(&tree.join("e/big"), b"no pointer\n");

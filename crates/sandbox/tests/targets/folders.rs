@@ -68,7 +68,7 @@ fn a_folder_gets_the_changes_and_can_be_reverted() {
         targets.prepare(&with_new_id(&world, &request)),
         Ok(PrepareOutcome::Nothing)
     );
-    // Back, without the sandbox; what the user did meanwhile elsewhere stays.
+    // Reversed without the sandbox. The user's work on other paths stays.
     write(&folder.join("mine"), b"mine\n");
     let reverse = ApplyRequest::reverse(apply_id(&world), &intent, commit_metadata("back"));
     prepare_and_commit(&targets, &reverse);
@@ -102,7 +102,7 @@ fn a_file_that_changed_since_blocks_a_folder() {
     });
     let targets = targets(&world);
     append(&folder.join("a"), b"mine\n");
-    // Of the same size, so that only its content tells.
+    // Same size, so that only the content differs.
     write(&folder.join("b"), b"9\n");
     write(&folder.join("dir/new"), b"mine\n");
     let conflicts = prepare_blocked(&targets, &request);
@@ -117,7 +117,7 @@ fn a_file_that_changed_since_blocks_a_folder() {
     }
     fs::remove_file(folder.join("dir/new")).unwrap();
     let intent = prepare_ready(&targets, &request);
-    // A link in the place of a folder is never followed.
+    // A link in place of a folder is never followed.
     fs::rename(folder.join("dir"), world.path("outside")).unwrap();
     link(&folder.join("dir"), world.path("outside").to_str().unwrap());
     let outside = listing(&world.path("outside"));

@@ -1,8 +1,8 @@
-//! A configuration that names one program under every documented key of git's that can name one.
+//! A configuration that names one program under every documented git key that can name one.
 
 use std::path::Path;
 
-/// Keys whose value is a program or the options of one: section, subsection and name.
+/// Keys whose value is a program or its options: section with subsection, and names.
 const KEYS: &[(&str, &[&str])] = &[
     ("browser \"evil\"", &["cmd", "path"]),
     (
@@ -49,8 +49,8 @@ const KEYS: &[(&str, &[&str])] = &[
     ("web", &["browser"]),
 ];
 
-/// Names of filters: a plain one, one with a character that options of git cannot hold, one that is
-/// no text.
+/// Names of filters: a plain one, one with a character that git options cannot contain, one that is not
+/// UTF-8.
 pub(crate) const FILTERS: [&[u8]; 3] = [b"evil", b"a=b", b"\xff\xfe"];
 
 pub(crate) const HOOKS: [&str; 9] = [
@@ -65,7 +65,7 @@ pub(crate) const HOOKS: [&str; 9] = [
     "reference-transaction",
 ];
 
-/// The configuration that names `program` wherever it can, and `hooks` as the folder of hooks.
+/// The configuration that names `program` wherever possible, and `hooks` as the folder of hooks.
 pub(crate) fn configuration(program: &Path, hooks: &Path) -> Vec<u8> {
     let (program, hooks) = (program.display().to_string(), hooks.display());
     let program = program.as_str();

@@ -1,7 +1,7 @@
-//! Indexes of every kind: after Apply an index is what the user's own git would have made of it.
+//! Indexes of every kind: after Apply an index is what the user's own git would have produced.
 //!
 //! One repository is prepared twice. Apply changes the first; in the second `git read-tree -m -u`
-//! makes the same change. Then both must look alike to git.
+//! makes the same change. Then both must look the same to git.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::apply_helpers::{
 };
 use crate::environment::{SandboxTestWorld, TreeListing, append, listing, write};
 
-/// Files of the first commit. The last one is outside of every sparse checkout below.
+/// Files of the first commit. The last one is outside every sparse checkout below.
 const FILES: [&str; 9] = [
     "in/a",
     "in/b",
@@ -46,7 +46,6 @@ enum SparseMode {
     Patterns,
 }
 
-/// A kind of repository.
 #[derive(Debug, Clone)]
 struct RepositoryKind {
     sparse: SparseMode,
@@ -54,7 +53,7 @@ struct RepositoryKind {
     untracked_cache: bool,
     fsmonitor: bool,
     announced: bool,
-    /// Numbers of files whose entries have the flag.
+    /// Indexes of the files whose entries have the flag.
     skipped: Option<usize>,
     assumed_unchanged: Option<usize>,
     unmerged: Option<usize>,
@@ -120,7 +119,7 @@ fn kinds() -> impl Strategy<Value = RepositoryKind> {
         };
         RepositoryKind {
             sparse,
-            // Git has no split index in sparse form.
+            // Git does not support a split index in sparse form.
             split: split && !is_sparse_index,
             untracked_cache,
             fsmonitor,
@@ -145,7 +144,7 @@ fn changes() -> impl Strategy<Value = Vec<PlannedChange>> {
     prop::collection::vec(change, 1..5)
 }
 
-/// Makes a repository of this kind.
+/// Creates a repository of this kind.
 fn make_repository(world: &SandboxTestWorld, name: &str, kind: &RepositoryKind) -> PathBuf {
     let contents: Vec<String> = FILES.iter().map(|path| format!("{path}\n")).collect();
     let files = FILES.iter().zip(&contents);
@@ -203,7 +202,7 @@ fn make_repository(world: &SandboxTestWorld, name: &str, kind: &RepositoryKind) 
     repository
 }
 
-/// Leaves a path in the state of a merge that is not resolved.
+/// Puts a path into the state of an unresolved merge.
 fn unmerge(world: &SandboxTestWorld, repository: &Path, path: &str) {
     let object = world.git(repository, &["rev-parse", &format!("HEAD:{path}")]);
     let nothing = "0".repeat(object.len());
@@ -220,7 +219,7 @@ fn unmerge(world: &SandboxTestWorld, repository: &Path, path: &str) {
     assert!(ended.status.success(), "{ended:?}");
 }
 
-/// All that git says of a repository.
+/// Everything that git reports about a repository.
 #[derive(Debug, PartialEq, Eq)]
 struct RepositoryReport {
     entries: String,
@@ -278,7 +277,7 @@ fn check(kind: &RepositoryKind, changes: &[PlannedChange]) {
     check_health(&world, &user);
     let tree = world.git(&user, &["rev-parse", "HEAD^{tree}"]);
     assert_eq!(applied.tree, tree);
-    // The next commit of the user's has the plan's change and nothing else.
+    // The user's next commit contains the plan's change and nothing else.
     world.git(&user, &["commit", "-q", "--allow-empty", "-m", "next"]);
     assert_eq!(world.git(&user, &["rev-parse", "HEAD^{tree}"]), tree);
     let reverse = ApplyRequest::reverse(apply_id(&world), &intent, commit_metadata("back"));

@@ -51,8 +51,8 @@ fn try_commit(world: &SandboxTestWorld, root: &Path) -> bool {
     world.command(root, "git", &commit).status.success()
 }
 
-/// Between the decision and the last commit nobody can commit to any of the targets, so none is
-/// changed alone.
+/// Between the decision and the last commit no one can commit to any of the targets, so none is changed
+/// alone.
 #[test]
 fn commits_wait_until_all_targets_are_changed() {
     let world = SandboxTestWorld::new();
@@ -80,7 +80,7 @@ fn commits_wait_until_all_targets_are_changed() {
     }
 }
 
-/// Several working trees of one repository have a `HEAD` and an index each, and all are locked.
+/// Each of several working trees of one repository has a `HEAD` and an index, and all are locked.
 #[test]
 fn every_detached_working_tree_of_a_repository_is_locked() {
     let world = SandboxTestWorld::new();
@@ -93,7 +93,7 @@ fn every_detached_working_tree_of_a_repository_is_locked() {
         world.git(&root, &add);
         request_on_head(&world, &path, edit)
     });
-    // More than are prepared at once, and the answers are in the order of the requests.
+    // More than are prepared at once, and the results are in the order of the requests.
     let prepared = targets(&world).prepare_all(&requests);
     let intents: Vec<ApplyIntent> = prepared
         .into_iter()
@@ -127,7 +127,7 @@ fn every_detached_working_tree_of_a_repository_is_locked() {
     }
 }
 
-/// What was committed before is found while nothing is written anywhere.
+/// An earlier commit by someone else is detected while nothing is written anywhere.
 #[test]
 fn a_commit_before_the_locks_blocks_all_targets() {
     let world = SandboxTestWorld::new();
@@ -150,7 +150,7 @@ fn a_commit_before_the_locks_blocks_all_targets() {
     }
 }
 
-/// A process that dies with the locks leaves none that anybody has to remove by hand.
+/// A process that is killed with the locks leaves none that the user has to remove.
 #[test]
 fn locks_of_a_killed_process_are_removed() {
     let world = SandboxTestWorld::new();
@@ -165,9 +165,9 @@ fn locks_of_a_killed_process_are_removed() {
                 kill_at_step(&world, &action, step, times),
                 ProcessEnd::Killed
             );
-            // Whoever comes next locks them again …
+            // The next call locks them again …
             drop(lock_all(&world, &intents));
-            // … or takes everything back.
+            // … or rolls everything back.
             assert_eq!(
                 kill_at_step(&world, &action, step, times),
                 ProcessEnd::Killed
@@ -182,8 +182,8 @@ fn locks_of_a_killed_process_are_removed() {
     }
 }
 
-/// A git that was killed with the branch locked leaves the lock; it is known to be ours, and what
-/// somebody else put in its place is not.
+/// A git that was killed with the branch locked leaves the lock. It is recognised as ours, but a file
+/// that someone else put in its place is not.
 #[test]
 fn a_lock_of_a_killed_git_is_recognised() {
     let world = SandboxTestWorld::new();
@@ -198,7 +198,7 @@ fn a_lock_of_a_killed_git_is_recognised() {
     let foreign = fs::read(&lock).unwrap();
     drop(lock_all(&world, std::slice::from_ref(&intent)));
     assert!(!lock.exists() && !root.join(".git/HEAD.lock").exists());
-    // The same bytes, written by somebody else.
+    // The same bytes, written by someone else.
     crate::environment::write(&lock, &foreign);
     let refused = targets(&world).lock(std::slice::from_ref(&intent));
     let busy = TargetError::Busy { lock: lock.clone() };
@@ -211,7 +211,7 @@ fn a_lock_of_a_killed_git_is_recognised() {
     commit_done(&targets(&world), &intent);
 }
 
-/// Whoever is killed together with git before the locks are noted leaves an empty note.
+/// If our process is killed together with git before the locks are recorded, the record is empty.
 #[test]
 fn an_unrecorded_lock_of_a_killed_git_is_recognised() {
     let world = SandboxTestWorld::new();
@@ -335,7 +335,7 @@ fn an_empty_lock_is_kept_while_git_is_at_work_in_the_repository() {
     commit_done(&targets(&world), &empty.intent);
 }
 
-/// A branch with an empty lock, and a transaction whose locks were not noted.
+/// A branch with an empty lock, and a transaction whose locks were not recorded.
 struct EmptyLock {
     root: PathBuf,
     intent: ApplyIntent,

@@ -1,4 +1,4 @@
-//! Results brought home, seen from outside: real git, real files, real kills.
+//! Applying results, tested from outside: real git, real files, real kills.
 
 #![expect(
     clippy::unwrap_used,

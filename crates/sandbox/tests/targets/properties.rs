@@ -1,4 +1,4 @@
-//! Whatever a plan did, the target gets exactly that, and gets back exactly what it had.
+//! The target gets exactly what a plan did, and a reversal restores exactly what it had.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::apply_helpers::{
 use crate::edits::{AgentEdit, apply, captured_listing, edits, find_uncaptured};
 use crate::environment::{SandboxTestWorld, TreeListing};
 
-/// What git keeps of a tree.
+/// What git records of a tree.
 fn files(root: &Path) -> TreeListing {
     let mut found = captured_listing(root);
     found.retain(|_, (kind, _)| *kind != 'd');
@@ -91,7 +91,7 @@ fn check(resource_type: ResourceType, base: &[AgentEdit], edits: &[AgentEdit]) {
     }
 }
 
-/// What the user committed meanwhile is merged with exactly as the user's own git would.
+/// Later commits of the user are merged exactly as the user's own git would.
 fn check_merge(base: &[AgentEdit], edits: &[AgentEdit], meanwhile: &[AgentEdit]) {
     let world = SandboxTestWorld::new();
     let repository = world.init("user", &[]);

@@ -1,4 +1,4 @@
-//! Somebody else is at work at the same time: other applies, and the user.
+//! Concurrent work: other applies, and the user.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::apply_helpers::{
 use crate::crash_process::{CrashAction, FolderSnapshot, ProcessEnd, at_every_step, kill_at_step};
 use crate::environment::{SandboxTestWorld, append, listing, write};
 
-/// Does something once, right after a step.
+/// Runs an action once, right after a step.
 struct ActAtStep<F> {
     step: ApplyStep,
     remaining: AtomicUsize,
@@ -60,8 +60,8 @@ fn commit_stopped(targets: &LocalTargets, intent: &ApplyIntent) -> StoppedCommit
     }
 }
 
-/// After the last look at a path and before it is replaced there is no moment in which an edit
-/// could be lost.
+/// Between the last check of a path and its replacement there is no moment in which an edit could be
+/// lost.
 #[test]
 fn a_last_moment_edit_is_restored() {
     for is_folder in [false, true] {
@@ -95,8 +95,8 @@ fn a_last_moment_edit_is_restored() {
     }
 }
 
-/// Many files are written beside their places first and then put there; when that ends early,
-/// nothing of it is left lying about.
+/// Many files are written beside their paths first and then moved into place. If that ends early, no
+/// temporary file is left.
 #[test]
 fn a_concurrent_edit_leaves_no_temporary_files() {
     let world = SandboxTestWorld::new();
@@ -129,7 +129,7 @@ fn a_concurrent_edit_leaves_no_temporary_files() {
     assert_eq!(world.git(&repository, &["diff", "--stat", "HEAD"]), "");
 }
 
-/// As before, and killed before it is put back: the next call does.
+/// As before, but killed before the edit is restored: the next call restores it.
 #[test]
 fn an_edit_swapped_out_before_a_kill_is_restored() {
     let world = SandboxTestWorld::new();
@@ -147,7 +147,7 @@ fn an_edit_swapped_out_before_a_kill_is_restored() {
             kill_at_step(&world, &action, ApplyStep::PathSwapped, times),
             ProcessEnd::Killed
         );
-        // What came out is beside the path: as if the edit had been made just before.
+        // Changes the swapped-out content beside the path, as if the edit had been made just before.
         let aside = repository.join(format!(".agents-{}-{number}", intent.id));
         append(&aside, b"mine\n");
         let stopped = commit_stopped(&targets(&world), &intent);
@@ -157,7 +157,7 @@ fn an_edit_swapped_out_before_a_kill_is_restored() {
         );
         assert_eq!(fs::read(repository.join(name)).unwrap(), b"1\nmine\n");
         assert_eq!(find_leftovers(&repository), Vec::<PathBuf>::new());
-        // More has happened: both contents are kept.
+        // The path changed again as well: both contents are kept.
         snapshot.restore();
         assert_eq!(
             kill_at_step(&world, &action, ApplyStep::PathSwapped, times),
@@ -176,7 +176,7 @@ fn an_edit_swapped_out_before_a_kill_is_restored() {
     }
 }
 
-/// The branch moves in the last moment: our own writes are put back, the other's commit stands.
+/// The branch moves at the last moment: our own writes are restored, the other commit stays.
 #[test]
 fn a_branch_moved_at_the_last_moment_is_kept() {
     let world = SandboxTestWorld::new();
@@ -219,14 +219,14 @@ fn a_branch_moved_at_the_last_moment_is_kept() {
         assert_eq!(check_health(&world, &repository), " M b");
         world.git(&repository, &["update-ref", "refs/heads/main", &parent]);
     }
-    // Nothing of it stands, so it may be taken back, or carried out after all.
+    // Nothing of it is left, so it may be discarded, or committed after all.
     targets(&world).discard_prepared(&intent).unwrap();
     let intent = prepare_ready(&targets(&world), &request);
     commit_done(&targets(&world), &intent);
     assert_eq!(check_health(&world, &repository), " M b");
 }
 
-/// Killed half-way, then the user takes the lock away as git advises and commits what is there.
+/// Killed half-way; then the user removes the lock as git advises and commits what is there.
 #[test]
 fn a_user_commit_after_a_kill_is_kept() {
     let world = SandboxTestWorld::new();
@@ -251,13 +251,13 @@ fn a_user_commit_after_a_kill_is_kept() {
             append(&repository.join("b"), b"mine\n");
             world.git(&repository, &["commit", "-q", "-a", "-m", "mine"]);
             let head = world.git(&repository, &["rev-parse", "HEAD"]);
-            // What they committed is theirs; the rest is what the killed call left.
+            // What the user committed is theirs; the rest is what the killed call left.
             let committed = world.git(&repository, &["ls-tree", "-r", "--name-only", "HEAD"]);
             let mut files = listing(&repository);
             files.retain(|path, _| committed.lines().any(|line| line.as_bytes() == path));
             let at = format!("{} {times}", step.as_str());
             match targets(&world).commit(&intent).unwrap() {
-                // All of it was there already, so the user's commit is as good as ours.
+                // The whole change was already there, so the user's commit counts as ours.
                 CommitOutcome::Done(applied) => {
                     assert_eq!(applied.commit, Some(head.clone()), "{at}");
                     assert_eq!(world.git(&repository, &["show", "HEAD:new"]), "2");
@@ -323,7 +323,7 @@ fn concurrent_commits_apply_once() {
     }
 }
 
-/// Processes this time, each killed or not, and in the end it is applied once.
+/// The same with processes, some of them killed: in the end it is applied once.
 #[test]
 fn many_processes_apply_to_one_repository() {
     let world = SandboxTestWorld::new();
@@ -332,7 +332,7 @@ fn many_processes_apply_to_one_repository() {
         .map(|name| request_on_head(&world, &repository, |tree| append(&tree.join(name), b"2\n")))
         .into();
     let targets = targets(&world);
-    // Prepared one after the other and carried out at once: one wins, the others are told.
+    // Prepared one after the other and committed at once: one wins, the others get a conflict.
     let intents: Vec<_> = requests
         .iter()
         .map(|it| prepare_ready(&targets, it))
@@ -353,7 +353,7 @@ fn many_processes_apply_to_one_repository() {
         world.git(&repository, &["rev-list", "--count", "HEAD"]),
         "2"
     );
-    // Who lost prepares anew.
+    // The losers prepare again.
     for ((request, intent), answer) in requests.iter().zip(&intents).zip(&answers) {
         if matches!(answer, CommitOutcome::Stopped(_)) {
             targets.discard_prepared(intent).unwrap();

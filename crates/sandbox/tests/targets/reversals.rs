@@ -1,4 +1,4 @@
-//! Taking back what was brought home, with the same safety.
+//! Reversing what was applied, with the same safety.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ fn a_commit_is_reversed_by_another_that_keeps_later_work() {
     });
     let targets = targets(&world);
     let (intent, _) = prepare_and_commit(&targets, &request);
-    // The sandbox is gone, and what nobody needs is collected.
+    // The sandbox is gone, and unreferenced objects are collected.
     if let RequestedChange::Result { sandbox, .. } = &request.change {
         world.sandboxes.discard(*sandbox).unwrap();
     }
@@ -123,7 +123,7 @@ fn first_commits_and_forgotten_applies_cannot_be_reversed() {
     let conflicts = prepare_blocked(&targets, &reverse);
     let reason = &conflicts[0].reason;
     assert!(matches!(reason, ConflictReason::Moved { found, .. } if found == "no commit"));
-    // Forgotten and collected, it cannot be reversed, and that is said.
+    // Forgotten and collected, it cannot be reversed, and the error says so.
     targets.forget(intent.id).unwrap();
     let pins = world.git(
         &repository,

@@ -1,4 +1,4 @@
-//! Submodules that a plan removes: the commit has no entry of them, and their files stay as in git.
+//! Submodules that a plan removes: the commit has no entry for them, and as in git their files stay.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,11 +23,11 @@ use crate::environment::{SandboxTestWorld, append, capture, listing, write};
 enum SubmoduleFolder {
     /// As after a plain clone.
     Empty,
-    /// Checked out, with uncommitted work of the user's.
+    /// Checked out, with uncommitted work of the user.
     InUse,
 }
 
-/// A repository with a submodule in a folder of its own.
+/// Creates a repository with a submodule in a folder of its own.
 fn repository_with_submodule(world: &SandboxTestWorld, folder: SubmoduleFolder) -> PathBuf {
     let inner = world.repository("inner", &[("i", "1\n")]);
     let repository = world.repository("user", &[("a", "1\n")]);
@@ -54,14 +54,14 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().next().is_none()
 }
 
-/// What a plan does that removes the submodule.
+/// The edit of a plan that removes the submodule.
 fn remove_submodule(tree: &Path) {
     fs::remove_dir_all(tree.join("deps")).unwrap();
     fs::remove_file(tree.join(".gitmodules")).unwrap();
     append(&tree.join("a"), b"2\n");
 }
 
-/// The same repository in another place, to do there with git what is done with a plan.
+/// Copies the repository, to do there with git what a plan does in the original.
 fn clone_twin(world: &SandboxTestWorld) -> PathBuf {
     let (from, to) = (world.path("user"), world.path("twin"));
     let arguments = ["-a", from.to_str().unwrap(), to.to_str().unwrap()];
@@ -70,7 +70,7 @@ fn clone_twin(world: &SandboxTestWorld) -> PathBuf {
     to
 }
 
-/// Git takes the twin to the commit of the user's repository, and both must be the same to it.
+/// Moves the twin to the commit of the user's repository with git, and asserts that both are the same.
 #[track_caller]
 fn assert_as_git_does(world: &SandboxTestWorld, repository: &Path, twin: &Path) {
     let source = repository.to_str().unwrap();
@@ -143,7 +143,7 @@ fn every_destination_removes_the_submodule_or_explains() {
     prepare_and_commit(&targets, &request(Destination::Branch("topic".into())));
     let entries = ["ls-tree", "-r", "--name-only", "topic"];
     assert_eq!(world.git(&repository, &entries), "a");
-    // With its files there git would see no removal while the index has the entry.
+    // While its files and its index entry exist, git would see no removal.
     let conflicts = prepare_blocked(&targets, &request(Destination::Worktree));
     let in_the_way = ("deps/sub".to_owned(), ConflictReason::SubmoduleFiles);
     assert_eq!(path_reasons(&conflicts), [in_the_way]);
@@ -151,7 +151,7 @@ fn every_destination_removes_the_submodule_or_explains() {
     let patch = world.path("patch");
     prepare_and_commit(&targets, &request(Destination::Patch(absolute(&patch))));
     let twin = clone_twin(&world);
-    // The copies of the files are new to the copy of the index.
+    // The copied index does not know the copied files yet.
     world.git(&twin, &["update-index", "-q", "--refresh"]);
     let apply = ["apply", "--index", patch.to_str().unwrap()];
     world.git(&twin, &apply);
@@ -229,7 +229,7 @@ fn replacement_files_never_mix_with_user_files() {
         prepare_and_commit(&targets, &reverse);
         assert!(is_empty(&repository.join("deps/sub")));
         assert_as_git_does(&world, &repository, &twin);
-        // A file where the submodule was is neither a removal nor a file that was there.
+        // A file in place of the submodule is neither a removal nor a change of an existing file.
         let conflicts = prepare_blocked(
             &targets,
             &replace_submodule(&world, &repository, "deps/sub"),

@@ -1,8 +1,8 @@
 //! No program that a repository's configuration names is run on the host.
 //!
-//! Every documented key of git's configuration that can name a program names a tripwire here: a
-//! script that leaves a file. All that may be done with a repository is done, and the file must not
-//! be there.
+//! Every documented configuration key of git that can name a program names a tripwire here: a script
+//! that leaves a file. The tests do everything that can be done with a repository, and the file must not
+//! exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ impl Tripwire {
     }
 }
 
-/// A repository with files that have each of the filters, committed before it is armed.
+/// Creates a repository with files that have each of the filters, committed before it is armed.
 fn repository(world: &SandboxTestWorld, name: &str, options: &[&str]) -> PathBuf {
     let repository = world.init(name, options);
     write(&repository.join(".gitattributes"), &attributes());
@@ -78,7 +78,7 @@ fn repository(world: &SandboxTestWorld, name: &str, options: &[&str]) -> PathBuf
     repository
 }
 
-/// Makes git look at the contents again, which it does through filters.
+/// Makes git read the contents again, which it does through filters.
 fn touch(repository: &Path) {
     for name in ["a", "b", "f.0", "f.1", "f.2"] {
         let content = fs::read(repository.join(name)).unwrap();
@@ -87,7 +87,7 @@ fn touch(repository: &Path) {
     }
 }
 
-/// All that is done with a sandbox, up to its result.
+/// Does everything with a sandbox, up to its result.
 fn use_sandbox_fully(
     world: &SandboxTestWorld,
     repository: &Path,
@@ -132,7 +132,7 @@ fn reversal_request(world: &SandboxTestWorld, intent: &ApplyIntent) -> ApplyRequ
     ApplyRequest::reverse(apply_id(world), intent, commit_metadata("back"))
 }
 
-/// Everything, to every destination and back.
+/// Applies to every destination and reverses.
 fn apply_everywhere(world: &SandboxTestWorld, repository: &Path, tripwire: &Tripwire) {
     let targets = targets(world);
     let snapshot = use_sandbox_fully(world, repository, BaseSource::Worktree);
@@ -173,7 +173,7 @@ fn touch_if_present(repository: &Path) {
     }
 }
 
-/// The tripwire works: the user's own git runs it.
+/// Asserts that the tripwire works: the user's own git runs it.
 fn assert_armed(world: &SandboxTestWorld, repository: &Path, tripwire: &Tripwire) {
     touch(repository);
     world.try_git(repository, &["add", "f.1"]);
@@ -210,7 +210,7 @@ fn no_program_named_by_a_linked_worktree_runs() {
     let option = format!("--separate-git-dir={}", elsewhere.display());
     let by_file = repository(&world, "by_file", &[&option]);
     assert!(by_file.join(".git").is_file());
-    // Only a git directory that knows its folder is used for it.
+    // A git directory is used for a folder only if it names that folder.
     let folder = by_file.to_str().unwrap();
     world.git(&by_file, &["config", "core.worktree", folder]);
     tripwire.arm(&world, &elsewhere);
@@ -271,7 +271,7 @@ fn only_the_users_own_configuration_says_how_to_sign() {
         );
         tripwire.assert_unused(key);
     }
-    // A program that the user names signs.
+    // A signing program that the user configured is run.
     write(&repository.join(".git/config"), &before);
     let mark = tripwire.mark.display();
     let text =

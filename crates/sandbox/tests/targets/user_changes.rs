@@ -1,4 +1,4 @@
-//! What the user did after a kill is not applied over, and nothing of ours stays behind.
+//! What the user did after a kill is not overwritten, and nothing of ours is left behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn check_undone(world: &SandboxTestWorld, intent: &ApplyIntent, what: &str) {
     }
 }
 
-/// Applies what the user had undone, because they asked for it again.
+/// Applies what the user had undone, because they requested it again.
 fn apply_again(world: &SandboxTestWorld, request: &ApplyRequest) {
     match targets(world).prepare(request).unwrap() {
         PrepareOutcome::Ready(intent) => drop(commit_done(&targets(world), &intent)),
@@ -84,7 +84,7 @@ fn a_reset_after_a_kill_is_respected() {
     }
 }
 
-/// Who removes the lock that a kill left, as git advises, and puts the files back, wins too.
+/// A user who removes the lock that a kill left, as git advises, and restores the files wins too.
 #[test]
 fn a_removed_lock_counts_as_undone() {
     let world = SandboxTestWorld::new();
@@ -103,7 +103,7 @@ fn a_removed_lock_counts_as_undone() {
     assert_eq!(check_health(&world, &repository), "");
 }
 
-/// The packs in the user's store.
+/// Returns the packs in the user's store.
 fn packs(repository: &Path) -> Vec<PathBuf> {
     let folder = repository.join(".git/objects/pack");
     let entries = fs::read_dir(folder).unwrap();
@@ -131,7 +131,7 @@ fn objects_of_a_killed_preparation_are_collected() {
             ProcessEnd::Killed,
             "{what}"
         );
-        // What a kill in the middle of giving, or a full disk, leaves beside the packs.
+        // What a kill during installation, or a full disk, leaves beside the packs.
         let beside = format!(".git/objects/pack/.agents-{}-rev", request.id);
         write(&repository.join(beside), b"half");
         targets(&world)
@@ -140,7 +140,7 @@ fn objects_of_a_killed_preparation_are_collected() {
         assert_eq!(packs(&repository), before, "{what}");
         assert_eq!(check_health(&world, &repository), "", "{what}");
     }
-    // A pack that git has found an object of the user's in stays.
+    // A pack in which git has found an object of the user stays.
     snapshot.restore();
     assert_eq!(
         kill_at_step(&world, &action, ApplyStep::IntentWritten, 1),
