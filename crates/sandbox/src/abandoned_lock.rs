@@ -53,8 +53,8 @@ fn processes() -> Option<Vec<PathBuf>> {
     Some(numbered.map(|entry| entry.path()).collect())
 }
 
-/// Returns whether a process has this file open. A process that cannot be inspected belongs to another
-/// user, and so would its lock.
+/// Returns whether a process has this file open. A process that cannot be inspected belongs to
+/// another user, and so would its lock.
 fn has_open(process: &Path, file: &Metadata) -> bool {
     let open = fs::read_dir(process.join("fd"))
         .into_iter()

@@ -1,10 +1,10 @@
 //! The user account that commands run as when this program runs as root.
 //!
 //! Root without capabilities still owns the machine's files, including `/proc/sys`. So each sandbox
-//! has a user of its own that owns only its tree and its scratch folder. The number is a hash of the
-//! sandbox's name, so nothing is registered. Two sandboxes rarely share a number, except in a container
-//! with few users; then only folder modes and the rules of the level separate them.
-//! See `docs/decisions/0015-commands-have-a-user-of-their-own.md`.
+//! has a user of its own that owns only its tree and its scratch folder. The number is a hash of
+//! the sandbox's name, so nothing is registered. Two sandboxes rarely share a number, except in a
+//! container with few users; then only folder modes and the rules of the level separate them. See
+//! `docs/decisions/0015-commands-have-a-user-of-their-own.md`.
 
 use std::fs;
 use std::path::Path;
@@ -25,8 +25,8 @@ const UID_COUNT_SMALL: u32 = 14;
 pub(crate) struct SandboxAccount(u32);
 
 impl SandboxAccount {
-    /// Returns the account of the sandbox in this folder. Returns `None` if this process is not root, or
-    /// if only one user exists: such a root is an ordinary user outside its namespace.
+    /// Returns the account of the sandbox in this folder. Returns `None` if this process is not
+    /// root, or if only one user exists: such a root is an ordinary user outside its namespace.
     pub(crate) fn for_sandbox(folder: &Path) -> Option<Self> {
         if !geteuid().is_root() {
             return None;

@@ -126,7 +126,8 @@ fn store_many(
             lines.collect::<io::Result<Vec<String>>>()
         },
     );
-    // After a stop git got only half of a file and its error message is less clear, so check stop first.
+    // After a stop git got only half of a file and its error message is less clear, so check stop
+    // first.
     private.check_stop()?;
     let objects = objects?;
     if let Some(error) = refused {
@@ -232,7 +233,8 @@ fn send_stream(
         let most = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
         let got = match from.read(&mut buffer[..most])? {
             0 => {
-                // `size` was already announced, so send padding; the caller discards it with the error.
+                // `size` was already announced, so send padding; the caller discards it with the
+                // error.
                 whole = false;
                 buffer.fill(0);
                 most

@@ -166,7 +166,8 @@ fn read_changes(
     };
     reading.store_files(&files, &mut draft, objects)?;
     for entry in draft.read.values_mut() {
-        // A file written in this clock tick can be written again without its stat changing. Do not trust it.
+        // A file written in this clock tick can be written again without its stat changing. Do not
+        // trust it.
         entry.stat = entry.stat.filter(|stat| stat.changed < now);
     }
     Ok(draft)

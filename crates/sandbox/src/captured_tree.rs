@@ -1,9 +1,9 @@
 //! Cache of the entries of the last captured tree, in memory and in a file beside the sandbox.
 //!
-//! The cache only saves work: if it is missing, damaged or for another tree, the entries come from the
-//! store and every file is read. The file is a log of changes, starting from an empty tree. Each block
-//! has a hash and names the tree it starts from; reading stops at the first block that does not match.
-//! Agents cannot reach the folder that contains it.
+//! The cache only saves work: if it is missing, damaged or for another tree, the entries come from
+//! the store and every file is read. The file is a log of changes, starting from an empty tree.
+//! Each block has a hash and names the tree it starts from; reading stops at the first block that
+//! does not match. Agents cannot reach the folder that contains it.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

@@ -111,8 +111,8 @@ pub(crate) fn contents<'a>(
     Ok(contents)
 }
 
-/// Maps the new path to the old path of files that moved with unchanged content. Of several candidates,
-/// one with the same name wins, otherwise the first.
+/// Maps the new path to the old path of files that moved with unchanged content. Of several
+/// candidates, one with the same name wins, otherwise the first.
 fn find_renames<'a>(
     before: &TreeEntries,
     after: &TreeEntries,

@@ -200,7 +200,8 @@ fn wait_for(process: Option<Pid>, until: &WaitDeadline<'_>) -> io::Result<ChildW
     wait(&mut polled, until)
 }
 
-/// Other systems have no wait with a timeout. The process has closed its pipes, so it is about to end.
+/// Other systems have no wait with a timeout. The process has closed its pipes, so it is about to
+/// end.
 #[cfg(not(target_os = "linux"))]
 fn wait_for(_process: Option<Pid>, _until: &WaitDeadline<'_>) -> io::Result<ChildWaitOutcome> {
     Ok(ChildWaitOutcome::InTime)

@@ -1,7 +1,7 @@
 //! The paths of a captured tree with what is known of each file on disk.
 //!
-//! As in git's index, a file with an unchanged stat is not read again. If a file may have been written
-//! in the same clock tick in which it was read, its stat is left out, so it is read again.
+//! As in git's index, a file with an unchanged stat is not read again. If a file may have been
+//! written in the same clock tick in which it was read, its stat is left out, so it is read again.
 
 use std::collections::{BTreeMap, BTreeSet};
 

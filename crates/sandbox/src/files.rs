@@ -133,8 +133,8 @@ pub(crate) fn remove(path: &Path) -> SandboxResult<()> {
     }
 }
 
-/// Makes a folder removable: makes its folders accessible, and moves folders to the top that are nested
-/// too deep for one descriptor per level or for the maximum path length.
+/// Makes a folder removable: makes its folders accessible, and moves folders to the top that are
+/// nested too deep for one descriptor per level or for the maximum path length.
 fn open_and_flatten(root: &Path) -> io::Result<()> {
     let mut moved = 0;
     let mut open = vec![(root.to_owned(), 0)];

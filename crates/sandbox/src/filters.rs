@@ -1,8 +1,8 @@
 //! Filters whose files plans may change, although no filter is ever run.
 //!
-//! In a sandbox such files have the form that git stores, and what a plan writes there is stored as it
-//! is. The user's file is overwritten only if it has that form too: a file that went through its filter
-//! has other bytes than the commit and is never replaced.
+//! In a sandbox such files have the form that git stores, and what a plan writes there is stored as
+//! it is. The user's file is overwritten only if it has that form too: a file that went through its
+//! filter has other bytes than the commit and is never replaced.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
 //! The only place that runs git.
 //!
 //! A [`Git`] holds the program and its settings; a [`GitCall`] is one run. The environment is ours
-//! alone: no hooks, no file system monitor, no prompts, no network, no optional locks. Every run ends
-//! within the timeout or is killed with its children. A run works in a private git directory
-//! ([`Git::private_call`]), in a user's with a command of a closed list ([`Git::user_call`]), or looks
-//! for a repository ([`Git::discover`]); there is no other way.
+//! alone: no hooks, no file system monitor, no prompts, no network, no optional locks. Every run
+//! ends within the timeout or is killed with its children. A run works in a private git directory
+//! ([`Git::private_call`]), in a user's with a command of a closed list ([`Git::user_call`]), or
+//! looks for a repository ([`Git::discover`]); there is no other way.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -150,7 +150,8 @@ impl Git {
         })
     }
 
-    /// Creates a run that asks which repository contains a folder. `options` are those of `rev-parse`.
+    /// Creates a run that asks which repository contains a folder. `options` are those of
+    /// `rev-parse`.
     pub(crate) fn discover(&self, folder: &Path, options: &[&str]) -> GitCall {
         let call = self.call(["rev-parse", "--path-format=absolute"]);
         let call = options.iter().fold(call, |call, it| call.argument(it));
@@ -340,8 +341,8 @@ impl GitCall {
         })
     }
 
-    /// Runs git with a thread that writes its input while this thread reads its output. Returns the result
-    /// of `read`. Fails unless git succeeds.
+    /// Runs git with a thread that writes its input while this thread reads its output. Returns the
+    /// result of `read`. Fails unless git succeeds.
     pub(crate) fn stream<T>(
         self,
         write: impl FnOnce(&mut ChildStdin) -> io::Result<()> + Send,
@@ -417,12 +418,12 @@ impl GitCall {
         Ok(GitSession::new(child, stdin, stdout, self.settings.timeout))
     }
 
-    /// Starts an interactive run that holds `lock` open as long as it lives. Its error output is mixed
-    /// into its stdout.
+    /// Starts an interactive run that holds `lock` open as long as it lives. Its error output is
+    /// mixed into its stdout.
     ///
-    /// This process never has an inheritable descriptor of the lock, because children that other threads
-    /// start at the same moment would inherit it too. The child gets the lock as a standard stream, which
-    /// only it receives, and a shell moves that out of git's way.
+    /// This process never has an inheritable descriptor of the lock, because children that other
+    /// threads start at the same moment would inherit it too. The child gets the lock as a standard
+    /// stream, which only it receives, and a shell moves that out of git's way.
     pub(crate) fn start_with_lock(&self, lock: &File) -> SandboxResult<Child> {
         let lock = lock.try_clone().map_err(io_error(Path::new("/dev/fd")))?;
         let mut command = self.command(Some(LOCK_HOLDER_SCRIPT));
@@ -454,7 +455,8 @@ impl GitCall {
         })
     }
 
-    /// Builds the command with pipes for its streams. If `script` is given, a shell runs it to start git.
+    /// Builds the command with pipes for its streams. If `script` is given, a shell runs it to
+    /// start git.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one place that starts git, with nothing of the environment"

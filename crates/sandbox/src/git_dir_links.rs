@@ -1,9 +1,9 @@
 //! Rejects links that lead out of a git directory.
 //!
-//! Git follows links everywhere in its own directory. In a folder from someone else, `.git/objects` and
-//! `.git/refs` may be links into another repository of the user: its files would be read and Apply
-//! would move its branch. A log may be a link to any file, which would be appended to. So everything
-//! that git reads or writes by name is checked first.
+//! Git follows links everywhere in its own directory. In a folder from someone else, `.git/objects`
+//! and `.git/refs` may be links into another repository of the user: its files would be read and
+//! Apply would move its branch. A log may be a link to any file, which would be appended to. So
+//! everything that git reads or writes by name is checked first.
 
 use std::fs;
 use std::path::{Path, PathBuf};

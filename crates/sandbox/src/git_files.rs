@@ -1,8 +1,8 @@
 //! Reads small files of a user's repository that affect what git and sandboxes see.
 //!
-//! A link there could lead anywhere on the machine, and its target would be copied as if it belonged to
-//! the repository. Git follows such links; here they are an error. They cannot be skipped either,
-//! because the files decide what is ignored and what has a filter.
+//! A link there could lead anywhere on the machine, and its target would be copied as if it
+//! belonged to the repository. Git follows such links; here they are an error. They cannot be
+//! skipped either, because the files decide what is ignored and what has a filter.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -17,8 +17,8 @@ use crate::safe_fs::{open_file, open_root};
 /// Far more than a person writes into such a file.
 const MAXIMUM: u64 = 16 << 20;
 
-/// Returns the content of a file in a git directory, or `None` if it does not exist. Fails if the file
-/// or its folder is a link.
+/// Returns the content of a file in a git directory, or `None` if it does not exist. Fails if the
+/// file or its folder is a link.
 pub(crate) fn read(git_dir: &Path, name: &str) -> SandboxResult<Option<Vec<u8>>> {
     let path = git_dir.join(name);
     let root = open_root(git_dir)?;

@@ -51,8 +51,8 @@ impl GitSession {
         }
     }
 
-    /// Sends one request, which must be short, and reads its complete response. Fails soon after `stop` is
-    /// signalled. After an error the session must not be used again.
+    /// Sends one request, which must be short, and reads its complete response. Fails soon after
+    /// `stop` is signalled. After an error the session must not be used again.
     pub(crate) fn request<T>(
         &mut self,
         request: &[u8],

@@ -1,8 +1,8 @@
 //! Checks whether git accepts a `.gitmodules`.
 //!
-//! The URL, path or name of a submodule can make a later `git clone` run a command, so git refuses some
-//! of them when it checks objects. A file that git would refuse at the end is detected at capture: git
-//! checks a tree that contains only this file.
+//! The URL, path or name of a submodule can make a later `git clone` run a command, so git refuses
+//! some of them when it checks objects. A file that git would refuse at the end is detected at
+//! capture: git checks a tree that contains only this file.
 
 use cleveragents_engine::ports::sandbox::SandboxResult;
 

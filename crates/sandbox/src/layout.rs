@@ -145,8 +145,8 @@ impl Marker {
         replace(&path, &bytes)
     }
 
-    /// Reads the marker of sandbox `id`. Returns `None` if the folder does not exist or is unused. Fails if
-    /// the folder belongs to something else.
+    /// Reads the marker of sandbox `id`. Returns `None` if the folder does not exist or is unused.
+    /// Fails if the folder belongs to something else.
     pub(crate) fn read(root: &Path, id: SandboxId) -> SandboxResult<Option<Self>> {
         let layout = Layout::new(root, id);
         let foreign = |reason: &str| SandboxError::Foreign {

@@ -1,10 +1,11 @@
 //! Private trees of git repositories and folders, applying results from them, and running commands in
 //! them. Implements the ports for sandboxes, targets and processes, and is the only user of git.
 //!
-//! A sandbox is a folder with `git/`, which only the host accesses, and `tree/`, the only place where a
-//! tool may write. The host obeys nothing that an agent writes into a tree: no configuration,
-//! attributes, hooks or links. This crate reads no clock, environment or terminal; it gets values. Its
-//! calls block. All state is on disk; what a handle caches of the last captured tree only saves work.
+//! A sandbox is a folder with `git/`, which only the host accesses, and `tree/`, the only place
+//! where a tool may write. The host obeys nothing that an agent writes into a tree: no
+//! configuration, attributes, hooks or links. This crate reads no clock, environment or terminal;
+//! it gets values. Its calls block. All state is on disk; what a handle caches of the last captured
+//! tree only saves work.
 //!
 //! Start reading at [`LocalSandboxes`], then `make_git` (creates a tree), `capture`, `record_tree`,
 //! `restore` and `git` (runs git). [`LocalTargets`] applies results; [`confine`] runs commands.

@@ -27,8 +27,8 @@ pub struct LocalSandboxes {
 }
 
 impl LocalSandboxes {
-    /// Opens the sandboxes: they are in `sandboxes/` of the data directory, locks on users' repositories in
-    /// `repositories/`. Fails if git is too old.
+    /// Opens the sandboxes: they are in `sandboxes/` of the data directory, locks on users'
+    /// repositories in `repositories/`. Fails if git is too old.
     pub fn open(data_directory: &Path, git: GitSettings) -> SandboxResult<Self> {
         let git = Git::new(git, data_directory.join("views"));
         git.check_version()?;
@@ -146,7 +146,8 @@ impl Sandboxes for LocalSandboxes {
             return Ok(DiscardOutcome::Absent);
         }
         layout.contents().iter().try_for_each(|path| remove(path))?;
-        // The marker is removed last: if a call is killed before, the next one recognises it and retries.
+        // The marker is removed last: if a call is killed before, the next one recognises it and
+        // retries.
         remove(&layout.lock())?;
         remove(&layout.marker().with_extension("next"))?;
         remove(&layout.marker())?;
@@ -220,7 +221,8 @@ impl LocalSandboxes {
         }
     }
 
-    /// Returns the user's repository, or `None` if it no longer exists; then nothing of ours is there.
+    /// Returns the user's repository, or `None` if it no longer exists; then nothing of ours is
+    /// there.
     fn find_repository(&self, path: &Path) -> SandboxResult<Option<UserRepository>> {
         if path.symlink_metadata().is_err() {
             return Ok(None);

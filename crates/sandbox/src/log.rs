@@ -7,7 +7,8 @@ use crate::files::path_from_bytes;
 use crate::repository::trimmed_text;
 use crate::store::PrivateStore;
 
-/// Id, author, time and subject of a commit, each terminated by a NUL, which none of them can contain.
+/// Id, author, time and subject of a commit, each terminated by a NUL, which none of them can
+/// contain.
 const LOG_FORMAT: &str = "--format=tformat:%h%x00%an%x00%at%x00%s";
 
 pub(crate) fn log(

@@ -1,5 +1,5 @@
-//! Creates a sandbox of a folder: a copy without files that `.gitignore` names, with its base stored as
-//! a tree in a store of its own. After that it is like any other sandbox.
+//! Creates a sandbox of a folder: a copy without files that `.gitignore` names, with its base
+//! stored as a tree in a store of its own. After that it is like any other sandbox.
 
 use std::os::fd::AsFd;
 use std::path::Path;

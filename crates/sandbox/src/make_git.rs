@@ -1,9 +1,9 @@
 //! Creates a sandbox of a git repository.
 //!
-//! Objects are borrowed through `objects/info/alternates` and protected by a ref of ours. Nothing is
-//! hard-linked and no worktree is added, so agents cannot damage the user's repository and we do not
-//! lock it. A sparse checkout becomes a full one: which files are present concerns the user's disk, not
-//! the commit.
+//! Objects are borrowed through `objects/info/alternates` and protected by a ref of ours. Nothing
+//! is hard-linked and no worktree is added, so agents cannot damage the user's repository and we do
+//! not lock it. A sparse checkout becomes a full one: which files are present concerns the user's
+//! disk, not the commit.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,8 @@ pub(crate) fn make(
         BaseSource::Head => {
             let tree = base_tree(&sandbox, &repository, commit.as_ref())?;
             sandbox.set_attributes(tree.files().to_owned());
-            // Uncommitted files are only reported. Finding them takes as long as the checkout, so do both at once.
+            // Uncommitted files are only reported. Finding them takes as long as the checkout, so
+            // do both at once.
             let (uncommitted, entries) = thread::scope(|scope| {
                 let uncommitted = scope.spawn(|| repository.uncommitted());
                 let entries = restore::check_out(&sandbox, &tree, &layout.next_tree());
@@ -332,7 +333,8 @@ fn add_repository_warnings(
     }
 }
 
-/// Warns of submodules and filtered files, and sets whether git may store other bytes than the tree has.
+/// Warns of submodules and filtered files, and sets whether git may store other bytes than the tree
+/// has.
 pub(crate) fn add_file_warnings(
     sandbox: &mut LocalSandbox,
     repository: &UserRepository,

@@ -1,10 +1,10 @@
 //! Writes new objects of a sandbox's store without git: starting git costs more than writing the few
 //! objects of a tool call.
 //!
-//! Objects are collected into one pack, so only three files are synced; a large file becomes a loose
-//! object. [`NewObjects::persist`] writes content first, names last, all synced: a tree whose name is
-//! known survives a power failure, and no half-written object is visible. The caller holds the sandbox
-//! lock, so there is no other writer.
+//! Objects are collected into one pack, so only three files are synced; a large file becomes a
+//! loose object. [`NewObjects::persist`] writes content first, names last, all synced: a tree whose
+//! name is known survives a power failure, and no half-written object is visible. The caller holds
+//! the sandbox lock, so there is no other writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -72,8 +72,8 @@ impl NewObjects {
         Ok(object)
     }
 
-    /// Stores a file of exactly `size` bytes, unless it is the known object. Returns `None` if there were
-    /// fewer or more bytes.
+    /// Stores a file of exactly `size` bytes, unless it is the known object. Returns `None` if
+    /// there were fewer or more bytes.
     pub(crate) fn put_file(
         &mut self,
         mut from: impl Read,

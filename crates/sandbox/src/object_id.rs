@@ -5,8 +5,8 @@ use std::fmt;
 use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult};
 use sha2::Digest as _;
 
-/// The id of an object. It knows its length, so an id of one format is never written where the other is
-/// expected.
+/// The id of an object. It knows its length, so an id of one format is never written where the
+/// other is expected.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ObjectId {
     length: u8,
@@ -104,8 +104,8 @@ impl ObjectHasher {
         }
     }
 
-    /// Returns the id. As in git, fails for content crafted to collide with another object: with it an
-    /// agent could show one file and have another one stored.
+    /// Returns the id. As in git, fails for content crafted to collide with another object: with it
+    /// an agent could show one file and have another one stored.
     pub(crate) fn finish(self) -> SandboxResult<ObjectId> {
         let id = match self {
             Self::Sha1(hasher) => {

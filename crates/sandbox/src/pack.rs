@@ -94,8 +94,9 @@ impl Pack {
     }
 
     /// Copies the pack into the user's repository with a `.keep` file that protects it from garbage
-    /// collection. Returns the path of that file. The index comes last, because it makes the pack visible.
-    /// The pack gets the time `installed_at`, by which [`withdraw`] detects whether it was used since.
+    /// collection. Returns the path of that file. The index comes last, because it makes the pack
+    /// visible. The pack gets the time `installed_at`, by which [`withdraw`] detects whether it was
+    /// used since.
     pub(crate) fn install_in(
         &self,
         repository: &UserRepository,
@@ -133,9 +134,9 @@ impl Pack {
     }
 }
 
-/// Removes a pack that nothing refers to, with everything that its installation may have left: parts of
-/// an incomplete one, and temporary files. Git renews the time of a pack when it stores an object that
-/// is already in it; such a pack is used by someone and stays.
+/// Removes a pack that nothing refers to, with everything that its installation may have left:
+/// parts of an incomplete one, and temporary files. Git renews the time of a pack when it stores an
+/// object that is already in it; such a pack is used by someone and stays.
 pub(crate) fn withdraw(keep: &Path, owner: &str, installed_at: SystemTime) -> SandboxResult<()> {
     let Some(folder) = keep.parent() else {
         return Ok(());

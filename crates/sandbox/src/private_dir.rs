@@ -13,8 +13,8 @@ use crate::files::{Sync, create_private_folder, read_if_exists, remove, replace_
 pub(crate) struct PrivateGitDir(PathBuf);
 
 impl PrivateGitDir {
-    /// The caller must pass a folder of the data directory and [`seal`](Self::seal) it before git reads
-    /// it.
+    /// The caller must pass a folder of the data directory and [`seal`](Self::seal) it before git
+    /// reads it.
     pub(crate) fn new(path: PathBuf) -> Self {
         Self(path)
     }

@@ -1,7 +1,7 @@
 //! The lock that serialises our own processes in a repository or folder.
 //!
-//! Waiting is bounded, because the holder may be suspended. The timeout is per holder, so a long queue
-//! that makes progress is waited for.
+//! Waiting is bounded, because the holder may be suspended. The timeout is per holder, so a long
+//! queue that makes progress is waited for.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, Write};

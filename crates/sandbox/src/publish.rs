@@ -34,7 +34,8 @@ pub(crate) fn publish(
     let reference = references::published_ref(sandbox.marker.plan);
     sandbox.store.check_stop()?;
     let _turn = references::lock_repository(&sandbox.locks, &repository)?;
-    // Last check: from here on the call completes, so the user's repository gets everything or nothing.
+    // Last check: from here on the call completes, so the user's repository gets everything or
+    // nothing.
     sandbox.store.check_stop()?;
     let keep = pack.install_in(
         &repository,

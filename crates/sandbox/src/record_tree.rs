@@ -1,5 +1,5 @@
-//! Records a captured tree: its git tree, the list of its empty directories, and the cached entries for
-//! the next capture.
+//! Records a captured tree: its git tree, the list of its empty directories, and the cached entries
+//! for the next capture.
 
 use std::collections::BTreeSet;
 

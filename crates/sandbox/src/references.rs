@@ -1,5 +1,5 @@
-//! Our refs in a user's repository. A lock of ours serialises our writers of one repository; git's own
-//! locks are only waited for.
+//! Our refs in a user's repository. A lock of ours serialises our writers of one repository; git's
+//! own locks are only waited for.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -83,8 +83,8 @@ pub(crate) fn delete_locked(
     name: &str,
 ) -> SandboxResult<()> {
     make_writable(repository, name)?;
-    // To delete a ref, git locks the packed refs, which other processes lock too. The note records that a
-    // lock found there may be ours.
+    // To delete a ref, git locks the packed refs, which other processes lock too. The note records
+    // that a lock found there may be ours.
     let note = lock_file_path(locks, &repository.common_dir).with_extension("deleting");
     match fs::metadata(&note) {
         Ok(noted) => release_packed_refs(repository, noted.mtime())?,

@@ -185,7 +185,8 @@ impl UserRepository {
         }
     }
 
-    /// Returns the commits with these names, each with its tree, and `None` for a name without a commit.
+    /// Returns the commits with these names, each with its tree, and `None` for a name without a
+    /// commit.
     pub(crate) fn commits(&self, names: &[&str]) -> SandboxResult<Vec<Option<Commit>>> {
         let questions: Vec<String> = names
             .iter()

@@ -1,7 +1,7 @@
 //! The private repository of a sandbox: objects, trees and the index that captures use.
 //!
-//! Only the host accesses its folder. If someone changed its configuration anyway, it is repaired before
-//! git reads it.
+//! Only the host accesses its folder. If someone changed its configuration anyway, it is repaired
+//! before git reads it.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -44,8 +44,8 @@ pub(crate) struct PrivateStore {
 pub(crate) struct ObjectReader(Arc<Mutex<Option<GitSession>>>);
 
 impl PrivateStore {
-    /// Returns the same repository for work that ends early when `stop` is signalled. It has its own reader,
-    /// because a shared one could be busy and would have to be waited for.
+    /// Returns the same repository for work that ends early when `stop` is signalled. It has its
+    /// own reader, because a shared one could be busy and would have to be waited for.
     pub(crate) fn with_stop(&self, stop: &StopSignal) -> Self {
         Self {
             reader: ObjectReader::default(),
@@ -96,8 +96,9 @@ impl PrivateStore {
         self.stop.check().map_err(SandboxError::Stopped)
     }
 
-    /// Copies everything of the tree that is not in the commit into this store. Needed because git writes
-    /// no object that the user's repository has, but there it may be unreferenced and be collected.
+    /// Copies everything of the tree that is not in the commit into this store. Needed because git
+    /// writes no object that the user's repository has, but there it may be unreferenced and be
+    /// collected.
     pub(crate) fn copy_borrowed(&self, tree: &str, commit: Option<&str>) -> SandboxResult<()> {
         let mut wanted = format!("{tree}\n");
         if let Some(commit) = commit {
@@ -170,7 +171,8 @@ impl PrivateStore {
         )
     }
 
-    /// Returns the masks of secrets in each of these blobs. Reads in chunks, so memory use is bounded.
+    /// Returns the masks of secrets in each of these blobs. Reads in chunks, so memory use is
+    /// bounded.
     pub(crate) fn masks_in(&self, objects: &[ObjectId]) -> SandboxResult<Vec<BTreeSet<String>>> {
         if objects.is_empty() {
             return Ok(Vec::new());
@@ -193,7 +195,8 @@ impl PrivateStore {
         )
     }
 
-    /// Reads through the git session. Returns `None` on failure; a separate run then reports the error.
+    /// Reads through the git session. Returns `None` on failure; a separate run then reports the
+    /// error.
     fn read_contents_in_session(&self, objects: &[ObjectId]) -> Option<Vec<Content>> {
         let mut reader = self.reader.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Put back only if everything succeeded.
@@ -213,8 +216,8 @@ impl PrivateStore {
         Some(contents)
     }
 
-    /// Gives packs a common index if there are at least `many`, because git searches packs one by one. Errors
-    /// are ignored, because this only saves time.
+    /// Gives packs a common index if there are at least `many`, because git searches packs one by
+    /// one. Errors are ignored, because this only saves time.
     pub(crate) fn index_packs(&self, many: usize) {
         let Ok(entries) = std::fs::read_dir(self.dir.join("objects/pack")) else {
             return;

@@ -56,8 +56,8 @@ fn copy_bytes(source: &mut File, mut copied: File, mode: u32) -> io::Result<()> 
     copied.set_permissions(Permissions::from_mode(mode & 0o777))
 }
 
-/// Moves `path` from one tree to the same path in another. Does nothing if something exists there or if
-/// the folder does not: a new folder would change that tree.
+/// Moves `path` from one tree to the same path in another. Does nothing if something exists there
+/// or if the folder does not: a new folder would change that tree.
 pub(crate) fn move_between(from: BorrowedFd<'_>, to: BorrowedFd<'_>, path: &[u8]) {
     // Errors are ignored: restoring does not promise to keep ignored files.
     let _ = with_parent(from, path, |folder, name| {

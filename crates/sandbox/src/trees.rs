@@ -21,7 +21,8 @@ pub(crate) fn changed_folders<'a>(
     folders
 }
 
-/// Writes the trees of these folders and of those whose tree is unknown. Returns the tree of the root.
+/// Writes the trees of these folders and of those whose tree is unknown. Returns the tree of the
+/// root.
 pub(crate) fn write(
     entries: &mut TreeEntries,
     folders: &BTreeSet<Vec<u8>>,

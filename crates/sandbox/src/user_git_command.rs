@@ -1,8 +1,8 @@
 //! The closed list of git commands that run in a user's own git directory.
 //!
-//! A repository's configuration can name programs for filters, diffs, merges, signatures, monitors and
-//! transports. The commands here start none of them: they read configuration, refs and objects, and
-//! write refs. Everything that touches files or an index runs in a
+//! A repository's configuration can name programs for filters, diffs, merges, signatures, monitors
+//! and transports. The commands here start none of them: they read configuration, refs and objects,
+//! and write refs. Everything that touches files or an index runs in a
 //! [`RepositoryView`](crate::view::RepositoryView), whose configuration is ours.
 
 use std::fs::File;
@@ -114,8 +114,9 @@ impl UserGitCall {
         self.0.output()
     }
 
-    /// Returns the output as one line of text, or `None` if git says no by exit code 1. Any other failure
-    /// is an error: treated as a no, it would make a branch look deleted or `HEAD` detached.
+    /// Returns the output as one line of text, or `None` if git says no by exit code 1. Any other
+    /// failure is an error: treated as a no, it would make a branch look deleted or `HEAD`
+    /// detached.
     pub(crate) fn optional_line(self) -> SandboxResult<Option<String>> {
         self.0.optional_line()
     }

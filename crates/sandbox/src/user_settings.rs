@@ -32,8 +32,8 @@ const COMPARING: [&str; 7] = [
 pub(crate) struct UserSettings {
     /// How files look. Passed to every git that reads or writes them.
     pub(crate) shaping: Vec<(String, String)>,
-    /// The user's own ignore and attribute files. A repository cannot set these paths, because the content
-    /// of the files is copied into sandboxes.
+    /// The user's own ignore and attribute files. A repository cannot set these paths, because the
+    /// content of the files is copied into sandboxes.
     pub(crate) excludes_file: PathBuf,
     pub(crate) attributes_file: PathBuf,
     pub(crate) objects: ObjectCompleteness,

@@ -171,7 +171,8 @@ impl<'a> SandboxWalker<'a> {
         work(self, folder_at)
     }
 
-    /// Descends towards `path`. If something other than a folder is in the way, inspects that instead.
+    /// Descends towards `path`. If something other than a folder is in the way, inspects that
+    /// instead.
     fn descend(&mut self, folder_at: SandboxWalkFolder<'_>, path: &[u8]) -> SandboxResult<()> {
         let rest = &path[folder_at.path.len()..];
         let rest = rest.strip_prefix(b"/").unwrap_or(rest);

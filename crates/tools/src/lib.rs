@@ -1,5 +1,5 @@
-//! The built-in tools: files, folders, search, history and commands inside one sandbox, and reports of
-//! actors to their plan.
+//! The built-in tools: files, folders, search, history and commands inside one sandbox, and reports
+//! of actors to their plan.
 //!
 //! A tool does only its own work; the runner handles guards, gate, journal and capture. Every path is
 //! resolved by open folders below the sandbox's tree. Outputs are bounded and contain no path of the

@@ -1,10 +1,11 @@
 //! `builtin/outline`: the symbols of one source file.
 //!
 //! The file is parsed in this process and may be written by an actor. So everything is limited: the
-//! size of the file, the steps of its parser, the number of symbols and the length of names. Parsing
-//! and walking check the stop signal. No function is recursive, so deep nesting is harmless. An outline
-//! shows no content, so it stamps nothing: an actor that has seen it has not read the file.
-//! `language` selects the grammar, `languages` says which nodes are symbols, `symbols` collects them.
+//! size of the file, the steps of its parser, the number of symbols and the length of names.
+//! Parsing and walking check the stop signal. No function is recursive, so deep nesting is
+//! harmless. An outline shows no content, so it stamps nothing: an actor that has seen it has not
+//! read the file. `language` selects the grammar, `languages` says which nodes are symbols,
+//! `symbols` collects them.
 
 mod language;
 mod languages;
@@ -33,8 +34,8 @@ use crate::schema_parts::{boolean, count, list, object, one_of, path, text};
 /// The largest file that is parsed: a syntax tree takes many times the memory of its text.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Maximum number of progress reports of a parser, which come every hundred steps. Code takes about one
-/// step per byte. Ambiguous text takes more steps, and more memory with them.
+/// Maximum number of progress reports of a parser, which come every hundred steps. Code takes about
+/// one step per byte. Ambiguous text takes more steps, and more memory with them.
 const MAX_PROGRESS_REPORTS: usize = 15_000;
 
 /// Maximum number of symbols shown.

@@ -134,8 +134,8 @@ impl TreePath {
         failed(format!("{path} is a {word}, {needed} is needed"))
     }
 
-    /// Opens the regular file that is there. Neither blocks on a FIFO nor touches a device, even if one
-    /// replaces the file at this moment.
+    /// Opens the regular file that is there. Neither blocks on a FIFO nor touches a device, even if
+    /// one replaces the file at this moment.
     pub(crate) fn open_file(&self) -> Result<File, ToolFailure> {
         self.expect_file()?;
         let flags =
@@ -225,8 +225,8 @@ fn parse_path(given: &str) -> Result<Option<ResourcePath>, ToolFailure> {
     }
 }
 
-/// Names reserved by git are never changed. The content of `.git` is not shown either: it belongs to the
-/// host and contains paths of the machine.
+/// Names reserved by git are never changed. The content of `.git` is not shown either: it belongs
+/// to the host and contains paths of the machine.
 fn check_names(given: &str, path: &ResourcePath, purpose: PathPurpose) -> Result<(), ToolFailure> {
     let refused = |name: &[u8]| match purpose {
         PathPurpose::Read => is_dot_git(name),

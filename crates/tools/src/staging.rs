@@ -1,9 +1,9 @@
 //! Replaces files atomically: writes outside the tree and renames into it.
 //!
-//! A killed call leaves nothing half-written, and nothing that a capture would record as a file of the
-//! tree. A rename replaces the name and not the file behind it, so neither a symbolic nor a hard link
-//! redirects a write. Nothing is synced: after a power failure the sandbox is rebuilt from the captured
-//! tree.
+//! A killed call leaves nothing half-written, and nothing that a capture would record as a file of
+//! the tree. A rename replaces the name and not the file behind it, so neither a symbolic nor a
+//! hard link redirects a write. Nothing is synced: after a power failure the sandbox is rebuilt
+//! from the captured tree.
 
 use std::fs::{File, Permissions};
 use std::io;

@@ -25,8 +25,8 @@ pub(crate) fn check_replace(
     Ok(digest)
 }
 
-/// Fails unless the file may be partly changed or removed. Returns its hash and size if the actor knows
-/// it. A file that the actor has never seen is not read.
+/// Fails unless the file may be partly changed or removed. Returns its hash and size if the actor
+/// knows it. A file that the actor has never seen is not read.
 pub(crate) fn check_change(
     call: &ToolInvocation<'_>,
     target: &TreePath,

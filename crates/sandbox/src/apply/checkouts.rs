@@ -52,7 +52,8 @@ pub(crate) fn to_absolute_path(path: &Path) -> SandboxResult<AbsolutePath> {
     })
 }
 
-/// Returns every working tree that has `reference` checked out. A detached `HEAD` belongs to `own` only.
+/// Returns every working tree that has `reference` checked out. A detached `HEAD` belongs to `own`
+/// only.
 pub(crate) fn find_checkouts(
     git: &Git,
     own: &UserRepository,

@@ -1,8 +1,8 @@
 //! Commits to a branch: writes files, index and branch, in this order, under the index locks.
 //!
 //! Every call checks the branch first. At its old commit: the call proceeds. At the new commit: the
-//! apply is done. At any other commit: someone else moved it, and our writes are restored on the paths
-//! where that commit has the old state.
+//! apply is done. At any other commit: someone else moved it, and our writes are restored on the
+//! paths where that commit has the old state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -414,9 +414,9 @@ impl CommitRun<'_> {
         Ok(written.into_iter().collect())
     }
 
-    /// Handles a branch that someone else moved. If its commit contains our whole change, the apply is
-    /// done. Otherwise our writes are restored on paths where that commit has the old state; other paths
-    /// are left as they are.
+    /// Handles a branch that someone else moved. If its commit contains our whole change, the apply
+    /// is done. Otherwise our writes are restored on paths where that commit has the old state;
+    /// other paths are left as they are.
     fn restore_after_move(
         &self,
         found: Option<String>,

@@ -1,7 +1,7 @@
 //! Finds changes that no plan may make: to submodules, and to files with a filter.
 //!
-//! A plan may remove a submodule: its index entry is removed, and as in git its files stay. A plan may
-//! not add one or move it to another commit; only a reversal may restore one.
+//! A plan may remove a submodule: its index entry is removed, and as in git its files stay. A plan
+//! may not add one or move it to another commit; only a reversal may restore one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

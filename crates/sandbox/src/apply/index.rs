@@ -98,7 +98,8 @@ impl Index {
             });
         }
         change.new.as_ref()?;
-        // A path cannot be both file and folder: entries in the way must be removed by the same change.
+        // A path cannot be both file and folder: entries in the way must be removed by the same
+        // change.
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         let above = slashes.map(|(at, _)| &path[..at]);
         let above = above.filter(|folder| self.0.contains_key(*folder));

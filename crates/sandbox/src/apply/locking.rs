@@ -98,7 +98,8 @@ pub(crate) fn lock(targets: &LocalTargets, intents: &[ApplyIntent]) -> TargetRes
     }
     let attempt = locks.lock_parts(intents, found, apply_locks);
     if !matches!(&attempt.conflicts, Ok(conflicts) if conflicts.is_empty()) {
-        // Marked because we release these locks now; a missing lock must not look like an edit by the user.
+        // Marked because we release these locks now; a missing lock must not look like an edit by
+        // the user.
         for record in &attempt.records {
             record.mark_paused()?;
         }

@@ -1,10 +1,10 @@
 //! Applies the result of a plan to the user's repository or folder.
 //!
 //! Everything is computed in a private store ([`apply_store`]) and laid out as files ([`staging`])
-//! before the user's data changes. Each path is then written by compare-and-swap ([`path_writer`]), so
-//! a first run and the recovery of a killed run share the code. Git writes neither the user's files nor
-//! the index: a killed git, or one that outlives us, would leave both in an unrecorded state.
-//! Start reading at [`LocalTargets`], then `prepare_commit` and `commit_branch`.
+//! before the user's data changes. Each path is then written by compare-and-swap ([`path_writer`]),
+//! so a first run and the recovery of a killed run share the code. Git writes neither the user's
+//! files nor the index: a killed git, or one that outlives us, would leave both in an unrecorded
+//! state. Start reading at [`LocalTargets`], then `prepare_commit` and `commit_branch`.
 
 mod abort;
 mod apply_store;
@@ -72,8 +72,8 @@ pub struct LocalTargets {
 }
 
 impl LocalTargets {
-    /// Opens the targets. Apply records are in `applies/` of the data directory; sandboxes and locks are
-    /// shared with `LocalSandboxes`. Fails if git is too old.
+    /// Opens the targets. Apply records are in `applies/` of the data directory; sandboxes and
+    /// locks are shared with `LocalSandboxes`. Fails if git is too old.
     pub fn open(
         data_directory: &Path,
         git: GitSettings,
@@ -418,7 +418,8 @@ impl ApplyTargets for LocalTargets {
         let _lock = self.lock_apply(&record)?;
         match record.intent() {
             Ok(intent) => self.remove(&record, &intent.resource),
-            // The intent is removed first, and its pin before that, so only the rest is left to remove.
+            // The intent is removed first, and its pin before that, so only the rest is left to
+            // remove.
             Err(TargetError::Forgotten { .. }) => {
                 record.withdraw_pack()?;
                 Ok(record.remove()?)

@@ -194,8 +194,8 @@ impl<'a> PathInspector<'a> {
         })
     }
 
-    /// Returns whether the change may have written the path's current state. The folder of a submodule
-    /// that has files looks the same before and after the change.
+    /// Returns whether the change may have written the path's current state. The folder of a
+    /// submodule that has files looks the same before and after the change.
     pub(crate) fn may_be_written(&self, change: &PathChange) -> SandboxResult<bool> {
         let path = change.path.as_bytes();
         let is_submodule = is_gitlink(change.old.as_ref().or(change.new.as_ref()));
@@ -204,7 +204,8 @@ impl<'a> PathInspector<'a> {
         Ok(!is_same && self.change_state(change)? == PathChangeState::New)
     }
 
-    /// Returns whether a path is in both the old and the new state, because the difference is ignored.
+    /// Returns whether a path is in both the old and the new state, because the difference is
+    /// ignored.
     pub(crate) fn matches_both(&self, change: &PathChange) -> SandboxResult<bool> {
         let found = self.inspect(change.path.as_bytes())?;
         let (old, new) = (change.old.as_ref(), change.new.as_ref());
@@ -240,8 +241,8 @@ impl<'a> PathInspector<'a> {
         self.modes.is_executable == ModeComparison::No || is_executable == expected
     }
 
-    /// Returns whether the content found at `at` is the old file. Git may treat other line endings as the
-    /// same file; then the user has not changed it.
+    /// Returns whether the content found at `at` is the old file. Git may treat other line endings
+    /// as the same file; then the user has not changed it.
     pub(crate) fn is_old(
         &self,
         change: &PathChange,
@@ -268,7 +269,8 @@ impl<'a> PathInspector<'a> {
         Ok(object.to_string() == old.object)
     }
 
-    /// Checks that a new file would replace nothing of the user's, except paths that are removed anyway.
+    /// Checks that a new file would replace nothing of the user's, except paths that are removed
+    /// anyway.
     fn check_room(&self, path: &[u8], found: &PathContent) -> SandboxResult<PathChangeState> {
         if self.is_in_repository(path) {
             return Ok(PathChangeState::Foreign(ConflictReason::SubmoduleFiles));
@@ -291,8 +293,8 @@ impl<'a> PathInspector<'a> {
         Ok(foreign.map_or(PathChangeState::Old, PathChangeState::Foreign))
     }
 
-    /// Returns whether a path is in the folder of a removed submodule whose repository, with the user's
-    /// work in it, stays.
+    /// Returns whether a path is in the folder of a removed submodule whose repository, with the
+    /// user's work in it, stays.
     fn is_in_repository(&self, path: &[u8]) -> bool {
         parent_folders(path)
             .filter(|folder| self.removed_submodules.contains(folder))

@@ -1,9 +1,10 @@
 //! Moves one path of the user from its old state to its new one by compare-and-swap.
 //!
 //! The new content is written to a temporary name beside the path and then swapped with the path
-//! atomically. Only then is the replaced content checked; if it is unexpected, it is swapped back. So
-//! no foreign content is lost even if it appeared at the last moment, and a kill at any point leaves
-//! both contents on disk under distinct names. Leftovers are resolved before a path is written (law 9).
+//! atomically. Only then is the replaced content checked; if it is unexpected, it is swapped back.
+//! So no foreign content is lost even if it appeared at the last moment, and a kill at any point
+//! leaves both contents on disk under distinct names. Leftovers are resolved before a path is
+//! written (law 9).
 
 use std::ffi::CString;
 use std::fs::{File, Permissions};
@@ -64,8 +65,9 @@ impl<'a> PathWriter<'a> {
         })
     }
 
-    /// Brings a path into its new state, after resolving leftovers beside it. `number` distinguishes the
-    /// changes of one apply. A caller that passes `Sync::No` must sync all paths together afterwards.
+    /// Brings a path into its new state, after resolving leftovers beside it. `number`
+    /// distinguishes the changes of one apply. A caller that passes `Sync::No` must sync all paths
+    /// together afterwards.
     pub(crate) fn write_path(
         &self,
         number: usize,
@@ -89,8 +91,8 @@ impl<'a> PathWriter<'a> {
         }
     }
 
-    /// Behaves like git: creates the folder of an added submodule, and removes that of a removed one if it
-    /// is empty. Files in it are never touched.
+    /// Behaves like git: creates the folder of an added submodule, and removes that of a removed
+    /// one if it is empty. Files in it are never touched.
     fn write_submodule(&self, change: &PathChange, sync: Sync) -> SandboxResult<PathWriteOutcome> {
         let path = change.path.as_bytes();
         let explain = |error| errno_error(path_from_bytes(path), error);
@@ -122,8 +124,8 @@ impl<'a> PathWriter<'a> {
         Ok(PathWriteOutcome::Done)
     }
 
-    /// Writes the new content of a path beside it under its `.part` name, so that many files can be synced
-    /// together. If that fails, [`Self::write_path`] reports why.
+    /// Writes the new content of a path beside it under its `.part` name, so that many files can be
+    /// synced together. If that fails, [`Self::write_path`] reports why.
     pub(crate) fn write_draft(
         &self,
         number: usize,
@@ -174,7 +176,8 @@ impl<'a> PathWriter<'a> {
         }
     }
 
-    /// Removes leftovers of a killed call beside a path. Returns why the path cannot be written, if so.
+    /// Removes leftovers of a killed call beside a path. Returns why the path cannot be written, if
+    /// so.
     pub(crate) fn clean_up_path(
         &self,
         number: usize,
@@ -185,7 +188,8 @@ impl<'a> PathWriter<'a> {
         self.clean_up_temporary(number, change)
     }
 
-    /// Resolves the content under the temporary name: removes it if it is ours, otherwise restores it.
+    /// Resolves the content under the temporary name: removes it if it is ours, otherwise restores
+    /// it.
     fn clean_up_temporary(
         &self,
         number: usize,
@@ -205,7 +209,8 @@ impl<'a> PathWriter<'a> {
             self.unlink(&aside)?;
             return Ok(None);
         }
-        // Someone else's content was swapped out at the last moment. Restore it unless the path changed again.
+        // Someone else's content was swapped out at the last moment. Restore it unless the path
+        // changed again.
         let name = self.temporary_name(number);
         let here = self.inspector.inspect(path)?;
         let put_back = match &change.new {
@@ -463,7 +468,8 @@ fn move_if_free(folder: BorrowedFd<'_>, from: &[u8], to: &[u8]) -> Result<(), Er
     }
 }
 
-/// Removes `name` if it is a folder that contains no files. Returns whether the name is free afterwards.
+/// Removes `name` if it is a folder that contains no files. Returns whether the name is free
+/// afterwards.
 fn remove_empty(parent: BorrowedFd<'_>, name: &[u8]) -> bool {
     let Ok(folder) = open_folder(parent, name) else {
         return true;

@@ -375,8 +375,8 @@ enum IndexUse {
     Untouched,
 }
 
-/// Finds index entries, on any path, that prevent the index from being updated. As in git, merges must
-/// be resolved first.
+/// Finds index entries, on any path, that prevent the index from being updated. As in git, merges
+/// must be resolved first.
 fn find_unusable_entries(
     worktree: &UserWorktree,
     index: &Index,

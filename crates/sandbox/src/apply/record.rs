@@ -47,7 +47,8 @@ impl LocalApplyRecord {
         loop {
             let lock = wait.acquire(&path)?;
             let ours = lock.metadata().map_err(io_error(&path))?;
-            // Forgetting an apply removes its lock file. A lock on a removed file excludes nobody, so retry.
+            // Forgetting an apply removes its lock file. A lock on a removed file excludes nobody,
+            // so retry.
             match std::fs::metadata(&path) {
                 Ok(found) if found.ino() == ours.ino() => return Ok(lock),
                 _ => drop(lock),
@@ -107,8 +108,8 @@ impl LocalApplyRecord {
         self.folder.join("begun").is_file()
     }
 
-    /// Records that the user's files change from now on. The marks describe the user's repository as a
-    /// kill would leave it. The new objects belong to the user from now on.
+    /// Records that the user's files change from now on. The marks describe the user's repository
+    /// as a kill would leave it. The new objects belong to the user from now on.
     pub(crate) fn mark_begun(&self, marks: &RepositoryMarks) -> SandboxResult<()> {
         self.release_keep()?;
         remove(&self.pack_note())?;

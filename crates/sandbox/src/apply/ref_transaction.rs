@@ -1,9 +1,9 @@
 //! A branch that git itself keeps locked until it is moved.
 //!
-//! From `prepare` on, `git update-ref --stdin` has checked the branch and holds its lock, so no other
-//! git can move it. Git releases the lock when it commits or when its input ends, also if this process
-//! is killed. It inherits our repository lock (see `references`), so the holder of that lock knows that
-//! no transaction of ours is still running.
+//! From `prepare` on, `git update-ref --stdin` has checked the branch and holds its lock, so no
+//! other git can move it. Git releases the lock when it commits or when its input ends, also if
+//! this process is killed. It inherits our repository lock (see `references`), so the holder of
+//! that lock knows that no transaction of ours is still running.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -52,8 +52,8 @@ pub(crate) struct LockFile {
 }
 
 impl RefTransaction {
-    /// Locks the branch if it is at its expected commit; otherwise returns its state. The caller must hold
-    /// the repository lock.
+    /// Locks the branch if it is at its expected commit; otherwise returns its state. The caller
+    /// must hold the repository lock.
     pub(crate) fn prepare(
         repository: &UserRepository,
         record: &LocalApplyRecord,
@@ -107,8 +107,8 @@ impl RefTransaction {
         }
     }
 
-    /// Moves the branch and releases its lock. If git is killed meanwhile, the branch may or may not have
-    /// moved; the locks are released in both cases.
+    /// Moves the branch and releases its lock. If git is killed meanwhile, the branch may or may
+    /// not have moved; the locks are released in both cases.
     pub(crate) fn commit(
         mut self,
         record: &LocalApplyRecord,
@@ -165,8 +165,8 @@ impl Drop for RefTransaction {
     }
 }
 
-/// Removes the locks left by a git that was killed in a transaction of this apply. The caller must hold
-/// the repository lock, which proves that this git has ended.
+/// Removes the locks left by a git that was killed in a transaction of this apply. The caller must
+/// hold the repository lock, which proves that this git has ended.
 pub(crate) fn release_leftover(
     record: &LocalApplyRecord,
     repository: &UserRepository,

@@ -17,8 +17,8 @@ use crate::files::{create_private_folder, io_error, path_from_bytes, remove};
 use crate::safe_fs::{errno_error as failed_at, open_file, open_root, with_parent};
 use crate::store::PrivateStore;
 
-/// Writes both sides of the changes and fills in their hashes. Each side uses the attributes of its own
-/// tree.
+/// Writes both sides of the changes and fills in their hashes. Each side uses the attributes of its
+/// own tree.
 pub(crate) fn stage(
     store: &PrivateStore,
     record: &LocalApplyRecord,

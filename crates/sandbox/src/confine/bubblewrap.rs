@@ -165,7 +165,8 @@ struct OwnFolder {
 }
 
 impl OwnFolder {
-    /// The memory of these folders belongs to no process and is not counted, so each gets an equal share.
+    /// The memory of these folders belongs to no process and is not counted, so each gets an equal
+    /// share.
     fn new(bubblewrap: &Bubblewrap, memory: u64, grants: &[(PathBuf, Grant)]) -> Self {
         let private = grants.iter().filter(|(_, grant)| *grant == Grant::Private);
         let number = 1 + private.count() as u64;

@@ -16,8 +16,8 @@ pub(super) struct DiskUsage {
 }
 
 impl DiskUsage {
-    /// Adds a folder with its content and stops early above `enough`. Files that cannot be read or are
-    /// being removed are left out.
+    /// Adds a folder with its content and stops early above `enough`. Files that cannot be read or
+    /// are being removed are left out.
     pub(super) fn add(&mut self, folder: &Path, enough: u64) {
         let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {

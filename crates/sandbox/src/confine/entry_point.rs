@@ -54,8 +54,8 @@ enum ConfinedRole {
 /// Runs with the arguments after `__run` and the environment of this process. Returns the exit code.
 /// A process that becomes the command does not return.
 pub fn run(arguments: &[OsString], search_path: Option<&OsString>) -> u8 {
-    // The parent of agents may have left files and sockets open. Inherited by the command, they would be
-    // a way out of the sandbox.
+    // The parent of agents may have left files and sockets open. Inherited by the command, they
+    // would be a way out of the sandbox.
     close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     let request = match ConfineRequest::parse(arguments) {
         Ok(request) => request,

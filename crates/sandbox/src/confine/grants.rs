@@ -1,7 +1,8 @@
 //! Converts access rules to a list of granted paths, which both confinement levels enforce.
 //!
-//! Every path that is not granted is hidden. The neighbours of a hidden path are granted one by one, as
-//! they exist now. So a file that later gets a hidden name, or replaces a hidden file, stays hidden.
+//! Every path that is not granted is hidden. The neighbours of a hidden path are granted one by
+//! one, as they exist now. So a file that later gets a hidden name, or replaces a hidden file,
+//! stays hidden.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -151,7 +152,8 @@ mod tests {
         }
         rules.hide(&root.join("opt/b/secret"));
         let given: Vec<PathBuf> = grants(&rules).into_iter().map(|it| it.0).collect();
-        // A rule below a folder that is granted piece by piece may add a duplicate, but never lose a grant.
+        // A rule below a folder that is granted piece by piece may add a duplicate, but never lose
+        // a grant.
         let expected = ["opt/a", "opt/a/bin", "opt/b/bin", "usr"];
         assert_eq!(given, expected.map(|name| root.join(name)));
     }

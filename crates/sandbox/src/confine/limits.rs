@@ -108,8 +108,8 @@ pub(super) fn watch_processes(
     })
 }
 
-/// Polls the disk space of the command's folders until the command is done. Returns the limit that was
-/// exceeded, if any.
+/// Polls the disk space of the command's folders until the command is done. Returns the limit that
+/// was exceeded, if any.
 pub(super) fn watch_disk(command: &CommandLimits, done: &Receiver<()>) -> Option<OverLimit> {
     let allowed = command.limits.disk;
     poll_until(DISK_INTERVAL, done, || {

@@ -156,7 +156,8 @@ impl Processes for LocalProcesses {
         if let Some(supervisor) = supervisor.filter(|it| it.started == mark.started) {
             kill_process_tree(supervisor).map_err(cannot_end)?;
         }
-        // The supervisor alone may have been killed. Its descendants carry its token in their environment.
+        // The supervisor alone may have been killed. Its descendants carry its token in their
+        // environment.
         let token = process_tree::token(mark.process_group, mark.started);
         process_tree::kill_marked(&token).map_err(cannot_end)?;
         // Processes that cleared their environment are found by limits that they cannot change.
@@ -230,8 +231,8 @@ impl LocalPreparedCommand {
         self.control.write_all(input)
     }
 
-    /// Reads the supervisor's report and waits for its end. If the supervisor was killed, kills what it
-    /// left; otherwise those processes would keep our pipes open.
+    /// Reads the supervisor's report and waits for its end. If the supervisor was killed, kills
+    /// what it left; otherwise those processes would keep our pipes open.
     fn wait_for_report(&mut self) -> io::Result<(Option<SupervisorReport>, ExitStatus)> {
         let mut report = Vec::new();
         // A killed supervisor reports nothing.

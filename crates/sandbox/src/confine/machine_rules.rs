@@ -1,7 +1,7 @@
 //! Decides what a command may read and write on this machine.
 //!
-//! This is an allow list: system folders, the sandbox, toolchains, and paths from the settings. Homes,
-//! other users, mounted disks and our own data are not on it.
+//! This is an allow list: system folders, the sandbox, toolchains, and paths from the settings.
+//! Homes, other users, mounted disks and our own data are not on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;

@@ -3,9 +3,9 @@
 //! A command may clear its environment, fork twice, leave its session and folder, and close every
 //! file. It cannot undo `no_new_privs`, and without privileges it cannot raise a hard limit. So it
 //! gets a combination of limits that nothing else has: no core dumps, no bytes in message queues, a
-//! bounded file size. Its supervisor may use message queues, which distinguishes the two. Every process
-//! of a live command descends from its supervisor, which is a subreaper. A process with these limits
-//! and without such an ancestor is an orphan and is killed.
+//! bounded file size. Its supervisor may use message queues, which distinguishes the two. Every
+//! process of a live command descends from its supervisor, which is a subreaper. A process with
+//! these limits and without such an ancestor is an orphan and is killed.
 
 use std::collections::BTreeMap;
 use std::fs;

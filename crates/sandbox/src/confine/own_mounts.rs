@@ -1,8 +1,8 @@
 //! Private mounts of a command, used if root confines it by Landlock.
 //!
 //! The command runs as a user who can enter neither root's home nor our data directory. For this
-//! process and its children, such closed folders are replaced by empty ones that contain only what the
-//! command may access.
+//! process and its children, such closed folders are replaced by empty ones that contain only what
+//! the command may access.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -11,8 +11,8 @@ use rustix::thread::{
 
 use crate::account::SandboxAccount;
 
-/// Leaves the calling thread without capabilities and without a way to regain any, running as `account`
-/// if given.
+/// Leaves the calling thread without capabilities and without a way to regain any, running as
+/// `account` if given.
 pub(super) fn drop_privileges(account: Option<SandboxAccount>) -> io::Result<()> {
     set_no_new_privs(true)?;
     clear_ambient_capability_set()?;
@@ -22,7 +22,8 @@ pub(super) fn drop_privileges(account: Option<SandboxAccount>) -> io::Result<()>
         set_thread_groups(&[])?;
         set_thread_res_gid(group, group, group)?;
         set_thread_res_uid(user, user, user)?;
-        // Verify the result rather than trust the calls: continuing as root would break the confinement.
+        // Verify the result rather than trust the calls: continuing as root would break the
+        // confinement.
         if geteuid() != user || getegid() != group {
             return Err(io::Error::other("the user could not be changed"));
         }

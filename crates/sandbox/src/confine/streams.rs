@@ -1,7 +1,7 @@
 //! Input and output of a command that has a user of its own.
 //!
-//! A program may reopen its streams through `/dev/stdin` and similar paths. The kernel then checks the
-//! owner of the pipe, so the pipes must belong to that user.
+//! A program may reopen its streams through `/dev/stdin` and similar paths. The kernel then checks
+//! the owner of the pipe, so the pipes must belong to that user.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,8 +1,8 @@
 //! The process between owner and command: starts the command and makes sure that all of it ends.
 //!
-//! Its stdin is a socket to the owner. The owner sends the command's input (length, then bytes) and,
-//! when it is ready, the start signal of one byte. If the socket closes at any time, the command is no
-//! longer wanted. At the end the supervisor writes its [`SupervisorReport`].
+//! Its stdin is a socket to the owner. The owner sends the command's input (length, then bytes)
+//! and, when it is ready, the start signal of one byte. If the socket closes at any time, the
+//! command is no longer wanted. At the end the supervisor writes its [`SupervisorReport`].
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read, Write};
@@ -161,7 +161,8 @@ fn run_once(
     })
 }
 
-/// Kills the child when its process tree exceeds a limit. Dropping the returned sender ends the watch.
+/// Kills the child when its process tree exceeds a limit. Dropping the returned sender ends the
+/// watch.
 fn watch(
     command: Option<&CommandLimits>,
     child: &Arc<OwnedFd>,
@@ -205,7 +206,8 @@ fn start(request: &ConfineRequest) -> io::Result<(Child, Option<PipeReader>)> {
     let (mut command, pipe) = match &request.policy.enforced_by {
         Enforcement::Bubblewrap(how) => {
             let (status, writer) = io::pipe()?;
-            // No other process is started while the descriptor is inheritable, so only bubblewrap gets it.
+            // No other process is started while the descriptor is inheritable, so only bubblewrap
+            // gets it.
             fcntl_setfd(&writer, FdFlags::empty())?;
             let covered = sockets::visible_sockets(&request.policy.rules);
             let limits = request.limits.as_ref().map(|it| it.limits);
@@ -257,7 +259,8 @@ fn end_descendants() -> io::Result<()> {
     let me = getpid().as_raw_nonzero().get();
     // Wait blocking only after a direct child was killed: only then is there certainly one to reap.
     let mut options = WaitOptions::NOHANG;
-    // The first scan is the cheap one: usually only bubblewrap's last process is left and about to end.
+    // The first scan is the cheap one: usually only bubblewrap's last process is left and about to
+    // end.
     let mut find: fn(i32) -> Vec<Process> = process_tree::listed_descendants;
     loop {
         match wait(options) {

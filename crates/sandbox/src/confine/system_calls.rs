@@ -126,8 +126,8 @@ impl Scheduling {
     }
 }
 
-/// Forbids these system calls to the calling thread and its children. Does nothing on a processor that
-/// the filter does not support.
+/// Forbids these system calls to the calling thread and its children. Does nothing on a processor
+/// that the filter does not support.
 pub(super) fn forbid(sockets: SocketAccess, scheduling: Scheduling) -> io::Result<()> {
     let Ok(processor) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(());
@@ -135,7 +135,8 @@ pub(super) fn forbid(sockets: SocketAccess, scheduling: Scheduling) -> io::Resul
     for (calls, error) in [
         (socket_calls(sockets)?, libc::EACCES),
         (forbidden_calls(scheduling)?, libc::EPERM),
-        // The filter cannot see the arguments of `clone3`. On ENOSYS the C library falls back to `clone`.
+        // The filter cannot see the arguments of `clone3`. On ENOSYS the C library falls back to
+        // `clone`.
         (match_numbers([libc::SYS_clone3]), libc::ENOSYS),
     ] {
         let error = SeccompAction::Errno(error.unsigned_abs());

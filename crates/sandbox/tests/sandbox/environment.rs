@@ -155,7 +155,8 @@ impl SandboxTestWorld {
         (created, sandbox)
     }
 
-    /// Returns everything of a repository that must not change: the user's refs, configuration, index.
+    /// Returns everything of a repository that must not change: the user's refs, configuration,
+    /// index.
     pub(crate) fn state_of(&self, repository: &Path) -> (String, Vec<u8>, Vec<u8>) {
         let refs = self.git(
             repository,

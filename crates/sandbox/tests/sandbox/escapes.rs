@@ -95,8 +95,8 @@ fn nothing_an_agent_writes_is_executed() {
 
 type PlantConfig = fn(&Path, &str, &Path);
 
-/// Ways to make git read a configuration: by what an agent may write, and by what it should not be able
-/// to write.
+/// Ways to make git read a configuration: by what an agent may write, and by what it should not be
+/// able to write.
 fn config_plants() -> Vec<(&'static str, PlantConfig)> {
     vec![
         (

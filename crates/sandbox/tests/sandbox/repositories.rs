@@ -490,8 +490,8 @@ fn special_and_huge_files_are_not_read() {
     }
 }
 
-/// `.worktreeinclude` comes with the repository: it copies no credentials unless the user consented to
-/// exactly its content.
+/// `.worktreeinclude` comes with the repository: it copies no credentials unless the user consented
+/// to exactly its content.
 #[test]
 fn credential_files_are_copied_only_with_consent() {
     let world = SandboxTestWorld::new();

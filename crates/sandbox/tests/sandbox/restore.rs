@@ -75,8 +75,8 @@ fn unreadable_folders_are_restored() {
     assert_eq!(listing(&created.tree), listing(&repository));
 }
 
-/// What can be on disk if a restore is killed: before the swap, between its two renames, after it, and
-/// with half of the old tree removed.
+/// What can be on disk if a restore is killed: before the swap, between its two renames, after it,
+/// and with half of the old tree removed.
 #[test]
 fn a_restore_killed_at_any_point_is_finished_by_the_next() {
     let world = SandboxTestWorld::new();

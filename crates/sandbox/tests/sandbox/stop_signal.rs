@@ -14,7 +14,8 @@ use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 
 use crate::environment::{SandboxTestWorld, append, capture, git_settings, script};
 
-/// A git that, once armed, blocks forever at the command in `ROOT/armed` and reports that it is there.
+/// A git that, once armed, blocks forever at the command in `ROOT/armed` and reports that it is
+/// there.
 const PROGRAM: &str = r#"#!/bin/sh
 if test -e ROOT/armed; then
     for argument; do

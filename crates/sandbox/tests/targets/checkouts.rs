@@ -41,7 +41,8 @@ fn a_branch_checked_out_twice_is_updated_in_both_places() {
     assert_eq!(fs::read(repository.join("a")).unwrap(), b"1\n2\n3\n");
     assert_eq!(check_health(&world, &repository), "");
     assert_eq!(check_health(&world, &linked), " M b");
-    // A removed but not yet pruned working tree does not count; a locked one that is out of reach does.
+    // A removed but not yet pruned working tree does not count; a locked one that is out of reach
+    // does.
     fs::rename(&linked, world.path("away")).unwrap();
     let request = request_on_head(&world, &repository, |tree| append(&tree.join("a"), b"4\n"));
     let locked = repository.join(".git/worktrees/linked/locked");

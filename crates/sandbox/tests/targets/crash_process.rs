@@ -1,7 +1,7 @@
 //! A process that is killed at a given step of an apply.
 //!
-//! The test binary starts itself again with one test, which reads its task from a file and kills itself
-//! with SIGKILL as soon as the step was reached the requested number of times.
+//! The test binary starts itself again with one test, which reads its task from a file and kills
+//! itself with SIGKILL as soon as the step was reached the requested number of times.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -49,8 +49,8 @@ const KEYS: &[(&str, &[&str])] = &[
     ("web", &["browser"]),
 ];
 
-/// Names of filters: a plain one, one with a character that git options cannot contain, one that is not
-/// UTF-8.
+/// Names of filters: a plain one, one with a character that git options cannot contain, one that is
+/// not UTF-8.
 pub(crate) const FILTERS: [&[u8]; 3] = [b"evil", b"a=b", b"\xff\xfe"];
 
 pub(crate) const HOOKS: [&str; 9] = [

@@ -51,8 +51,8 @@ fn try_commit(world: &SandboxTestWorld, root: &Path) -> bool {
     world.command(root, "git", &commit).status.success()
 }
 
-/// Between the decision and the last commit no one can commit to any of the targets, so none is changed
-/// alone.
+/// Between the decision and the last commit no one can commit to any of the targets, so none is
+/// changed alone.
 #[test]
 fn commits_wait_until_all_targets_are_changed() {
     let world = SandboxTestWorld::new();

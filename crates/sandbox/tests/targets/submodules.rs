@@ -70,7 +70,8 @@ fn clone_twin(world: &SandboxTestWorld) -> PathBuf {
     to
 }
 
-/// Moves the twin to the commit of the user's repository with git, and asserts that both are the same.
+/// Moves the twin to the commit of the user's repository with git, and asserts that both are the
+/// same.
 #[track_caller]
 fn assert_as_git_does(world: &SandboxTestWorld, repository: &Path, twin: &Path) {
     let source = repository.to_str().unwrap();

@@ -1,8 +1,8 @@
 //! No program that a repository's configuration names is run on the host.
 //!
-//! Every documented configuration key of git that can name a program names a tripwire here: a script
-//! that leaves a file. The tests do everything that can be done with a repository, and the file must not
-//! exist.
+//! Every documented configuration key of git that can name a program names a tripwire here: a
+//! script that leaves a file. The tests do everything that can be done with a repository, and the
+//! file must not exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};

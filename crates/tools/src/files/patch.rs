@@ -1,7 +1,7 @@
 //! Shows an edit as a small diff.
 //!
-//! The offsets are known, so nothing has to be compared: each becomes a hunk of its old and new lines,
-//! and close ones share a hunk.
+//! The offsets are known, so nothing has to be compared: each becomes a hunk of its old and new
+//! lines, and close ones share a hunk.
 
 use crate::excerpt::truncate_str;
 
@@ -33,7 +33,8 @@ impl EditDiff<'_> {
     pub(super) fn render(&self) -> String {
         let groups = self.groups();
         let mut diff = String::new();
-        // Old lines before the group, and the difference in line numbers between new and old content there.
+        // Old lines before the group, and the difference in line numbers between new and old
+        // content there.
         let (mut counted, mut line, mut shift) = (0, 0, 0);
         for (index, group) in groups.iter().enumerate() {
             line += count_lines(&self.content[counted..group.start]);

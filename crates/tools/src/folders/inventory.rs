@@ -26,8 +26,8 @@ pub(crate) struct FolderContents {
     pub(crate) known_hashes: Vec<(ResourcePath, String)>,
 }
 
-/// Inspects everything in a folder. Fails if a file differs from what the actor knows, or if the folder
-/// contains a repository, because a repository could not be restored.
+/// Inspects everything in a folder. Fails if a file differs from what the actor knows, or if the
+/// folder contains a repository, because a repository could not be restored.
 pub(crate) fn inspect_folder(
     call: &ToolInvocation<'_>,
     target: &TreePath,

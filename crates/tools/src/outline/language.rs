@@ -22,8 +22,8 @@ pub(super) enum SourceLanguage {
 
 use SourceLanguage::{C, Cpp, Go, Java, JavaScript, Python, Rust, Tsx, TypeScript};
 
-/// Languages by file extension. A header may be C or C++: nearly all C is valid C++, while the C grammar
-/// parses a class as a function.
+/// Languages by file extension. A header may be C or C++: nearly all C is valid C++, while the C
+/// grammar parses a class as a function.
 const EXTENSIONS: &[(&[&str], &[SourceLanguage])] = &[
     (&["c"], &[C]),
     (&["h"], &[Cpp, C]),

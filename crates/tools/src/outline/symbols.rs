@@ -122,8 +122,8 @@ impl NodeContext<'_> {
         at.map_or("", |at| self.ancestors[at])
     }
 
-    /// Returns the text of a node on one line, truncated and without control characters that could affect
-    /// a terminal.
+    /// Returns the text of a node on one line, truncated and without control characters that could
+    /// affect a terminal.
     pub(super) fn text(&self, node: Node<'_>) -> String {
         let bytes = self.content.get(node.byte_range()).unwrap_or_default();
         // Everything cut off here would also be cut off below.
@@ -271,7 +271,8 @@ impl Symbols {
     }
 }
 
-/// Moves to the next node. `ancestors` must end with the node at the cursor. Returns `false` at the end.
+/// Moves to the next node. `ancestors` must end with the node at the cursor. Returns `false` at the
+/// end.
 fn advance(cursor: &mut TreeCursor<'_>, ancestors: &mut Vec<&str>) -> bool {
     if cursor.goto_first_child() {
         return true;
