@@ -99,7 +99,7 @@ pub fn read_gitignore(folder: BorrowedFd<'_>) -> Vec<u8> {
     file.map(read_rules).unwrap_or_default()
 }
 
-/// Reads a rule file up to [`MAX_BYTES`].
+/// Reads a rule file up to `MAX_BYTES`.
 pub fn read_rules(file: impl Read) -> Vec<u8> {
     let mut content = Vec::new();
     // A file that cannot be read has no rules.

@@ -57,6 +57,7 @@ impl RepositoryFingerprint {
 impl RepositoryCache {
     /// Returns the cached entry for `path` if it is still valid.
     pub(crate) fn get(&self, path: &Path) -> Option<RepositoryInfo> {
+        // The mutex is released before the files are read (law 7).
         let known = {
             let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             known.get(path)?.clone()

@@ -32,6 +32,7 @@ pub(crate) const GIT_FILE: &[u8] = b"gitdir: ../git\n";
 pub(crate) fn restore(sandbox: &mut LocalSandbox, tree: &TreeId) -> SandboxResult<()> {
     let next = sandbox.layout.next_tree();
     let entries = check_out(sandbox, tree, &next)?;
+    // A kill between the renames leaves no current tree; `finish_interrupted` puts the old one back.
     rename(&sandbox.layout.tree(), &sandbox.layout.old_tree())?;
     rename(&next, &sandbox.layout.tree())?;
     finish_interrupted(sandbox)?;

@@ -52,6 +52,7 @@ impl Watch {
                 break;
             }
         }
+        // Kills under the mutex: `reap` takes it before it frees the process id.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if *state == WatchState::Running {
             *state = WatchState::Killed;

@@ -133,8 +133,10 @@ impl CommitRun<'_> {
             .collect();
         let reference = self.effect.reference.as_deref();
         let marks = RepositoryMarks::for_commit(&self.repository, reference, &git_dirs);
+        // Recorded before the first write, so that a kill from here on is detected (law 9).
         self.record.mark_begun(&marks)?;
         self.targets.reached(ApplyStep::Started);
+        // The locks do not cover files, so they are checked again right before they are written.
         let mut conflicts = Vec::new();
         for locked in &worktrees {
             conflicts.extend(self.check_files(locked)?);

@@ -91,6 +91,7 @@ pub(crate) fn lock(targets: &LocalTargets, intents: &[ApplyIntent]) -> TargetRes
     for intent in intents {
         found.push(IntentTarget::find(targets, intent)?);
     }
+    // Sorted, so that all processes acquire the locks in the same order and cannot deadlock.
     let files: BTreeSet<PathBuf> = found.iter().filter_map(|it| it.lock_file.clone()).collect();
     for file in files {
         let lock = targets.lock_wait.acquire(&file)?;

@@ -285,6 +285,7 @@ impl<'a> PathWriter<'a> {
     }
 
     /// Fallback if the file system cannot swap two files: checks once more, then replaces.
+    /// Not atomic: an edit between check and rename is lost.
     fn replace(
         &self,
         folder: BorrowedFd<'_>,

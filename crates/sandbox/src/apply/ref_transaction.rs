@@ -64,6 +64,8 @@ impl RefTransaction {
             git_dir_links::check_ref(&repository.common_dir, reference)?;
         }
         release_leftover(record, repository, effect)?;
+        // Recorded before git starts, so after a kill the next call knows that git may have left
+        // locks (law 9).
         record.write_ref_locks(&[])?;
         let call = repository.call(UserGitCommand::UpdateRefs {
             author: commit_metadata,
@@ -179,6 +181,7 @@ pub(crate) fn release_leftover(
         release_unrecorded(record, repository, effect)?;
     }
     for noted in noted {
+        // Inode and change time must match: another git may have locked the ref since.
         if LockFile::read(path_from_bytes(&noted.path)).as_ref() == Some(&noted) {
             remove(path_from_bytes(&noted.path))?;
         }

@@ -149,6 +149,7 @@ impl Processes for LocalProcesses {
         let cannot_end = |error: io::Error| ProcessError::End {
             reason: error.to_string(),
         };
+        // No process survives a reboot, and its id may belong to another process now.
         if process_tree::boot_id().map_err(cannot_end)? != mark.boot_id {
             return Ok(());
         }
@@ -329,6 +330,7 @@ impl PreparedCommand for LocalPreparedCommand {
                 given => given,
             };
             if stopped.is_some() {
+                // The supervisor sees the end of the socket and kills the command.
                 let _ = control.shutdown(Shutdown::Write);
             }
             let gone = || Err(io::Error::other("a thread of ours failed"));

@@ -37,6 +37,7 @@ pub(super) fn mount_grants(rules: &AccessRules) -> io::Result<()> {
         reason = "its replacement is unsafe for file descriptors, which stay shared here"
     )]
     rustix::thread::unshare(UnshareFlags::NEWNS)?;
+    // Otherwise the mounts below would propagate to the rest of the machine.
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private)?;
     closed

@@ -130,6 +130,7 @@ fn rename(from: &TreePath, to: &TreePath) -> Result<(), Errno> {
         path_from_bytes(&from.entry.name),
         path_from_bytes(&to.entry.name),
     );
+    // If the destination was free when it was resolved, it must still be free.
     match to.entry.stat {
         Some(_) => renameat(from.entry.folder()?, old, &folder, new),
         None => renameat_with(
