@@ -23,7 +23,7 @@ impl Drop for SwapStopGuard<'_> {
     }
 }
 
-/// Calls tools while `one` and `other` are swapped repeatedly. A writing tool replaces the link by a
+/// Calls tools while the two `places` are swapped repeatedly. A writing tool replaces the link by a
 /// file, so `renew` restores the link before each round.
 fn run_tools_while_swapping(
     fixture: &ToolFixture,
