@@ -1,4 +1,4 @@
-//! Where a human must decide: whether a plan's profile lets it go on alone.
+//! Decides whether a plan's profile lets it continue without the user's approval.
 
 use cleveragents_domain::{Phase, Plan, ThresholdName};
 
@@ -10,14 +10,14 @@ use crate::lifecycle::phase_operation;
 use crate::ports::StoreError;
 
 impl Executor {
-    /// Whether the profile lets the plan go on into Execute.
+    /// Decides whether the profile lets the plan enter Execute.
     pub(super) async fn decide_escalation(&self, plan: &Plan) -> Result<EscalationDecision> {
         let assessed = self.assess(plan, Phase::Execute).await?;
         let profile = &plan.brief.automation_profile;
         Ok(assessed.gate(profile, ThresholdName::CreateTool))
     }
 
-    /// How sure the product may be of the plan's next phase.
+    /// Assesses the confidence in the plan's next phase.
     async fn assess(&self, plan: &Plan, phase: Phase) -> Result<Assessment> {
         let execution = self.actor(&plan.brief.actors.execution_actor).await?;
         let id = plan.identity.plan_id;
@@ -37,7 +37,7 @@ impl Executor {
         Ok(assessed.at_most(stated))
     }
 
-    /// Whether the profile lets the plan be applied by itself.
+    /// Decides whether the profile applies the plan without the user.
     pub(super) async fn decide_auto_apply(&self, plan: &Plan) -> Result<AutoApply> {
         let assessed = self.assess(plan, Phase::Apply).await?;
         let profile = &plan.brief.automation_profile;

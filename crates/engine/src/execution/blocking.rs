@@ -1,4 +1,4 @@
-//! Work that blocks a thread and hears the stop signal of the plan's owner.
+//! Blocking work that honours the stop signal of the plan's owner.
 
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -6,8 +6,8 @@ use tokio::task::spawn_blocking;
 use super::error::Result;
 use crate::ports::{StopReason, StopSignal};
 
-/// Runs `work` on a thread that may block. Its [`StopSignal`] is given when the owner has to stop; the
-/// call returns when the work has ended.
+/// Runs `work` on a thread that may block. Its [`StopSignal`] is set when the owner must stop.
+/// Returns only when the work has ended.
 pub(super) async fn run_until_stopped<T: Send + 'static>(
     stop_receiver: &watch::Receiver<Option<StopReason>>,
     work: impl FnOnce(&StopSignal) -> T + Send + 'static,

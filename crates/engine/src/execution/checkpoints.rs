@@ -1,4 +1,4 @@
-//! Checkpoints, made in the transaction of what they are about.
+//! Checkpoints, created in the transaction of the change they belong to.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::journal::event;
 use crate::ports::{Ids, Result, Transaction};
 
-/// When checkpoints are made by themselves, and how many are kept of each plan.
+/// When checkpoints are created automatically, and how many are kept per plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointPolicy {
     pub triggers: Vec<CheckpointTrigger>,
@@ -32,8 +32,8 @@ impl Default for CheckpointPolicy {
 }
 
 impl CheckpointPolicy {
-    /// Whether `plan` gets a checkpoint at this moment. A profile that requires checkpoints has
-    /// one before every write, whatever is configured.
+    /// Whether `plan` gets a checkpoint at this trigger. A profile that requires checkpoints gets
+    /// one before every write, regardless of the configuration.
     pub fn requires(&self, plan: &Plan, trigger: CheckpointTrigger) -> bool {
         self.triggers.contains(&trigger)
             || (plan.brief.automation_profile.require_checkpoints
@@ -41,7 +41,6 @@ impl CheckpointPolicy {
     }
 }
 
-/// What a checkpoint is about.
 #[derive(Debug, Clone)]
 pub(crate) struct NewCheckpoint<'a> {
     pub(crate) plan: &'a Plan,
@@ -52,8 +51,8 @@ pub(crate) struct NewCheckpoint<'a> {
     pub(crate) label: String,
 }
 
-/// Keeps how the plan's sandboxes stand in this transaction, unless the newest checkpoint holds
-/// just that. Answers with the event to be appended.
+/// Creates a checkpoint of the plan's sandboxes in this transaction, unless the newest checkpoint
+/// has the same trees. Returns the event, which the caller must append.
 pub(super) fn create_checkpoint_if_changed(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -71,7 +70,7 @@ pub(super) fn create_checkpoint_if_changed(
     Ok(Some(new_event))
 }
 
-/// How the plan's sandboxes stand in this transaction.
+/// Returns the trees of the plan's sandboxes in this transaction.
 fn trees_of(tx: &mut dyn Transaction, plan: PlanId) -> Result<BTreeMap<SandboxId, TreeId>> {
     let sandboxes = tx.sandboxes_of(plan)?.into_iter();
     Ok(sandboxes
@@ -79,8 +78,8 @@ fn trees_of(tx: &mut dyn Transaction, plan: PlanId) -> Result<BTreeMap<SandboxId
         .collect())
 }
 
-/// Keeps how the plan's sandboxes stand in this transaction, whatever was kept before. The event
-/// is for the caller to append.
+/// Creates a checkpoint of the plan's sandboxes in this transaction, even if nothing changed. The
+/// caller must append the event.
 pub(crate) fn create_checkpoint(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,

@@ -12,12 +12,12 @@ use serde_json::json;
 use crate::journal::event;
 use crate::ports::{Ids, Lease, Result, StoreError, StoreHandle, StoreOperation, Transaction};
 
-/// How many entries are read together.
+/// Number of entries read per page.
 const PAGE: u32 = 1000;
 
-/// What one owner of a plan records of its work. Every write is fenced by the lease (law 5), which
-/// is plain data: an owner may hand it to the processes it starts, and all of them are refused once
-/// somebody else owns the plan.
+/// Records the work of one owner of a plan. Every write is fenced by the lease (law 5). The lease
+/// is plain data: an owner may pass it to processes it starts, and all of them are refused once
+/// another process owns the plan.
 #[derive(Debug, Clone)]
 pub struct ExecutionContext {
     store: StoreHandle,
@@ -25,7 +25,7 @@ pub struct ExecutionContext {
     lease: Lease,
 }
 
-/// The payload of the event that a change was recorded.
+/// Payload of the event for a recorded change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeRecord {
     pub changeset_id: ChangesetId,
@@ -41,13 +41,13 @@ impl ExecutionContext {
         self.lease.plan
     }
 
-    /// What the owner may hand to the processes that work for it.
+    /// Returns the lease, which the owner may pass to processes that work for it.
     pub fn lease(&self) -> &Lease {
         &self.lease
     }
 
     /// Starts a changeset of one of the plan's sandboxes. Its header is durable when this returns,
-    /// so it is there for everybody before it has an entry.
+    /// so other processes can read it before it has entries.
     pub async fn start_changeset(
         &self,
         sandbox: SandboxId,
@@ -81,7 +81,7 @@ impl ExecutionContext {
         Ok(self.handle(id, sandbox))
     }
 
-    /// The handle of a changeset of this plan that somebody started, to go on with it.
+    /// Returns the handle of an existing changeset of this plan.
     pub async fn changeset(&self, id: ChangesetId) -> Result<Changeset> {
         let plan = self.lease.plan;
         let found = self
@@ -91,10 +91,10 @@ impl ExecutionContext {
         Ok(self.handle(id, found.sandbox_id))
     }
 
-    /// Closes what owners before this one did not: nobody is left who could record in it.
+    /// Closes the changesets that earlier owners left open. They can no longer record in them.
     pub async fn close_abandoned(&self) -> Result<()> {
-        // Those before can start no more since the plan is this owner's: mostly there is nothing
-        // to be written.
+        // Earlier owners cannot start new ones, so this read is safe, and usually nothing has to be
+        // written.
         let all = self.changesets().await?;
         if all.iter().all(|it| it.state != ChangesetState::Open) {
             return Ok(());
@@ -118,13 +118,13 @@ impl ExecutionContext {
             .await
     }
 
-    /// The plan's changesets in the order they were started.
+    /// Returns the plan's changesets in the order they were started.
     pub async fn changesets(&self) -> Result<Vec<ChangesetRecord>> {
         let plan = self.lease.plan;
         self.store.read(move |tx| tx.changesets_of(plan)).await
     }
 
-    /// All entries of a changeset of this plan, in order, as they stood at one moment.
+    /// Returns all entries of a changeset of this plan, in order, from one snapshot.
     pub async fn changes(&self, id: ChangesetId) -> Result<Vec<RecordedChange>> {
         let plan = self.lease.plan;
         self.store
@@ -152,7 +152,7 @@ impl ExecutionContext {
     }
 }
 
-/// A changeset that was started: the only way to record a change (law 4). Cheap to clone.
+/// Handle of a started changeset: the only way to record a change (law 4). Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Changeset {
     context: ExecutionContext,
@@ -188,8 +188,9 @@ impl Changeset {
             .await
     }
 
-    /// The same within a transaction that has more to write. It begins with the fence, so it comes
-    /// before anything that is locked after the plan's run; the caller appends the events, last.
+    /// Like [`Self::record`], inside a transaction that writes more. It starts with the fence,
+    /// which locks the run, so it must come before anything that is locked after the run. The
+    /// caller must append the returned events last.
     pub fn record_in(
         &self,
         tx: &mut dyn Transaction,
@@ -198,7 +199,7 @@ impl Changeset {
     ) -> Result<(Vec<ChangeEntry>, Vec<NewEvent>)> {
         tx.fence(&self.context.lease)?;
         for change in changes {
-            // Its place is not known yet and does not matter here.
+            // The sequence number is not known yet; validation does not use it.
             change
                 .clone()
                 .into_entry(0)
@@ -217,7 +218,7 @@ impl Changeset {
         Ok((entries, events))
     }
 
-    /// Takes no more changes from now on; closing twice is closing once.
+    /// Closes the changeset; it accepts no more changes. Idempotent.
     pub async fn close(&self) -> Result<()> {
         let (id, lease) = (self.id, self.context.lease.clone());
         let operation = StoreOperation::new(&*self.context.ids, "changeset.close");
@@ -234,7 +235,7 @@ impl Changeset {
     }
 }
 
-/// Closes a changeset, unless that was done before; the caller appends the event, last.
+/// Closes a changeset unless it is closed. The caller must append the event last.
 fn close(tx: &mut dyn Transaction, id: ChangesetId, lease: &Lease) -> Result<Option<NewEvent>> {
     let now = tx.now()?;
     if tx.close_changeset(id, now)? == 0 {
@@ -250,7 +251,7 @@ fn close(tx: &mut dyn Transaction, id: ChangesetId, lease: &Lease) -> Result<Opt
     .map(Some)
 }
 
-/// A changeset that is one of the plan's.
+/// Returns a changeset. Fails if it does not belong to the plan.
 fn changeset_of(
     tx: &mut dyn Transaction,
     plan: PlanId,

@@ -1,4 +1,4 @@
-//! Why work on a plan could not go on.
+//! Errors of running a plan.
 
 use cleveragents_domain::NamespacedName;
 use cleveragents_domain::id::{CheckpointId, PlanId};
@@ -13,8 +13,8 @@ use crate::ports::{StopReason, StoreError};
 
 pub type Result<T, E = ExecutionError> = std::result::Result<T, E>;
 
-/// What stopped the work on a plan. Errors of the work itself are recorded with the plan; these
-/// are what kept it from being done or recorded.
+/// Why work on a plan could not be done or recorded. Errors of the work itself are recorded with
+/// the plan instead.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ExecutionError {
     #[error(transparent)]
@@ -59,18 +59,18 @@ pub enum ExecutionError {
     WrongNode(Box<WrongNode>),
     #[error("{reason}")]
     Resource { reason: String },
-    /// A thread that did the work ended without an answer.
+    /// A worker thread ended without a result.
     #[error("the work ended unexpectedly: {reason}")]
     Internal { reason: String },
 }
 
-/// Files that another machine has.
+/// The files are on another machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrongNode {
     pub plan: PlanId,
     pub resource: NamespacedName,
     pub node: String,
-    /// What can be run there.
+    /// The command that the user can run there.
     pub command: &'static str,
 }
 
@@ -96,7 +96,7 @@ impl From<StoreError> for ExecutionError {
 }
 
 impl ExecutionError {
-    /// The store's answer, if it was the store that said no.
+    /// Returns the underlying store error, if there is one.
     pub fn store(&self) -> Option<&StoreError> {
         match self {
             Self::Lifecycle(LifecycleError::Store(error))
@@ -107,7 +107,7 @@ impl ExecutionError {
         }
     }
 
-    /// Whether another process has the plan now, so that nothing more may be done here.
+    /// Whether another process owns the plan now. The caller must write nothing more.
     pub fn is_lease_lost(&self) -> bool {
         matches!(self, Self::Stopped(StopReason::LeaseLost))
             || matches!(self.store(), Some(StoreError::LeaseLost { .. }))

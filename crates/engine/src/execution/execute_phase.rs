@@ -1,4 +1,4 @@
-//! Execute: the approved strategy, step by step, in the plan's sandboxes.
+//! The Execute phase: runs the approved strategy step by step in the plan's sandboxes.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -33,10 +33,10 @@ use crate::ports::sandbox::CommitMetadata;
 use crate::ports::{StopReason, StopSignal, StoreError};
 use crate::runs::RunLease;
 
-/// How many calls are read at a time.
+/// Number of calls read per page.
 const PAGE: u32 = 500;
 
-/// How Execute ended.
+/// How a phase ended.
 #[derive(Debug)]
 pub(super) enum PhaseEnd {
     Complete(Plan),
@@ -56,7 +56,8 @@ impl Executor {
     ) -> Result<PhaseEnd> {
         let strategy = self.approved_strategy(plan.identity.plan_id).await?;
         let actor = self.actor(&plan.brief.actors.execution_actor).await?;
-        // A human approved these very calls; a profile approves whatever the actor does.
+        // A user approved these exact calls, so the actor must be unchanged. A profile approves
+        // whatever the actor does.
         let by_human = !strategy.is_approved_by_profile();
         if by_human && strategy.strategy.execution != actor_hash(&actor) {
             return Err(ExecutionError::ActorChanged { name: actor.name });
@@ -101,7 +102,7 @@ impl Executor {
             .await
     }
 
-    /// Opens the plan's sandboxes, and looks at what was called in them before.
+    /// Opens the plan's sandboxes and loads the calls made in them before.
     pub(super) async fn open_phase_context(
         &self,
         run: &RunLease,
@@ -131,7 +132,7 @@ impl Executor {
         })
     }
 
-    /// Everything is captured and judged: it is published for people to see.
+    /// Publishes the captured and validated result, then completes or constrains the plan.
     pub(super) async fn finish_execute(
         &self,
         (run, stop): (&RunLease, &watch::Receiver<Option<StopReason>>),
@@ -173,7 +174,7 @@ impl Executor {
         }
     }
 
-    /// The strategy that was approved, and nothing else.
+    /// Returns the approved strategy. Fails if its content no longer matches the approved hash.
     async fn approved_strategy(&self, plan: PlanId) -> Result<StrategyRecord> {
         let newest = self.store.read(move |tx| tx.newest_strategy(plan)).await?;
         let strategy = newest
@@ -186,7 +187,7 @@ impl Executor {
         }
     }
 
-    /// Ends the processes of calls whose owner is dead.
+    /// Kills processes left by calls whose owner is dead.
     pub(super) async fn end_processes(&self, calls: &[ToolCallRecord]) -> Result<()> {
         for mark in calls.iter().filter_map(|call| call.process.clone()) {
             let processes = Arc::clone(&self.processes);
@@ -195,8 +196,8 @@ impl Executor {
         Ok(())
     }
 
-    /// Ends what a dead owner left running, and puts on record that those calls did not happen;
-    /// their sandboxes are set back when they are opened.
+    /// Kills processes that a dead owner left running and records its unfinished calls as
+    /// interrupted. Their sandboxes are restored when they are opened.
     pub(crate) async fn undo_unfinished(&self, run: &RunLease) -> Result<()> {
         let plan = run.lease().plan;
         let calls = self
@@ -230,8 +231,8 @@ impl Executor {
         Ok(())
     }
 
-    /// What calls changed that did not go well is given up before they are made again: the plan goes
-    /// on at its last confirmed call.
+    /// Undoes the changes of failed calls before they are retried. The plan resumes after its last
+    /// confirmed call.
     async fn undo_failed(&self, run: &RunLease, plan: &Plan) -> Result<()> {
         let calls = self.tool_calls(plan.identity.plan_id).await?;
         let active: Vec<&ToolCallRecord> =
@@ -261,7 +262,7 @@ impl Executor {
         Ok(())
     }
 
-    /// One step of the strategy, by the plan's execution actor.
+    /// Runs one step of the strategy with the plan's execution actor.
     async fn run_step(
         &self,
         run: &RunLease,
@@ -316,7 +317,7 @@ impl Executor {
         Ok(end)
     }
 
-    /// The decision under which a step is done; one that a dead owner made stands.
+    /// Returns the decision of a step. Reuses the one that a previous owner recorded.
     async fn step_decision(
         &self,
         run: &RunLease,
@@ -331,7 +332,7 @@ impl Executor {
             .read(move |tx| {
                 let strategy = tx.newest_strategy(plan)?;
                 let strategy = strategy.ok_or(ExecutionError::NoStrategy { plan })?;
-                // One that was made for another strategy is about other work.
+                // A decision under another strategy is about different work.
                 let known = tx.decisions_of(plan)?.into_iter().rfind(|it| {
                     it.question == step_question
                         && !it.is_superseded
@@ -389,7 +390,7 @@ impl Executor {
         .await
     }
 
-    /// Every call of the plan.
+    /// Returns every call of the plan.
     pub(super) async fn tool_calls(&self, plan: PlanId) -> Result<Vec<ToolCallRecord>> {
         self.store
             .read(move |tx| {
@@ -410,8 +411,8 @@ impl Executor {
         self.store.read(move |tx| Ok(tx.sandboxes_of(plan)?)).await
     }
 
-    /// Puts the result beside the user's branches, under our own name, so that git can show it.
-    /// Ends early if `asked` says that the owner has to stop.
+    /// Publishes the result as a ref of our own, beside the user's branches, so that git can show
+    /// it. Returns early if `stop` is set.
     pub(super) async fn publish(
         &self,
         plan: &Plan,
@@ -440,14 +441,13 @@ impl Executor {
     }
 }
 
-/// The plan's sandboxes, who calls tools in them, and which calls were made before.
+/// The plan's open sandboxes, the runner for calls in them, and the calls made before.
 pub(super) struct PhaseContext {
     pub(super) workspace: Workspace,
     pub(super) runner: ToolRunner,
     pub(super) call_history: CallHistory,
 }
 
-/// What a step works with.
 #[derive(Clone, Copy)]
 pub(super) struct StepContext<'a> {
     pub(super) phase: &'a PhaseContext,
@@ -456,7 +456,7 @@ pub(super) struct StepContext<'a> {
 }
 
 impl From<ActorEnd> for PhaseEnd {
-    /// An end that is not the end of the work.
+    /// Converts an actor's end that is not a success.
     fn from(end: ActorEnd) -> Self {
         match end {
             ActorEnd::Done => Self::Failed("the work ended before it was done".to_owned()),

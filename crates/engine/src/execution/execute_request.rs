@@ -1,4 +1,4 @@
-//! What somebody says about a plan: that it should go on, on record before anything is done.
+//! Requests to run a plan, recorded before anything is done.
 
 use std::sync::Arc;
 
@@ -17,33 +17,35 @@ use crate::journal::event;
 use crate::lifecycle::{PlanMoveRequest, evict, hold_unowned, move_unowned_plan};
 use crate::ports::Transaction;
 
-/// What a human's word did.
+/// Outcome of recording a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum ExecuteRequest {
-    /// There is work; so many calls that wait for an approval have it.
+    /// There is work. `approvals` is the number of pending calls that the request approves.
     Work {
         plan: Box<Plan>,
         approvals: u32,
     },
     Nothing(Box<Plan>),
-    /// Nobody has approved its strategy: it was made by a process that died before it could tell
-    /// anybody, or this is no word of approval.
+    /// The strategy is not approved. Either its process died before it could show the strategy, or
+    /// the request does not approve anything.
     Unapproved(Box<Plan>),
 }
 
-/// What is wanted of a plan.
+/// Kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
-    /// To go on past the gate it stands at.
+    /// Run past the current gate; counts as the user's approval.
     Execute,
-    /// To go on up to that gate.
+    /// Run up to the current gate; approves nothing.
     Resume,
-    /// To go on past the gate because the profile lets the plan, as it was at this version.
+    /// Run past the current gate because the profile allows it. Valid only for the plan at this
+    /// version.
     Proceed { version: i64 },
 }
 
 impl RequestKind {
-    /// What is put on record of who wants it; a profile is asked only after somebody spoke.
+    /// Returns the event that records the request. `Proceed` has none: it always follows a recorded
+    /// `Execute` or `Resume`.
     fn event(self) -> Option<EventKind> {
         match self {
             Self::Execute => Some(EventKind::ExecuteRequested),
@@ -52,7 +54,8 @@ impl RequestKind {
         }
     }
 
-    /// Whether it lets a plan past its gate. A strategy that a dead process made was told to nobody.
+    /// Whether the request lets the plan pass its gate. If the owner died, the user cannot have
+    /// seen the strategy, so `Execute` does not approve it.
     fn approves(self, plan: &Plan, owner_died: bool) -> bool {
         match self {
             Self::Execute => !owner_died,
@@ -61,7 +64,7 @@ impl RequestKind {
         }
     }
 
-    /// In whose name it approves.
+    /// Returns the name under which the strategy is approved.
     fn approver(self, plan: &Plan, actor: &str) -> String {
         match self {
             Self::Execute | Self::Resume => actor.to_owned(),
@@ -69,7 +72,7 @@ impl RequestKind {
         }
     }
 
-    /// How many calls that wait for an approval it lets through.
+    /// Returns how many calls that wait for approval the request approves.
     fn approvals(self, waiting: Option<WaitReason>) -> u32 {
         match (self, waiting) {
             (Self::Execute, Some(WaitReason::Approval { .. })) => 1,
@@ -79,8 +82,8 @@ impl RequestKind {
 }
 
 impl Executor {
-    /// The human's word, on record before anything is done. Where the plan stands at a gate, or
-    /// stopped, it is what lets it go on.
+    /// Records the request before anything is done. If the plan is at a gate or has stopped, the
+    /// same transaction moves it on.
     pub(super) async fn record_request(
         &self,
         plan: PlanId,
@@ -143,7 +146,7 @@ impl Executor {
     }
 }
 
-/// Approves exactly the strategy that is stored.
+/// Approves exactly the stored strategy.
 fn approve_strategy(tx: &mut dyn Transaction, plan: PlanId, approver: String) -> Result<()> {
     let Some(mut strategy) = tx.newest_strategy(plan)? else {
         return Err(ExecutionError::NoStrategy { plan });

@@ -1,8 +1,8 @@
-//! Driving a plan: Strategize and Execute, up to the gate where a human must decide.
+//! Drives a plan through Strategize and Execute until it needs the user's approval.
 //!
-//! [`Executor::execute`] is a human's word to go on. It is on record before anything happens; then
-//! this process claims the plan's run, works, and gives it back. A plan whose owner died is taken
-//! over where its last confirmed call left it.
+//! [`Executor::execute`] records the user's request before anything happens. Then this process
+//! claims the plan's run, works on it and releases it. If the previous owner died, the plan resumes
+//! after its last confirmed call.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -38,51 +38,51 @@ use crate::retry::RetryPolicy;
 use crate::runs::{ClaimOutcome, RunLease, RunService};
 use crate::secrets::Secrets;
 
-/// How often the owner looks whether it was asked to stop, and a waiting one for a free slot.
+/// Poll interval for stop requests to the owner of a plan, and for a free slot.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What an executor is made of.
+/// Dependencies of an [`Executor`].
 #[derive(Debug, Clone)]
 pub struct ExecutorDeps {
     pub store: StoreHandle,
     pub ids: Arc<dyn Ids>,
     pub clock: Arc<dyn Clock>,
     pub liveness: Arc<dyn Liveness>,
-    /// This process.
+    /// The owner id of this process.
     pub owner: OwnerId,
     pub sandboxes: Arc<dyn Sandboxes>,
     pub toolbox: Arc<dyn Toolbox>,
     pub processes: Arc<dyn Processes>,
     pub models: Arc<dyn Models>,
     pub breaker: CircuitBreaker,
-    /// What must not reach a model or the store.
+    /// Masked in everything that reaches a model or the store.
     pub secrets: Secrets,
-    /// Turns true when this process is asked to end: the work stops where it can be gone on with.
+    /// Becomes true when this process should exit. Work stops at a point from which it can be
+    /// resumed.
     pub interrupt: watch::Receiver<bool>,
     pub policy: ExecutionPolicy,
 }
 
-/// What is configured.
+/// Configuration of an [`Executor`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutionPolicy {
     pub checkpoints: CheckpointPolicy,
-    /// How many plans may run at once on this node.
+    /// Maximum number of plans that run at once on this node.
     pub concurrency: u32,
-    /// How many validations of a plan run at once.
+    /// Maximum number of validations of one plan that run at once.
     pub parallel_validations: usize,
-    /// Whether commands may use the network.
+    /// Network access of commands.
     pub network: Network,
-    /// When a model that failed is asked again.
+    /// Retries of failed model calls.
     pub retry: RetryPolicy,
 }
 
-/// Drives plans in this process's name.
+/// Drives plans as this process's owner id.
 #[derive(Debug, Clone)]
 pub struct Executor {
     pub(crate) store: StoreHandle,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The name of this machine.
     pub(crate) node: String,
     pub(crate) lifecycle: PlanLifecycle,
     pub(crate) decisions: DecisionService,
@@ -96,37 +96,38 @@ pub struct Executor {
     pub(crate) secrets: Secrets,
     pub(crate) interrupt: watch::Receiver<bool>,
     pub(crate) policy: ExecutionPolicy,
-    /// Whoever of this process waits for a slot waits here, but for the first, who looks for one.
+    /// Queue of this process's plans that wait for a slot. The holder of the lock polls for a free
+    /// slot; the others wait for the lock.
     pub(super) slot_queue: Arc<Mutex<()>>,
 }
 
-/// Where a command to go on came to an end.
+/// Outcome of [`Executor::execute`] and [`Executor::resume`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExecuteOutcome {
-    /// Nothing was outstanding.
+    /// There was nothing to do.
     Unchanged(Plan),
-    /// A human must decide about the strategy.
+    /// The user must approve the strategy.
     NeedsApproval {
         plan: Plan,
         decision: Box<EscalationDecision>,
     },
-    /// The plan waits for something, and nobody owns it meanwhile.
+    /// The plan waits for something and has no owner meanwhile.
     Waiting {
         plan: Plan,
         waiting: WaitReason,
         reason: String,
     },
-    /// A limit of the profile is reached.
+    /// A limit of the profile was reached.
     LimitReached {
         plan: Plan,
         reason: String,
     },
-    /// Execute is complete; whether the profile lets the plan be applied by itself.
+    /// Execute is complete. `auto_apply` says whether the profile applies the plan without the
+    /// user.
     Complete {
         plan: Plan,
         auto_apply: AutoApply,
     },
-    /// Required validations failed.
     Constrained {
         plan: Plan,
         reason: String,
@@ -138,21 +139,22 @@ pub enum ExecuteOutcome {
     Cancelled(Plan),
 }
 
-/// How a plan was left that nobody works on yet.
+/// Outcome of [`Executor::enqueue`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum QueueOutcome {
     Queued(Plan),
-    /// Nobody who had seen its strategy has approved it.
+    /// The strategy is not approved: the request does not count as approval, because the user
+    /// cannot have seen the strategy.
     Unapproved(Plan),
-    /// Nothing was outstanding.
+    /// There was nothing to do.
     Unchanged(Plan),
 }
 
-/// Whether a plan may be applied without a human.
+/// Whether a plan may be applied without the user.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AutoApply {
     Yes,
-    /// Why not.
+    /// The reason why not.
     No(String),
 }
 
@@ -211,8 +213,9 @@ impl Executor {
         }
     }
 
-    /// Takes the plan on, as far as its profile allows after this word of a human. `waits` is told
-    /// when all slots of this node are taken.
+    /// Runs the plan as far as its profile allows. The call counts as the user's approval of a
+    /// pending strategy or call. `on_wait` is called with the number of running plans when all
+    /// slots of this node are taken.
     pub async fn execute(
         &self,
         plan: PlanId,
@@ -223,7 +226,7 @@ impl Executor {
             .await
     }
 
-    /// The same word on record, and the plan left queued for whoever goes on with it.
+    /// Records the same request as [`Self::execute`] and leaves the plan queued without running it.
     pub async fn enqueue(&self, plan: PlanId, actor: &str) -> Result<QueueOutcome> {
         Ok(
             match self
@@ -237,8 +240,8 @@ impl Executor {
         )
     }
 
-    /// Takes the plan on from where it stands, as far as its profile and the words already given
-    /// allow: what waits for an approval goes on waiting.
+    /// Runs the plan as far as its profile and existing approvals allow. Unlike [`Self::execute`],
+    /// it approves nothing: a plan that waits for an approval keeps waiting.
     pub async fn resume(
         &self,
         plan: PlanId,
@@ -286,8 +289,8 @@ impl Executor {
         self.run_owned(run, OwnedWork::Drive { approvals }).await
     }
 
-    /// What is left to do for a plan that is executed: a profile that applies by itself does so
-    /// also after the process that should have done it died.
+    /// Handles a plan whose Execute is complete. Returns `Complete` if the profile applies it
+    /// automatically, because the process that should have applied it may have died.
     async fn check_pending_apply(&self, plan: Plan) -> Result<ExecuteOutcome> {
         if plan.position.is_terminal() {
             return Ok(ExecuteOutcome::Unchanged(plan));
@@ -298,8 +301,8 @@ impl Executor {
         }
     }
 
-    /// Claims the plan's run, waiting for a slot if need be; nothing if the plan was finished
-    /// meanwhile.
+    /// Claims the plan's run and waits for a slot if necessary. Returns `None` if the plan was
+    /// finished meanwhile.
     async fn claim(
         &self,
         plan: &Plan,
@@ -312,7 +315,7 @@ impl Executor {
         };
         let mut queue_guard: Option<OwnedMutexGuard<()>> = None;
         loop {
-            // Looked at before the claim: a slot that is given back meanwhile is not missed.
+            // Subscribe before the claim, so that a slot released in between is not missed.
             let hints = self.store.watch_commits();
             match self.runs.claim(id, plan.position.phase(), slots).await? {
                 ClaimOutcome::Won(run) => return Ok(Some(run)),
@@ -345,7 +348,7 @@ impl Executor {
             && plan.position.waiting().is_none()
             && matches!(state, PlanState::Queued | PlanState::Processing);
         if !outstanding {
-            // Somebody moved it between the word and the claim.
+            // Another process moved the plan between the request and the claim.
             return Ok(ExecuteOutcome::Unchanged(plan));
         }
         let mut plan = self.enter_phase(run, plan).await?;
@@ -376,7 +379,7 @@ impl Executor {
         self.end_phase(run, end).await
     }
 
-    /// Leaves the plan as the work on its phase ended.
+    /// Moves the plan according to how the work on its phase ended.
     pub(super) async fn end_phase(&self, run: &RunLease, end: PhaseEnd) -> Result<ExecuteOutcome> {
         match end {
             PhaseEnd::Complete(plan) => {
@@ -404,7 +407,7 @@ impl Executor {
         }
     }
 
-    /// Takes up the phase, unless a dead owner already had.
+    /// Starts the phase, unless a previous owner that died already started it.
     pub(crate) async fn enter_phase(&self, run: &RunLease, plan: Plan) -> Result<Plan> {
         match plan.position.state() {
             PlanState::Processing => Ok(plan),
@@ -415,7 +418,7 @@ impl Executor {
         }
     }
 
-    /// What went wrong is on record with the plan, if the plan is still ours.
+    /// Records the error of failed work with the plan, if this process still owns it.
     pub(super) async fn conclude(
         &self,
         run: &RunLease,
@@ -429,11 +432,11 @@ impl Executor {
         let id = run.lease().plan;
         let plan = self.lifecycle.plan(id).await?;
         if matches!(error, ExecutionError::Stopped(StopReason::Cancelled)) {
-            // The message is taken, and the plan cancelled, when the run is given back.
+            // `release` consumes the cancel message and cancels the plan.
             return Ok(ExecuteOutcome::Cancelled(plan));
         }
         if matches!(error, ExecutionError::Stopped(StopReason::Interrupted)) {
-            // It stays as it is, for whoever goes on.
+            // The plan keeps its state, so the next owner can resume it.
             return Err(error);
         }
         if plan.position.state() != PlanState::Processing {
@@ -449,7 +452,6 @@ impl Executor {
         Ok(ExecuteOutcome::Failed { plan, reason })
     }
 
-    /// Puts on record with the plan what went wrong.
     pub(super) async fn record_plan_error(
         &self,
         run: &RunLease,
@@ -464,7 +466,8 @@ impl Executor {
         .await
     }
 
-    /// The actor of this name.
+    /// Returns the actor of this name: built in, stored, or one per configured model, in this
+    /// order.
     pub(crate) async fn actor(&self, name: &NamespacedName) -> Result<Actor> {
         if let Some(actor) = BuiltInActor::from_name(name).map(BuiltInActor::actor) {
             return Ok(actor);

@@ -1,5 +1,5 @@
-//! What the resources of a plan say to actors with a model: at the beginning the texts of their
-//! roots and their skills, and later the text nearest to each path that a call is about.
+//! Guidance from the plan's resources for actors with a model: the instructions and skills at the
+//! roots at the start, and later the instructions nearest to each path that a call uses.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::ports::{StopReason, StopSignal};
 use crate::runs::RunLease;
 
 impl Executor {
-    /// What the resources say about how to work in them; which texts were used is on record.
+    /// Returns the guidance of all resources. Records which texts were used.
     pub(super) async fn guidance(
         &self,
         run: &RunLease,
@@ -65,8 +65,8 @@ impl Executor {
         Ok(guidance)
     }
 
-    /// The texts below the root that are nearest to these paths, but for those that `is_known`
-    /// says the model was told.
+    /// Returns the instructions below the root that are nearest to these paths, except those that
+    /// the model already has according to `is_known`.
     pub(super) async fn instructions_near(
         &self,
         run: &RunLease,
@@ -107,8 +107,9 @@ impl Executor {
     }
 }
 
-/// The instructions for work at these paths. One that the plan wrote itself is as good as not there,
-/// so that what stands further up holds in its place; of those that are `told` nobody asks again.
+/// Returns the instructions for these paths. A file that the plan itself changed is ignored, and
+/// the next one further up applies instead. Files for which `is_known` is true are not checked
+/// again.
 async fn find_trusted_instructions(
     handle: &SandboxHandle,
     about: Vec<ResourcePath>,
@@ -145,8 +146,8 @@ async fn find_trusted_instructions(
     }
 }
 
-/// Those of the paths that are as the plan found them. What it has written itself gives no orders
-/// to its own later steps, nor does what is ignored, of which nobody knows who wrote it.
+/// Returns the paths that are unchanged since the plan started. Files that the plan wrote must not
+/// instruct its later steps. Neither must ignored files, because their author is unknown.
 fn find_unmodified(
     open_sandbox: &OpenSandbox,
     paths: &[ResourcePath],
@@ -161,8 +162,8 @@ fn find_unmodified(
     Ok(found)
 }
 
-/// A path as the model is told it. Where there are several resources, each path begins with its
-/// resource's name.
+/// Returns a path as displayed to the model. With several resources, it starts with the resource's
+/// name.
 fn display_path(workspace: &Workspace, handle: &SandboxHandle, path: &ResourcePath) -> String {
     match workspace.sandboxes.len() > 1 {
         true => format!("{}:{path}", handle.resource),
@@ -182,7 +183,7 @@ fn instruction_text(
     }
 }
 
-/// The files of a sandbox, but for some, for whoever only wants to look.
+/// Read access to the files of a sandbox, except the `excluded` ones.
 struct SandboxFiles<'a> {
     sandbox: &'a dyn Sandbox,
     excluded: &'a [ResourcePath],

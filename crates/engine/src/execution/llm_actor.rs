@@ -1,4 +1,4 @@
-//! Actors with a model: how they find a strategy, carry out a step, and mend what failed.
+//! Actors with a model: find a strategy, run a step, repair validation failures.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::ports::models::{Model, ModelError};
 use crate::recovery::{NewErrorRecord, load_history};
 use crate::runs::RunLease;
 
-/// Who thinks, with what.
+/// The actor, its model settings and the step it works on.
 pub(super) struct LlmActorContext<'a> {
     pub(super) run: &'a RunLease,
     pub(super) actor: &'a NamespacedName,
@@ -38,7 +38,7 @@ pub(super) struct LlmActorContext<'a> {
 }
 
 impl Executor {
-    /// Carries out a step of the strategy.
+    /// Runs a step of the strategy.
     pub(super) async fn run_llm_step(
         &self,
         llm_context: &LlmActorContext<'_>,
@@ -62,7 +62,7 @@ impl Executor {
         self.run_conversation(llm_context, work, key, opening).await
     }
 
-    /// Mends what validations found wrong.
+    /// Repairs validation failures.
     pub(super) async fn repair(
         &self,
         llm_context: &LlmActorContext<'_>,
@@ -111,7 +111,7 @@ impl Executor {
         )
     }
 
-    /// Looks for a strategy, and says what the model handed in.
+    /// Looks for a strategy and returns the one that the model submitted.
     pub(super) async fn find_strategy(
         &self,
         (run, plan): (&RunLease, &Plan),
@@ -145,7 +145,7 @@ impl Executor {
         )
     }
 
-    /// All that is known of the plan so far.
+    /// Loads everything known about the plan for the prompt.
     async fn load_prompt_context(
         &self,
         (run, llm): (&RunLease, &LlmActor),
@@ -172,7 +172,7 @@ impl Executor {
         })
     }
 
-    /// The model that an actor speaks with.
+    /// Returns the model of an actor.
     pub(super) fn model_of(
         &self,
         llm: &LlmActor,
@@ -180,7 +180,7 @@ impl Executor {
         open_model(&*self.models, llm)
     }
 
-    /// A model that cannot be had is an error of the plan.
+    /// Records an unavailable model as an error of the plan.
     pub(super) async fn fail_without_model(
         &self,
         run: &RunLease,
@@ -192,7 +192,8 @@ impl Executor {
         Ok(AgentLoopEnd::Ended(ActorEnd::NoAnswer(reason)))
     }
 
-    /// A budget in dollars cannot be kept with a model that nobody knows the price of.
+    /// Fails the plan if it has a budget in dollars and the model's price is unknown: the budget
+    /// could not be enforced.
     pub(super) async fn check_price(
         &self,
         run: &RunLease,
@@ -212,7 +213,7 @@ impl Executor {
         Ok(Some(ActorEnd::LimitReached(reason)))
     }
 
-    /// Puts on record that answers a dead owner waited for will not be heard.
+    /// Records unfinished model calls of a dead owner as interrupted.
     pub(super) async fn interrupt_model_calls(&self, run: &RunLease) -> Result<()> {
         let plan: PlanId = run.lease().plan;
         let unfinished = self
@@ -230,7 +231,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Puts a decision that a model stated into the plan's tree, once however often it is seen.
+    /// Records a decision stated by a model in the plan's tree. Idempotent.
     pub(super) async fn record_stated_decision(
         &self,
         run: &RunLease,
@@ -253,7 +254,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Records a decision, unless a dead owner did, since this time: then that one stands.
+    /// Records a decision, or returns the one that a previous owner recorded since the given time.
     pub(super) async fn record_decision_once(
         &self,
         run: &RunLease,
@@ -282,7 +283,7 @@ impl Executor {
     }
 }
 
-/// What was said at the end of each step before this one.
+/// Returns the final summary of each earlier step.
 fn finished_summaries(calls: &[ToolCallRecord], before: u32) -> Vec<(u32, String)> {
     let mut summaries: BTreeMap<u32, String> = BTreeMap::new();
     let finish_calls = calls.iter().filter(|it| {

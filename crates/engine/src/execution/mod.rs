@@ -1,9 +1,9 @@
-//! Plans at work: what the owner of a plan does and records while it is carried out.
+//! Running plans: what the owner of a plan does and records in Strategize and Execute.
 //!
-//! [`context`] records changes. Whoever starts a changeset gets its handle, and a change is
-//! recorded through a handle only: it cannot land in another's changeset, whoever started one
-//! meanwhile (law 4). [`Executor`] drives a plan through Strategize and Execute; start reading
-//! there, then at [`ToolRunner`], through which every call of a tool goes.
+//! Start reading at [`Executor`], which drives a plan, then at [`ToolRunner`], which makes every
+//! tool call. [`context`] records changes: starting a changeset returns its handle, and a change is
+//! recorded only through a handle. So a change cannot land in another changeset, even if one is
+//! started concurrently (law 4).
 
 mod agent_loop;
 mod approval;

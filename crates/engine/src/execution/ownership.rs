@@ -1,5 +1,5 @@
-//! Owning a plan: it is worked on under a lease that is kept alive, watched for whoever wants it to
-//! stop, and given back.
+//! Owns a plan while it is worked on: keeps its lease alive, watches for stop requests and releases
+//! the run.
 
 use std::pin::pin;
 use std::sync::atomic::AtomicU32;
@@ -16,21 +16,21 @@ use super::workspace::Workspace;
 use crate::ports::{StopReason, StoreHandle};
 use crate::runs::{KeepAlive, RunLease};
 
-/// How long an owner does not look again, however much happens: many who each look after every
-/// write of any of them would do little else.
+/// Minimum pause between two polls. Without it, many owners that each poll after every commit of
+/// any of them would do little else.
 const POLL_PAUSE: Duration = Duration::from_millis(100);
 
-/// What an owner does with its plan.
+/// The work an owner does on its plan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OwnedWork {
-    /// Runs its phases; so many calls that wait for an approval have it.
+    /// Runs its phases. `approvals` is the number of pending calls that the user approved.
     Drive { approvals: u32 },
-    /// Validates a result that was moved onto another base.
+    /// Validates a result after a rebase.
     Validate,
 }
 
 impl Executor {
-    /// Works on the plan whose run this is, and gives the run back.
+    /// Works on the plan of this run and releases the run.
     pub(crate) async fn run_owned(&self, run: RunLease, work: OwnedWork) -> Result<ExecuteOutcome> {
         let mut alive = run.keep_alive();
         let outcome = self.run_with_watcher(&run, work, &mut alive).await;
@@ -50,7 +50,7 @@ impl Executor {
         }
     }
 
-    /// Works on until it is done, or has to stop.
+    /// Works until the work is done or must stop.
     async fn run_with_watcher(
         &self,
         run: &RunLease,
@@ -58,10 +58,11 @@ impl Executor {
         alive: &mut KeepAlive,
     ) -> Result<ExecuteOutcome> {
         self.end_slot_wait(run).await?;
-        // As it is now that it is ours: its budget may have grown while it waited.
+        // Read the plan again now that this process owns it: its budget may have grown while it
+        // waited.
         let plan = self.lifecycle.plan(run.lease().plan).await?;
         let deadline = self.deadline(run, &plan).await?;
-        // Who has no time left does not begin.
+        // Do not start if no time is left.
         let late = deadline.is_some_and(|end| Instant::now() >= end);
         let (sender, stop) = watch::channel(late.then_some(StopReason::OutOfTime));
         let watcher = tokio::spawn(watch_for_stop(
@@ -82,7 +83,7 @@ impl Executor {
             tokio::select! {
                 worked = &mut work => worked,
                 () = alive.lost() => {
-                    // Whatever runs is told to stop, and waited for.
+                    // Stop the running work and wait for it to end.
                     let _ = sender.send(Some(StopReason::LeaseLost));
                     work.await
                 }
@@ -94,7 +95,8 @@ impl Executor {
 }
 
 impl Executor {
-    /// One round of validations for an owner that has no stop signal: a cancel ends it too.
+    /// Runs one round of validations for an owner that has no stop signal. A cancel request stops
+    /// it.
     pub(super) async fn validate_unless_cancelled(
         &self,
         plan: &Plan,
@@ -115,7 +117,7 @@ impl Executor {
     }
 }
 
-/// Looks whether somebody asked the owner to stop, or the plan's time is up.
+/// Watches for a cancel request, for the interrupt and for the deadline, and sends the stop reason.
 async fn watch_for_stop(
     store: StoreHandle,
     plan: PlanId,
@@ -147,6 +149,6 @@ async fn watch_for_stop(
             () = again => {}
         }
     };
-    // Nobody listening means that the work has just ended.
+    // A closed channel means that the work has just ended.
     let _ = sender.send(Some(why));
 }

@@ -1,25 +1,25 @@
-//! Patches as git writes them, cut into files and hunks.
+//! Splits git patches into files and hunks.
 
 use crate::ports::sandbox::{DiffChange, DiffStat, SandboxError, TreeDiff};
 
-/// What a patch says of one file.
+/// The patch of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePatch<'a> {
     pub file: &'a DiffStat,
-    /// All of it, as it stands in the patch.
+    /// The unmodified text of this part of the patch.
     pub text: &'a [u8],
-    /// In their order; a binary file, a mere rename or a mere change of mode has none.
+    /// In order. Empty for a binary file, a pure rename and a pure mode change.
     pub hunks: Vec<PatchHunk<'a>>,
 }
 
-/// A piece of a file that changed, with its first line that says where it is.
+/// A hunk, including its header line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PatchHunk<'a> {
     pub text: &'a [u8],
 }
 
 impl<'a> PatchHunk<'a> {
-    /// `-1,3 +1,4`
+    /// The line ranges, such as `-1,3 +1,4`.
     pub fn range(&self) -> String {
         let first = lines(self.text).next().unwrap_or_default();
         let first = String::from_utf8_lossy(first);
@@ -27,12 +27,12 @@ impl<'a> PatchHunk<'a> {
         range.unwrap_or_default().to_owned()
     }
 
-    /// The lines that are gone, without their ends.
+    /// Returns the deleted lines without line endings.
     pub fn deletions(&self) -> Vec<&'a [u8]> {
         self.lines_of(b'-')
     }
 
-    /// The lines that are new, without their ends.
+    /// Returns the inserted lines without line endings.
     pub fn insertions(&self) -> Vec<&'a [u8]> {
         self.lines_of(b'+')
     }
@@ -46,7 +46,7 @@ impl<'a> PatchHunk<'a> {
 }
 
 impl FilePatch<'_> {
-    /// A patch that does nothing but this hunk, to the file under its new name.
+    /// Returns a patch with only this hunk, for the file under its new name.
     pub fn single_hunk_patch(&self, hunk: &PatchHunk<'_>) -> Option<Vec<u8>> {
         let head = lines(self.text).take_while(|line| !line.starts_with(b"@@ "));
         let new = head.filter_map(|line| line.strip_prefix(b"+++ ")).last()?;
@@ -58,7 +58,7 @@ impl FilePatch<'_> {
     }
 }
 
-/// What a difference says of each of its files, in their order.
+/// Returns the patch of each file of a diff, in order.
 pub fn file_patches(diff: &TreeDiff) -> Result<Vec<FilePatch<'_>>, SandboxError> {
     let mut sections = sections(&diff.patch).into_iter();
     let malformed = || SandboxError::Malformed {
@@ -68,7 +68,7 @@ pub fn file_patches(diff: &TreeDiff) -> Result<Vec<FilePatch<'_>>, SandboxError>
     for file in &diff.files {
         let first = sections.next().ok_or_else(malformed)?;
         let end = match file.change {
-            // What becomes a link, or was one, is removed and made anew.
+            // A change between file and link is written as a deletion and a creation: two sections.
             DiffChange::Retyped => sections.next().ok_or_else(malformed)?.end,
             _ => first.end,
         };
@@ -85,14 +85,14 @@ pub fn file_patches(diff: &TreeDiff) -> Result<Vec<FilePatch<'_>>, SandboxError>
     }
 }
 
-/// Where each `diff --git` begins and ends. The lines of a file's content have a sign before them,
-/// so none can be taken for one.
+/// Returns the range of each `diff --git` section. Content lines start with a sign, so they cannot
+/// match.
 fn sections(patch: &[u8]) -> Vec<std::ops::Range<usize>> {
     split_before_lines(patch, |line| line.starts_with(b"diff --git "))
 }
 
 fn hunks(section: &[u8]) -> Vec<PatchHunk<'_>> {
-    // The second part of something that was removed and made anew begins with headers again.
+    // The second section of a retyped file starts with headers again.
     let bounds = split_before_lines(section, |line| {
         line.starts_with(b"@@ ") || line.starts_with(b"diff --git ")
     });
@@ -103,7 +103,7 @@ fn hunks(section: &[u8]) -> Vec<PatchHunk<'_>> {
         .collect()
 }
 
-/// From each line that begins a piece up to the next.
+/// Splits the text before each line for which `begins` returns true.
 fn split_before_lines(text: &[u8], begins: impl Fn(&[u8]) -> bool) -> Vec<std::ops::Range<usize>> {
     let mut starts = Vec::new();
     let mut at = 0;
@@ -122,7 +122,7 @@ fn split_before_lines(text: &[u8], begins: impl Fn(&[u8]) -> bool) -> Vec<std::o
         .collect()
 }
 
-/// Lines with their ends.
+/// Returns lines with their line endings.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split_inclusive(|byte| *byte == b'\n')
 }

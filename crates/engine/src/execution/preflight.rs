@@ -1,4 +1,4 @@
-//! What preflight asks of the world, looked up before it asks.
+//! Collects the facts that preflight checks need, before they run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::ports::StoreError;
 
 type ProbeAnswer = std::result::Result<(), String>;
 
-/// The answers to everything preflight may ask about one plan.
+/// Answers to all questions preflight may ask about one plan.
 #[derive(Debug)]
 pub(super) struct PreflightFindings {
     actors: BTreeMap<NamespacedName, ProbeAnswer>,
@@ -26,7 +26,7 @@ pub(super) struct PreflightFindings {
 }
 
 impl Executor {
-    /// Looks at all that the plan names.
+    /// Probes all actors, tools and resources that the plan names.
     pub(super) async fn probe_preflight(&self, plan: &Plan) -> Result<PreflightFindings> {
         let brief = &plan.brief;
         let actors = &brief.actors;
@@ -68,7 +68,7 @@ impl Executor {
             let sandboxes = Arc::clone(&self.sandboxes);
             let (path, kind) = (resource.path.clone(), resource.resource_type);
             let answer = match plan.position.phase() {
-                // Apply looks at its targets itself, and lists those that are gone.
+                // Apply checks its targets itself and lists the missing ones.
                 Phase::Apply => Ok(()),
                 Phase::Strategize | Phase::Execute => {
                     let usable =
@@ -81,7 +81,7 @@ impl Executor {
         Ok(findings)
     }
 
-    /// Refuses a plan whose files are on another machine, before anything is put on record.
+    /// Fails if the plan's files are on another machine. Called before anything is recorded.
     pub(crate) async fn require_local(&self, plan: PlanId, command: &'static str) -> Result<()> {
         let node = self.node.clone();
         self.store
@@ -89,8 +89,9 @@ impl Executor {
             .await
     }
 
-    /// Refuses to go on with a plan in mid-work whose actor's model cannot be asked from here, before
-    /// anything is put on record. One that is about to begin a phase is looked at as a whole then.
+    /// Fails if a plan in the middle of a phase needs a model that is not available here. Called
+    /// before anything is recorded. A plan that is about to start a phase gets the full preflight
+    /// instead.
     pub(super) async fn require_model(&self, plan: PlanId) -> Result<()> {
         let plan = self.lifecycle.plan(plan).await?;
         let actors = &plan.brief.actors;
@@ -116,7 +117,7 @@ impl Executor {
         }
     }
 
-    /// An actor that thinks needs a model to think with.
+    /// Checks that the model of an actor is available.
     fn check_model(&self, actor: &Actor) -> ProbeAnswer {
         let ActorKind::Llm(llm) = &actor.kind else {
             return Ok(());
@@ -127,7 +128,7 @@ impl Executor {
         }
     }
 
-    /// Every tool that the actor names must be there.
+    /// Checks that every tool of the actor's steps exists.
     fn check_steps(&self, actor: &Actor) -> ProbeAnswer {
         if let ActorKind::Llm(llm) = &actor.kind {
             for tool in llm.tools.iter().flatten() {
@@ -166,7 +167,7 @@ impl PreflightProbe for PreflightFindings {
     }
 
     fn check_model(&self, actor: &NamespacedName) -> ProbeAnswer {
-        // Of an actor that is not there this is said already.
+        // A missing actor is already reported by its own check.
         self.models.get(actor).cloned().unwrap_or(Ok(()))
     }
 
@@ -178,12 +179,12 @@ impl PreflightProbe for PreflightFindings {
         find_answer(&self.resources, &resource.name, "resource")
     }
 
-    /// Whatever can be read can be sandboxed: as a private tree of a repository, or as a copy.
+    /// Every readable resource can be sandboxed: as a worktree of a repository, or as a copy.
     fn check_sandbox(&self, resource: &Resource) -> ProbeAnswer {
         find_answer(&self.resources, &resource.name, "resource")
     }
 
-    /// Every sandbox keeps its states.
+    /// Every sandbox supports checkpoints.
     fn check_checkpoints(&self, resource: &Resource) -> ProbeAnswer {
         find_answer(&self.resources, &resource.name, "resource")
     }

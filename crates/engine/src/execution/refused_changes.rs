@@ -1,11 +1,10 @@
-//! Changes that calls made and that cannot be part of a result: of files with a git filter, inside
-//! submodules, with names that git refuses, of a `.gitmodules` that git refuses, of files that may
-//! not be read, and too many folders deep.
+//! Changes that cannot be part of a result: files with a git filter, paths inside submodules, names
+//! or a `.gitmodules` that git refuses, unreadable files, and folders nested too deep.
 //!
-//! Each is undone right after the call that made it, and the call fails with the path. A model that
-//! is told so may finish all the same, so the end of Execute lists them again, as a required
-//! validation that fails: the plan is constrained until its user has seen the list. Whoever then
-//! executes the plan again goes on without these changes.
+//! Each is undone right after the call that made it, and the call fails with the path. A model may
+//! finish anyway, so the end of Execute lists the changes again as a required validation that
+//! fails. The plan is constrained until the user has seen the list; running it again continues
+//! without them.
 
 use std::collections::BTreeSet;
 
@@ -23,22 +22,22 @@ use super::workspace::{SandboxHandle, Workspace};
 use crate::ports::StoreError;
 use crate::ports::sandbox::{Capture, OmissionReason, OmittedPath};
 
-/// The name under which the list is shown among the validations.
+/// The name of the list among the validations.
 const REFUSALS_VALIDATION: &str = "builtin/recorded-changes";
 
-/// Where a failed call keeps the paths in its output.
+/// Key of the refused paths in the output of a failed call.
 pub(super) const REFUSED_KEY: &str = "refused";
 
-/// Where the list keeps the number of the last call it is about.
+/// Key of the number of the last listed call.
 const LAST_CALL_KEY: &str = "last_call";
 
-/// The changes of a call that cannot be recorded.
+/// Returns the changes of a call that cannot be recorded.
 pub(super) fn find_refused(capture: &Capture) -> Vec<OmittedPath> {
     let is_refused = |it: &&OmittedPath| it.why.refusal_message(&[]).is_some();
     capture.omitted.iter().filter(is_refused).cloned().collect()
 }
 
-/// What whoever made the call is told.
+/// Returns the error message for the actor that made the call.
 pub(super) fn refusal_text(refused: &[OmittedPath]) -> String {
     let whys: BTreeSet<OmissionReason> = refused.iter().map(|it| it.why).collect();
     let of = |why: OmissionReason| {
@@ -52,7 +51,8 @@ pub(super) fn refusal_text(refused: &[OmittedPath]) -> String {
 }
 
 impl Executor {
-    /// The number of the last call in each sandbox whose refused changes were listed before.
+    /// Returns the lists of refused changes from the newest stored validation round, one per
+    /// sandbox.
     pub(crate) async fn listed_refusals(&self, plan: &Plan) -> Result<Vec<ValidationResult>> {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let stored = self
@@ -68,8 +68,8 @@ impl Executor {
         Ok(summary.results.into_iter().filter(is_list).collect())
     }
 
-    /// One result for each sandbox in which changes were refused: failed if that was after those
-    /// that were `listed` before.
+    /// Returns one result per sandbox with refused changes. It fails if there are refused changes
+    /// newer than the ones in `listed`.
     pub(super) async fn list_refusals(
         &self,
         plan: &Plan,
@@ -125,7 +125,8 @@ impl Executor {
     }
 }
 
-/// The last call in this sandbox of which changes were refused, and the paths of all.
+/// Returns the number of the last call in this sandbox with refused changes, and the paths of all
+/// such calls.
 fn refused_paths<'a>(
     calls: impl Iterator<Item = &'a ToolCallRecord>,
     sandbox: SandboxId,
@@ -155,7 +156,7 @@ fn refusals_text(paths: &BTreeSet<String>) -> String {
     )
 }
 
-/// Whether everything but the list of refused changes permits to apply.
+/// Whether the list of refused changes is the only required validation that fails.
 pub(super) fn only_refusals_fail(summary: &ValidationSummary) -> bool {
     let fails = |it: &&ValidationResult| !it.passed && it.mode == ValidationMode::Required;
     let is_list = |it: &ValidationResult| it.validation.to_string() == REFUSALS_VALIDATION;

@@ -1,8 +1,8 @@
-//! Sandboxes whose files are gone: collected after an apply, or removed by hand.
+//! Sandboxes whose files are gone: removed by gc after an apply, or by hand.
 //!
-//! What was done in one cannot be applied any more. Strategize and Execute begin again without it,
-//! because their user asked for the work. Everything else refuses: `plan rebase` sends a finished
-//! plan back to Execute.
+//! Work done in such a sandbox cannot be applied any more. Strategize and Execute start again
+//! without it, because the user asked for the work. Everything else fails: `plan rebase` sends a
+//! finished plan back to Execute.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use super::workspace::change_sandbox_state;
 use crate::ports::sandbox::{SandboxResult, Sandboxes};
 use crate::runs::RunLease;
 
-/// Returns whether the files of a sandbox are gone. One that is still to be made has none yet.
+/// Returns whether the files of a sandbox are gone. Returns false for a sandbox that was not
+/// created yet.
 pub(super) fn is_removed(sandboxes: &dyn Sandboxes, record: &SandboxRecord) -> SandboxResult<bool> {
     match (record.state, record.folder) {
         (SandboxState::Creating, FolderState::Kept) => Ok(false),
@@ -27,7 +28,7 @@ pub(super) fn is_removed(sandboxes: &dyn Sandboxes, record: &SandboxRecord) -> S
     }
 }
 
-/// The refusal of work in a sandbox that was removed.
+/// Returns the error for work in a removed sandbox.
 pub(super) fn removed_error(record: &SandboxRecord, again: RedoCommand) -> ExecutionError {
     ExecutionError::SandboxRemoved {
         plan: record.plan_id,
@@ -36,7 +37,7 @@ pub(super) fn removed_error(record: &SandboxRecord, again: RedoCommand) -> Execu
     }
 }
 
-/// The command that does the work of a plan again in a new sandbox.
+/// The command that repeats the work of a plan in a new sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedoCommand {
     Execute,
@@ -51,7 +52,7 @@ impl RedoCommand {
         }
     }
 
-    /// A plan that has a result is sent back to Execute first.
+    /// A plan that has a result must be sent back to Execute first.
     const fn for_position(position: Position) -> Self {
         match (position.phase(), position.state()) {
             (Phase::Execute, PlanState::Complete | PlanState::Constrained) | (Phase::Apply, _) => {
@@ -63,7 +64,7 @@ impl RedoCommand {
 }
 
 impl Executor {
-    /// Returns those of these sandboxes whose files are gone.
+    /// Returns the sandboxes whose files are gone.
     pub(crate) async fn removed_sandboxes(
         &self,
         records: Vec<SandboxRecord>,
@@ -95,9 +96,9 @@ impl Executor {
         }
     }
 
-    /// Gives up the work of a plan with a removed sandbox, so that all of it is done again in a new
-    /// one. No call may count that was made in the old one: its changes are nowhere. Returns the plan
-    /// as it is now.
+    /// Undoes the work of a plan with a removed sandbox, so that all of it is repeated in a new
+    /// one. Calls made in the old sandbox must not count, because their changes are lost. Returns
+    /// the updated plan.
     pub(super) async fn discard_removed(&self, run: &RunLease, known: &Plan) -> Result<Plan> {
         let plan = run.lease().plan;
         let removed = self
@@ -114,7 +115,8 @@ impl Executor {
             let initial = RestorePoint::initial(tx, plan)?;
             let back = undo_after(tx, &*ids, &held, &initial, &actor)?;
             let mut events: Vec<_> = back.into_iter().map(|(_, event)| event).collect();
-            // No checkpoint has this id: those that are closed by it cannot be gone back to.
+            // No checkpoint has this id, so no rollback can return to the checkpoints marked with
+            // it.
             tx.undo_checkpoints(plan, 0, CheckpointId::new(ids.next()))?;
             for record in &removed {
                 let record = tx.sandbox(record.id)?;

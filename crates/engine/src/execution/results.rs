@@ -1,7 +1,7 @@
-//! What a plan's work came to: the difference of its sandboxes to what they were made of.
+//! Reads the results of a plan: the difference between its sandboxes and their bases.
 //!
-//! Everything is read from captured trees, which do not change: nobody has to be waited for, and
-//! what somebody is just doing is not shown before it is confirmed.
+//! It reads only captured trees, which are immutable. So it needs no lock, and unconfirmed work is
+//! not visible.
 
 use std::sync::Arc;
 
@@ -15,7 +15,6 @@ use crate::ports::sandbox::{
 };
 use crate::ports::{StopSignal, StoreError, StoreHandle, Transaction};
 
-/// Reads results of plans.
 #[derive(Debug, Clone)]
 pub struct ResultReader {
     store: StoreHandle,
@@ -24,19 +23,19 @@ pub struct ResultReader {
     node: String,
 }
 
-/// Which part of a result is wanted; all of it if nothing is said.
+/// Selects a part of a result; everything by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     pub resource: Option<NamespacedName>,
-    /// Files or folders, as people type them: percent-encoded as they are shown, or as they are.
+    /// Files or folders as the user typed them: percent-encoded as displayed, or raw.
     pub paths: Vec<String>,
 }
 
-/// The difference of all sandboxes of a plan.
+/// The differences of all sandboxes of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanDiff {
     pub plan: Plan,
-    /// One for each sandbox that was made, changed or not.
+    /// One per created sandbox, changed or not.
     pub resources: Vec<ResourceDiff>,
 }
 
@@ -51,24 +50,24 @@ pub struct ResourceDiff {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanArtifacts {
     pub plan: Plan,
-    /// By resource, then by path.
+    /// Ordered by resource, then by path.
     pub artifacts: Vec<Artifact>,
 }
 
-/// What became of one path.
+/// The net change of one path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Artifact {
     pub resource: NamespacedName,
     pub path: ResourcePath,
     pub kind: ArtifactKind,
-    /// The file as it is now, or as it was if it is gone.
+    /// The current file, or the previous one if it was deleted.
     pub file: Option<FileState>,
     pub lines: DiffLines,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArtifactKind {
-    /// It is new.
+    /// The file is new.
     Write,
     Edit,
     Delete,
@@ -84,7 +83,7 @@ impl ArtifactKind {
     }
 }
 
-/// Why a result cannot be had.
+/// Why a result cannot be read.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ResultsError {
     #[error(transparent)]
@@ -104,7 +103,7 @@ pub enum ResultsError {
     #[error("the sandbox of {} is gone", sandbox.resource_name)]
     Removed {
         sandbox: Box<SandboxRecord>,
-        /// What is left of it in the user's repository.
+        /// The published commit in the user's repository, if it still exists.
         published: Option<PublishedCommit>,
     },
     #[error("the sandbox of {} is on another machine, node {node}", sandbox.resource_name)]
@@ -135,7 +134,7 @@ impl ResultReader {
         }
     }
 
-    /// How the plan's sandboxes differ from what they were made of.
+    /// Returns the differences between the plan's sandboxes and their bases.
     pub async fn diff(&self, plan: PlanId, selection: Selection) -> ResultsResult<PlanDiff> {
         let (plan, records) = self.read(plan).await?;
         let records = filter_by_resource(records, selection.resource.as_ref())?;
@@ -158,8 +157,8 @@ impl ResultReader {
         Ok(PlanDiff { plan, resources })
     }
 
-    /// What the plan wrote, edited and deleted, one entry a path. A file that moved is deleted and
-    /// written.
+    /// Returns the files that the plan wrote, edited and deleted, one entry per path. A moved file
+    /// counts as deleted and written.
     pub async fn artifacts(&self, plan: PlanId) -> ResultsResult<PlanArtifacts> {
         let (plan, records) = self.read(plan).await?;
         let mut all = Vec::new();
@@ -190,7 +189,7 @@ impl ResultReader {
         Ok(self.store.read(read).await?)
     }
 
-    /// Asks the sandbox something, if it is still there.
+    /// Runs a query on the sandbox. Fails if its files are gone.
     async fn query_sandbox<T: Send + 'static>(
         &self,
         record: &SandboxRecord,
@@ -219,7 +218,7 @@ impl ResultReader {
         .await?
     }
 
-    /// Only the paths that were named; each must be in the difference of a resource.
+    /// Restricts the diff to the named paths. Fails if a path is in no resource's diff.
     async fn narrow_to_paths(
         &self,
         all: Vec<ResourceDiff>,
@@ -241,7 +240,7 @@ impl ResultReader {
             let matching = one.diff.files.iter();
             let matching =
                 matching.filter(|stat| names.iter().any(|name| matches_path(stat, name)));
-            // Both ends of a rename, so that it stays one.
+            // Both paths of a rename, so that it stays a rename.
             let paths: Vec<ResourcePath> = matching
                 .flat_map(|stat| stat.renamed_from.iter().chain([&stat.path]))
                 .cloned()
@@ -280,14 +279,14 @@ fn filter_by_resource(
     }
 }
 
-/// The trees of a sandbox that was made.
+/// Returns the base and result trees, or `None` if the sandbox was not created yet.
 fn base_and_result(record: &SandboxRecord) -> Option<(TreeId, TreeId)> {
     Some((record.base_tree.clone()?, record.tree.clone()?))
 }
 
 fn removed_error(sandboxes: &dyn Sandboxes, record: SandboxRecord) -> ResultsError {
     let published = match record.resource_type {
-        // Whoever cannot say has nothing to offer.
+        // A lookup error counts as not published: this is only a hint for the user.
         ResourceType::GitCheckout => {
             let found = sandboxes.find_published(&record.resource_path, record.plan_id);
             found.ok().flatten()
@@ -300,7 +299,7 @@ fn removed_error(sandboxes: &dyn Sandboxes, record: SandboxRecord) -> ResultsErr
     }
 }
 
-/// The paths that a typed text may mean.
+/// Returns the paths that the typed text may mean.
 pub(super) fn candidate_paths(typed: &str) -> Vec<ResourcePath> {
     let typed = typed.strip_prefix("./").unwrap_or(typed);
     let typed = typed.strip_suffix('/').unwrap_or(typed);
@@ -310,7 +309,7 @@ pub(super) fn candidate_paths(typed: &str) -> Vec<ResourcePath> {
     names
 }
 
-/// Whether this is the file of that name, or lies in the folder of that name.
+/// Whether `stat` is about the file `name`, or a file in the folder `name`.
 pub(super) fn matches_path(stat: &DiffStat, name: &ResourcePath) -> bool {
     let is_in = |path: &ResourcePath| {
         let rest = path.as_bytes().strip_prefix(name.as_bytes());

@@ -1,4 +1,4 @@
-//! What going on with a plan would do, told without doing it.
+//! Previews what resuming a plan would do, without doing it.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::model_call::ModelCallRecord;
@@ -11,46 +11,45 @@ use super::executor::Executor;
 use super::steps::is_confirmed;
 use crate::ports::{Holder, StoreError};
 
-/// Where a plan stands and what comes next.
+/// The position of a plan and its next move.
 #[derive(Debug, Clone, Serialize)]
 pub struct ResumePreview {
     #[serde(skip)]
     pub plan: Plan,
     pub next: NextMove,
-    /// Who works on it, if somebody does.
+    /// The live owner, if there is one.
     #[serde(skip)]
     pub holder: Option<Holder>,
-    /// The step of the strategy that is carried out next, and how many there are.
+    /// The next step of the strategy. `steps` is the total.
     pub step: Option<u32>,
     pub steps: usize,
-    /// Calls of tools that stand and are not made again.
+    /// Confirmed tool calls, which are not made again.
     pub confirmed_calls: usize,
-    /// Calls that were begun and not ended: their effects are taken back, and they are made again.
+    /// Calls that started and did not end. Their changes are undone and they are made again.
     pub interrupted_calls: Vec<String>,
-    /// Answers of models that are not asked for again.
+    /// Stored model answers, which are not requested again.
     pub stored_answers: usize,
-    /// Models that were asked by an owner that died; they are asked again.
+    /// Model calls interrupted by the death of an owner. They are made again.
     pub interrupted_models: usize,
 }
 
-/// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NextMove {
     Strategize,
-    /// A human's word for the strategy, unless the profile goes on alone.
+    /// The user approves the strategy, unless the profile allows it.
     Approve,
     Execute,
-    /// A human's word, or the profile's.
+    /// The user applies the plan, unless the profile does.
     Apply,
     Nothing,
 }
 
-/// How many records are read at a time.
+/// Number of records read per page.
 const PAGE: u32 = 500;
 
 impl Executor {
-    /// What [`Executor::resume`] would go on with.
+    /// Returns what [`Executor::resume`] would do.
     pub async fn preview_resume(&self, plan: PlanId) -> Result<ResumePreview> {
         let calls = self.tool_calls(plan).await?;
         let (plan, holder, strategy, model_calls, unfinished) = self

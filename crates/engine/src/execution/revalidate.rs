@@ -1,7 +1,7 @@
-//! Validates a result that was moved onto another base, and merges with targets that have moved.
+//! Validates a rebased result, and merges with targets that have moved.
 //!
-//! A result that was moved ends as Execute ends. Nothing that fails is mended here: that is work of the plan's actor,
-//! which `plan execute` asks for.
+//! A rebased result ends like the Execute phase. Failures are not repaired here: that is work for
+//! the plan's actor, started by `plan execute`.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::ports::{StopReason, StopSignal};
 use crate::runs::RunLease;
 
 impl Executor {
-    /// Runs what gates on the sandboxes as they are on record, and leaves the plan complete or
-    /// constrained. It must be in Execute, with all of its steps done.
+    /// Runs the gates on the sandboxes' recorded trees and leaves the plan complete or constrained.
+    /// The plan must be in Execute with all of its steps done.
     pub(super) async fn validate_rebased(
         &self,
         run: &RunLease,
@@ -29,7 +29,7 @@ impl Executor {
         let plan = self.lifecycle.plan(run.lease().plan).await?;
         let limit = plan.brief.automation_profile.limits.validation_retry_limit;
         let round = self.first_round(&plan, limit).await?;
-        // Changes that were refused and that the user has not seen stay listed.
+        // Refused changes that the user has not seen stay in the list.
         let listed = self.listed_refusals(&plan).await?;
         let opener = self.sandbox_opener(run);
         let workspace = opener.open_sandboxes(&plan).await?;
@@ -46,7 +46,7 @@ impl Executor {
         self.end_phase(run, end).await
     }
 
-    /// Whether anything gates what is in this sandbox.
+    /// Whether any gate applies to this sandbox.
     pub(crate) async fn has_gates(&self, plan: &Plan, record: &SandboxRecord) -> Result<bool> {
         let Some(tree) = record.tree.clone() else {
             return Ok(false);
@@ -57,9 +57,9 @@ impl Executor {
         Ok(gates.iter().any(|it| it.applicable.resource == *resource))
     }
 
-    /// Runs what gates on a merge with this sandbox's result, which stays what it is. The files are
-    /// the result's again when this ends, or when the sandbox is opened next. A cancel ends it with
-    /// nothing known.
+    /// Runs the gates on a merge with this sandbox's result, without changing the result. The
+    /// result's files are restored when this returns, or when the sandbox is opened next. A cancel
+    /// request stops it without a verdict.
     pub(crate) async fn validate_merge(
         &self,
         run: &RunLease,
@@ -88,7 +88,7 @@ impl Executor {
         Ok(Ok(summary))
     }
 
-    /// One sandbox, taken to hold `tree`.
+    /// Opens one sandbox as if `tree` were its tree.
     async fn open_single_sandbox(&self, record: &SandboxRecord, tree: TreeId) -> Result<Workspace> {
         let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
         let sandbox = spawn_blocking(move || sandboxes.open(id)).await??;

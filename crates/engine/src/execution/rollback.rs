@@ -1,8 +1,8 @@
-//! Going back to an earlier state of a plan's sandboxes.
+//! Rolls a plan's sandboxes back to an earlier state.
 //!
-//! What is given up is kept as a checkpoint of its own first, and is marked, never removed: going
-//! back to that checkpoint undoes the going back. The record is changed in one transaction; the
-//! files follow, now or whenever the sandboxes are opened next.
+//! The state before the rollback is first saved as a checkpoint of its own. Undone records are
+//! marked, never removed: a rollback to that checkpoint undoes the rollback. Records change in one
+//! transaction; the files follow, now or when the sandboxes are opened next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,29 +28,28 @@ use crate::ports::sandbox::DiffStat;
 use crate::ports::{Ids, Slots, StopSignal, StoreError, Transaction};
 use crate::runs::ClaimOutcome;
 
-/// The state that is gone back to.
+/// The state to roll back to.
 #[derive(Debug, Clone)]
 pub(crate) struct RestorePoint {
-    /// The last call that stands.
+    /// Number of the last call that stays valid.
     pub(crate) call_number: i64,
-    /// The last checkpoint that stands.
+    /// Number of the last checkpoint that stays valid.
     pub(crate) checkpoint_number: i64,
     pub(crate) trees: BTreeMap<SandboxId, TreeId>,
-    /// Decisions that are given up with the work that was done for them.
+    /// Decisions to supersede together with the undone work.
     pub(crate) superseded: Vec<DecisionId>,
 }
 
-/// What going back did to the record.
+/// What a rollback changed in the records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoSummary {
-    /// Holds what was given up.
+    /// The checkpoint of the state before the rollback.
     pub set_aside: Checkpoint,
     pub changes: u64,
     pub calls: u64,
     pub checkpoints: u64,
 }
 
-/// What a rollback did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RollbackRecord {
     pub plan: Plan,
@@ -60,7 +59,7 @@ pub struct RollbackRecord {
     sandboxes: Vec<SandboxRecord>,
 }
 
-/// A rollback with the files it set back.
+/// A rollback with the files it restored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RollbackOutcome {
     pub record: RollbackRecord,
@@ -68,7 +67,7 @@ pub struct RollbackOutcome {
 }
 
 impl RestorePoint {
-    /// The state a checkpoint holds.
+    /// The state saved in a checkpoint.
     fn from_checkpoint(checkpoint: &Checkpoint) -> Self {
         Self {
             call_number: checkpoint.call_number,
@@ -78,14 +77,15 @@ impl RestorePoint {
         }
     }
 
-    /// How the plan's sandboxes were at `moment`, or at their beginning.
+    /// The state of the plan's sandboxes at `moment`, or their initial state if there is no earlier
+    /// checkpoint.
     pub(crate) fn before(
         tx: &mut dyn Transaction,
         plan: PlanId,
         time: Timestamp,
     ) -> std::result::Result<Self, StoreError> {
         let kept = tx.checkpoints_of(plan)?;
-        // What a rollback set aside holds what was given up, not how things stood.
+        // A checkpoint made by a rollback holds undone work, not the state at that time.
         let is_active = |it: &&Checkpoint| {
             it.undone_by.is_none()
                 && it.trigger != CheckpointTrigger::Rollback
@@ -97,7 +97,8 @@ impl RestorePoint {
         }
     }
 
-    /// How the plan's sandboxes stood before these calls, the last that stands being `last`.
+    /// The state of the plan's sandboxes before `given_up`. `last` is the number of the last call
+    /// that stays valid.
     pub(crate) fn before_calls(
         tx: &mut dyn Transaction,
         plan: PlanId,
@@ -107,7 +108,7 @@ impl RestorePoint {
         let sandboxes = tx.sandboxes_of(plan)?.into_iter();
         let mut trees: BTreeMap<SandboxId, TreeId> =
             sandboxes.filter_map(|it| Some((it.id, it.tree?))).collect();
-        // The first of a sandbox says how it stood.
+        // In reverse order, so that the first call of each sandbox wins.
         for call in given_up.iter().rev() {
             trees.insert(call.call.sandbox_id, call.call.tree_before.clone());
         }
@@ -121,7 +122,7 @@ impl RestorePoint {
         })
     }
 
-    /// How the plan's sandboxes were made.
+    /// The state of the plan's sandboxes when they were created.
     pub(crate) fn initial(
         tx: &mut dyn Transaction,
         plan: PlanId,
@@ -138,8 +139,8 @@ impl RestorePoint {
     }
 }
 
-/// Marks what was done after `earlier`, and says where each sandbox's files belong. A plan without
-/// sandboxes has nothing to set back. The event is for the caller to append.
+/// Marks everything after `earlier` as undone and sets the tree of each sandbox. Does nothing for a
+/// plan without sandboxes. The caller must append the event.
 pub(crate) fn undo_after(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -196,7 +197,7 @@ pub(crate) fn undo_after(
     Ok(Some((back, new_event)))
 }
 
-/// Says where each sandbox's files belong.
+/// Sets the tree of each sandbox in its record.
 fn store_trees(
     tx: &mut dyn Transaction,
     sandboxes: Vec<SandboxRecord>,
@@ -224,7 +225,7 @@ fn store_trees(
 }
 
 impl Executor {
-    /// The plan's checkpoints, oldest first.
+    /// Returns the plan's checkpoints, oldest first.
     pub async fn checkpoints(&self, plan: PlanId) -> Result<Vec<Checkpoint>> {
         self.store
             .read(move |tx| {
@@ -234,14 +235,15 @@ impl Executor {
             .await
     }
 
-    /// Ends the commands that a dead owner of the plan left running. One that is alive ends its own.
+    /// Kills the commands that a dead owner of the plan left running. Does nothing if the owner is
+    /// alive.
     pub async fn end_orphaned_processes(&self, plan: PlanId) -> Result<()> {
         let known = self.lifecycle.proven_owner(plan).await?;
         self.end_dead_owner_processes(plan, known).await
     }
 
-    /// Sets the plan's sandboxes back to a checkpoint, exactly. The plan is then queued in Execute
-    /// and waits for a human's word.
+    /// Rolls the plan's sandboxes back to a checkpoint. Afterwards the plan is queued in Execute
+    /// and waits for the user to run it.
     pub async fn rollback(
         &self,
         plan: PlanId,
@@ -271,9 +273,9 @@ impl Executor {
         })
     }
 
-    /// Ends what a dead owner left running, so that nothing is written to files that are set back.
-    /// Calls are looked at in the moment in which that owner still has the plan: those of whoever
-    /// takes it over are not among them.
+    /// Kills processes that a dead owner left running, so that they cannot write to restored files.
+    /// The calls are read in a transaction in which the dead owner still holds the run, so calls of
+    /// a new owner are not among them.
     async fn end_dead_owner_processes(
         &self,
         plan: PlanId,
@@ -295,7 +297,7 @@ impl Executor {
         self.end_processes(&calls).await
     }
 
-    /// What the files differ by, before and after.
+    /// Returns the differences between the files before and after the rollback.
     async fn diff_restored_files(&self, done: &RollbackRecord) -> Result<Vec<DiffStat>> {
         let mut files = Vec::new();
         for record in &done.sandboxes {
@@ -314,8 +316,8 @@ impl Executor {
         Ok(files)
     }
 
-    /// The files follow the record, while nobody else can run the plan. Should this be interrupted,
-    /// or somebody have claimed it already, opening the sandboxes does it.
+    /// Restores the files to the recorded trees while this process holds the run. If this is
+    /// interrupted, or another process has claimed the run, opening the sandboxes restores them.
     async fn restore_files(&self, done: &RollbackRecord) -> Result<()> {
         let id = done.plan.identity.plan_id;
         let claimed = self.runs.claim(id, Phase::Execute, Slots::Shared).await?;
@@ -332,7 +334,8 @@ impl Executor {
     async fn restore_claimed(&self, done: &RollbackRecord) -> Result<()> {
         for record in &done.sandboxes {
             let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
-            // Somebody may have gone back further between the record and the claim.
+            // Read the record again: another rollback may have happened between our commit and the
+            // claim.
             let newest = self.store.read(move |tx| tx.sandbox(id)).await?;
             if let Some(tree) = newest.tree {
                 let restore = move || sandboxes.open(id)?.restore(&tree, &StopSignal::new());
@@ -343,7 +346,7 @@ impl Executor {
     }
 }
 
-/// Which checkpoint is meant.
+/// Selects a checkpoint.
 #[derive(Debug, Clone)]
 pub enum CheckpointChoice {
     Number(i64),
@@ -391,7 +394,7 @@ fn roll_back(
         undo_after(tx, ids, &plan, &restore_point, actor)?.ok_or(ExecutionError::Resource {
             reason: format!("plan {id} has no sandbox to set back"),
         })?;
-    // Going back to what a rollback set aside undoes that rollback.
+    // A rollback to a checkpoint that a rollback made undoes that rollback.
     tx.redo(id, checkpoint.id)?;
     tx.supersede(id, &decisions)?;
     tx.reinstate(id, &checkpoint.superseded)?;
@@ -414,7 +417,7 @@ fn roll_back(
     })
 }
 
-/// Refuses a checkpoint that was undone.
+/// Fails if the checkpoint was undone.
 fn require_not_undone(tx: &mut dyn Transaction, checkpoint: &Checkpoint) -> Result<()> {
     let Some(by) = checkpoint.undone_by else {
         return Ok(());
@@ -423,12 +426,13 @@ fn require_not_undone(tx: &mut dyn Transaction, checkpoint: &Checkpoint) -> Resu
     let checkpoint = checkpoint.number;
     Err(match kept.iter().any(|it| it.id == by) {
         true => ExecutionError::CheckpointUndone { checkpoint, by },
-        // Only a rebase marks checkpoints by an id that is none of theirs.
+        // Only a change of the sandboxes (a rebase, or a removed sandbox) marks checkpoints with an
+        // id that is not a checkpoint.
         false => ExecutionError::CheckpointBaseChanged { checkpoint },
     })
 }
 
-/// Decisions about the work that was given up.
+/// Returns the active decisions about work after the checkpoint.
 fn later_decisions(
     tx: &mut dyn Transaction,
     plan: PlanId,

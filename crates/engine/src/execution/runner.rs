@@ -1,8 +1,8 @@
-//! One call of a tool: guards, then on record, then run until its process tree is dead, then
-//! captured, then on record with what it changed.
+//! Makes one tool call: check guards, record the start, run the tool until its process tree is
+//! dead, capture the tree, record the outcome with the changes.
 //!
-//! Nothing runs before it is on record, and nothing counts before it is: what was confirmed is
-//! never run again, and what was only begun is undone by whoever goes on.
+//! Nothing runs before its start is recorded, and nothing counts before its outcome is. A confirmed
+//! call is never run again; a call that only started is undone by the next owner.
 
 mod begin;
 mod capture;
@@ -35,26 +35,26 @@ use crate::ports::{Ids, StopReason, StopSignal, StoreError, StoreOperation};
 use crate::runs::FencedWriter;
 use crate::secrets::Secrets;
 
-/// How long the changes of a call may still be recorded after its owner was told to stop. What is
-/// not recorded by then is undone when the sandbox is opened next.
+/// How long the changes of a call may still be captured after its owner received a stop signal.
+/// Changes not captured by then are undone when the sandbox is opened next.
 const CAPTURE_GRACE: Duration = Duration::from_millis(200);
 
-/// Runs tools for the owner of a plan.
+/// Makes tool calls for the owner of a plan.
 #[derive(Debug, Clone)]
 pub struct ToolRunner {
     pub(super) owner: FencedWriter,
     pub(super) ids: Arc<dyn Ids>,
     pub(super) toolbox: Arc<dyn Toolbox>,
     pub(super) policy: CheckpointPolicy,
-    /// The decision that is being carried out.
+    /// The decision that the calls belong to.
     pub(super) decision: Option<DecisionId>,
-    /// What is hidden of all that calls are given and give.
+    /// Masked in all stored inputs and outputs of calls.
     pub(super) secrets: Secrets,
-    /// Turns to a reason when the owner has to stop.
+    /// Set to a reason when the owner must stop.
     pub(super) stop: watch::Receiver<Option<StopReason>>,
 }
 
-/// What an actor asks for.
+/// A tool call requested by an actor.
 #[derive(Debug, Clone)]
 pub struct ToolRequest {
     pub tool: NamespacedName,
@@ -66,7 +66,7 @@ pub struct ToolRequest {
     pub approval: Approval,
 }
 
-/// Where a call works and what it is recorded in.
+/// The sandbox a call works in and the changeset it is recorded in.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCallContext<'a> {
     pub plan: &'a Plan,
@@ -75,35 +75,34 @@ pub struct ToolCallContext<'a> {
     pub stamps: &'a Arc<FileStamps>,
 }
 
-/// What became of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallOutcome {
     Completed(CompletedCall),
-    /// It was tried and failed; the error is in the plan's history.
+    /// The call ran and failed; the error is recorded with the plan.
     Failed(ToolCallRecord),
     Refused(ToolRefusal),
-    /// The owner has to stop; what the call had changed is recorded.
+    /// The owner must stop; the call's changes are recorded.
     Stopped(StopReason),
 }
 
-/// A call that went well.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompletedCall {
-    /// As it is stored, with its secrets masked.
+    /// The stored record, with secrets masked.
     pub record: ToolCallRecord,
     pub output: CallOutput,
 }
 
-/// What a call answered.
+/// The output of a call.
 #[derive(Clone, PartialEq)]
 pub enum CallOutput {
-    /// As the tool gave it, for calls that depend on it. It must not be stored.
+    /// The tool's raw output, for calls that depend on it. It must not be stored: secrets are not
+    /// masked.
     Unmasked(Value),
-    /// The call was made earlier: the record has all that is left of it.
+    /// The call was made earlier. Only its masked record is left.
     Recorded,
 }
 
-/// Shows no value, which may hold secrets.
+/// Prints no value, because an unmasked output may hold secrets.
 impl fmt::Debug for CallOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -113,7 +112,7 @@ impl fmt::Debug for CallOutput {
     }
 }
 
-/// Why a call was not let through.
+/// Why a call was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolRefusal {
     pub kind: RefusalKind,
@@ -127,17 +126,17 @@ pub enum RefusalKind {
     Input,
     ReadOnlyPlan,
     UnsafeTool,
-    /// The call does not say where it works, or the plan does not work there.
+    /// The call names no resource, or one that the plan does not use.
     Resource,
-    /// A guard of the profile.
+    /// A guard of the profile refused it.
     Guard,
-    /// A limit of the profile is reached.
+    /// A limit of the profile was reached.
     Limit,
-    /// A guard that a human can open.
+    /// A guard refused it that the user can override by approval.
     NeedsApproval,
 }
 
-/// The right to be in a sandbox.
+/// Lock on a sandbox: readers share it, a writer holds it exclusively.
 enum SandboxGuard {
     Shared(OwnedRwLockReadGuard<OpenSandbox>),
     Exclusive(OwnedRwLockWriteGuard<OpenSandbox>),
@@ -152,14 +151,14 @@ impl SandboxGuard {
     }
 }
 
-/// The stop signals of a call: of its tool, and of the capture of what the tool did.
+/// The stop signals of one call: one for the tool, one for the capture of its changes.
 #[derive(Debug, Clone, Default)]
 struct CallStopSignals {
     tool: StopSignal,
     capture: StopSignal,
 }
 
-/// Waits until the owner has to stop.
+/// Waits until the owner must stop.
 async fn wait_for_stop(stop_receiver: &mut watch::Receiver<Option<StopReason>>) -> StopReason {
     let why = stop_receiver.wait_for(Option::is_some).await;
     why.ok()
@@ -167,7 +166,8 @@ async fn wait_for_stop(stop_receiver: &mut watch::Receiver<Option<StopReason>>) 
         .unwrap_or(StopReason::Cancelled)
 }
 
-/// What a tool did, and how the tree stands then.
+/// Result of running a tool, with the captured tree. Holds the sandbox lock until the call is
+/// recorded.
 struct ToolRunResult {
     result: std::result::Result<Value, ToolFailure>,
     capture: Option<Capture>,
@@ -175,7 +175,7 @@ struct ToolRunResult {
 }
 
 impl ToolRunner {
-    /// A runner of these tools for the owner of a plan, who stops when `stop` says so.
+    /// Creates a runner for the owner of a plan. It stops when `stop` is set.
     pub fn new(
         owner: FencedWriter,
         ids: Arc<dyn Ids>,
@@ -194,8 +194,8 @@ impl ToolRunner {
         }
     }
 
-    /// Makes the call, or says why not. An error means that it could not be recorded, and that
-    /// nobody may go on as if it had been made.
+    /// Makes the call, or returns why it was refused. An error means that the outcome was not
+    /// recorded; the caller must not continue as if the call had been made.
     pub async fn call(
         &self,
         context: ToolCallContext<'_>,
@@ -245,7 +245,7 @@ impl ToolRunner {
         };
         stops.tool.stop(why);
         if why == StopReason::TimedOut {
-            // The time of a tool is over, not that of recording what it did.
+            // The timeout limits only the tool, not the recording of its changes.
             why = tokio::select! {
                 ran = &mut work => return ran?,
                 why = wait_for_stop(&mut stop_receiver) => why,
@@ -260,7 +260,7 @@ impl ToolRunner {
         work.await?
     }
 
-    /// The work itself, on a thread that may block.
+    /// Runs the tool and captures its changes on a thread that may block.
     fn spawn(
         &self,
         context: &ToolCallContext<'_>,
@@ -276,7 +276,7 @@ impl ToolRunner {
             call: record.clone(),
             runtime: Handle::current(),
         };
-        // What is on record has its secrets hidden; the tool is given what was asked.
+        // The record has masked secrets; the tool needs the original input.
         let (call, input) = (record.call.clone(), input.clone());
         spawn_blocking(move || {
             let mut guard = guard;
@@ -322,13 +322,13 @@ impl ToolRunner {
     }
 }
 
-/// What a failed call may have changed.
+/// Returns the paths a failed call may have changed.
 fn touched_by(failure: &ToolFailure) -> TouchedPaths {
     match failure {
         ToolFailure::Failed { touched, .. } | ToolFailure::Stopped { touched, .. } => {
             touched.clone()
         }
-        // A tool refuses before it changes anything.
+        // These are refusals: a tool raises them before it changes anything.
         ToolFailure::Input { .. } | ToolFailure::Stale { .. } | ToolFailure::Refused { .. } => {
             TouchedPaths::Paths(Vec::new())
         }
@@ -338,7 +338,7 @@ fn touched_by(failure: &ToolFailure) -> TouchedPaths {
     }
 }
 
-/// Puts a started process on record, from the thread that started it.
+/// Records a started process, called from the thread that started it.
 struct Announcer {
     owner: FencedWriter,
     ids: Arc<dyn Ids>,

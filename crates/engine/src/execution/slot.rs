@@ -1,4 +1,4 @@
-//! A plan whose turn has not come says so: it waits for a slot, owned by nobody.
+//! Waiting for a free slot. A plan that waits records it and has no owner.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
 use crate::ports::{Holder, StopReason};
 use crate::runs::RunLease;
 
-/// What came of waiting.
+/// Outcome of waiting for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotWait {
-    /// It is worth asking for a slot.
+    /// A slot may be free; try to claim again.
     Retry,
     /// The plan was finished meanwhile.
     Finished,
 }
 
 impl Executor {
-    /// Waits behind those of this process that wait already: only the first of them looks for a
-    /// slot, so that a hundred who wait cost no more than one.
+    /// Waits behind the other waiters of this process. Only the first one polls for a slot, so a
+    /// hundred waiters cost no more than one.
     pub(super) async fn wait_in_queue(
         &self,
         plan: PlanId,
@@ -43,8 +43,8 @@ impl Executor {
         }
     }
 
-    /// Waits until one of those who have the slots is gone. Looking writes nothing: a claim that
-    /// cannot win would be a commit, of which everybody who waits would hear and claim again.
+    /// Waits until one of the running plans is gone. It only reads: a claim that cannot win would
+    /// be a commit, which would wake all waiters and make them claim again.
     pub(super) async fn wait_for_free_slot(
         &self,
         plan: PlanId,
@@ -60,7 +60,7 @@ impl Executor {
         Ok(SlotWait::Retry)
     }
 
-    /// Whether there is nothing to wait for any more; an error if this process is to end.
+    /// Whether the plan is finished. Fails if this process should exit.
     async fn is_finished(&self, plan: PlanId) -> Result<bool> {
         if *self.interrupt.borrow() {
             return Err(ExecutionError::Stopped(StopReason::Interrupted));
@@ -68,8 +68,7 @@ impl Executor {
         Ok(self.lifecycle.plan(plan).await?.position.is_terminal())
     }
 
-    /// Puts on record that the plan waits for a slot, unless that is known, or it is no longer
-    /// for us to say.
+    /// Records that the plan waits for a slot, unless it already waits, has moved on or has a run.
     pub(super) async fn record_slot_wait(&self, plan: PlanId) -> Result<()> {
         let ids = Arc::clone(&self.ids);
         let actor = self.runs.owner().to_string();
@@ -81,7 +80,7 @@ impl Executor {
             .write(self.operation("plan.wait-for-slot"), move |tx| {
                 let run = tx.run_for_update(plan)?;
                 let held = tx.plan_for_update(plan)?;
-                // Whoever has its run now says how it stands.
+                // If there is a run now, its owner decides about the plan's state.
                 if run.is_none() && is_queued(&held) {
                     let request = PlanMoveRequest {
                         plan,
@@ -96,7 +95,7 @@ impl Executor {
             .await
     }
 
-    /// The wait is over for the plan whose run this is.
+    /// Ends the slot wait of the plan that this run owns.
     pub(super) async fn end_slot_wait(&self, run: &RunLease) -> Result<()> {
         let plan = run.lease().plan;
         let waiting = self.lifecycle.plan(plan).await?.position.waiting();
@@ -118,7 +117,7 @@ impl Executor {
     }
 }
 
-/// Whether the plan is to be taken up, and nothing else is said of it.
+/// Whether the plan is queued and waits for nothing.
 fn is_queued(plan: &cleveragents_domain::Plan) -> bool {
     plan.position.state() == PlanState::Queued && plan.position.waiting().is_none()
 }

@@ -1,4 +1,4 @@
-//! An actor of the type `tool`: its calls, one after the other.
+//! Runs an actor of type `tool`: its calls, one after the other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -26,47 +26,46 @@ use crate::secrets::equal_ignoring_secrets;
 use crate::secrets::masks::find_mask_in;
 use crate::secrets::references::UnknownSecret;
 
-/// How an actor's work ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ActorEnd {
     Done,
-    /// The error is in the plan's history.
+    /// The error is recorded with the plan.
     Failed(String),
-    /// So is this one: the model gave no answer, however often it was asked.
+    /// The error is recorded with the plan. The model gave no answer despite all retries.
     NoAnswer(String),
-    /// The plan waits for something that is not its owner's to do.
+    /// The plan waits for something that its owner cannot do itself.
     Waiting {
         waiting: WaitReason,
         reason: String,
     },
-    /// A limit of the profile is reached.
+    /// A limit of the profile was reached.
     LimitReached(String),
     Stopped(StopReason),
 }
 
-/// Where a call stands: step, turn and slot.
+/// Step, turn and slot of a call.
 type CallPosition = (u32, u32, u32);
 
-/// What is known of the calls of a plan.
+/// The earlier calls of a plan.
 #[derive(Debug, Default)]
 pub(super) struct CallHistory {
-    /// Those that need not be made again.
+    /// Calls that need not be made again.
     calls: HashMap<CallPosition, ToolCallRecord>,
-    /// Those that were interrupted and may have had effects outside the sandbox, which nobody can
-    /// take back and nobody may repeat without being asked to.
+    /// Interrupted calls that may have had effects outside the sandbox. They cannot be undone, and
+    /// they must not be repeated without the user's approval.
     doubtful: HashMap<CallPosition, ToolCallRecord>,
 }
 
-/// One step of a strategy being carried out.
+/// Execution of one step of a strategy.
 pub(super) struct StepWork<'a> {
     pub(super) plan: &'a Plan,
     pub(super) workspace: &'a Workspace,
     pub(super) runner: &'a ToolRunner,
     pub(super) call_history: &'a CallHistory,
     pub(super) step: u32,
-    /// The turns of its actor are counted from here.
+    /// Turn number of the actor's first turn.
     pub(super) first_turn: u32,
-    /// How many calls a human has let through in advance.
+    /// Number of calls that the user has approved in advance.
     pub(super) approvals: &'a AtomicU32,
     changesets: BTreeMap<SandboxId, Changeset>,
     stamps: BTreeMap<SandboxId, Arc<FileStamps>>,
@@ -103,7 +102,8 @@ impl<'a> StepWork<'a> {
         })
     }
 
-    /// What the actor's calls so far have seen and written, it knows.
+    /// Restores the file stamps of earlier calls: the actor knows the files that they read and
+    /// wrote.
     pub(super) fn restore_stamps(&self, calls: &[ToolCallRecord]) {
         for call in calls.iter().filter(|it| it.undone_by.is_none()) {
             if let Some(stamps) = self.stamps.get(&call.call.sandbox_id) {
@@ -112,7 +112,7 @@ impl<'a> StepWork<'a> {
         }
     }
 
-    /// Takes no more changes for this step.
+    /// Closes the changesets of this step.
     pub(super) async fn close(&self) -> Result<()> {
         for changeset in self.changesets.values() {
             changeset.close().await?;
@@ -120,8 +120,8 @@ impl<'a> StepWork<'a> {
         Ok(())
     }
 
-    /// Makes the calls of a tool actor. Calls that are confirmed are not made again: their outputs
-    /// stand.
+    /// Makes the calls of a tool actor. Confirmed calls are not made again; their recorded outputs
+    /// are used.
     pub(super) async fn run_steps(
         &self,
         actor: &NamespacedName,
@@ -129,7 +129,7 @@ impl<'a> StepWork<'a> {
         first_turn: u32,
     ) -> Result<ActorEnd> {
         let mut outputs = StepOutputs::default();
-        // Stored as references; what is executed has the values themselves.
+        // Arguments are stored as references to secrets. Calls get the values.
         let arguments = match self.resolved_arguments() {
             Ok(arguments) => arguments,
             Err(unknown) => {
@@ -178,7 +178,8 @@ impl<'a> StepWork<'a> {
         Ok(ActorEnd::Done)
     }
 
-    /// The plan's arguments with their secrets, as this process knows them.
+    /// Returns the plan's arguments with secret references replaced by the values known to this
+    /// process.
     fn resolved_arguments(&self) -> std::result::Result<BTreeMap<String, Value>, UnknownSecret> {
         let arguments = self.plan.brief.arguments.iter();
         let secrets = &self.runner.secrets;
@@ -188,7 +189,7 @@ impl<'a> StepWork<'a> {
         arguments.map(resolve).collect()
     }
 
-    /// Records that an argument of the plan refers to a secret that is not known here.
+    /// Records the error that an argument refers to a secret unknown to this process.
     async fn refuse_unknown_secret(
         &self,
         actor: &NamespacedName,
@@ -215,7 +216,7 @@ impl<'a> StepWork<'a> {
         Ok(ActorEnd::Failed(refused.reason))
     }
 
-    /// A call that was made, now or before.
+    /// Makes a call or reuses the recorded one, for a tool actor.
     async fn call(
         &self,
         handle: &SandboxHandle,
@@ -249,7 +250,7 @@ impl<'a> StepWork<'a> {
         })
     }
 
-    /// Makes a call, unless it was made before: then what came of it stands.
+    /// Makes a call, or returns the recorded outcome if it was made before.
     pub(super) async fn call_or_reuse(
         &self,
         handle: &SandboxHandle,
@@ -291,8 +292,8 @@ impl<'a> StepWork<'a> {
         Ok(outcome)
     }
 
-    /// The confirmed call that this request is about. An actor that was changed meanwhile asks for
-    /// something else at the same place, which was never done.
+    /// Returns the confirmed call that matches this request. If the actor was changed meanwhile, a
+    /// recorded call at the same position may differ from the request; it does not match then.
     fn recorded_call(&self, request: &ToolRequest) -> Option<&'a ToolCallRecord> {
         let position = (self.step, request.turn, request.slot);
         let known = self.call_history.calls.get(&position)?;
@@ -301,8 +302,8 @@ impl<'a> StepWork<'a> {
         same.then_some(known)
     }
 
-    /// A call that was interrupted and may have had effects outside the sandbox is repeated at a
-    /// human's word only.
+    /// Requires the user's approval to repeat an interrupted call that may have had effects outside
+    /// the sandbox.
     async fn check_repeat(
         &self,
         request: ToolRequest,
@@ -318,7 +319,7 @@ impl<'a> StepWork<'a> {
             return Ok(Ok(request));
         };
         if self.take_approval() {
-            // Whoever lets it be done again lets it be done.
+            // Approval to repeat the call is also approval of the call itself.
             return Ok(Ok(ToolRequest {
                 approval: Approval::Given,
                 ..request
@@ -341,7 +342,7 @@ impl<'a> StepWork<'a> {
             .await?))
     }
 
-    /// Uses up one call that a human has let through.
+    /// Consumes one approval that the user has given in advance. Returns whether there was one.
     fn take_approval(&self) -> bool {
         let take = |left: u32| left.checked_sub(1);
         self.approvals
@@ -350,7 +351,7 @@ impl<'a> StepWork<'a> {
     }
 }
 
-/// A call that an earlier owner of the plan made.
+/// Builds the result of a call that an earlier owner made.
 fn reuse_record(record: &ToolCallRecord) -> CompletedCall {
     CompletedCall {
         record: record.clone(),
@@ -359,8 +360,8 @@ fn reuse_record(record: &ToolCallRecord) -> CompletedCall {
 }
 
 impl CompletedCall {
-    /// Returns what later steps may use. Fails if only a record is left and secrets are masked in
-    /// it: a mask must take the place of nothing, and which of its forms a secret had is not known.
+    /// Returns the output for later steps. Fails if only the record is left and it contains masked
+    /// secrets: a mask must not be used as a value, and the original form of the secret is unknown.
     fn output_for_steps(&self) -> std::result::Result<Value, String> {
         match &self.output {
             CallOutput::Unmasked(output) => Ok(output.clone()),
@@ -380,20 +381,20 @@ impl CompletedCall {
     }
 }
 
-/// Why a command that ran did not do its step. Whoever wants to look at the exit code lets the
-/// command say it.
+/// Returns why a command that ran counts as failed. A step that wants to inspect the exit code must
+/// make the command print it.
 fn failing_exit(record: &ToolCallRecord) -> Option<String> {
     let code = record.output.as_ref()?.get("exit_code")?.as_i64()?;
     (code != 0).then(|| format!("{} ended with exit code {code}", record.call.tool))
 }
 
-/// What an earlier call of this step has seen or written is known to the actor.
+/// Stamps the file that an earlier call of this step read or wrote.
 fn restamp(stamps: &FileStamps, record: &ToolCallRecord) {
     let Some(output) = &record.output else {
         return;
     };
     let text = |key| output.get(key).and_then(Value::as_str);
-    // What was copied or moved is known where it went to.
+    // A copied or moved file is stamped at its destination.
     let path = text("path").or_else(|| text("to"));
     if let (Some(path), Some(hash)) = (path, text("hash"))
         && let Ok(path) = path.parse()
@@ -402,12 +403,12 @@ fn restamp(stamps: &FileStamps, record: &ToolCallRecord) {
     }
 }
 
-/// Whether a call went well: a command that did not exit with 0 did not.
+/// Whether a call succeeded. A command must have exited with 0.
 pub(super) fn is_confirmed(call: &ToolCallRecord) -> bool {
     call.state == ToolCallState::Completed && failing_exit(call).is_none()
 }
 
-/// The calls that a model was told the outcome of, however they ended.
+/// Returns all ended calls, failed ones included, because a model has seen their outcome.
 pub(super) fn ended_calls(calls: Vec<ToolCallRecord>) -> CallHistory {
     collect_calls(calls, |call| {
         matches!(
@@ -417,18 +418,19 @@ pub(super) fn ended_calls(calls: Vec<ToolCallRecord>) -> CallHistory {
     })
 }
 
-/// The calls that need not be made again: a command that failed is one that is tried again.
+/// Returns the calls that need not be made again. A failed command is retried.
 pub(super) fn confirmed_calls(calls: Vec<ToolCallRecord>) -> CallHistory {
     collect_calls(calls, is_confirmed)
 }
 
-/// Of the calls at each spot, the last that stands and ended as `stands` says.
+/// Collects, for each position, the last call that is not undone and for which `stands` returns
+/// true.
 fn collect_calls(calls: Vec<ToolCallRecord>, stands: fn(&ToolCallRecord) -> bool) -> CallHistory {
     let mut known = CallHistory::default();
     for call in calls {
         let Some(step) = call.call.step else { continue };
         let spot = (step, call.call.turn, call.call.slot);
-        // The last call at a spot says how things stand there.
+        // Only the last call at a position counts.
         known.doubtful.remove(&spot);
         if call.state == ToolCallState::Interrupted && !call.call.side_effects.is_empty() {
             known.doubtful.insert(spot, call);

@@ -1,4 +1,5 @@
-//! Strategize: who does what in which steps, stored and named by its hash.
+//! The Strategize phase: decides which actor does what in which steps, and stores the strategy with
+//! its hash.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -21,22 +22,22 @@ use crate::journal::event;
 use crate::ports::{StopReason, StoreError};
 use crate::runs::RunLease;
 
-/// How far the turns of two strategies are apart: further than one of them gets.
+/// Distance between the turn numbers of two strategies; larger than the number of turns one
+/// strategy can use.
 const STRATEGY_TURNS: u32 = 1_000_000;
 
-/// The name a strategy goes by.
+/// Returns the hash that identifies a strategy. Approvals refer to it.
 pub fn strategy_hash(strategy: &Strategy) -> std::result::Result<String, StoreError> {
     let json = serde_json::to_vec(strategy).map_err(StoreError::internal)?;
     Ok(blake3::hash(&json).to_hex().to_string())
 }
 
-/// What came of looking for a strategy.
 pub(super) enum StrategizeOutcome {
     Strategy(Box<StrategyRecord>),
     Ended(ActorEnd),
 }
 
-/// A strategy that was found, and why it was chosen.
+/// A strategy and the reason for choosing it.
 struct ChosenStrategy {
     strategy: Strategy,
     rationale: String,
@@ -45,8 +46,7 @@ struct ChosenStrategy {
 }
 
 impl Executor {
-    /// Decides on a strategy and stores it. One that a dead owner stored in this very phase
-    /// stands.
+    /// Decides on a strategy and stores it. Reuses one that a previous owner stored in this phase.
     pub(super) async fn strategize(
         &self,
         run: &RunLease,
@@ -94,7 +94,7 @@ impl Executor {
         Ok(StrategizeOutcome::Strategy(Box::new(record)))
     }
 
-    /// Finds a strategy: with a model, or the obvious one.
+    /// Finds a strategy: with a model, or the direct one.
     async fn choose_strategy(
         &self,
         run: &RunLease,
@@ -155,7 +155,8 @@ impl Executor {
         let id = plan.identity.plan_id;
         let newest = self.store.read(move |tx| tx.newest_strategy(id)).await?;
         let strategies = newest.map_or(0, |it| it.number);
-        // What was looked at for another strategy may look different now.
+        // Each strategy gets its own turn numbers, so results of calls for an earlier strategy are
+        // not reused: the files may differ now.
         let before = u32::try_from(strategies).unwrap_or(u32::MAX);
         work.first_turn = STRATEGY_TURNS.saturating_mul(before);
         let found = self
@@ -189,7 +190,7 @@ impl Executor {
         run.write(self.operation("strategy.store"), move |tx| {
             let mut held = tx.plan_for_update(record.plan_id)?;
             if held.last_completed_step.take().is_some() {
-                // The steps belonged to the strategy that is given up.
+                // The completed steps belonged to the previous strategy.
                 tx.update_plan(&held)?;
             }
             let mut record = StrategyRecord {
@@ -197,7 +198,7 @@ impl Executor {
                 ..record.clone()
             };
             record.number = tx.insert_strategy(&record)?;
-            // What was done for another strategy is given up: its files go, its record stays.
+            // Undo the work for the previous strategy: its changes are removed, its records stay.
             let back = match record.number {
                 ..=1 => None,
                 _ => {
@@ -219,8 +220,8 @@ impl Executor {
     }
 }
 
-/// What `builtin/direct` makes of a plan: one step for an actor that has its own, one for each line
-/// of the definition of done for one that has to find them.
+/// Builds the strategy of `builtin/direct`: one step if the execution actor has steps of its own,
+/// else one step per line of the definition of done.
 fn direct_strategy(plan: &Plan, execution: &Actor) -> Strategy {
     let brief = &plan.brief;
     let step = |title: &str| StrategyStep {
@@ -258,14 +259,15 @@ fn direct_strategy(plan: &Plan, execution: &Actor) -> Strategy {
     }
 }
 
-/// What an actor's definition says, as a hash: an approval holds for this and nothing else.
+/// Returns the hash of an actor's definition. An approval is valid only for this hash.
 pub(super) fn actor_hash(actor: &Actor) -> String {
     let text = serde_json::to_value(actor).unwrap_or_default().to_string();
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
-/// What an actor puts at stake with a strategy of so many steps, for the confidence in it. What one
-/// will do that decides for itself is not known: each step may change two files and run a command.
+/// Estimates the risk of a strategy with this many steps, as input to the confidence. The actions
+/// of an actor with a model are not known in advance: each step counts as two changed files and one
+/// command.
 pub(super) fn estimate_risk(execution: &Actor, steps: usize) -> Risk {
     let mut risk = Risk::default();
     if let ActorKind::Llm(_) = execution.kind {

@@ -1,4 +1,4 @@
-//! A plan's budget of time: what its owners worked on it, all together, is what is used up.
+//! A plan's time budget: the work time of all its owners counts together.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::executor::{ExecuteOutcome, Executor};
 use crate::recovery::NewErrorRecord;
 use crate::runs::RunLease;
 
-/// So many events are read at once.
+/// Number of events read per page.
 const PAGE: u32 = 1000;
 
 impl Executor {
-    /// When the plan's time is up for this owner, if it has a budget of time.
+    /// Returns when the plan's time budget ends for this owner, or `None` without a time budget.
     pub(super) async fn deadline(&self, run: &RunLease, plan: &Plan) -> Result<Option<Instant>> {
         let Some(seconds) = plan.brief.budget.wall else {
             return Ok(None);
@@ -25,7 +25,7 @@ impl Executor {
         Ok(run.since().checked_add(left))
     }
 
-    /// How long the plan was worked on by those who owned it before.
+    /// Returns how long earlier owners worked on the plan.
     async fn time_worked(&self, plan: PlanId) -> Result<Duration> {
         let mut timer = WorkTimer::default();
         let mut after = 0;
@@ -42,7 +42,7 @@ impl Executor {
         }
     }
 
-    /// The plan waits for a larger budget, because its time is up.
+    /// Makes the plan wait for a larger budget, because its time is used up.
     pub(super) async fn wait_for_budget(
         &self,
         run: &RunLease,
@@ -62,8 +62,8 @@ impl Executor {
     }
 }
 
-/// Adds up from the journal how long each owner was at work. One that died was so until the last
-/// thing it put on record.
+/// Adds up the work time of each owner from the journal. An owner that died counts until its last
+/// event.
 #[derive(Debug, Default)]
 struct WorkTimer {
     total: Duration,
@@ -129,12 +129,12 @@ mod tests {
             (EventKind::PlanCreated, "eva", 0),
             (EventKind::RunClaimed, "one", 100),
             (EventKind::ToolInvoked, "one", 110),
-            // It died; somebody says something an hour later.
+            // The owner died; a user sends a message an hour later.
             (EventKind::MessageSent, "eva", 3710),
             (EventKind::RunClaimed, "two", 3800),
             (EventKind::ToolInvoked, "two", 3801),
             (EventKind::RunReleased, "two", 3805),
-            // Nobody has it now.
+            // The plan has no owner here.
             (EventKind::PlanWaiting, "two", 7000),
             (EventKind::RunClaimed, "three", 9000),
         ] {

@@ -1,7 +1,7 @@
-//! The end of Execute: the plan's checks and the validations attached to its resources.
+//! The end of Execute: runs the plan's checks and the validations attached to its resources.
 //!
-//! They run in parallel, each confined, on the captured result. What they leave in the tree does
-//! not count: the tree is set back to what was captured. Apply reads the stored summary, and runs
+//! They run in parallel, each confined, on the captured result. Changes that they make to the tree
+//! do not count: the tree is restored to the captured one. Apply reads the stored summary and runs
 //! them again only on a merge with a target that has moved.
 
 use std::pin::pin;
@@ -37,14 +37,14 @@ use crate::ports::stop::{StopReason, StopSignal};
 use crate::recovery::{NewErrorRecord, record_error};
 use crate::runs::RunLease;
 
-/// Where the turns of an attempt to mend begin: after those of any actor's own steps.
+/// First turn number of a repair attempt; larger than any turn of the actor's own steps.
 const FIX_TURNS: u32 = 1_000_000;
 
-/// How long a check may take that says nothing of it, in seconds.
+/// Default timeout of a check, in seconds.
 const CHECK_TIMEOUT: u64 = 300;
 
 impl Executor {
-    /// Runs what gates, again after each attempt to fix what failed, and stores what came of it.
+    /// Runs the gates, again after each repair attempt, and stores the summary of each round.
     pub(super) async fn validate(
         &self,
         run: &RunLease,
@@ -68,7 +68,7 @@ impl Executor {
             let results = summary.results.into_iter().chain(refused);
             let summary = ValidationSummary::new(results.collect());
             self.store_summary(run, plan, round, &summary).await?;
-            // What was refused is for the user to decide: no attempt to mend can record it.
+            // The user must decide about refused changes; a repair attempt cannot record them.
             if only_refusals_fail(&summary) || round >= first.saturating_add(limit) {
                 return Ok(ValidateOutcome::Completed(summary));
             }
@@ -83,9 +83,9 @@ impl Executor {
         }
     }
 
-    /// Where the rounds of this word of a human begin: after those that were used up by an earlier
-    /// one, so that what is tried now is not taken for what was tried then. Rounds that a dead
-    /// owner did not come to the end of are gone through again.
+    /// Returns the number of the first round for this request. It comes after all rounds that an
+    /// earlier request used up, so that new repair attempts are not mistaken for earlier ones.
+    /// Rounds that a dead owner did not finish are repeated.
     pub(super) async fn first_round(&self, plan: &Plan, limit: u32) -> Result<u32> {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let stored = self
@@ -100,8 +100,8 @@ impl Executor {
         Ok(last.unwrap_or(0) / rounds_per_request * rounds_per_request + 1)
     }
 
-    /// One round, unless the owner has to stop: then whatever runs is ended, and what it said does
-    /// not count.
+    /// Runs one round. If the owner must stop, running validations are ended and their results are
+    /// discarded.
     pub(super) async fn validate_round(
         &self,
         plan: &Plan,
@@ -121,7 +121,7 @@ impl Executor {
         Ok(Err(why))
     }
 
-    /// Lets the execution actor mend what failed, if it knows how.
+    /// Lets the execution actor repair the failures, if it has `fix` steps or a model.
     async fn try_fix(
         &self,
         run: &RunLease,
@@ -135,7 +135,8 @@ impl Executor {
             return Ok(FixOutcome::NotPossible);
         }
         let context = self.context(run);
-        // Mending comes after the last step, and its calls after all of that step's.
+        // A repair is recorded under the last step. Its turn numbers come after all turns of that
+        // step.
         let step = plan.last_completed_step.unwrap_or(1);
         self.record_failed_round(run, step, found).await?;
         let mut work = StepWork::begin(
@@ -163,14 +164,15 @@ impl Executor {
         };
         work.close().await?;
         Ok(match end {
-            // An attempt that failed is an attempt; whether it helped is asked next. One whose
-            // model could not be asked is none, and says nothing about what can be mended.
+            // A failed attempt still counts; the next round shows whether it helped. If the model
+            // was unavailable, no attempt was made.
             ActorEnd::Done | ActorEnd::Failed(_) => FixOutcome::Attempted,
             end => FixOutcome::Ended(end),
         })
     }
 
-    /// What is about to be mended is on record as an error, also when mending it helps.
+    /// Records the failures as an error of the plan before the repair, so they stay in its history
+    /// even if the repair succeeds.
     async fn record_failed_round(
         &self,
         run: &RunLease,
@@ -233,7 +235,7 @@ impl Executor {
         Ok(ValidationSummary::new(results))
     }
 
-    /// Everything that looks at one sandbox, at once; taken as they finish.
+    /// Runs all gates of one sandbox in parallel and collects results as they finish.
     async fn validate_sandbox(
         &self,
         handle: &SandboxHandle,
@@ -282,7 +284,7 @@ impl Executor {
         Ok(results)
     }
 
-    /// The plan's checks and the validations attached to its resources.
+    /// Returns the plan's checks and the validations attached to its resources.
     pub(super) async fn gates(
         &self,
         plan: &Plan,
@@ -338,7 +340,7 @@ impl Executor {
         Ok(all)
     }
 
-    /// A check of the action, as a required validation of this plan.
+    /// Converts a check of the action into a required validation of this plan.
     fn check_validation(
         &self,
         plan: &Plan,
@@ -348,7 +350,7 @@ impl Executor {
     ) -> Result<ApplicableValidation> {
         let name = format!("check/{number}");
         let name = name.parse().map_err(StoreError::internal)?;
-        // Stored as a reference; the command that runs has the values themselves.
+        // The command is stored with references to secrets. The command that runs gets the values.
         let run = self.secrets.resolve_text(&check.run);
         let run = run.map_err(|unknown| ExecutionError::Resource {
             reason: format!("check {number} cannot be filled in: {unknown}"),
@@ -402,7 +404,7 @@ impl Executor {
     }
 }
 
-/// What the gates of one round share.
+/// Shared by all gates of one round.
 struct ValidationRound<'a> {
     round: u32,
     stop: &'a StopSignal,
@@ -410,21 +412,19 @@ struct ValidationRound<'a> {
     guards: Guards,
 }
 
-/// What came of the gates.
 pub(super) enum ValidateOutcome {
     Completed(ValidationSummary),
-    /// An attempt to mend stopped the work.
+    /// A repair attempt ended the work.
     Ended(ActorEnd),
 }
 
-/// What came of an attempt to mend.
 enum FixOutcome {
     Attempted,
     NotPossible,
     Ended(ActorEnd),
 }
 
-/// What a validation may have left behind does not count.
+/// Removes changes that a validation made to the tree.
 fn reset_sandbox(
     open_sandbox: OwnedRwLockWriteGuard<OpenSandbox>,
     stop: &StopSignal,
@@ -437,7 +437,7 @@ fn reset_sandbox(
         Err(error) => Err(error),
     };
     match restored {
-        // The next owner sets the sandbox back when it is opened.
+        // If stopped, the next owner restores the sandbox when it opens it.
         Ok(()) | Err(SandboxError::Stopped(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! Asking one validation: a command or a tool, confined, on what was captured.
+//! Runs one validation: a command or a tool, confined, on the captured tree.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use crate::ports::tools::{FileStamps, ToolInvocation, Toolbox};
 use crate::secrets::masks::{find_mask, find_mask_in, refusal_message};
 use crate::validations::{PreparedValidation, evaluate_output, prepare};
 
-/// How much of each stream of a command's output is kept.
+/// Maximum kept size of each output stream of a command, in bytes.
 const OUTPUT_MAXIMUM: usize = 64 * 1024;
 
-/// Something that must pass, or is only asked.
+/// A check or validation to run, required or informational.
 #[derive(Debug, Clone)]
 pub(super) struct ValidationGate {
     pub(super) applicable: ApplicableValidation,
@@ -39,13 +39,12 @@ pub(super) enum GateOrigin {
     Attached,
 }
 
-/// Asks one validation.
 pub(super) struct ValidationRunner {
     pub(super) open_sandbox: Arc<OwnedRwLockWriteGuard<OpenSandbox>>,
     pub(super) toolbox: Arc<dyn Toolbox>,
     pub(super) processes: Arc<dyn Processes>,
     pub(super) network: Network,
-    /// Of the plan's profile: a tool that judges is a tool like any other.
+    /// Guards of the plan's profile. They apply to validation tools as to any other tool.
     pub(super) guards: Guards,
     pub(super) stop: StopSignal,
 }
@@ -53,7 +52,7 @@ pub(super) struct ValidationRunner {
 impl ValidationRunner {
     pub(super) fn validate(&self, gate: &ValidationGate) -> ValidationVerdict {
         let one = &gate.applicable;
-        // The texts of a check were filled in when the plan was made.
+        // The templates of a check were filled in when the plan was created.
         if let (GateOrigin::Check, ValidationSource::Run(command)) =
             (gate.origin, &one.validation.source)
         {
@@ -158,7 +157,7 @@ impl ValidationRunner {
     }
 }
 
-/// What was kept of an output, as text.
+/// Returns the kept output as text.
 fn output_text(kept: &TruncatedOutput) -> String {
     let lossy = |bytes| String::from_utf8_lossy(bytes).into_owned();
     let (start, end) = (lossy(&kept.start), lossy(&kept.end));

@@ -1,7 +1,8 @@
-//! The sandboxes of one plan, as its owner works in them.
+//! The open sandboxes of one plan, used by its owner.
 //!
-//! Making one is intended, done and confirmed (law 9), so that any process can go on with what
-//! another left. Each has a gate: calls that read share it, a call that writes has it alone.
+//! Creating a sandbox is recorded as an intent, done and confirmed (law 9), so another process can
+//! finish it after a crash. Each sandbox has a lock: calls that read share it, a call that writes
+//! holds it exclusively.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use crate::ports::{Ids, StopSignal, StoreError, StoreOperation, Transaction};
 use crate::runs::FencedWriter;
 use crate::trust::trusted_hashes;
 
-/// One sandbox with its gate.
+/// One sandbox with its lock.
 #[derive(Debug)]
 pub struct SandboxHandle {
     pub id: SandboxId,
@@ -34,11 +35,11 @@ pub struct SandboxHandle {
     pub(super) lock: Arc<RwLock<OpenSandbox>>,
 }
 
-/// What is behind the gate.
+/// The state guarded by the lock of a [`SandboxHandle`].
 #[derive(Debug)]
 pub(super) struct OpenSandbox {
     pub(super) sandbox: Box<dyn Sandbox>,
-    /// How the tree stood after the last confirmed call.
+    /// The tree after the last confirmed call.
     pub(super) tree: TreeId,
 }
 
@@ -49,7 +50,7 @@ pub struct Workspace {
     pub warnings: Vec<(NamespacedName, Vec<Warning>)>,
 }
 
-/// What is needed to make and open sandboxes.
+/// Creates and opens sandboxes for the owner of a plan.
 #[derive(Debug, Clone)]
 pub(super) struct SandboxOpener {
     pub(super) owner: FencedWriter,
@@ -58,7 +59,7 @@ pub(super) struct SandboxOpener {
 }
 
 impl Workspace {
-    /// Opens or makes a sandbox for every resource of the plan, in the name of its owner.
+    /// Opens or creates a sandbox for every resource of the plan.
     pub async fn open(
         owner: FencedWriter,
         ids: Arc<dyn Ids>,
@@ -73,7 +74,7 @@ impl Workspace {
         opener.open_sandboxes(plan).await
     }
 
-    /// The seat for the resource of this name, or the only one there is.
+    /// Returns the sandbox of the named resource, or the only one if no name is given.
     pub fn sandbox(
         &self,
         resource: Option<&NamespacedName>,
@@ -109,8 +110,8 @@ impl Workspace {
 }
 
 impl SandboxOpener {
-    /// Opens or makes a sandbox for every resource of the plan. One that was there before is set
-    /// to its last confirmed tree: whatever a dead owner left half-done is gone.
+    /// Opens or creates a sandbox for every resource of the plan. An existing one is restored to
+    /// its last confirmed tree, which discards partial work of a dead owner.
     pub(super) async fn open_sandboxes(&self, plan: &Plan) -> Result<Workspace> {
         let id = plan.identity.plan_id;
         let projects = plan.brief.projects.clone();
@@ -146,7 +147,7 @@ impl SandboxOpener {
         Ok(workspace)
     }
 
-    /// Says that a sandbox will be made.
+    /// Records the intent to create a sandbox.
     async fn record_intent(
         &self,
         plan: PlanId,
@@ -177,7 +178,7 @@ impl SandboxOpener {
             .write(self.operation("sandbox.intend"), move |tx| {
                 let now = tx.now()?;
                 let record = SandboxRecord {
-                    // Who makes it has the plan's run.
+                    // The owner of the plan's run creates it, on that run's node.
                     node: tx.run_of(plan)?.map(|run| run.node),
                     created_at: now,
                     updated_at: now,
@@ -247,7 +248,7 @@ impl SandboxOpener {
         .await
     }
 
-    /// The contents of a resource's `.worktreeinclude` that the user consented to.
+    /// Returns the contents of a resource's `.worktreeinclude` that the user has consented to.
     async fn trusted_includes(&self, resource: &AbsolutePath) -> Result<Vec<String>> {
         let resource = resource.clone();
         let path = ResourcePath::from_bytes(WORKTREE_INCLUDE);
@@ -257,7 +258,7 @@ impl SandboxOpener {
         Ok(trusted.await?)
     }
 
-    /// Takes up a sandbox that was worked in before.
+    /// Reopens an existing sandbox.
     async fn reopen(&self, record: SandboxRecord) -> Result<SandboxRecord> {
         let sandboxes = Arc::clone(&self.sandboxes);
         let (id, tree, base) = (record.id, record.tree.clone(), base_of(&record));
@@ -266,7 +267,8 @@ impl SandboxOpener {
             if is_removed(&*sandboxes, &looked_at)? {
                 return Err(removed_error(&looked_at, RedoCommand::Execute));
             }
-            // The record may have been moved onto another base by an owner that then died.
+            // A previous owner may have changed the recorded base (rebase) and died before it
+            // changed the sandbox.
             if let Some(base) = base {
                 sandboxes.set_base(id, &base)?;
             }
@@ -288,7 +290,7 @@ impl SandboxOpener {
         }
     }
 
-    /// Writes how a sandbox stands now.
+    /// Records the current state of a sandbox.
     pub(super) async fn confirm(&self, record: SandboxRecord) -> Result<SandboxRecord> {
         let actor = self.owner.actor();
         self.owner
@@ -318,7 +320,7 @@ impl SandboxOpener {
     }
 }
 
-/// Writes another state of a sandbox. The caller appends the event.
+/// Changes the state of a sandbox. The caller must append the event.
 pub(crate) fn change_sandbox_state(
     tx: &mut dyn Transaction,
     sandbox: SandboxRecord,
@@ -341,7 +343,7 @@ pub(crate) fn change_sandbox_state(
     event(EventKind::SandboxStateChanged, actor, &payload)
 }
 
-/// What a sandbox that was made begins with.
+/// Returns the base of a sandbox, or `None` if it was not created yet.
 pub(crate) fn base_of(record: &SandboxRecord) -> Option<SandboxBase> {
     Some(SandboxBase {
         tree: record.base_tree.clone()?,
@@ -349,7 +351,7 @@ pub(crate) fn base_of(record: &SandboxRecord) -> Option<SandboxBase> {
     })
 }
 
-/// Refuses a plan that has files on another machine.
+/// Fails if a sandbox of the plan is on another machine.
 pub(crate) fn require_local_sandboxes(
     tx: &mut dyn Transaction,
     plan: PlanId,

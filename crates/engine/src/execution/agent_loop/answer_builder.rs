@@ -1,16 +1,16 @@
-//! An answer, put together from its parts as they arrive.
+//! Assembles a model's answer from its streamed parts.
 
 use cleveragents_domain::model::{AnswerToolCall, FinishReason, ModelAnswer};
 
 use crate::ports::models::{Delta, ModelError, ModelErrorKind};
 
-/// How many calls one answer may ask for.
+/// Maximum number of calls in one answer.
 const CALLS_MAXIMUM: usize = 64;
 
-/// How many bytes an answer may have: what no model writes on purpose.
+/// Maximum size of an answer in bytes. No legitimate answer reaches it.
 const BYTES_MAXIMUM: usize = 4 << 20;
 
-/// An answer that has not ended yet.
+/// An answer that is not complete yet.
 #[derive(Debug, Default)]
 pub(super) struct ModelAnswerBuilder {
     answer: ModelAnswer,
@@ -19,7 +19,7 @@ pub(super) struct ModelAnswerBuilder {
 }
 
 impl ModelAnswerBuilder {
-    /// Takes the next part. One that no answer can have ends it with an error.
+    /// Adds the next part. Fails on a part that no valid answer can have.
     pub(super) fn push(&mut self, delta: Delta) -> Result<(), ModelError> {
         match delta {
             Delta::Text(text) => {
@@ -55,7 +55,7 @@ impl ModelAnswerBuilder {
         Ok(())
     }
 
-    /// The answer, if it has come to its end.
+    /// Returns the answer. Fails if it is incomplete.
     pub(super) fn finish(self) -> Result<ModelAnswer, ModelError> {
         match (self.finished, self.answer.finish) {
             (true, FinishReason::Refused) => Err(ModelError {
@@ -72,7 +72,7 @@ impl ModelAnswerBuilder {
         }
     }
 
-    /// What has come so far, for an answer that never ends well.
+    /// Returns the parts received so far, for an answer that failed.
     pub(super) fn partial(&self) -> &ModelAnswer {
         &self.answer
     }

@@ -1,13 +1,13 @@
-//! What a plan may use up, and what people are told about it.
+//! The budget of a plan, and warnings when it is nearly used up.
 
 use cleveragents_domain::model_call::ModelSpend;
 use cleveragents_domain::{Budget, Plan};
 use serde_json::{Value, json};
 
-/// At so much of a budget people are told.
+/// Share of a budget at which a warning is recorded.
 const WARNING_SHARE: f64 = 0.9;
 
-/// What the plan may use up: its own budget, and never more than its profile allows.
+/// Returns the plan's budget: its own, limited by its profile.
 pub(in crate::execution) fn budget(plan: &Plan) -> Budget {
     let own = plan.brief.budget;
     let allowed = plan.brief.automation_profile.guards.max_total_cost;
@@ -18,7 +18,7 @@ pub(in crate::execution) fn budget(plan: &Plan) -> Budget {
     Budget { usd, ..own }
 }
 
-/// Which limit of the budget would be passed.
+/// Returns the limit of the budget that would be exceeded.
 pub(super) fn exceeded(
     budget: &Budget,
     spent: ModelSpend,
@@ -42,7 +42,7 @@ pub(super) fn exceeded(
     })
 }
 
-/// What people are told when this attempt comes near a limit for the first time.
+/// Returns a warning when this attempt comes near a limit for the first time.
 pub(super) fn warning(budget: &Budget, spent: ModelSpend, requested: ModelSpend) -> Option<Value> {
     #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
     let tokens = budget.tokens.map(|limit| {

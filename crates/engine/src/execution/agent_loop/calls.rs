@@ -1,5 +1,5 @@
-//! The calls of one answer: those that only read at once, those that write one after the other, in
-//! the order the model asked for them.
+//! Makes the calls of one answer: read-only calls in parallel, writing calls one after the other,
+//! in the order of the answer.
 
 use cleveragents_domain::automation::guards::Approval;
 use cleveragents_domain::model::{ModelMessage, OfferedTool, RequestedToolCall};
@@ -18,17 +18,17 @@ use crate::execution::steps::ActorEnd;
 use crate::execution::workspace::Workspace;
 use crate::ports::StoreError;
 
-/// The longest result a model is told, in bytes; the middle of a longer one is left out.
+/// Maximum size of a result for the model, in bytes. The middle of a longer one is cut out.
 const RESULT_MAXIMUM: usize = 64 << 10;
 
-/// So much of a result is told however little room there is.
+/// Minimum size of a result for the model, even if there is little room.
 const RESULT_MINIMUM: usize = 512;
 
-/// The input key that says which resource a call works in, where a plan has several.
+/// Input key that names the resource of a call, if a plan has several.
 pub(super) const RESOURCE_KEY: &str = "resource";
 
 impl Executor {
-    /// The tools a model may use for its task.
+    /// Returns the tools a model may use for its task.
     pub(super) fn tools_for(
         &self,
         llm: &cleveragents_domain::LlmActor,
@@ -49,7 +49,7 @@ impl Executor {
     }
 }
 
-/// The tools as the model is told of them.
+/// Returns the tools as offered to the model.
 pub(super) fn offer_tools(tools: &[ToolDefinition], workspace: &Workspace) -> Vec<OfferedTool> {
     let resources: Vec<String> = workspace
         .sandboxes
@@ -84,7 +84,7 @@ pub(super) fn offer_tools(tools: &[ToolDefinition], workspace: &Workspace) -> Ve
 }
 
 impl AgentTurn<'_> {
-    /// Makes the calls and tells the model what they gave.
+    /// Makes the calls and adds their results to the conversation.
     pub(super) async fn make_calls(
         &mut self,
         calls: Vec<RequestedToolCall>,
@@ -137,7 +137,7 @@ impl AgentTurn<'_> {
             self.unusable_answers = 0;
             return Ok(None);
         }
-        // Nothing of it could be used; what was wrong with each call is what it was told.
+        // No call was usable. The result of each call already says what was wrong with it.
         self.unusable_answers += 1;
         if self.unusable_answers <= super::UNUSABLE_ANSWERS_MAXIMUM {
             return Ok(None);
@@ -149,7 +149,8 @@ impl AgentTurn<'_> {
         Ok(Some(self.fail_with(reason).await?))
     }
 
-    /// Answers calls that follow a question without making them: they may depend on its answer.
+    /// Answers calls that follow a question without making them: they may depend on the user's
+    /// reply.
     fn postpone_calls(&mut self, group: Vec<RequestedToolCall>) {
         for call in group {
             let text = "Not made: the user was asked first. Call again if it is wanted.";
@@ -161,8 +162,8 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// How much the model is told of what each of so many calls gave: together not more than a third
-    /// or so of what it can take.
+    /// Returns the maximum result size for each of `calls` calls. Together they get about a third
+    /// of the model's context.
     fn max_result_bytes(&self, calls: usize) -> usize {
         let room = self.model.facts().context_tokens;
         let room = room.saturating_sub(self.max_answer_tokens());
@@ -170,7 +171,7 @@ impl AgentTurn<'_> {
         (room / calls.max(1)).clamp(RESULT_MINIMUM, RESULT_MAXIMUM)
     }
 
-    /// Calls that may be made at once, in the order of the answer.
+    /// Groups calls that may run in parallel, in the order of the answer.
     fn group_calls(&self, calls: Vec<RequestedToolCall>) -> Vec<Vec<RequestedToolCall>> {
         let mut groups: Vec<Vec<RequestedToolCall>> = Vec::new();
         let mut open = false;
@@ -185,7 +186,7 @@ impl AgentTurn<'_> {
         groups
     }
 
-    /// Whether a call only looks, and does not end the task.
+    /// Whether a call only reads and does not end the task.
     fn is_read_only(&self, call: &RequestedToolCall) -> bool {
         let tool = self
             .tools
@@ -206,7 +207,7 @@ impl AgentTurn<'_> {
         };
         let handle = match self.work.workspace.sandbox(resource.as_ref()) {
             Ok(handle) => handle,
-            // What only talks works in none of them.
+            // Control tools use no sandbox, so any one will do.
             Err(_)
                 if control::is_control_tool(&request.tool)
                     && !self.work.workspace.sandboxes.is_empty() =>
@@ -215,7 +216,7 @@ impl AgentTurn<'_> {
             }
             Err(refusal) => return self.refuse_call(&request, refusal).await,
         };
-        // What is said to the plan is stored, and told to others.
+        // The input of a control tool is stored and shown to others, so mask secrets.
         let input = self.work.runner.redact(&request.input);
         let tool = request.tool.to_string();
         Ok(match self.work.call_or_reuse(handle, request).await? {
@@ -254,7 +255,7 @@ impl AgentTurn<'_> {
         Ok(CallResult::unusable(&refusal.reason))
     }
 
-    /// What a model decided while it worked goes into the plan's tree.
+    /// Records a decision that the model made while it worked.
     async fn record_decision(&self, tool: &str, input: &Value) -> Result<()> {
         let (true, Some(parent)) = (tool == control::RECORD_DECISION, self.work.runner.decision)
         else {
@@ -268,7 +269,7 @@ impl AgentTurn<'_> {
             .await
     }
 
-    /// What a call asks for, or why it cannot be understood.
+    /// Parses a call, or returns why it is invalid.
     fn parse_call(
         &self,
         call: &RequestedToolCall,
@@ -321,15 +322,14 @@ impl AgentTurn<'_> {
     }
 }
 
-/// A call that can be made, and the resource it names.
+/// A valid call, and the resource it names.
 type ParsedCall = (ToolRequest, Option<NamespacedName>);
 
-/// A call as far as it was understood, and what is wrong with it.
+/// An invalid call as far as it could be parsed, and what is wrong with it.
 type CallParseError = (ToolRequest, ToolRefusal);
 
-/// What became of a call.
 struct CallResult {
-    /// What the model is told.
+    /// The result for the model.
     text: String,
     end: Option<AgentLoopEnd>,
     /// Whether the call was made at all.
@@ -361,7 +361,7 @@ fn failure_text(error: &str, output: Option<&Value>) -> String {
     }
 }
 
-/// Not more than a model should have to read; the middle goes.
+/// Limits a text to `max_bytes` by cutting out its middle.
 fn truncate_middle(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();

@@ -1,14 +1,14 @@
-//! Old turns of a conversation make room for new ones; what the plan is about never does.
+//! Compacts a conversation: old turns are replaced by a summary; the pinned messages stay.
 
 use cleveragents_domain::model::ModelMessage;
 
-/// How long a line of the summary may be, in characters.
+/// Maximum length of a summary line, in characters.
 const LINE_MAXIMUM: usize = 160;
 
-/// How many lines a summary has at most: the newest of those that went.
+/// Maximum number of lines of a summary; the newest are kept.
 const LINES_MAXIMUM: usize = 200;
 
-/// A conversation with the cost of each of its messages.
+/// A conversation with the token count of each message.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct WeightedMessages {
     pub(super) messages: Vec<ModelMessage>,
@@ -21,8 +21,9 @@ impl WeightedMessages {
     }
 }
 
-/// The conversation with the first `pinned` messages, a summary of what went, and as many of the
-/// newest turns as fit into `room`. The newest turn always stays. Nothing if nothing can go.
+/// Returns the first `pinned` messages, a summary of the dropped turns, and as many of the newest
+/// turns as fit into `room`. The newest turn is always kept. Returns `None` if nothing can be
+/// dropped.
 pub(super) fn compact(
     conversation: &WeightedMessages,
     pinned: usize,
@@ -31,13 +32,13 @@ pub(super) fn compact(
 ) -> Option<WeightedMessages> {
     let WeightedMessages { messages, weights } = conversation;
     let fixed: u64 = weights.iter().take(pinned).sum();
-    // A turn begins with what the model said; what its calls gave belongs to it.
+    // A turn starts with the model's message and includes the results of its calls.
     let begins = |index: &usize| matches!(messages[*index], ModelMessage::Assistant { .. });
     let starts: Vec<usize> = (pinned..messages.len()).filter(begins).collect();
     let newest = *starts.last()?;
     let fits = |start: usize| {
         let kept: u64 = weights[start..].iter().sum();
-        // A quarter of the room is for the summary.
+        // A quarter of the room is reserved for the summary.
         fixed + kept <= room - room / 4
     };
     let keep_from = starts.into_iter().find(|start| fits(*start));
@@ -62,17 +63,17 @@ pub(super) fn compact(
     (kept.total() < conversation.total()).then_some(kept)
 }
 
-/// How a summary begins, by which it is known when it goes itself.
+/// Start of every summary. A later compaction recognises an earlier summary by it.
 const SUMMARY_PREFIX: &str = "Earlier turns were left out to make room.";
 
-/// What stands between what humans said and what was done.
+/// Separates the user's messages from the list of what was done.
 const DONE_HEADING: &str = "\nThis was done:\n";
 
-/// What stands before the words of a human, which are never shortened.
+/// Start of a user's message, which is never shortened.
 pub(super) const USER_PREFIX: &str = "A human says: ";
 
-/// What went, in a line each: what the model said, what it called, and what that gave. What humans
-/// said stays whole. A summary that goes is taken over, so that it does not grow by itself.
+/// Summarises the dropped messages, one line each: the model's texts, its calls and their results.
+/// User messages are kept whole. An earlier summary is merged, not nested.
 fn summarize(gone: &[ModelMessage], fits: &dyn Fn(&str) -> bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut user_messages: Vec<String> = Vec::new();
@@ -80,7 +81,8 @@ fn summarize(gone: &[ModelMessage], fits: &dyn Fn(&str) -> bool) -> String {
         match message {
             ModelMessage::System { .. } => {}
             ModelMessage::User { text } if text.starts_with(SUMMARY_PREFIX) => {
-                // What was done is in lines of its own, none of which reads like this.
+                // Split at the last heading: no line of the list below it can look like the
+                // heading.
                 let (user_text, done) = text.rsplit_once(DONE_HEADING).unwrap_or((text, ""));
                 let user_text = user_text.split_once('\n').map(|(_, said)| said.to_owned());
                 user_messages.extend(user_text);
@@ -113,7 +115,7 @@ fn summarize(gone: &[ModelMessage], fits: &dyn Fn(&str) -> bool) -> String {
         if from >= lines.len() || fits(&text) {
             return text;
         }
-        // The oldest half of what is left makes room.
+        // Drop the older half of the remaining lines.
         from += (lines.len() - from).div_ceil(2);
     }
 }
@@ -136,7 +138,7 @@ fn render_summary(user_messages: &[String], lines: &[String]) -> String {
     text
 }
 
-/// One line, not too long.
+/// Returns the text as one line of limited length.
 fn shorten(text: &str) -> String {
     let mut line: String = text
         .chars()
@@ -199,7 +201,7 @@ mod tests {
         for number in 1..4 {
             let [called, gave] = turn(number, 10);
             let gone = [user(&text), called, gave];
-            // The second time nothing of what was done fits.
+            // In the second round, no line fits.
             text = summarize(&gone, &|text: &str| {
                 number != 2 || !text.contains("You called")
             });

@@ -1,6 +1,5 @@
-//! A conversation as it is kept: each message once, and for each time the model was asked a list
-//! that goes on where the one before ended. So what is stored grows with what was said, however
-//! often it was sent.
+//! Stores conversations: each message once, and per model call a manifest that continues the
+//! previous one. So the stored size grows with the conversation, not with the number of requests.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,14 +17,14 @@ use crate::ports::models::Model;
 use crate::ports::{BlobHash, Result, StagedBlob, StoreError, StoreHandle, Transaction};
 use crate::secrets::Secrets;
 
-/// What was sent, as it is stored.
+/// The messages of one request, as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct ConversationManifest {
     v: u32,
-    /// The list that this one goes on with.
+    /// Hash of the manifest that this one continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     previous: Option<String>,
-    /// The messages after those of the list before, by their hashes.
+    /// Hashes of the messages added since the previous manifest.
     messages: Vec<String>,
     tools: String,
     tool_choice: ToolChoice,
@@ -33,30 +32,30 @@ struct ConversationManifest {
     options: ModelOptions,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     output_schema: Option<Value>,
-    /// How many of the first messages never make room.
+    /// Number of leading messages that compaction never drops.
     pinned: usize,
 }
 
-/// A request whose parts can be named by a row.
+/// A request whose parts are staged as blobs.
 #[derive(Debug, Clone)]
 pub(super) struct StagedRequest {
-    /// In the order of their hashes, so that two who keep the same cannot wait in a circle.
+    /// Sorted by hash, so that two transactions with the same blobs cannot deadlock.
     pub(super) blobs: Arc<[StagedBlob]>,
     pub(super) manifest: BlobHash,
 }
 
-/// A conversation as it was when the model was asked last.
+/// A conversation as of the last model call.
 #[derive(Debug)]
 pub(super) struct SavedConversation {
     turn: u32,
     pinned: usize,
     messages: Vec<ModelMessage>,
     manifest: BlobHash,
-    /// What it answered, if it did.
+    /// The answer, if there was one.
     answer: Option<ModelAnswer>,
 }
 
-/// What was said in this call, and the answer.
+/// Loads the messages and the answer of this call.
 pub(super) fn load_conversation(
     tx: &mut dyn Transaction,
     call: &ModelCallRecord,
@@ -86,23 +85,23 @@ pub(super) fn load_conversation(
     })
 }
 
-/// What was said so far, and what it weighs.
+/// A conversation and its token counts.
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) key: ConversationKey,
-    /// How often the model has answered.
+    /// Number of answers so far.
     pub(super) turn: u32,
     request: ModelRequest,
     weights: Vec<u64>,
-    /// What the tools weigh.
+    /// Token count of the tool definitions.
     tools_weight: u64,
     pinned: usize,
     secrets: Secrets,
-    /// The newest list that is stored, and how many messages it ends with.
+    /// The newest stored manifest, and the number of messages it covers.
     stored: Option<(BlobHash, usize)>,
 }
 
-/// What compaction did.
+/// Result of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CompactionStats {
     pub(super) messages_before: usize,
@@ -112,7 +111,7 @@ pub(super) struct CompactionStats {
 }
 
 impl Conversation {
-    /// A conversation that begins with these messages, which never make room.
+    /// Starts a conversation with these messages, which are pinned.
     pub(super) fn begin(
         key: ConversationKey,
         opening: Vec<ModelMessage>,
@@ -143,14 +142,14 @@ impl Conversation {
         conversation
     }
 
-    /// Goes on with what was said before. What is offered now is what counts from here on.
+    /// Continues a saved conversation. The tools offered now apply from here on.
     pub(super) fn resume(
         self,
         saved: SavedConversation,
         model: &dyn Model,
     ) -> (Self, Option<ModelAnswer>) {
         if saved.turn == 1 && saved.answer.is_none() {
-            // Nothing was answered yet, so how it begins now counts, and what humans said then.
+            // There was no answer yet: use the new opening messages, and keep the user's messages.
             let mut restarted = self;
             for message in saved.messages.into_iter().skip(saved.pinned) {
                 restarted.add_message(message, model);
@@ -175,19 +174,19 @@ impl Conversation {
         &self.request
     }
 
-    /// How many tokens it has at most.
+    /// Returns an upper bound of its token count.
     pub(super) fn tokens(&self) -> u64 {
         self.tools_weight + self.weights.iter().sum::<u64>()
     }
 
-    /// Adds a message, without what no model and no store may know.
+    /// Adds a message with secrets masked.
     pub(super) fn add_message(&mut self, message: ModelMessage, model: &dyn Model) {
         let message = redact_message(message, &self.secrets);
         self.weights.push(count_tokens(&message, model));
         self.request.messages.push(message);
     }
 
-    /// Takes the model's answer as the next turn, and says where its calls stand.
+    /// Adds the model's answer as the next turn and returns the calls.
     pub(super) fn add_answer(
         &mut self,
         answer: &ModelAnswer,
@@ -201,7 +200,7 @@ impl Conversation {
             .zip(1..)
             .map(|(call, slot)| RequestedToolCall {
                 place: ToolCallPosition { turn, slot },
-                // A name that a model made up may be anything.
+                // A model may invent any tool name, so mask secrets in it.
                 tool: self.secrets.hide(&call.tool).into_owned(),
                 arguments: call.arguments.clone(),
             })
@@ -214,7 +213,7 @@ impl Conversation {
         calls
     }
 
-    /// Makes room if there is more than `room`; what cannot go stays.
+    /// Compacts the conversation if it exceeds `room`. Messages that cannot be dropped stay.
     pub(super) fn compact(&mut self, room: u64, model: &dyn Model) -> Option<CompactionStats> {
         let before = WeightedMessages {
             messages: std::mem::take(&mut self.request.messages),
@@ -239,7 +238,7 @@ impl Conversation {
         stats
     }
 
-    /// Makes what is sent next durable enough to be named.
+    /// Stages the next request as blobs, so that a row can refer to them.
     pub(super) async fn stage(&self, store: &StoreHandle) -> Result<StagedRequest> {
         let (previous, known) = match &self.stored {
             Some((hash, known)) => (Some(hash.to_string()), *known),
@@ -271,12 +270,12 @@ impl Conversation {
         })
     }
 
-    /// What was staged is on record.
+    /// Marks the staged request as stored.
     pub(super) fn mark_stored(&mut self, staged: &StagedRequest) {
         self.stored = Some((staged.manifest.clone(), self.request.messages.len()));
     }
 
-    /// Every call with what it gave, in their order.
+    /// Returns every past call with its result, in order.
     pub(super) fn past_calls(&self) -> impl Iterator<Item = (&RequestedToolCall, &str)> {
         let mut requested: Vec<&RequestedToolCall> = Vec::new();
         self.request

@@ -1,11 +1,10 @@
-//! A conversation with a model that does a plan's work: it is asked, what it calls is called, it is
-//! told what that gave, and so on until it says that it is done.
+//! The agent loop: calls the model, makes the tool calls it asks for, returns the results, and
+//! repeats until the model ends its task.
 //!
-//! Whatever was said is on record before the next thing is done. A process that goes on with the
-//! work of a dead one takes the newest answer that stands, makes those of its calls that were not
-//! made yet, and asks again: an answer that was paid for is never asked for twice. If the model was
-//! asked since and no answer came, it is asked the very same: what humans said to the plan is in
-//! there, and nobody says it again.
+//! Every message is recorded before the next action. A process that resumes the work of a dead one
+//! takes the newest valid answer, makes the calls that are missing, and calls the model again: a
+//! paid answer is never requested twice. If a model call has no answer, the same request is sent
+//! again, because it contains the user's messages, which are delivered only once.
 
 mod answer_builder;
 mod budget;
@@ -44,30 +43,28 @@ use crate::ports::StopReason;
 use crate::ports::models::Model;
 use crate::runs::RunLease;
 
-/// How many turns one conversation may have.
+/// Maximum number of turns of one conversation.
 const TURNS_MAXIMUM: u32 = 400;
 
-/// How often in a row a model may be told that its answer cannot be used.
+/// Maximum number of consecutive unusable answers that are reported back to the model.
 const UNUSABLE_ANSWERS_MAXIMUM: u32 = 2;
 
-/// What a model is there for.
+/// The task of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::execution) enum ModelTask {
-    /// To find a strategy: it may look, not touch, and ends with `builtin/submit-strategy`.
+    /// Find a strategy. Only read-only tools are allowed; `builtin/submit-strategy` ends it.
     Strategize,
-    /// To carry out a step: it ends with `builtin/finish`.
+    /// Run a step. `builtin/finish` ends it.
     Execute,
 }
 
-/// How a conversation ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::execution) enum AgentLoopEnd {
-    /// What the model handed in, by the call that ends its task.
+    /// The input of the call that ended the task.
     Done(Value),
     Ended(ActorEnd),
 }
 
-/// Who talks about what.
 pub(in crate::execution) struct AgentLoopContext<'a> {
     pub(in crate::execution) run: &'a RunLease,
     pub(in crate::execution) plan: &'a Plan,
@@ -78,7 +75,7 @@ pub(in crate::execution) struct AgentLoopContext<'a> {
     pub(in crate::execution) stop: watch::Receiver<Option<StopReason>>,
 }
 
-/// A conversation that is being held.
+/// A running conversation.
 struct AgentTurn<'a> {
     executor: &'a Executor,
     run: &'a RunLease,
@@ -90,18 +87,18 @@ struct AgentTurn<'a> {
     work: &'a StepWork<'a>,
     conversation: Conversation,
     repetition: RepetitionDetector,
-    /// How often in a row an answer could not be used.
+    /// Number of consecutive unusable answers.
     unusable_answers: u32,
-    /// What the model asked the user; it goes on only with an answer.
+    /// A question to the user. The loop continues only with a reply.
     question: Option<String>,
-    /// What the model is told after this turn's results.
+    /// Notes for the model, added after the results of this turn.
     pending_notes: Vec<String>,
     stop: watch::Receiver<Option<StopReason>>,
     permit: Option<Permit>,
 }
 
 impl Executor {
-    /// Holds the conversation until the model is done with its task, from where it stands.
+    /// Runs the loop until the model ends its task, resuming a saved conversation if there is one.
     pub(in crate::execution) async fn run_agent_loop(
         &self,
         loop_context: AgentLoopContext<'_>,
@@ -156,8 +153,7 @@ impl Executor {
         agent_turn.run_turns(pending).await
     }
 
-    /// The conversation with all that was said in it before, and the answer that is to be heeded
-    /// next.
+    /// Returns the conversation with its saved messages, and the answer to handle next.
     async fn restore_conversation(
         &self,
         plan: &Plan,
@@ -216,7 +212,7 @@ impl AgentTurn<'_> {
         self.call_model().await
     }
 
-    /// Whether a human has said something that nobody heard yet.
+    /// Whether the user has sent a message that was not delivered yet.
     async fn has_user_reply(&self) -> Result<bool> {
         let plan = self.plan.identity.plan_id;
         let pending: u64 = self
@@ -227,7 +223,7 @@ impl AgentTurn<'_> {
         Ok(pending > 0)
     }
 
-    /// Does what an answer asks for.
+    /// Makes the calls of an answer.
     async fn handle_answer(&mut self, answer: ModelAnswer) -> Result<Option<AgentLoopEnd>> {
         let calls = self.conversation.add_answer(&answer, &*self.model);
         if calls.is_empty() {
@@ -242,7 +238,8 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// An answer that calls nothing brings nothing on: the model is told so, and then it is over.
+    /// Handles an answer without calls: reports it to the model, and ends the work if that happens
+    /// too often.
     async fn handle_no_calls(&mut self, answer: &ModelAnswer) -> Result<Option<AgentLoopEnd>> {
         let why = match answer.finish {
             FinishReason::Length => "Your answer was cut off because it was too long.",
@@ -255,7 +252,7 @@ impl AgentTurn<'_> {
         .await
     }
 
-    /// Tells the model what was wrong, unless it was told too often.
+    /// Reports an unusable answer to the model, or ends the work if there were too many.
     async fn report_unusable(&mut self, message: String) -> Result<Option<AgentLoopEnd>> {
         self.unusable_answers += 1;
         if self.unusable_answers > UNUSABLE_ANSWERS_MAXIMUM {
@@ -284,14 +281,14 @@ impl AgentTurn<'_> {
             .add_message(ModelMessage::User { text }, &*self.model);
     }
 
-    /// Tells the model what humans said.
+    /// Adds the user's messages to the conversation.
     fn add_plan_messages(&mut self, messages: &[PlanMessage]) {
         for message in messages {
             self.add_user_text(format!("{}{}", compaction::USER_PREFIX, message.body));
         }
     }
 
-    /// What was repeated before somebody went on is repeated all the same.
+    /// Replays past calls into the repetition detector after a resume.
     fn restore_repetition(&mut self) {
         for (call, result) in self.conversation.past_calls() {
             self.repetition
@@ -302,7 +299,7 @@ impl AgentTurn<'_> {
 }
 
 impl ModelTask {
-    /// The tool that ends it.
+    /// Returns the tool that ends the task.
     pub(in crate::execution) const fn final_tool(self) -> &'static str {
         match self {
             Self::Strategize => cleveragents_domain::tool::control::SUBMIT_STRATEGY,
@@ -310,7 +307,7 @@ impl ModelTask {
         }
     }
 
-    /// Whether a tool may be used for it.
+    /// Whether a tool may be used for the task.
     fn allows(self, tool: &ToolDefinition) -> bool {
         use cleveragents_domain::tool::control;
         let name = tool.name.to_string();

@@ -1,5 +1,5 @@
-//! Asking a model: what it may cost is reserved, then it is asked, then what came is on record.
-//! What fails and may pass is tried again, each time on record by itself.
+//! Calls a model: reserve the maximum cost, send the request, record the outcome. Transient errors
+//! are retried, and each attempt is recorded separately.
 
 use std::time::Duration;
 
@@ -21,17 +21,16 @@ use crate::ports::StopReason;
 use crate::ports::models::ModelError;
 use crate::retry::{GiveUpReason, RetryDecision};
 
-/// How long at most one waits before it looks whether the model is asked again: another may have
-/// tried with success long before the time is up.
+/// Maximum wait before checking the circuit breaker again: another caller may have succeeded long
+/// before the breaker's delay is over.
 const BREAKER_POLL: Duration = Duration::from_secs(1);
 
-/// What came of asking.
 pub(super) enum ModelCallOutcome {
     Answer(ModelAnswer),
     End(ActorEnd),
 }
 
-/// What came of one attempt.
+/// Outcome of one attempt.
 enum ModelAttemptOutcome {
     Answered(ModelAnswer),
     Failed(ModelError, Usage),
@@ -39,7 +38,7 @@ enum ModelAttemptOutcome {
 }
 
 impl Executor {
-    /// What is done about an attempt that failed.
+    /// Decides whether a failed attempt is retried.
     fn decide_retry(&self, attempt: u32, error: &ModelError) -> RetryDecision {
         let random = random_fraction(&*self.ids);
         self.policy.retry.decide(attempt, &error.into(), random)
@@ -47,7 +46,7 @@ impl Executor {
 }
 
 impl AgentTurn<'_> {
-    /// The model's next answer, or why there is none.
+    /// Returns the model's next answer, or why there is none.
     pub(super) async fn call_model(&mut self) -> Result<ModelCallOutcome> {
         if let Some(end) = self.compact_if_full().await? {
             return Ok(ModelCallOutcome::End(end));
@@ -60,7 +59,7 @@ impl AgentTurn<'_> {
             }
             let stop = *self.stop.borrow();
             match stop {
-                // Nothing is reserved for what will not be asked.
+                // Check before reserving cost for a call that will not be made.
                 Some(StopReason::LeaseLost) => {
                     return Err(ExecutionError::Stopped(StopReason::LeaseLost));
                 }
@@ -92,7 +91,7 @@ impl AgentTurn<'_> {
                     return Ok(ModelCallOutcome::Answer(answer));
                 }
                 ModelAttemptOutcome::Stopped(StopReason::LeaseLost) => {
-                    // One that lost its plan writes nothing.
+                    // An owner that lost its lease must not write.
                     return Err(ExecutionError::Stopped(StopReason::LeaseLost));
                 }
                 ModelAttemptOutcome::Stopped(why) => {
@@ -111,7 +110,7 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Waits before the next attempt, unless there is none.
+    /// Waits before the next attempt, or ends if there is none.
     async fn after_failure(
         &self,
         error: &ModelError,
@@ -130,7 +129,7 @@ impl AgentTurn<'_> {
         Ok(self.pause(delay).await.map(ActorEnd::Stopped))
     }
 
-    /// The plan waits until the provider wants to be asked again.
+    /// Makes the plan wait until the provider accepts requests again.
     fn wait_until(&self, delay: Duration, error: &ModelError) -> ActorEnd {
         let micros = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
         let now = self.executor.clock.now().as_micros();
@@ -141,7 +140,7 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Waits so long, unless the owner has to stop.
+    /// Sleeps, unless the owner must stop.
     async fn pause(&self, delay: Duration) -> Option<StopReason> {
         let mut stop = self.stop.clone();
         tokio::select! {
@@ -150,10 +149,10 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Waits while the model is left alone because it kept failing.
+    /// Waits while the circuit breaker is open.
     async fn wait_for_breaker(&mut self) -> Result<Option<ActorEnd>> {
         if self.permit.is_some() {
-            // It is let through already, perhaps as the one that tries.
+            // The permit is already held, perhaps as the breaker's trial call.
             return Ok(None);
         }
         let name = self.model.facts().choice.to_string();
@@ -175,7 +174,7 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Makes room for the answer, and says when there is none to be made.
+    /// Compacts the conversation to leave room for the answer. Ends the work if that is impossible.
     async fn compact_if_full(&mut self) -> Result<Option<ActorEnd>> {
         let facts = self.model.facts();
         let room = facts
@@ -209,20 +208,21 @@ impl AgentTurn<'_> {
         Ok(Some(ActorEnd::LimitReached(reason)))
     }
 
-    /// How long the answer may be.
+    /// Returns the maximum length of the answer, in tokens.
     pub(super) fn max_answer_tokens(&self) -> u64 {
         let requested = self.conversation.request().options.max_tokens;
         requested.unwrap_or(self.model.facts().answer_tokens)
     }
 
-    /// What an attempt may use up at most.
+    /// Returns the maximum cost of an attempt.
     pub(super) fn reservation(&self) -> ModelSpend {
         let usage = Usage {
             input_tokens: self.conversation.tokens(),
             output_tokens: self.max_answer_tokens(),
             ..Usage::default()
         };
-        // What is written to a vendor's cache may cost more than what is only read.
+        // Writing to a provider's cache may cost more than plain input, so reserve the higher
+        // price.
         let cached = Usage {
             cache_written_tokens: usage.input_tokens,
             ..usage
@@ -242,7 +242,7 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// One attempt, as far as it goes.
+    /// Makes one attempt.
     async fn attempt(&mut self, record: &ModelCallRecord) -> Result<ModelAttemptOutcome> {
         let mut stream = self
             .model
@@ -291,7 +291,7 @@ impl AgentTurn<'_> {
     }
 }
 
-/// The word to stop; none means that whoever gives it is gone.
+/// Returns the stop reason. `None` means that the sender of the stop signal is gone.
 fn stop_reason(why: Option<StopReason>) -> StopReason {
     why.unwrap_or(StopReason::Cancelled)
 }

@@ -1,5 +1,5 @@
-//! Instructions that stand near what a model works on: it is told of them when it first has to do
-//! with what is below them.
+//! Adds instructions that are close to the files a model works on, when it first uses a path below
+//! them.
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::model::{ModelMessage, RequestedToolCall};
@@ -11,11 +11,12 @@ use super::calls::RESOURCE_KEY;
 use crate::execution::agent_loop::InstructionText;
 use crate::execution::error::Result;
 
-/// The input keys in which tools are given paths.
+/// Input keys in which tools take paths.
 const PATH_KEYS: [&str; 3] = ["path", "from", "to"];
 
 impl AgentTurn<'_> {
-    /// Puts by what the model is told after this turn's results about the paths of these calls.
+    /// Queues the instructions for the paths of these calls. They are added after this turn's
+    /// results.
     pub(super) async fn queue_nearby_instructions(
         &mut self,
         calls: &[RequestedToolCall],
@@ -40,7 +41,8 @@ impl AgentTurn<'_> {
         Ok(())
     }
 
-    /// Whether the model was told of the instructions at this path, and still knows of it.
+    /// Whether the instructions at this path are in the conversation. Compaction may have dropped
+    /// them.
     fn has_instructions(&self, path: &str) -> bool {
         let begins = instructions_title(path);
         let messages = &self.conversation.request().messages;
@@ -64,7 +66,8 @@ fn instructions_text(text: &InstructionText) -> String {
     )
 }
 
-/// The paths a call is about, and the resource it names; none if it is about no file in a folder.
+/// Returns the paths of a call and the resource it names, or `None` if it names no file in a
+/// folder.
 fn call_paths(call: &RequestedToolCall) -> Option<(Option<String>, Vec<ResourcePath>)> {
     let tool = call.tool.parse().ok()?;
     if control::is_control_tool(&tool) {

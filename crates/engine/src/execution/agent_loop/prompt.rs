@@ -1,7 +1,8 @@
-//! What a model is told before it does anything: who it is, what the plan is about, which rules
-//! hold, what was decided and what went wrong before.
+//! Builds the opening messages for a model: its role, the plan, the rules, earlier decisions and
+//! errors.
 //!
-//! Nothing here differs between two runs of the same work: no path of the machine, no id, no date.
+//! The text must be identical for two runs of the same work: it contains no machine paths, ids or
+//! dates.
 
 use cleveragents_domain::model::ModelMessage;
 use cleveragents_domain::strategy::{Strategy, StrategyStep};
@@ -11,13 +12,13 @@ use cleveragents_domain::{
 
 use super::ModelTask;
 
-/// How many errors of the past a model is told, the newest.
+/// Maximum number of past errors in the prompt; the newest are kept.
 const ERRORS_MAXIMUM: usize = 10;
 
-/// How much of one text is told where many are.
+/// Maximum length of one text in a list.
 const TEXT_MAXIMUM: usize = 2_000;
 
-/// All that is known when a conversation begins.
+/// Everything known when a conversation starts.
 #[derive(Debug, Default)]
 pub(in crate::execution) struct PromptContext<'a> {
     pub(in crate::execution) invariants: Vec<String>,
@@ -25,23 +26,23 @@ pub(in crate::execution) struct PromptContext<'a> {
     pub(in crate::execution) errors: Vec<ErrorRecord>,
     pub(in crate::execution) guidance: Guidance,
     pub(in crate::execution) strategy: Option<&'a Strategy>,
-    /// The step that is to be carried out, and its number.
+    /// The step to run, and its number.
     pub(in crate::execution) step: Option<(&'a StrategyStep, u32)>,
-    /// What was said when the steps before were finished.
+    /// Final summaries of the earlier steps.
     pub(in crate::execution) finished: Vec<(u32, String)>,
-    /// What validations found wrong, if that is to be mended.
+    /// Validation failures to repair, if this is a repair.
     pub(in crate::execution) failed_validations: Option<&'a ValidationSummary>,
 }
 
-/// What the resources themselves say.
+/// Instructions and skills from the resources.
 #[derive(Debug, Default)]
 pub(in crate::execution) struct Guidance {
     pub(in crate::execution) texts: Vec<InstructionText>,
-    /// A line each.
+    /// One line per skill.
     pub(in crate::execution) skills: Vec<String>,
 }
 
-/// A text that is heeded.
+/// An instruction file that the model must follow.
 #[derive(Debug)]
 pub(in crate::execution) struct InstructionText {
     pub(in crate::execution) path: String,
@@ -49,7 +50,7 @@ pub(in crate::execution) struct InstructionText {
     pub(in crate::execution) hash: String,
 }
 
-/// The messages a conversation begins with.
+/// Returns the opening messages of a conversation.
 pub(in crate::execution) fn opening_messages(
     plan: &Plan,
     llm: &LlmActor,
@@ -157,7 +158,7 @@ fn task_prompt(plan: &Plan, task: ModelTask, known: &PromptContext<'_>) -> Strin
     text
 }
 
-/// What was approved, what is done of it, and what is next.
+/// Adds the approved strategy, the finished steps and the next one.
 fn add_strategy(text: &mut String, plan: &Plan, known: &PromptContext<'_>) {
     if let Some(strategy) = known.strategy {
         add_section(text, "The strategy that was approved", &strategy.summary);
@@ -196,7 +197,7 @@ fn add_strategy(text: &mut String, plan: &Plan, known: &PromptContext<'_>) {
     }
 }
 
-/// What humans decided while the plan went on.
+/// Returns the user's decisions made while the plan was running.
 fn interventions(decisions: &[Decision]) -> Vec<String> {
     decisions
         .iter()

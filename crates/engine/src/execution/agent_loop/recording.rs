@@ -1,4 +1,4 @@
-//! What is on record of each time a model is asked: before, and after however it ended.
+//! Records each model call before it starts and after it ends.
 
 use std::sync::Arc;
 
@@ -23,18 +23,18 @@ use crate::ports::{Ids, StoreError, Transaction};
 use crate::recovery::{NewErrorRecord, record_error};
 use crate::retry::RetryDecision;
 
-/// What the store said to an attempt.
+/// Outcome of recording the start of an attempt.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ModelCallAdmission {
     Go(Box<ModelCallRecord>),
     Budget(String),
 }
 
-/// Why an attempt did not begin.
+/// Why an attempt did not start.
 #[derive(Debug)]
 pub(super) enum ModelCallStartError {
     Store(StoreError),
-    /// Humans have said something that the model must hear first.
+    /// There are new user messages that must be in the request.
     NewMessages(Vec<PlanMessage>),
 }
 
@@ -45,7 +45,7 @@ impl From<StoreError> for ModelCallStartError {
 }
 
 impl AgentTurn<'_> {
-    /// Puts the attempt on record, with what it may cost and all that is sent.
+    /// Records the start of the attempt with its maximum cost and the full request.
     pub(super) async fn begin(
         &self,
         staged: &StagedRequest,
@@ -88,7 +88,7 @@ impl AgentTurn<'_> {
         let blob = self.executor.store.stage_blob(bytes).await?;
         let mut usage = answer.usage;
         if usage == Usage::default() {
-            // Nobody said what it used: what it may have used counts.
+            // The provider reported no usage, so count the maximum.
             usage.input_tokens = self.conversation.tokens();
             usage.output_tokens = self.max_answer_tokens();
         }
@@ -138,7 +138,7 @@ impl AgentTurn<'_> {
             answer: None,
             usage,
             spent: match may_be_billed(error.kind) {
-                // What was answered before it failed may be asked money for.
+                // The provider may charge for output before the failure, so count the reservation.
                 true => record.spent,
                 false => self.cost(&usage),
             },
@@ -177,7 +177,7 @@ impl AgentTurn<'_> {
             .await
     }
 
-    /// The owner has to stop while it waits for an answer.
+    /// Records that the owner stopped while it waited for an answer.
     pub(super) async fn record_interruption(
         &self,
         record: &ModelCallRecord,
@@ -191,7 +191,7 @@ impl AgentTurn<'_> {
             .await
     }
 
-    /// Puts an error of the work on record.
+    /// Records an error of the work.
     pub(super) async fn record_error(&self, category: ErrorCategory, message: &str) -> Result<()> {
         let step = self.conversation.key.step;
         let new_error = NewErrorRecord {
@@ -205,7 +205,7 @@ impl AgentTurn<'_> {
 struct ModelCallStart {
     call: NewModelCall,
     staged: StagedRequest,
-    /// The places of what humans said that is in the request.
+    /// Sequence numbers of the user messages contained in the request.
     included_messages: Vec<i64>,
     budget: Budget,
     ids: Arc<dyn Ids>,
@@ -287,7 +287,7 @@ impl ModelCallStart {
     }
 }
 
-/// Ends a call whose answer nobody will hear; what was reserved counts as used up.
+/// Ends a call whose answer will not be read. The reserved cost counts as spent.
 pub(in crate::execution) fn interrupt_model_call(
     tx: &mut dyn Transaction,
     record: &ModelCallRecord,
@@ -313,7 +313,7 @@ pub(in crate::execution) fn interrupt_model_call(
     Ok(())
 }
 
-/// Whether a vendor may ask money for an attempt that failed so.
+/// Whether a provider may charge for an attempt that failed this way.
 const fn may_be_billed(kind: ModelErrorKind) -> bool {
     matches!(
         kind,

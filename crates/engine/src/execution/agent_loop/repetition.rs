@@ -1,17 +1,17 @@
-//! Notices a model that does the same again and again, or nothing new at all.
+//! Detects a model that repeats itself or makes no progress.
 
 use std::collections::HashMap;
 
-/// So often may the same call give the same result before the model is told.
+/// Number of identical calls with identical results at which the model is warned.
 const WARN_AT: u32 = 3;
 
-/// So often before the work is stopped.
+/// Number of identical calls with identical results at which the work is stopped.
 const STOP_AT: u32 = 6;
 
-/// So many turns in a row may bring nothing new.
+/// Maximum number of consecutive turns without anything new.
 const IDLE_TURNS: u32 = 20;
 
-/// What was done so far, by what it was and gave.
+/// Counts past calls by tool, input and result.
 #[derive(Debug, Default)]
 pub(super) struct RepetitionDetector {
     counts: HashMap<blake3::Hash, u32>,
@@ -19,17 +19,16 @@ pub(super) struct RepetitionDetector {
     has_new_result: bool,
 }
 
-/// What is to be done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RepetitionVerdict {
     Continue,
-    /// The model should know.
+    /// The model should be warned.
     Warn(String),
     Stop(String),
 }
 
 impl RepetitionDetector {
-    /// Takes note of a call and what it gave.
+    /// Records a call and its result.
     pub(super) fn record_call(
         &mut self,
         tool: &str,
@@ -59,14 +58,15 @@ impl RepetitionDetector {
         }
     }
 
-    /// Whoever takes the work up again gives the model another chance: it is told once more.
+    /// Gives the model another chance after a resume: it is warned again before the work is
+    /// stopped.
     pub(super) fn reset_warnings(&mut self) {
         for count in self.counts.values_mut() {
             *count = (*count).min(WARN_AT - 1);
         }
     }
 
-    /// Takes note of the end of a turn.
+    /// Records the end of a turn.
     pub(super) fn end_turn(&mut self) -> RepetitionVerdict {
         self.idle_turns = match std::mem::take(&mut self.has_new_result) {
             true => 0,
@@ -128,7 +128,7 @@ mod tests {
                 RepetitionVerdict::Continue
             );
         }
-        // Where one part ends and the next begins matters.
+        // The boundary between parts matters.
         assert_eq!(
             repetition.record_call("ab", "c", ""),
             RepetitionVerdict::Continue

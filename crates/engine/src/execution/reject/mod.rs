@@ -1,9 +1,9 @@
-//! Taking a part out of a plan's result, at a human's word.
+//! Removes a part from a plan's result at the user's request.
 //!
-//! The word is on record before anything is done, as a decision with its reason, a checkpoint of
-//! how things stood and a call that begins. Then the files are set, and the call ends with what it
-//! changed. From that moment on nothing that was validated before counts: what gates is asked
-//! again, and Apply refuses until it was.
+//! The request is recorded before anything is done: as a decision with its reason, a checkpoint of
+//! the state before, and a started call. Then the files are changed and the call ends with its
+//! changes. From then on earlier validation results are void: the gates run again, and Apply is
+//! refused until they have.
 
 mod record;
 mod target;
@@ -34,32 +34,31 @@ use crate::ports::stop::StopSignal;
 use crate::ports::{Slots, StoreError};
 use crate::runs::{ClaimOutcome, RunLease};
 
-/// What a human asks for.
+/// A request to reject a part of a result.
 #[derive(Debug, Clone)]
 pub struct Rejection {
     pub plan: PlanId,
-    /// Which of several resources is meant.
+    /// The resource; required if several have the path.
     pub resource: Option<NamespacedName>,
-    /// The file, percent-encoded as it is shown, or as it is.
+    /// The file, percent-encoded as displayed, or raw.
     pub path: String,
-    /// Which of its hunks, counted from 1; all of it if nothing is said.
+    /// Number of the hunk, starting at 1. The whole file if `None`.
     pub hunk: Option<u32>,
     pub why: String,
-    /// Who acts, for the journal.
+    /// The acting user, for the journal.
     pub actor: String,
 }
 
-/// What a rejection did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RejectOutcome {
     pub plan: Plan,
     pub resource: NamespacedName,
     pub path: ResourcePath,
-    /// Nothing if the whole file was taken out.
+    /// `None` if the whole file was removed.
     pub hunk: Option<u32>,
-    /// How things stood before; going back to it undoes this.
+    /// The state before. A rollback to it undoes the rejection.
     pub checkpoint: Checkpoint,
-    /// The paths that changed.
+    /// The changed paths.
     pub changes: Vec<ResourcePath>,
     pub validation: ValidationSummary,
 }
@@ -100,8 +99,8 @@ impl From<StoreError> for RejectError {
 type Result<T, E = RejectError> = std::result::Result<T, E>;
 
 impl Executor {
-    /// Takes a file, or one hunk of it, out of the plan's result, and validates what is left. The
-    /// plan stays where it is.
+    /// Removes a file or one of its hunks from the plan's result and validates the rest. The plan
+    /// stays in its position.
     pub async fn reject(&self, rejection: &Rejection) -> Result<RejectOutcome> {
         if rejection.why.trim().is_empty() {
             return Err(RejectError::NoReason);
@@ -142,7 +141,7 @@ impl Executor {
         rejection: &Rejection,
     ) -> Result<RejectOutcome> {
         let plan = self.lifecycle.plan(rejection.plan).await;
-        // Whoever moved it meanwhile had its run.
+        // Read and check the plan again: another owner may have moved it before our claim.
         let plan = require_result(plan.map_err(ExecutionError::from)?)?;
         self.undo_unfinished(run).await?;
         let results = ResultReader::new(
@@ -192,7 +191,7 @@ impl Executor {
         })
     }
 
-    /// What was rejected, and not validated since because whoever did it died, is validated now.
+    /// Validates a result whose rejection was recorded but not validated, because its process died.
     pub(super) async fn revalidate_rejected(&self, plan: Plan) -> Result<Plan, ExecutionError> {
         let id = plan.identity.plan_id;
         if require_result(plan.clone()).is_err() || !self.is_stale(&plan).await? {
@@ -215,7 +214,7 @@ impl Executor {
     }
 
     async fn revalidate_as_owner(&self, run: &RunLease, plan: &Plan) -> Result<(), ExecutionError> {
-        // Whoever came first has done it.
+        // Another process may have done it before our claim.
         if !self.is_stale(plan).await? {
             return Ok(());
         }
@@ -233,7 +232,7 @@ impl Executor {
         }
     }
 
-    /// Whether what stands in the way of Apply is that nothing was validated since a rejection.
+    /// Whether Apply is blocked only because nothing was validated since a rejection.
     async fn is_stale(&self, plan: &Plan) -> Result<bool, ExecutionError> {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let newest = self
@@ -251,7 +250,7 @@ impl Executor {
             .any(|it| it.validation == tool_name()))
     }
 
-    /// The tree without what is rejected, and what that changes; nothing is touched.
+    /// Computes the tree without the rejected part, and the changes to get there. Changes no files.
     async fn compute_tree(&self, target: &RejectionTarget) -> Result<(TreeId, Vec<NetChange>)> {
         let (sandboxes, target) = (Arc::clone(&self.sandboxes), target.clone());
         let computed = spawn_blocking(move || {
@@ -279,7 +278,7 @@ impl Executor {
         Ok(set.map_err(ExecutionError::from)?)
     }
 
-    /// The human's word: a decision, a checkpoint and a call that begins.
+    /// Records the request: a decision, a checkpoint and a started call.
     async fn begin_rejection(
         &self,
         run: &RunLease,
@@ -298,7 +297,7 @@ impl Executor {
         Ok(record.await?)
     }
 
-    /// The round of validations after the last one of this attempt.
+    /// Returns the number after the last validation round of this attempt.
     async fn next_round(&self, plan: &Plan) -> Result<u32> {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let newest = self
@@ -313,7 +312,7 @@ impl Executor {
         Ok(last.unwrap_or(1).saturating_add(1))
     }
 
-    /// What stands in the way of Apply until everything was validated again.
+    /// Builds the summary that blocks Apply until everything is validated again.
     fn stale_summary(
         &self,
         plan: &Plan,
@@ -339,7 +338,7 @@ impl Executor {
         }])
     }
 
-    /// Asks everything that gates about what is left, and publishes that.
+    /// Runs all gates on the remaining result and publishes it.
     async fn validate_rest(
         &self,
         run: &RunLease,
@@ -381,7 +380,7 @@ impl Executor {
     }
 }
 
-/// The plan, if it has a result that is not applied and that nobody works on.
+/// Returns the plan if it has a complete result that is not applied, else fails.
 fn require_result(plan: Plan) -> Result<Plan> {
     let position = plan.position;
     let has = match position.phase() {

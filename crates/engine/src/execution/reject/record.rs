@@ -1,4 +1,4 @@
-//! What is written of a rejection: before its files are set, and after.
+//! Records of a rejection, before and after its files are changed.
 
 use cleveragents_domain::changeset::NewChange;
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
@@ -20,7 +20,7 @@ use crate::journal::event;
 use crate::ports::sandbox::NetChange;
 use crate::ports::{Result, StoreError, Transaction};
 
-/// A rejection that was put on record.
+/// A recorded rejection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct RejectionRecord {
     pub(super) call: ToolCallRecord,
@@ -95,7 +95,7 @@ impl RejectionStart {
         }
     }
 
-    /// What was said stands in the plan's tree, for whoever tries again.
+    /// Records the user's reason as a decision, so that later attempts see it.
     fn record_decision(&self, tx: &mut dyn Transaction) -> Result<Option<NewEvent>> {
         let Some(root) = self.plan.decision_root_id else {
             return Ok(None);
@@ -181,7 +181,7 @@ pub(super) fn new_changes(call: &ToolCallRecord, changes: &[NetChange]) -> Vec<N
     changes.iter().map(change).collect()
 }
 
-/// The name under which rejections are on record beside the calls of tools.
+/// The name under which rejections are recorded among the tool calls.
 pub(super) fn tool_name() -> NamespacedName {
     NamespacedName::built_in("reject")
 }

@@ -1,4 +1,4 @@
-//! Which part of a result is meant.
+//! Resolves the part of a result that a rejection refers to.
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::sandbox::SandboxRecord;
@@ -8,7 +8,7 @@ use crate::execution::patch::{FilePatch, file_patches};
 use crate::execution::results::{PlanDiff, ResourceDiff, ResultsError, candidate_paths};
 use crate::ports::sandbox::{DiffChange, DiffPart};
 
-/// What is taken out of which sandbox.
+/// The part to remove, and its sandbox.
 #[derive(Debug, Clone)]
 pub(super) struct RejectionTarget {
     pub(super) record: SandboxRecord,
@@ -17,7 +17,7 @@ pub(super) struct RejectionTarget {
     pub(super) part: DiffPart,
 }
 
-/// What is meant, in the difference as it is.
+/// Finds the rejected part in the current diff.
 pub(super) fn find_target(diff: &PlanDiff, rejection: &Rejection) -> Result<RejectionTarget> {
     let names = candidate_paths(&rejection.path);
     let is_meant = |file: &FilePatch<'_>| {
@@ -55,8 +55,8 @@ pub(super) fn find_target(diff: &PlanDiff, rejection: &Rejection) -> Result<Reje
     })
 }
 
-/// The part of a file that is meant. What has only one hunk because it is new or gone goes as a
-/// whole.
+/// Returns the part of a file to remove. A new or deleted file has a single hunk and is removed as
+/// a whole.
 fn target_part(file: &FilePatch<'_>, hunk: Option<u32>) -> Result<(Option<u32>, DiffPart)> {
     let stat = file.file;
     let whole = || {

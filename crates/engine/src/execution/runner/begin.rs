@@ -1,4 +1,4 @@
-//! Before a call: what must hold, and the record that it begins.
+//! Start of a call: its checks, and the record that it started.
 
 use std::sync::Arc;
 
@@ -21,10 +21,11 @@ use crate::ports::{Ids, StoreError, Transaction};
 use crate::recovery::{NewErrorRecord, record_error};
 use crate::secrets::masks::{find_mask_in, refusal_message};
 
-/// The longest input that is repeated in the journal, in bytes of JSON; the call's row has it all.
+/// Longest input that is copied into the journal, in bytes of JSON. The call's row has the full
+/// input.
 const JOURNAL_INPUT_MAXIMUM: usize = 16 * 1024;
 
-/// Whether a call may go on.
+/// Whether a call may start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum ToolCallAdmission {
     Go(Box<ToolCallRecord>),
@@ -32,8 +33,8 @@ pub(super) enum ToolCallAdmission {
 }
 
 impl ToolRunner {
-    /// What can be said without asking the store: whether there is such a tool, whether the input
-    /// fits it, and whether this plan may use it at all.
+    /// Checks that need no store access: the tool exists, the input matches its schema, and the
+    /// plan may use it.
     pub(super) fn admit(
         &self,
         plan: &Plan,
@@ -67,7 +68,7 @@ impl ToolRunner {
         Ok(capability.access)
     }
 
-    /// What a call of the tool does outside the sandbox that must not be done twice.
+    /// Returns the effects of the tool outside the sandbox that must not be repeated.
     fn once_only_effects(&self, tool: &NamespacedName) -> Vec<String> {
         let tool = self.toolbox.tool(tool);
         let capability = tool.map(|tool| &tool.definition().capability);
@@ -77,7 +78,7 @@ impl ToolRunner {
         }
     }
 
-    /// Asks the guards, in the transaction that puts the call on record.
+    /// Checks the guards in the transaction that records the call.
     pub(super) async fn begin(
         &self,
         context: &ToolCallContext<'_>,
@@ -110,20 +111,20 @@ impl ToolRunner {
             .await
     }
 
-    /// A value without what must not be stored.
+    /// Returns the value with secrets masked.
     pub(in crate::execution) fn redact(&self, value: &Value) -> Value {
         let mut value = value.clone();
         self.secrets.hide_json(&mut value);
         value
     }
 
-    /// Why a call was not let through, without what must not be stored: it may quote the input.
+    /// Returns the refusal with secrets masked: its text may quote the input.
     fn redact_refusal(&self, refusal: ToolRefusal) -> ToolRefusal {
         let reason = self.secrets.hide(&refusal.reason).into_owned();
         ToolRefusal { reason, ..refusal }
     }
 
-    /// Puts on record that a call was not let through.
+    /// Records that a call was refused.
     pub(in crate::execution) async fn refuse(
         &self,
         plan: &Plan,
@@ -202,7 +203,7 @@ impl ToolCallStart {
         Ok(ToolCallAdmission::Go(Box::new(record)))
     }
 
-    /// The profile's guards, with the numbers as they are in this transaction.
+    /// Checks the profile's guards against the counts in this transaction.
     fn check_guards(
         &self,
         tx: &mut dyn Transaction,
@@ -210,7 +211,7 @@ impl ToolCallStart {
         let plan = self.call.plan_id;
         let guards = &self.plan.brief.automation_profile.guards;
         if guards.max_tool_calls_per_step.is_some() {
-            // Calls that begin at the same moment are counted one after the other.
+            // The lock serialises calls that start at the same moment, so each is counted.
             tx.plan_for_update(plan)?;
         }
         let step = self.call.step.map(|step| (self.call.attempt, step));
@@ -241,7 +242,8 @@ impl ToolCallStart {
     }
 }
 
-/// A refusal is an event; one that a human cannot open is an error of the plan as well.
+/// Records a refusal as an event. One that the user cannot override is also recorded as an error of
+/// the plan.
 fn refuse(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -276,7 +278,7 @@ fn refuse(
     Ok(())
 }
 
-/// The input as the journal tells it.
+/// Returns the input as stored in the journal, shortened if it is too long.
 fn abridge_input(input: &Value) -> Value {
     let text = input.to_string();
     if text.len() <= JOURNAL_INPUT_MAXIMUM {

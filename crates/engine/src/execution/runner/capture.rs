@@ -1,4 +1,4 @@
-//! How the tree stands after a call, and what becomes of a call whose changes cannot be recorded.
+//! Captures the tree after a call, and handles calls whose changes cannot be recorded.
 
 use serde_json::Value;
 
@@ -10,10 +10,9 @@ use crate::ports::StopSignal;
 use crate::ports::sandbox::{Capture, OmittedPath, Sandbox, SandboxError, TouchedPaths, TreeId};
 use crate::ports::tools::ToolFailure;
 
-/// Captures what a call changed. Changes that cannot be part of a result are undone, and `result`
-/// names them. Nothing is captured of a call that only reads, that was
-/// interrupted, or whose changes are over a limit: the tree is as before then, and `result` says
-/// why.
+/// Captures the changes of a call. Changes that cannot be part of a result are undone, and `result`
+/// names them. Nothing is captured if the call only reads, was interrupted, or its changes exceed a
+/// limit: the tree is as before then, and `result` says why.
 pub(super) fn capture(
     guard: &mut SandboxGuard,
     result: &mut std::result::Result<Value, ToolFailure>,
@@ -57,7 +56,7 @@ pub(super) fn capture(
     Ok(None)
 }
 
-/// Makes a call whose changes cannot all be recorded a failed one. A call that had to stop stays
+/// Turns a call whose changes cannot all be recorded into a failed one. A stopped call stays
 /// stopped.
 fn mark_refused(result: &mut std::result::Result<Value, ToolFailure>, refused: &[OmittedPath]) {
     let mut reason = refusal_text(refused);
@@ -76,7 +75,7 @@ fn mark_refused(result: &mut std::result::Result<Value, ToolFailure>, refused: &
     });
 }
 
-/// Sets the tree back. An owner that has to stop leaves that to the next one, who sets every
+/// Restores the tree. An owner that must stop leaves this to the next owner, which restores every
 /// sandbox to its last confirmed tree.
 fn undo(sandbox: &mut dyn Sandbox, tree: &TreeId, stop: &StopSignal) -> Result<()> {
     match sandbox.restore(tree, stop) {

@@ -1,4 +1,4 @@
-//! After a call: its outcome, its changes and the new tree, in one transaction.
+//! End of a call: its outcome, its changes and the new tree, in one transaction.
 
 use cleveragents_domain::changeset::NewChange;
 use cleveragents_domain::checkpoint::CheckpointTrigger;
@@ -71,7 +71,8 @@ impl ToolRunner {
                 Ok::<_, ExecutionError>(finish.write(tx)?)
             })
             .await?;
-        // Nobody else enters the sandbox before the call is on record.
+        // Keep the sandbox lock until the call is recorded, so that no other call sees unrecorded
+        // changes.
         drop(guard);
         Ok(match (stopped, ended.state) {
             (Some(why), _) => CallOutcome::Stopped(why),
@@ -83,7 +84,7 @@ impl ToolRunner {
         })
     }
 
-    /// What came of a call, without what must not be stored.
+    /// Returns the outcome of a call with secrets masked.
     fn redacted_end(
         &self,
         result: &std::result::Result<Value, ToolFailure>,
@@ -112,14 +113,13 @@ impl ToolRunner {
         }
     }
 
-    /// A text of a tool without what must not be stored. It may quote a file and cut it short.
+    /// Masks secrets in text from a tool. The text may quote a file and cut it off.
     fn redact_text(&self, text: &str) -> String {
         let hidden = self.secrets.hide(text);
         self.secrets.hide_parts(&hidden).into_owned()
     }
 
-    /// Puts on record that a call which ran did not do what its actor needed, and keeps how the
-    /// sandboxes stand then.
+    /// Records that a call ran but did not do what its actor needed, and creates a checkpoint.
     pub(in crate::execution) async fn record_failure(
         &self,
         plan: &Plan,
@@ -179,7 +179,7 @@ impl ToolCallFinish {
         let actor = self.runner.owner.actor();
         let call = &self.record.call;
         let mut events = Vec::new();
-        // In the order of locks: the plan, what is its own, and its stream last.
+        // Lock order: the plan, then its rows, then its stream.
         tx.plan_for_update(call.plan_id)?;
         if !self.changes.is_empty() {
             let (_, recorded) = self.changeset.record_in(tx, &actor, &self.changes)?;
@@ -272,8 +272,8 @@ fn new_changes(record: &ToolCallRecord, changes: Vec<FileChange>) -> Vec<NewChan
     changes.into_iter().map(change).collect()
 }
 
-/// What whoever made the call has to know to do better: a file as it is, or the paths that cannot
-/// be changed and what the tool said.
+/// Returns the details an actor needs to correct the call: the current file, or the paths that
+/// cannot be changed and the tool's message.
 fn failure_output(failure: &ToolFailure) -> Option<Value> {
     match failure {
         ToolFailure::Stale {
