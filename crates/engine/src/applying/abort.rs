@@ -1,10 +1,9 @@
-//! Giving up an apply that stopped after its decision: all it wrote is taken back, and the plan
-//! decides anew.
+//! Aborts an apply that stopped after its decision: everything it wrote is reversed, and the plan's
+//! point of no return is ahead again.
 //!
-//! What a target had begun is taken back by the target itself. What was done there, such as a
-//! commit, is reversed by a change of its own, exactly as `unapply` does it. If somebody's change
-//! is in the way, the plan stays stopped and both ways stay open: go on with the apply, or abort it
-//! when the way is clear.
+//! A target undoes a part that it has started. A finished part, such as a commit, is reversed by a
+//! change of its own, as `unapply` does. If another change conflicts, the plan stays stopped, and
+//! the user can still resume the apply or abort it later.
 
 use std::sync::Arc;
 
@@ -24,21 +23,20 @@ use crate::ports::StoreError;
 use crate::ports::targets::{ApplyIntent, Conflict, MissingTargetPolicy, TargetAbortOutcome};
 use crate::runs::RunLease;
 
-/// What came of aborting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AbortOutcome {
-    /// Nothing of the apply stands; the plan is at `apply/constrained`.
+    /// Nothing of the apply is left; the plan is at `apply/constrained`.
     Aborted(Plan),
-    /// No apply of the plan has stopped; this is how it stands.
+    /// The plan has no stopped apply.
     NothingToAbort(Plan),
-    /// Not all could be taken back: somebody changed it. The plan stays as it was.
+    /// Not everything could be reversed, because a target has changed. The plan is unchanged.
     Blocked {
         plan: Plan,
         conflicts: Vec<Conflict>,
     },
 }
 
-/// Whether an apply of the plan passed its decision and did not come to an end.
+/// Whether an apply of the plan passed its decision and did not finish.
 fn has_stopped(plan: &Plan) -> bool {
     let at = plan.position;
     at.phase() == Phase::Apply
@@ -117,8 +115,8 @@ impl ApplyService {
         Ok(AbortOutcome::Aborted(plan))
     }
 
-    /// Aborts an apply of which nothing was written, as part of the attempt itself. The plan stays
-    /// as it was where that is not possible.
+    /// Aborts a stopped apply that has written nothing. Returns the plan unchanged if that is not
+    /// possible.
     pub(super) async fn abort_unwritten(
         &self,
         run: &RunLease,
@@ -135,8 +133,8 @@ impl ApplyService {
         Ok((plan, record))
     }
 
-    /// Ends an apply that is decided and was interrupted: what was done of it is reversed by an
-    /// apply of its own, and a plan has only one that goes on.
+    /// Marks an interrupted, decided apply as stopped. Needed because its finished parts are
+    /// reversed by another apply, and a plan may have only one unfinished apply.
     async fn stop_decided(
         &self,
         run: &RunLease,
@@ -167,7 +165,7 @@ impl ApplyService {
         .await
     }
 
-    /// The plan's apply that was decided and did not come to an end.
+    /// Returns the plan's apply that was decided and did not finish.
     pub(super) async fn stopped_apply(
         &self,
         plan: cleveragents_domain::id::PlanId,
@@ -181,7 +179,7 @@ impl ApplyService {
         Ok(applies.into_iter().rfind(is_open))
     }
 
-    /// Goes on with a reversal that an abort had begun; what is in its way.
+    /// Finishes a reversal that an abort started. Returns its conflicts.
     pub(super) async fn finish_reversal(
         &self,
         run: &RunLease,
@@ -208,7 +206,7 @@ impl ApplyService {
         }
     }
 
-    /// Lets each target take back what it had begun; each answer is on record before the next.
+    /// Lets each target undo what it has started. Each outcome is recorded before the next starts.
     pub(super) async fn abort_parts(
         &self,
         run: &RunLease,
@@ -253,7 +251,8 @@ impl ApplyService {
         Ok((record, conflicts))
     }
 
-    /// One commit: nothing of the apply stands, and the point of no return is ahead again.
+    /// Records in one commit that nothing of the apply is left and that the point of no return is
+    /// ahead again.
     async fn confirm_abort(&self, run: &RunLease, plan: Plan, record: ApplyRecord) -> Result<Plan> {
         let mut record = ApplyRecord {
             state: ApplyState::TakenBack,
@@ -287,7 +286,7 @@ impl ApplyService {
         .await
     }
 
-    /// A part that was reversed is applied again, if at all, as an apply of its own.
+    /// Returns a new id for a reversed part: if it is applied again, it counts as a new part.
     pub(super) fn fresh_part_id(&self) -> ApplyId {
         ApplyId::new(self.executor.ids.next())
     }

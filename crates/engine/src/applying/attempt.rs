@@ -1,4 +1,4 @@
-//! One attempt: prepared, decided, carried out, confirmed.
+//! One attempt: prepare, decide, commit, confirm.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::recovery::{NewErrorRecord, record_error};
 use crate::runs::RunLease;
 
 impl ApplyService {
-    /// Prepares every target, decides, and goes forward.
+    /// Prepares every target, decides, and commits.
     pub(super) async fn begin(
         &self,
         run: &RunLease,
@@ -72,7 +72,7 @@ impl ApplyService {
                 drop(locks);
                 let reason = "somebody asked to cancel before the decision";
                 self.abort_prepared(run, record, reason).await?;
-                // The message is taken, and the plan cancelled, when the run is given back.
+                // `release` consumes the cancel message and cancels the plan.
                 let plan = self.executor.lifecycle.plan(id).await?;
                 Ok(ApplyOutcome::Cancelled(plan))
             }
@@ -154,7 +154,7 @@ impl ApplyService {
         }
     }
 
-    /// Says that an attempt is made, before anything is done for it.
+    /// Records the attempt before anything is done for it (law 9).
     pub(super) async fn record_intent(
         &self,
         run: &RunLease,
@@ -191,8 +191,9 @@ impl ApplyService {
         .await
     }
 
-    /// The point of no return: one commit in which every intent is durable and the plan has passed
-    /// it. Who asks for a cancel holds the run meanwhile, so it is either seen here or too late.
+    /// The point of no return: one commit that makes every intent durable and moves the plan past
+    /// it. A cancel request locks the run while it writes its message, so it is either seen here or
+    /// too late.
     async fn decide(&self, run: &RunLease, record: ApplyRecord) -> Result<DecideOutcome> {
         let record = ApplyRecord {
             state: ApplyState::Decided,
@@ -215,8 +216,8 @@ impl ApplyService {
         .await
     }
 
-    /// Carries out what was decided, as often as it takes; first under the locks it was decided
-    /// with, if this process did.
+    /// Commits a decided apply, with retries. `locks` are the target locks from the decision, if
+    /// this process made it.
     pub(super) async fn commit_decided(
         &self,
         run: &RunLease,
@@ -267,7 +268,7 @@ impl ApplyService {
         })
     }
 
-    /// Puts on record that somebody else's change stands in the way, and fails the plan for it.
+    /// Records the conflicts and fails the plan.
     pub(super) async fn stop_with_conflicts(
         &self,
         run: &RunLease,
@@ -297,7 +298,7 @@ impl ApplyService {
         .await
     }
 
-    /// Makes every intent true that is not yet; each answer is on record before the next begins.
+    /// Commits every part that is ready. Each outcome is recorded before the next part starts.
     pub(super) async fn commit(
         &self,
         run: &RunLease,
@@ -314,7 +315,8 @@ impl ApplyService {
             let intent: ApplyIntent = from_json(record.resources[index].intent.clone())?;
             let resource = intent.resource.clone();
             let outcome = match self.commit_part(intent, &mut locks).await? {
-                // Trying again at every command would never end: it waits for somebody instead.
+                // A permanent error would fail again in every later command, so the part stops and
+                // waits for the user.
                 Err(error) if !error.is_temporary() => CommitOutcome::Stopped(StoppedCommit {
                     conflicts: vec![failure_conflict(&error, resource)],
                     written: Vec::new(),
@@ -343,7 +345,7 @@ impl ApplyService {
         Ok((record, conflicts))
     }
 
-    /// Undoes what was prepared; nothing of the user's was changed.
+    /// Removes the prepared parts; nothing of the user's was changed.
     pub(super) async fn abort_prepared(
         &self,
         run: &RunLease,
@@ -354,7 +356,7 @@ impl ApplyService {
             .await
     }
 
-    /// The same, and in one commit with it the plan fails, if it is said why.
+    /// Like [`Self::abort_prepared`]. If `fails` is given, the same commit fails the plan.
     pub(super) async fn abort_prepared_and_fail(
         &self,
         run: &RunLease,
@@ -366,7 +368,7 @@ impl ApplyService {
         let mut uncollected = Vec::new();
         for part in &mut record.resources {
             match self.remove_prepared(part).await? {
-                // Nothing of the user's is changed, so what is left of ours waits for `gc`.
+                // Nothing of the user's was changed, so `gc` can remove our leftovers later.
                 Err(error) if !error.is_temporary() => uncollected.push(error.to_string()),
                 removed => removed?,
             }
@@ -401,7 +403,7 @@ impl ApplyService {
         .await
     }
 
-    /// Removes what was prepared for one resource.
+    /// Removes the prepared data of one resource.
     async fn remove_prepared(&self, part: &ApplyPart) -> Result<TargetResult<()>> {
         let targets = Arc::clone(&self.targets);
         Ok(match part.intent.clone() {
@@ -409,7 +411,7 @@ impl ApplyService {
                 let intent: ApplyIntent = from_json(Some(intent))?;
                 spawn_blocking(move || targets.discard_prepared(&intent)).await?
             }
-            // Its preparation may have been killed before anybody had its intent.
+            // The process may have died between preparing the part and recording its intent.
             None => {
                 let (id, sandbox) = (part.id, part.sandbox_id);
                 let sandbox = self.executor.store.read(move |tx| tx.sandbox(sandbox));
@@ -452,7 +454,7 @@ impl ApplyService {
     }
 }
 
-/// Whether the point of no return was passed.
+/// Outcome of the decision.
 #[derive(Debug, Serialize, Deserialize)]
 enum DecideOutcome {
     Yes(Box<ApplyRecord>),
@@ -497,7 +499,7 @@ pub(super) fn from_json<T: DeserializeOwned>(value: Option<Value>) -> Result<T, 
     serde_json::from_value(value.unwrap_or(Value::Null)).map_err(StoreError::internal)
 }
 
-/// An error of one target as what stands in the way there.
+/// Converts a target's error into a conflict.
 pub(super) fn failure_conflict(
     error: &TargetError,
     resource: impl Into<Option<AbsolutePath>>,
@@ -511,7 +513,7 @@ pub(super) fn failure_conflict(
     }
 }
 
-/// What stands in the way, in one line.
+/// Joins the conflicts into one line.
 pub(super) fn join_conflicts(conflicts: &[Conflict]) -> String {
     let texts: Vec<String> = conflicts.iter().map(ToString::to_string).collect();
     texts.join("; ")

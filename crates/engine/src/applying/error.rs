@@ -1,4 +1,4 @@
-//! Why a plan could not be applied.
+//! Errors of applying a plan.
 
 use crate::execution::ExecutionError;
 use crate::lifecycle::LifecycleError;
@@ -55,7 +55,7 @@ impl From<tokio::task::JoinError> for ApplyFailure {
 }
 
 impl ApplyFailure {
-    /// Whether another process has the plan now.
+    /// Whether another process owns the plan now.
     pub fn is_lease_lost(&self) -> bool {
         matches!(self, Self::Execution(error) if error.is_lease_lost())
     }

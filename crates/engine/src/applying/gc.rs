@@ -1,4 +1,4 @@
-//! Forgetting what is kept of applies that nobody can want back.
+//! Garbage collection of data kept for applies that will not be reversed any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::ports::{Slots, StoreError, Transaction};
 use crate::runs::ClaimOutcome;
 use crate::sandboxes::{GcMode, GcRequest, GcVerdict, UNKNOWN_GRACE};
 
-/// How long what was applied can be taken back at least.
+/// Minimum time during which an apply can be reversed.
 pub const UNAPPLY_WINDOW: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// What became of what was kept for one resource of an apply.
+/// Outcome for one resource of an apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweptApply {
     pub id: ApplyId,
-    /// Nothing if its plan was deleted.
+    /// `None` if the plan was deleted.
     pub plan: Option<PlanId>,
     pub verdict: GcVerdict,
 }
@@ -34,10 +34,11 @@ struct PlanApplies {
 }
 
 impl ApplyService {
-    /// Forgets what is kept of every apply on this machine that is finished and cannot, or will
-    /// not, be taken back.
+    /// Removes the data of every apply on this machine that is finished and cannot, or need not, be
+    /// reversed.
     pub async fn collect_garbage(&self, request: &GcRequest) -> Result<Vec<SweptApply>> {
-        // A record is there before anything is kept for it, so folders are listed first.
+        // List folders before reading records: a record is always written before its folder, so no
+        // listed folder lacks one.
         let targets = Arc::clone(&self.targets);
         let kept = spawn_blocking(move || targets.list()).await??;
         if kept.is_empty() {
@@ -61,7 +62,7 @@ impl ApplyService {
         Ok(swept)
     }
 
-    /// Forgets one while nobody else works on its plan.
+    /// Removes the data of one apply while holding the plan's run.
     async fn forget(&self, id: ApplyId, plan: Option<PlanId>, why: String) -> Result<GcVerdict> {
         let run = match plan {
             None => None,

@@ -1,7 +1,7 @@
-//! Preparing every target of an attempt and locking them all, before anything is decided.
+//! Prepares every target of an attempt and locks them all before the decision.
 //!
-//! Until all are locked nothing of any is changed, so a user's commit either comes before, and is
-//! merged with or stands in the way of everything, or it waits until all parts are done.
+//! Until all targets are locked, none is changed. So a commit by the user either comes before, and
+//! is merged or conflicts, or it waits until all parts are done.
 
 use std::sync::Arc;
 
@@ -23,14 +23,14 @@ const TRIES: u32 = 8;
 /// The locks of all targets that are still to be changed.
 pub(super) type BoxedTargetLocks = Box<dyn TargetLocks>;
 
-/// What became of preparing all targets.
+/// Outcome of preparing all targets.
 pub(super) enum PrepareAllOutcome {
     Locked(ApplyRecord, BoxedTargetLocks),
     Blocked(ApplyRecord, Vec<Conflict>),
 }
 
 impl ApplyService {
-    /// Prepares every target and locks them all. After an error everything is taken back.
+    /// Prepares every target and locks them all. On an error everything prepared is removed.
     pub(super) async fn prepare_and_lock(
         &self,
         run: &RunLease,
@@ -66,7 +66,8 @@ impl ApplyService {
             match self.lock(record).await? {
                 LockOutcome::Held(locks) => return Ok(Ok(locks)),
                 LockOutcome::Blocked(conflicts) if tries == TRIES => return Ok(Err(conflicts)),
-                // Preparing anew merges with what came in between, or says why it cannot.
+                // A target changed in between. Preparing again merges the change or returns the
+                // conflict.
                 LockOutcome::Blocked(_) => {}
             }
         }
@@ -116,7 +117,7 @@ impl ApplyService {
         Ok(spawn_blocking(move || targets.lock(&intents)).await??)
     }
 
-    /// Carries out one part, under its locks where they are held.
+    /// Commits one part, under its locks if they are held.
     pub(super) async fn commit_part(
         &self,
         intent: ApplyIntent,

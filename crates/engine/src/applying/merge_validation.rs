@@ -1,8 +1,7 @@
-//! Validates what would be committed to a target that has moved since the result was validated.
+//! Validates the tree that would be committed to a target that has moved.
 //!
-//! Execute validated the result on the commit that the plan began with. Where the target has other
-//! commits by now, Apply merges with them, and what is committed is a tree that nobody has
-//! validated: what gates runs on it first.
+//! Execute validated the result on the plan's base commit. If the target has new commits, Apply
+//! merges with them. The merged tree was never validated, so the gates run on it first.
 
 use cleveragents_domain::TreeId;
 use cleveragents_domain::apply_record::{ApplyDirection, ApplyPart, ApplyRecord};
@@ -14,24 +13,24 @@ use crate::ports::StoreError;
 use crate::ports::targets::{ApplyEffect, ApplyIntent, Conflict, ConflictReason};
 use crate::runs::RunLease;
 
-/// What is done about a merge that was not validated.
+/// What to do about a merge that was not validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnvalidatedMergePolicy {
     Validate,
-    /// For commands that are about something else: the plan stops, to be applied again.
+    /// Stop the plan until it is applied again. For commands whose purpose is not this apply.
     Stop,
 }
 
 impl ApplyService {
-    /// The same for work that others left: where validations would have to run, the plan stops.
+    /// Returns a service for recovery work: where validations would have to run, the plan stops.
     #[must_use]
     pub fn without_validating(mut self) -> Self {
         self.unvalidated_merges = UnvalidatedMergePolicy::Stop;
         self
     }
 
-    /// Why a newly prepared intent may not be carried out, if it commits a merge on which required
-    /// validations fail. What an earlier intent of the part would have committed was looked at then.
+    /// Returns a conflict if the new intent commits a merge on which required validations fail. A
+    /// tree that an earlier intent of the part would have committed was already validated.
     pub(super) async fn merge_obstacle(
         &self,
         run: &RunLease,
@@ -73,7 +72,7 @@ impl ApplyService {
                 Ok(summary) => ConflictReason::Validations {
                     reason: summary.required_failures(),
                 },
-                // The plan is cancelled when its run is released.
+                // The validation was cancelled. The plan is cancelled when its run is released.
                 Err(_) => ConflictReason::Unvalidated,
             }
         };
@@ -85,7 +84,7 @@ impl ApplyService {
     }
 }
 
-/// The tree that an intent commits.
+/// Returns the tree that an intent commits.
 fn committed_tree(intent: &ApplyIntent) -> Option<&str> {
     match &intent.effect {
         ApplyEffect::Commit(effect) => Some(&effect.new_tree),

@@ -1,8 +1,8 @@
-//! Bringing a plan's changes to where they belong, exactly once, and back.
+//! Applies a plan's changes to their targets exactly once, and reverses them.
 //!
-//! An attempt is stored before anything is done. All targets are prepared, from objects only; then
-//! one commit of the store decides: before it recovery only takes back, after it it only goes
-//! forward. Any process can go on with what another left, so any later command does.
+//! An attempt is recorded before anything is done. All targets are prepared, without touching the
+//! user's files. Then one store commit decides: before it, recovery only undoes; after it, recovery
+//! only goes forward. Any process can finish an attempt that another left, and later commands do.
 
 mod abort;
 mod attempt;
@@ -48,7 +48,7 @@ pub use recover::{RecoveredApply, RecoveryReport};
 pub use unapply::Unapplied;
 pub use unfinished::{ApplyWorker, UnfinishedApply, unfinished_applies};
 
-/// Applies plans in this process's name.
+/// Applies plans as this process's owner id.
 #[derive(Debug, Clone)]
 pub struct ApplyService {
     executor: Executor,
@@ -56,30 +56,29 @@ pub struct ApplyService {
     unvalidated_merges: UnvalidatedMergePolicy,
 }
 
-/// What a human asks for.
+/// A request to apply, unapply, abort or settle.
 #[derive(Debug, Clone)]
 pub struct PlanApplyRequest {
     pub plan: PlanId,
     pub destination: Destination,
-    /// Who wants to be named in commits; else who git says the user is.
+    /// Author of the commits. Git's configured user if `None`.
     pub author: Option<Author>,
-    /// Who acts, for the journal.
+    /// The acting user, for the journal.
     pub actor: String,
 }
 
-/// What came of it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ApplyOutcome {
     Applied {
         plan: Plan,
         apply: ApplyRecord,
     },
-    /// It was applied or cancelled before; this is how it stands.
+    /// The plan was applied or cancelled before.
     Unchanged {
         plan: Plan,
         apply: Option<ApplyRecord>,
     },
-    /// Something stands in the way; nothing was changed.
+    /// There are conflicts; nothing was changed.
     Blocked {
         plan: Plan,
         conflicts: Vec<Conflict>,
@@ -89,7 +88,7 @@ pub enum ApplyOutcome {
         plan: Plan,
         reason: String,
     },
-    /// Somebody changed a target after the decision; what could be done is done.
+    /// A target changed after the decision. The other parts are applied.
     Stopped {
         plan: Plan,
         apply: ApplyRecord,
@@ -126,8 +125,7 @@ impl ApplyService {
         }
     }
 
-    /// Brings the plan's result to where it was asked to go. Asked twice, or by two processes, it
-    /// happens once.
+    /// Applies the plan's result to its destination. Repeated or concurrent requests apply it once.
     pub async fn apply(&self, request: &PlanApplyRequest) -> Result<ApplyOutcome> {
         let plan = match self.record_request(request).await? {
             ApplyRequestOutcome::Nothing(plan, apply) => {
@@ -159,8 +157,8 @@ impl ApplyService {
         }
     }
 
-    /// What went wrong is on record with the plan. Before the decision the plan has failed; after it
-    /// it is gone on with by whoever comes next.
+    /// Records the error with the plan. Before the decision the plan fails; after it the plan keeps
+    /// its state, so that another process can finish the apply.
     async fn record_failure(&self, run: &RunLease, error: &ApplyFailure) -> Result<()> {
         let plan = run.lease().plan;
         let error_record = NewErrorRecord::new(ErrorCategory::Resource, error.to_string());
@@ -186,7 +184,7 @@ impl ApplyService {
         .await
     }
 
-    /// The human's word, on record before anything is done.
+    /// Records the request before anything is done.
     async fn record_request(&self, request: &PlanApplyRequest) -> Result<ApplyRequestOutcome> {
         let executor = &self.executor;
         let known = executor.lifecycle.proven_owner(request.plan).await?;
@@ -262,7 +260,7 @@ impl ApplyService {
     ) -> Result<ApplyOutcome> {
         let plan = self.executor.lifecycle.plan(request.plan).await?;
         if plan.position.phase() != Phase::Apply || plan.position.is_terminal() {
-            // Somebody moved it between the word and the claim.
+            // Another process moved the plan between the request and the claim.
             let apply = self.unfinished_apply(request.plan).await?;
             return Ok(ApplyOutcome::Unchanged { plan, apply });
         }
@@ -281,8 +279,8 @@ impl ApplyService {
         self.begin(run, &plan, request).await
     }
 
-    /// Goes on with an apply that was decided. An abort that was begun is ended first, so that
-    /// what it took back is brought there again.
+    /// Resumes an apply that was decided. A started abort is finished first, so that the parts it
+    /// reversed are applied again.
     async fn resume(&self, run: &RunLease, plan: Plan) -> Result<ApplyOutcome> {
         let conflicts = self.finish_reversal(run, &plan).await?;
         let Some(apply) = self.stopped_apply(plan.identity.plan_id).await? else {
@@ -302,9 +300,9 @@ impl ApplyService {
         })
     }
 
-    /// Why the plan may not be applied, if its required validations say so. They are not run
-    /// again: what Execute stored decides. Of a target that has moved, the merge is validated when
-    /// it is prepared.
+    /// Returns why the plan must not be applied, if required validations failed. They do not run
+    /// again: the summary stored by Execute decides. A merge with a target that has moved is
+    /// validated when it is prepared.
     async fn failed_validations(&self, plan: &Plan) -> Result<Option<String>> {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let stored = self
@@ -322,13 +320,13 @@ impl ApplyService {
         Ok((!summary.permits_apply()).then(|| summary.required_failures()))
     }
 
-    /// The plan's attempt that is not finished, or stopped after its decision.
+    /// Returns the plan's newest attempt if it is unfinished, or stopped after its decision.
     async fn unfinished_apply(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
         let last = self.newest_apply(plan).await?;
         Ok(last.filter(|it| it.state.is_unfinished() || it.state.is_stopped()))
     }
 
-    /// The plan's last attempt.
+    /// Returns the plan's newest attempt.
     async fn newest_apply(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
         let read = move |tx: &mut dyn Transaction| Ok::<_, StoreError>(tx.applies_of(plan)?.pop());
         Ok(self.executor.store.read(read).await?)

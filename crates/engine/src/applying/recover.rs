@@ -1,4 +1,4 @@
-//! Finishing what a process that died left: by whoever comes next.
+//! Recovery: finishes attempts of processes that died. Later commands call it.
 
 use cleveragents_domain::apply_record::{ApplyDirection, ApplyRecord, ApplyState};
 use cleveragents_domain::id::PlanId;
@@ -9,28 +9,28 @@ use super::{ApplyOutcome, ApplyService, Unapplied};
 use crate::ports::{Slots, StoreError};
 use crate::runs::{ClaimOutcome, RunLease};
 
-/// What became of an attempt that somebody else had begun.
+/// Outcome of recovering one attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RecoveredApply {
-    /// It was decided, and is done now.
+    /// It was decided, and is finished now.
     Finished(Plan),
-    /// It was not decided, and is taken back: nothing was changed.
+    /// It was not decided, and is undone; nothing was changed.
     Aborted(Plan),
-    /// Somebody changed a target since.
+    /// It stopped, because a target has changed.
     Stopped(Plan),
 }
 
-/// What came of going on with all that was left.
+/// Outcome of recovering all attempts.
 #[derive(Debug, Default)]
 pub struct RecoveryReport {
     pub done: Vec<RecoveredApply>,
-    /// What could not be finished now; the next command tries again.
+    /// Attempts that could not be finished now. The next command retries them.
     pub failed: Vec<ApplyFailure>,
 }
 
 impl ApplyService {
-    /// Goes on with every attempt on this machine whose owner is gone. A decided apply of the plan
-    /// in `abandoned` is left: the caller aborts it.
+    /// Recovers every attempt on this machine whose owner is gone. Skips a decided apply of the
+    /// plan `abandoned`: the caller aborts it.
     pub async fn recover(&self, abandoned: Option<PlanId>) -> Result<RecoveryReport> {
         let left = self
             .executor
@@ -56,7 +56,7 @@ impl ApplyService {
             let result = self.recover_one(&run, record).await;
             drop(alive);
             let released = self.executor.lifecycle.release(run).await;
-            // One that cannot be finished now keeps no other from it.
+            // A failure must not prevent the recovery of other attempts.
             match result {
                 Ok(done) => recovery.done.extend(done),
                 Err(error) => recovery.failed.push(error),
@@ -71,7 +71,7 @@ impl ApplyService {
         run: &RunLease,
         record: ApplyRecord,
     ) -> Result<Option<RecoveredApply>> {
-        // Its owner may have ended it just before it was claimed.
+        // Read again: its owner may have finished it just before our claim.
         let (plan, record) = self
             .executor
             .store

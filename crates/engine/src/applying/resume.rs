@@ -1,8 +1,8 @@
-//! Going on where somebody else's change stopped what was decided.
+//! Resumes a decided apply that was stopped by changes of its targets.
 //!
-//! As long as nothing of it was written, what a target's own commits stopped is merged with them:
-//! two plans that are applied to one branch at the same moment both get there. What is merged is
-//! validated first, by whoever applies the plan.
+//! As long as nothing is written, a part stopped by new commits in its target is merged with them,
+//! so two plans applied to one branch at the same moment both succeed. The merge is validated
+//! first, but only by a command that applies the plan (`UnvalidatedMergePolicy`).
 
 use std::sync::Arc;
 
@@ -22,23 +22,23 @@ use crate::ports::targets::{
 use crate::ports::{StoreError, Transaction};
 use crate::runs::RunLease;
 
-/// How often a target may change in the last moment before a human is told.
+/// How often a target may change at the last moment before the conflict is reported.
 const TRIES: u32 = 8;
 
-/// What became of locking targets that were decided about earlier.
+/// Outcome of locking the targets of an earlier decision.
 enum RelockOutcome {
     Held(BoxedTargetLocks),
     /// Each part takes its own locks.
     OneByOne,
-    /// Nothing of any is written, and one of them is blocked.
+    /// Nothing is written, and a target is blocked.
     Blocked(Vec<Conflict>),
-    /// Nothing of any is written, and one of them will never be locked.
+    /// Nothing is written, and a target can never be locked.
     Failed(Conflict),
 }
 
 impl ApplyService {
-    /// Carries out what was decided, working out anew what was stopped before. The conflicts that
-    /// are left are those of the last try.
+    /// Commits a decided apply. Stopped parts are prepared again first. Returns the conflicts of
+    /// the last try.
     pub(super) async fn commit_with_retry(
         &self,
         run: &RunLease,
@@ -51,7 +51,7 @@ impl ApplyService {
         loop {
             tries += 1;
             let (prepared, blocked) = self.prepare_stopped(run, record).await?;
-            // All or none: as long as nothing is written anywhere, what stops one stops all.
+            // All or nothing: as long as nothing is written, a blocked part stops all.
             if !blocked.is_empty() && !prepared.has_written() {
                 return Ok((prepared, blocked));
             }
@@ -65,7 +65,7 @@ impl ApplyService {
                         if is_final || tries == TRIES {
                             return Ok((prepared, conflicts));
                         }
-                        // What was begun is taken back, and then prepared anew with all else.
+                        // Undo the started parts, then prepare everything again.
                         let (aborted, conflicts) = self
                             .abort_parts(run, prepared, MissingTargetPolicy::Stop)
                             .await?;
@@ -86,8 +86,8 @@ impl ApplyService {
         }
     }
 
-    /// Locks several targets that were decided about earlier. Where one of them is done already,
-    /// the others are gone on with one by one if they cannot all be locked.
+    /// Locks the targets of an earlier decision together. If that fails and a part is already
+    /// written, the remaining parts are committed one by one.
     async fn relock(&self, record: &ApplyRecord) -> Result<RelockOutcome> {
         let ready = record.resources.iter();
         if ready.filter(|it| it.state == ApplyPartState::Ready).count() < 2 {
@@ -109,7 +109,7 @@ impl ApplyService {
         }
     }
 
-    /// Works out anew what was stopped; what was begun stays as it was meant.
+    /// Prepares stopped parts again. Parts that are ready keep their intent.
     async fn prepare_stopped(
         &self,
         run: &RunLease,
@@ -119,7 +119,7 @@ impl ApplyService {
         let mut blocked = Vec::new();
         for index in 0..record.resources.len() {
             let state = record.resources[index].state;
-            // What an abort took back before it was blocked is brought there again.
+            // A blocked abort may have reversed some parts; these are applied again too.
             if !matches!(state, ApplyPartState::Stopped | ApplyPartState::TakenBack) {
                 continue;
             }
@@ -156,8 +156,8 @@ impl ApplyService {
         Ok((record, blocked))
     }
 
-    /// What was prepared, or why it may not be committed: then nothing of it is kept, and the part
-    /// is as it stopped.
+    /// Returns `prepared`, or a conflict if its merge must not be committed. In that case the
+    /// prepared data is removed and the part stays stopped.
     async fn block_unvalidated_merge(
         &self,
         run: &RunLease,
@@ -176,7 +176,7 @@ impl ApplyService {
         Ok(PrepareOutcome::Blocked(vec![obstacle]))
     }
 
-    /// What was asked of a target, once more.
+    /// Rebuilds the request for a target from the record.
     async fn rebuild_request(&self, record: &ApplyRecord, index: usize) -> Result<ApplyRequest> {
         let part = &record.resources[index];
         let intent: ApplyIntent = from_json(part.intent.clone())?;
@@ -210,8 +210,8 @@ impl ApplyService {
     }
 }
 
-/// The part of the last apply which this one takes back: of one that was done, or that stopped and
-/// is aborted.
+/// Returns the part of the last apply that this part reverses. The apply is done, or stopped and
+/// being aborted.
 fn applied_part<'a>(applies: &'a [ApplyRecord], part: &ApplyPart) -> Option<&'a ApplyPart> {
     let done = |it: &&ApplyRecord| {
         it.direction == ApplyDirection::Apply && it.state != ApplyState::TakenBack

@@ -1,7 +1,7 @@
-//! Taking what stands for what was meant, at a human's word.
+//! Accepts a stopped apply as it is, at the user's request.
 //!
-//! Past its point of no return an apply only goes forward, and what somebody else did in between is
-//! never overwritten. Where that leaves no way on, the human who looked at it has the last word.
+//! After its point of no return an apply only goes forward, and it never overwrites changes made by
+//! others. If it can neither be finished nor aborted, the user can end it this way.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::journal::event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, evict, hold_unowned, move_plan};
 
 impl ApplyService {
-    /// The plan counts as applied as it stands; nothing is touched.
+    /// Marks the plan as applied in its current state. Changes no files.
     pub async fn settle(&self, request: &PlanApplyRequest) -> Result<ApplyOutcome> {
         let executor = &self.executor;
         let held = executor.lifecycle.plan(request.plan).await?;
@@ -73,7 +73,7 @@ impl ApplyService {
     }
 }
 
-/// The apply that can be settled: it stopped, and something of it was written.
+/// Returns the apply that can be settled: it stopped and has written something.
 fn stopped_record(plan: &Plan, last: Option<ApplyRecord>) -> Result<ApplyRecord> {
     let is_stopped =
         |it: &ApplyRecord| (it.direction, it.state) == (ApplyDirection::Apply, ApplyState::Stopped);

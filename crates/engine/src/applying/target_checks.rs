@@ -1,4 +1,4 @@
-//! Targets and sandboxes that are not there or cannot be used, found before anything is prepared.
+//! Finds missing or unusable targets and sandboxes before anything is prepared.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::ports::sandbox::SandboxError;
 use crate::ports::targets::{Conflict, ConflictReason};
 
 impl ApplyService {
-    /// Returns a conflict for each resource that changes cannot be brought to now.
+    /// Returns a conflict for each resource that changes cannot be applied to now.
     pub(super) async fn unusable_targets(
         &self,
         sandboxes: &[SandboxRecord],
@@ -30,7 +30,7 @@ impl ApplyService {
         Ok(conflicts)
     }
 
-    /// Returns a conflict for each sandbox that was removed: there are no files to apply.
+    /// Returns a conflict for each removed sandbox: there are no files to apply.
     pub(super) async fn removed_sandboxes(
         &self,
         sandboxes: &[SandboxRecord],

@@ -1,4 +1,4 @@
-//! Taking back what was applied, as a change of its own with the same safety.
+//! Reverses an apply, as a change of its own with the same guarantees.
 
 use std::sync::Arc;
 
@@ -21,24 +21,23 @@ use crate::lifecycle::{RepeatPolicy, move_plan};
 use crate::ports::targets::{ApplyIntent, ApplyRequest, Conflict};
 use crate::runs::RunLease;
 
-/// What came of taking back.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Unapplied {
     Done {
         plan: Plan,
         apply: ApplyRecord,
     },
-    /// It was taken back before.
+    /// It was reversed before.
     Unchanged {
         plan: Plan,
         apply: ApplyRecord,
     },
-    /// Something stands in the way; nothing was changed.
+    /// There are conflicts; nothing was changed.
     Blocked {
         plan: Plan,
         conflicts: Vec<Conflict>,
     },
-    /// Somebody changed a target after the decision.
+    /// A target changed after the decision.
     Stopped {
         plan: Plan,
         apply: ApplyRecord,
@@ -47,8 +46,8 @@ pub enum Unapplied {
 }
 
 impl ApplyService {
-    /// Takes the plan's changes back out of where they were applied. The plan is at
-    /// `apply/unapplied` then, from where it can be applied, reverted or corrected again.
+    /// Reverses the plan's changes in their targets. The plan is then at `apply/unapplied`, from
+    /// where it can be applied, reverted or corrected again.
     pub async fn unapply(&self, request: &PlanApplyRequest) -> Result<Unapplied> {
         let plan = self.executor.lifecycle.plan(request.plan).await?;
         let run = self.claim(&plan).await?;
@@ -105,7 +104,7 @@ impl ApplyService {
         }
     }
 
-    /// Refuses what was applied on another machine: what it takes to go back is kept there.
+    /// Fails if the plan was applied on another machine: the data to reverse it is stored there.
     async fn check_node(&self, apply: &ApplyRecord) -> Result<()> {
         let Some(part) = apply.resources.first() else {
             return Ok(());
@@ -180,7 +179,7 @@ impl ApplyService {
         self.finish_unapply(run, plan, record, Some(locks)).await
     }
 
-    /// Goes forward with what was decided.
+    /// Commits a decided reversal.
     pub(super) async fn finish_unapply(
         &self,
         run: &RunLease,
@@ -210,8 +209,8 @@ impl ApplyService {
         Ok(Unapplied::Done { plan, apply })
     }
 
-    /// One commit: the changes are out, the plan is unapplied, and its sandboxes hold a result that
-    /// is not applied.
+    /// Records in one commit that the changes are reversed, the plan is unapplied, and its
+    /// sandboxes hold a result that is not applied.
     async fn confirm_unapplied(
         &self,
         run: &RunLease,
@@ -242,8 +241,8 @@ impl ApplyService {
         .await
     }
 
-    /// One commit: what an apply that is being aborted had done is reversed, and its parts say so.
-    /// They get other ids, because the targets keep what was done under the old ones.
+    /// Records in one commit that the finished parts of an aborted apply are reversed. The parts
+    /// get new ids, because the targets keep data under the old ones.
     async fn confirm_reversal(&self, run: &RunLease, record: ApplyRecord) -> Result<ApplyRecord> {
         let record = ApplyRecord {
             state: ApplyState::Done,

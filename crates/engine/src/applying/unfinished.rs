@@ -1,4 +1,4 @@
-//! Applies that are not finished, for commands that only read: nothing is claimed or waited for.
+//! Lists unfinished applies for read-only commands. Takes no claim and no lock.
 
 use cleveragents_domain::Plan;
 use cleveragents_domain::apply_record::ApplyState;
@@ -7,7 +7,7 @@ use cleveragents_domain::id::OwnerId;
 use crate::ports::{Result, StoreError, StoreHandle};
 use crate::runs::{OwnerActivity, RunService};
 
-/// An apply of this node that is neither done nor taken back.
+/// An apply of this node that is neither done nor undone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnfinishedApply {
     pub plan: Plan,
@@ -15,18 +15,17 @@ pub struct UnfinishedApply {
     pub worker: ApplyWorker,
 }
 
-/// The process an unfinished apply is in the hands of.
+/// State of the process that owns an unfinished apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApplyWorker {
-    /// It is at work.
     Working,
-    /// It is alive and has not renewed its lease: it hangs, or is stopped.
+    /// It is alive but has not renewed its lease: it hangs or is suspended.
     Silent(OwnerId),
-    /// It is gone; any command that writes goes on with the apply.
+    /// It is gone. Any command that writes resumes the apply.
     Gone,
 }
 
-/// The applies of this node that are not finished.
+/// Returns the unfinished applies of this node.
 pub async fn unfinished_applies(
     store: &StoreHandle,
     runs: &RunService,

@@ -1,4 +1,4 @@
-//! Actions: registered, replaced, archived; each one transaction.
+//! Registers, replaces and archives actions; one transaction each.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::definitions::ActionDraft;
 use crate::ports::{StoreError, Transaction};
 
 impl PlanLifecycle {
-    /// Registers a new action. A taken name is refused, whoever came first by however little.
+    /// Registers a new action. Fails if the name is taken; of two concurrent calls one fails.
     pub async fn create_action(&self, draft: ActionDraft, actor: &str) -> Result<Action> {
         let id = ActionId::new(self.ids.next());
         let actor = actor.to_owned();
@@ -29,8 +29,8 @@ impl PlanLifecycle {
             .await
     }
 
-    /// Replaces an action of the same name, or registers it. Plans made before keep what they were
-    /// made with.
+    /// Replaces an action of the same name, or registers it. Existing plans keep the definition
+    /// they were created with.
     pub async fn update_action(&self, draft: ActionDraft, actor: &str) -> Result<Action> {
         let id = ActionId::new(self.ids.next());
         let actor = actor.to_owned();
@@ -46,7 +46,7 @@ impl PlanLifecycle {
             .await
     }
 
-    /// Takes an action out of use; one that already is stays so.
+    /// Archives an action. Idempotent.
     pub async fn archive_action(&self, name: NamespacedName, actor: &str) -> Result<Action> {
         let actor = actor.to_owned();
         self.store
@@ -67,7 +67,7 @@ impl PlanLifecycle {
         self.store.read(move |tx| Ok(tx.action(&name)?)).await
     }
 
-    /// All actions, newest first, and how often each was used.
+    /// Returns all actions, newest first, and how often each was used.
     pub async fn actions(&self) -> Result<(Vec<Action>, BTreeMap<ActionId, u64>)> {
         self.store
             .read(|tx| Ok((tx.actions()?, tx.action_uses()?)))
@@ -75,8 +75,8 @@ impl PlanLifecycle {
     }
 }
 
-/// Repeats a change that somebody else's came before. Who names an action by its name alone means
-/// it as it is then, so a version that was overtaken is read again, not refused.
+/// Retries a change on a version conflict. The caller named the action without a version, so it
+/// means the current one: a stale version is read again instead of refused.
 pub(crate) fn retry_on_conflict<T>(
     tx: &mut dyn Transaction,
     change: impl Fn(&mut dyn Transaction) -> Result<T, StoreError>,
@@ -100,7 +100,7 @@ fn upsert_action(
         Err(StoreError::NotFound { .. }) => {
             let action = draft.clone().into_action(id, now);
             match tx.insert_action(&action) {
-                // Somebody registered it just now: this is a replacement after all.
+                // Another transaction registered the name just now, so replace that action.
                 Err(StoreError::Taken { .. }) => tx.action(&draft.name)?,
                 answer => return answer.map(|()| (action, EventKind::ActionCreated)),
             }
@@ -112,7 +112,7 @@ fn upsert_action(
     Ok((action, EventKind::ActionUpdated))
 }
 
-/// The archived action, and the state in which it was found.
+/// Archives the action. Returns it with its previous state.
 fn archive(
     tx: &mut dyn Transaction,
     name: &NamespacedName,

@@ -1,4 +1,4 @@
-//! Another budget for a plan, on a human's word.
+//! Changes the budget of a plan at the user's request.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Budget, EventKind, Plan, StreamId};
@@ -10,8 +10,8 @@ use super::error::{LifecycleError, Result};
 use super::moves::event;
 
 impl PlanLifecycle {
-    /// Sets the limits that `wanted` has; the others stay. Refused while another process runs the
-    /// plan, which would not hear of it, and beyond what the plan's profile allows.
+    /// Sets the limits that `wanted` contains; the others stay. Fails while another process runs
+    /// the plan, because it would not notice the change, and if a limit exceeds the plan's profile.
     pub async fn change_budget(
         &self,
         plan: PlanId,

@@ -1,5 +1,5 @@
-//! What people ask of a plan. Nobody moves a plan that another process runs: to its owner they
-//! are messages (law 5); a plan that nobody runs is moved at once. Asking twice is no error.
+//! User commands on a plan. A plan that another process runs is never moved directly: its owner
+//! gets a message (law 5). A plan without a live owner is moved at once. Commands are idempotent.
 
 use std::sync::Arc;
 
@@ -18,35 +18,33 @@ use super::moves::{
 use super::proven_owner::{ProvenOwner, ProvenState};
 use crate::ports::{Holder, Ids, Transaction};
 
-/// What came of asking for a cancel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum CancelOutcome {
-    /// The plan is cancelled, or was past cancelling; this is how it stands.
+    /// The plan is cancelled, or can no longer be cancelled.
     Done(PlanMoveOutcome),
-    /// The plan runs: its owner was asked to stop.
+    /// The plan is running; its owner was asked to stop.
     Requested(Plan),
 }
 
-/// What came of giving guidance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PromptOutcome {
-    /// As it stands then.
+    /// The plan after the command.
     pub plan: Plan,
     pub message: PlanMessage,
     pub to: MessageRecipient,
 }
 
-/// Who reads a message first.
+/// Which process reads the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MessageRecipient {
     /// The process that runs the plan.
     Owner,
-    /// Whoever runs it next.
+    /// The next process that runs it.
     NextOwner,
 }
 
 impl PlanLifecycle {
-    /// Ends the plan, now or through its owner.
+    /// Cancels the plan, directly or through its owner.
     pub async fn cancel(&self, plan: PlanId, reason: &str, actor: &str) -> Result<CancelOutcome> {
         let request = PlanMoveRequest {
             plan,
@@ -73,7 +71,7 @@ impl PlanLifecycle {
             .await
     }
 
-    /// Goes back to `strategize`. Refused while another process runs the plan.
+    /// Moves the plan back to `strategize`. Fails while another process runs the plan.
     pub async fn revert(
         &self,
         plan: PlanId,
@@ -88,12 +86,12 @@ impl PlanLifecycle {
             .await
     }
 
-    /// Does the same phase again after it stopped.
+    /// Repeats the phase after it stopped.
     pub async fn retry(&self, plan: PlanId, actor: &str) -> Result<PlanMoveOutcome> {
         self.move_unowned(plan, Move::Retry, None, actor).await
     }
 
-    /// What the plan waited for has come.
+    /// Ends the plan's wait.
     pub async fn answer(
         &self,
         plan: PlanId,
@@ -103,14 +101,14 @@ impl PlanLifecycle {
         self.move_unowned(plan, Move::Resume, answer, actor).await
     }
 
-    /// Enters the next phase on a human's word.
+    /// Enters the next phase at the user's request.
     pub async fn advance(&self, plan: PlanId, to: Phase, actor: &str) -> Result<PlanMoveOutcome> {
         self.move_unowned(plan, Move::Advance(to), None, actor)
             .await
     }
 
-    /// Leaves guidance for whoever runs the plan, now or next, and records it among the plan's
-    /// decisions. A plan that waits for an answer has it then, and is queued again.
+    /// Sends guidance to the current or next owner and records it as a decision of the plan. A plan
+    /// that waits for an answer is queued again.
     pub async fn prompt(&self, plan: PlanId, guidance: &str, actor: &str) -> Result<PromptOutcome> {
         let request = PlanMoveRequest {
             plan,
@@ -183,8 +181,8 @@ impl PlanLifecycle {
             .await
     }
 
-    /// The owner of the plan's run, if it is known to be dead or alive: then its lease does not
-    /// decide.
+    /// Returns the owner of the plan's run if its process is known to be dead or alive. In that
+    /// case the process state decides, not the lease.
     pub(crate) async fn proven_owner(&self, plan: PlanId) -> Result<Option<ProvenOwner>> {
         let holder = self
             .store
@@ -194,7 +192,7 @@ impl PlanLifecycle {
     }
 }
 
-/// Whether the plan already has what is asked for, so that it does not matter who runs it.
+/// Whether the plan already has the requested state, so that its owner does not matter.
 fn is_unchanged(plan: &Plan, requested: Move) -> bool {
     matches!(
         plan.position.request_move(requested),
@@ -202,7 +200,8 @@ fn is_unchanged(plan: &Plan, requested: Move) -> bool {
     )
 }
 
-/// The run that may be under way. A claim that comes a moment later finds the plan moved.
+/// Returns the run if it may have a live owner. A later claim sees the moved plan, because the
+/// caller holds the run's row.
 pub(crate) fn live_run(
     tx: &mut dyn Transaction,
     run: Option<&Holder>,
@@ -216,7 +215,7 @@ pub(crate) fn live_run(
     Ok(run.filter(alive).cloned())
 }
 
-/// Moves a plan that nobody alive runs. A run that is still on the books ends with it.
+/// Moves a plan without a live owner. A leftover run is evicted in the same transaction.
 pub(crate) fn move_unowned_plan(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -230,7 +229,7 @@ pub(crate) fn move_unowned_plan(
     Ok(moved)
 }
 
-/// Refuses while somebody alive runs the plan.
+/// Fails if a live process runs the plan.
 pub(crate) fn refuse_owned(
     tx: &mut dyn Transaction,
     run: Option<&Holder>,
@@ -242,8 +241,8 @@ pub(crate) fn refuse_owned(
     }
 }
 
-/// Holds the run of a plan that nobody alive runs until this write ends; asked before the plan.
-/// What is still on the books is answered, to be [`evict`]ed.
+/// Locks the run of a plan until the transaction ends. Fails if it has a live owner. Must be called
+/// before the plan is locked (lock order). Returns a leftover run, which the caller must [`evict`].
 pub(crate) fn hold_unowned(
     tx: &mut dyn Transaction,
     plan: PlanId,
@@ -254,8 +253,8 @@ pub(crate) fn hold_unowned(
     Ok(run)
 }
 
-/// Ends a run that nobody keeps alive: should its owner wake up after all, it finds its lease
-/// lost (law 5).
+/// Ends a run without a live owner. If its owner wakes up after all, its next write fails with a
+/// lost lease (law 5).
 pub(crate) fn evict(tx: &mut dyn Transaction, run: Option<&Holder>, actor: &str) -> Result<()> {
     let Some(holder) = run else {
         return Ok(());
@@ -284,7 +283,7 @@ fn new_message(
     })
 }
 
-/// Sends the message and gives it its place, which its event tells as well.
+/// Sends the message and sets its sequence number, which its event contains too.
 fn send(tx: &mut dyn Transaction, message: &mut PlanMessage) -> Result<()> {
     message.sequence = tx.send_message(message)?;
     let sent = event(EventKind::MessageSent, &message.actor, message)?;

@@ -1,4 +1,4 @@
-//! Why a request to the lifecycle was refused.
+//! Errors of the lifecycle.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{IllegalMove, NamespacedName, Phase, Plan, RepositoryFile, TrustState};

@@ -1,9 +1,9 @@
-//! The lifecycle of actions and plans: every move is one transaction that reads, checks and
-//! writes the plan and its event together (laws 1 and 2). Nothing is cached.
+//! The lifecycle of actions and plans. Every move is one transaction that reads, checks and writes
+//! the plan together with its event (laws 1 and 2). Nothing is cached.
 //!
-//! [`PlanLifecycle`] is the service. A plan that runs is moved only by its owner, through the
-//! [`RunLease`](crate::runs::RunLease) that fences every write (law 5); what others want of it is
-//! a message. Start reading at [`moves`], which all moves go through.
+//! [`PlanLifecycle`] is the service. A running plan is moved only by its owner, through the
+//! [`RunLease`](crate::runs::RunLease) that fences every write (law 5); others send messages. Start
+//! reading at [`moves`], which all moves go through.
 
 pub(crate) mod actions;
 mod budget;
@@ -38,7 +38,7 @@ pub(crate) use moves::{
 };
 pub(crate) use proven_owner::ProvenOwner;
 
-/// Actions and plans, for as many callers at once as there are.
+/// Service for actions and plans. Safe for concurrent callers.
 #[derive(Debug, Clone)]
 pub struct PlanLifecycle {
     store: StoreHandle,
@@ -57,7 +57,8 @@ impl PlanLifecycle {
         }
     }
 
-    /// The same, where these secrets are stored as references in what plans are made of.
+    /// Returns the service with these secrets. They are stored as references in the plans it
+    /// creates.
     #[must_use]
     pub fn with_secrets(self, secrets: Secrets) -> Self {
         Self { secrets, ..self }
@@ -67,14 +68,14 @@ impl PlanLifecycle {
         self.store.read(move |tx| Ok(tx.plan(id)?)).await
     }
 
-    /// The one plan whose id begins or ends with `fragment`.
+    /// Returns the plan whose id starts or ends with `fragment`. Fails unless exactly one matches.
     pub async fn find_plan(&self, fragment: IdFragment) -> Result<Plan> {
         self.store
             .read(move |tx| Ok(tx.find_plan(&fragment)?))
             .await
     }
 
-    /// The plans that match, newest first.
+    /// Returns the matching plans, newest first.
     pub async fn list_plans(&self, filter: PlanFilter) -> Result<PlanPage> {
         self.store.read(move |tx| Ok(tx.list_plans(&filter)?)).await
     }

@@ -1,4 +1,4 @@
-//! The one way a plan moves: read and locked, asked of the table, written with its event.
+//! Moves a plan: lock and read it, check the transition table, write it with its event.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use super::error::{LifecycleError, Result};
 pub(crate) use crate::journal::event;
 use crate::ports::{Ids, OperationOutcome, StoreError, Transaction};
 
-/// What became of a move that was asked for.
+/// Outcome of a requested move.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum PlanMoveOutcome {
-    /// The plan as it is now.
+    /// The moved plan.
     Moved(Plan),
-    /// The plan already had what was asked for, or can never move again; this is how it stands.
+    /// The plan already has the requested state, or can never move again.
     Stands(Plan),
 }
 
@@ -32,7 +32,7 @@ impl PlanMoveOutcome {
     }
 }
 
-/// The payload of an event about a change of state.
+/// Payload of an event about a state change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateRecord {
     pub phase: Phase,
@@ -41,11 +41,11 @@ pub struct StateRecord {
     pub by: MoveKind,
     pub waiting: Option<WaitReason>,
     pub point_of_no_return: PointOfNoReturn,
-    /// Why, if anyone said so.
+    /// The reason, if one was given.
     pub reason: Option<String>,
 }
 
-/// The payload of an event about a change of phase.
+/// Payload of an event about a phase change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseRecord {
     pub from: Phase,
@@ -55,7 +55,7 @@ pub struct PhaseRecord {
     pub reason: Option<String>,
 }
 
-/// A move with what belongs to it.
+/// A requested move.
 #[derive(Debug, Clone)]
 pub(crate) struct PlanMoveRequest {
     pub(crate) plan: PlanId,
@@ -64,16 +64,16 @@ pub(crate) struct PlanMoveRequest {
     pub(crate) reason: Option<String>,
 }
 
-/// Whether a repeated request is answered with how the plan stands, or refused.
+/// Whether a repeated request succeeds without a change or fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RepeatPolicy {
-    /// For commands: asking twice is no error.
+    /// For commands, which are idempotent.
     Allow,
-    /// For owners, who know where the plan is: a repeat is a bug or a lost race.
+    /// For owners, which know the plan's position: a repeat is a bug or a lost race.
     Refuse,
 }
 
-/// Moves a plan within a transaction.
+/// Moves a plan inside a transaction.
 pub(crate) fn move_plan(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -118,7 +118,7 @@ pub(crate) fn move_plan(
     Ok(PlanMoveOutcome::Moved(next))
 }
 
-/// Records what somebody said to a plan as a decision of its tree.
+/// Records a user's guidance as a decision of the plan.
 pub(super) fn record_intervention(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -145,9 +145,9 @@ pub(super) fn record_intervention(
     Ok(())
 }
 
-/// Counts how a phase ended, for the confidence in those to come. The count is held until this
-/// write ends, so it is taken after the plan and before the stream by everybody: two plans that
-/// end at once wait for each other at one place only, never in a circle.
+/// Counts the outcome of a phase, for the confidence in later phases. The counter row is locked
+/// until the transaction ends. All transactions lock it after the plan and before the stream, so
+/// two plans that end at the same time cannot deadlock.
 fn count_outcome(tx: &mut dyn Transaction, plan: &Plan, requested: Move) -> Result<()> {
     let outcome = match requested {
         Move::Complete | Move::Apply => OperationOutcome::Success,
@@ -158,7 +158,7 @@ fn count_outcome(tx: &mut dyn Transaction, plan: &Plan, requested: Move) -> Resu
     Ok(())
 }
 
-/// The name under which the outcomes of a phase are counted.
+/// Returns the name under which outcomes of a phase are counted.
 pub const fn phase_operation(phase: Phase) -> &'static str {
     match phase {
         Phase::Strategize => "phase.strategize",
@@ -210,8 +210,8 @@ fn move_event(before: &Plan, after: &Plan, request: &PlanMoveRequest) -> Result<
     Ok(event.map_err(StoreError::internal)?)
 }
 
-/// Entering a phase reconciles the invariants, on the record: rules that came are decided, rules
-/// that no longer hold are superseded, the others stand as they were decided.
+/// Reconciles the invariants when a phase starts, and records it: new rules become decisions, rules
+/// that no longer apply are superseded, the others keep their decisions.
 pub(crate) fn enter_phase(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -249,12 +249,12 @@ pub(crate) fn enter_phase(
     Ok(())
 }
 
-/// What a decision about a rule says: from which scope, and the rule.
+/// Returns the scope and the rule of a decision about a rule.
 fn rule_key(decision: &Decision) -> (String, String) {
     (decision.question.clone(), decision.chosen_option.clone())
 }
 
-/// The decisions about rules that stand, by what they say.
+/// Returns the active decisions about rules, by scope and rule.
 fn active_rules(
     tx: &mut dyn Transaction,
     plan: PlanId,
@@ -265,7 +265,7 @@ fn active_rules(
     Ok(active.map(|it| (rule_key(&it), it.decision_id)).collect())
 }
 
-/// The rules that hold for the plan now, strongest first.
+/// Returns the rules that apply to the plan now, strongest first.
 pub(crate) fn effective_invariants(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -279,7 +279,7 @@ pub(crate) fn effective_invariants(
     Ok(effective.into_iter().cloned().collect())
 }
 
-/// The rules that were frozen into the plan when it was made: its action's and its own.
+/// Returns the rules frozen into the plan when it was created: its action's and its own.
 pub(crate) fn frozen_invariants(plan: &Plan, ids: &dyn Ids) -> Vec<Invariant> {
     let rule = |frozen: &PlanInvariant| Invariant {
         id: InvariantId::new(ids.next()),

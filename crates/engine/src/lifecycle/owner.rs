@@ -1,5 +1,5 @@
-//! What only the owner of a plan's run may do. Each write is fenced by its lease (law 5) and
-//! strict: the owner knows where its plan is, so a repeat is refused.
+//! Moves for the owner of a plan's run. Each write is fenced by its lease (law 5) and strict: the
+//! owner knows its plan's position, so a repeated move fails.
 
 use std::sync::Arc;
 
@@ -17,30 +17,31 @@ use crate::ports::StoreError;
 use crate::runs::{ReleaseOutcome, RunLease};
 
 impl PlanLifecycle {
-    /// Takes up the work of the phase, if every preflight check passes. If one fails the plan
-    /// stays where it is and each failure is named.
+    /// Starts the phase if every preflight check passes. Otherwise the plan stays and the error
+    /// lists every failure.
     pub async fn start(&self, run: &RunLease, probe: &dyn PreflightProbe) -> Result<Plan> {
         let plan_id = run.lease().plan;
         match Preflight::load(&self.store, plan_id).await {
             Ok(preflight) => preflight.check(probe)?,
-            // Who removed the plan took its run away first: the fence says so.
+            // A deletion removes the run first, so the fence of the next write reports the lost
+            // lease.
             Err(LifecycleError::Store(StoreError::NotFound { .. })) => {}
             Err(error) => return Err(error),
         }
         self.owner_move(run, Move::Start, None).await
     }
 
-    /// The phase did what it should.
+    /// Completes the phase.
     pub async fn complete(&self, run: &RunLease) -> Result<Plan> {
         self.owner_move(run, Move::Complete, None).await
     }
 
-    /// The phase ended in an error; `reason` is for people, the history has the details.
+    /// Ends the phase with an error. `reason` is for the user; the error history has the details.
     pub async fn fail(&self, run: &RunLease, reason: &str) -> Result<Plan> {
         self.owner_move(run, Move::Fail, Some(reason)).await
     }
 
-    /// The phase was stopped by a rule.
+    /// Ends the phase because a rule stopped it.
     pub async fn constrain(&self, run: &RunLease, reason: &str) -> Result<Plan> {
         self.owner_move(run, Move::Constrain, Some(reason)).await
     }
@@ -50,37 +51,37 @@ impl PlanLifecycle {
         self.owner_move(run, Move::Decide, None).await
     }
 
-    /// The changes are where they belong.
+    /// Records that the changes are applied.
     pub async fn mark_applied(&self, run: &RunLease) -> Result<Plan> {
         self.owner_move(run, Move::Apply, None).await
     }
 
-    /// Nothing of an apply that stopped stands any more.
+    /// Records that nothing of a stopped apply is left.
     pub async fn abort(&self, run: &RunLease, reason: &str) -> Result<Plan> {
         self.owner_move(run, Move::Abort, Some(reason)).await
     }
 
-    /// The changes are taken back out of where they belong.
+    /// Records that the changes are reversed.
     pub async fn mark_unapplied(&self, run: &RunLease) -> Result<Plan> {
         self.owner_move(run, Move::Unapply, None).await
     }
 
-    /// Gives the plan back to the queue until something happens.
+    /// Moves the plan to waiting.
     pub async fn wait(&self, run: &RunLease, waiting: WaitReason) -> Result<Plan> {
         self.owner_move(run, Move::Wait(waiting), None).await
     }
 
-    /// Enters the next phase on the owner's own account, as its profile permits.
+    /// Enters the next phase without the user, as the profile permits.
     pub async fn advance_as_owner(&self, run: &RunLease, to: Phase) -> Result<Plan> {
         self.owner_move(run, Move::Advance(to), None).await
     }
 
-    /// Ends the plan because its owner was asked to.
+    /// Cancels the plan because its owner was asked to.
     pub async fn cancel_as_owner(&self, run: &RunLease, reason: &str) -> Result<Plan> {
         self.owner_move(run, Move::Cancel, Some(reason)).await
     }
 
-    /// Takes the messages that were sent to this plan's owner; each is taken once.
+    /// Takes the messages sent to the owner of this plan. Each message is returned once.
     pub async fn take_messages(&self, run: &RunLease) -> Result<Vec<PlanMessage>> {
         self.take_messages_of_kinds(run, MessageKind::ALL).await
     }
@@ -104,8 +105,8 @@ impl PlanLifecycle {
         .await
     }
 
-    /// Gives the run back. A cancel that was asked for in the last moment is honoured first, where
-    /// the plan can still be cancelled; other messages wait for whoever runs the plan next.
+    /// Releases the run. A cancel request that arrived at the last moment is honoured first, if the
+    /// plan can still be cancelled. Other messages stay for the next owner.
     pub async fn release(&self, run: RunLease) -> Result<()> {
         let mut run = run;
         while let ReleaseOutcome::CancelRequested(held) = run.release().await? {

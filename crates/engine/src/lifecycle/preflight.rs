@@ -1,4 +1,4 @@
-//! What must be true before a plan is worked on. Every check runs; each failure is named.
+//! Checks before a plan is worked on. Every check runs; the error lists every failure.
 
 use std::fmt;
 use std::fmt::Debug;
@@ -10,31 +10,30 @@ use serde::Serialize;
 use super::error::{LifecycleError, Result};
 use crate::ports::{StoreError, StoreHandle};
 
-/// What the checks ask of the world outside the store.
+/// Answers questions about the world outside the store. `Err` holds the reason.
 pub trait PreflightProbe: Send + Sync + Debug {
-    /// Whether an actor of this name can be had; else why not.
+    /// Whether the actor is available.
     fn check_actor(&self, name: &NamespacedName) -> std::result::Result<(), String>;
 
-    /// Whether the model that this actor speaks with can be had; else why not. Most need none.
+    /// Whether the model of the actor is available. Most actors need none.
     fn check_model(&self, _actor: &NamespacedName) -> std::result::Result<(), String> {
         Ok(())
     }
 
-    /// Whether a tool or skill of this name is there, and with a skill all that it names; else why
-    /// not.
+    /// Whether the tool or skill exists, and for a skill everything that it names.
     fn check_tool(&self, name: &NamespacedName) -> std::result::Result<(), String>;
 
-    /// Whether the resource can be read; else why not.
+    /// Whether the resource is readable.
     fn check_readable(&self, resource: &Resource) -> std::result::Result<(), String>;
 
-    /// Whether work on the resource can be kept in a sandbox; else why not.
+    /// Whether the resource can be sandboxed.
     fn check_sandbox(&self, resource: &Resource) -> std::result::Result<(), String>;
 
-    /// Whether states of work on the resource can be kept and gone back to; else why not.
+    /// Whether work on the resource supports checkpoints.
     fn check_checkpoints(&self, resource: &Resource) -> std::result::Result<(), String>;
 }
 
-/// The checks by name, in the order in which they run.
+/// The names of the checks, in the order in which they run.
 pub const CHECKS: [&str; 10] = [
     "schema",
     "actors",
@@ -48,7 +47,7 @@ pub const CHECKS: [&str; 10] = [
     "rollback",
 ];
 
-/// A check that did not pass.
+/// A failed check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PreflightFailure {
     /// One of [`CHECKS`].
@@ -62,7 +61,7 @@ impl fmt::Display for PreflightFailure {
     }
 }
 
-/// A plan with what the checks look at.
+/// A plan with the data that the checks need.
 #[derive(Debug, Clone)]
 pub struct Preflight {
     plan: Plan,
@@ -124,7 +123,7 @@ impl Preflight {
         }
         let profile = &self.plan.brief.automation_profile;
         for resource in &self.resources {
-            // Nothing more can be said about what cannot be seen.
+            // Further checks of an unreadable resource would only repeat the failure.
             if let Err(reason) = probe.check_readable(resource) {
                 failures.add("resources", reason);
                 continue;
@@ -139,14 +138,14 @@ impl Preflight {
     }
 }
 
-/// What was found so far.
+/// The failures found so far.
 #[derive(Debug, Default)]
 struct PreflightFailures(Vec<PreflightFailure>);
 
 impl PreflightFailures {
     fn add(&mut self, check: &'static str, reason: String) {
         let failure = PreflightFailure { check, reason };
-        // One actor may stand in several roles.
+        // One actor may have several roles.
         if !self.0.contains(&failure) {
             self.0.push(failure);
         }
@@ -166,7 +165,7 @@ fn check_actors(brief: &PlanBrief, probe: &dyn PreflightProbe, failures: &mut Pr
     }
 }
 
-/// The action's skills and what the profile allows by name must exist.
+/// The action's skills and the tools that the profile allows by name must exist.
 fn check_tools(brief: &PlanBrief, probe: &dyn PreflightProbe, failures: &mut PreflightFailures) {
     let allowed = &brief.automation_profile.guards.tool_allowlist;
     for name in brief.skills.iter().chain(allowed) {
@@ -174,7 +173,7 @@ fn check_tools(brief: &PlanBrief, probe: &dyn PreflightProbe, failures: &mut Pre
     }
 }
 
-/// The profile must not contradict itself or forbid what the plan cannot do without.
+/// The profile must not contradict itself or forbid what the plan needs.
 fn check_profile(brief: &PlanBrief, failures: &mut PreflightFailures) {
     let profile = &brief.automation_profile;
     let guards = &profile.guards;
@@ -193,7 +192,7 @@ fn check_profile(brief: &PlanBrief, failures: &mut PreflightFailures) {
     }
 }
 
-/// Whoever may use up nothing cannot begin, and a promise above the profile's limit is not kept.
+/// A budget of zero cannot start, and a budget above the profile's limit cannot be honoured.
 fn check_budget(brief: &PlanBrief, failures: &mut PreflightFailures) {
     let (budget, profile) = (&brief.budget, &brief.automation_profile);
     for (nothing, what) in [

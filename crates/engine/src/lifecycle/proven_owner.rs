@@ -1,4 +1,4 @@
-//! What is known of the process that owns a run: the OS lock it holds decides, not a clock.
+//! Knowledge about the process that owns a run. The OS lock it holds decides, not a clock.
 
 use cleveragents_domain::id::OwnerId;
 
@@ -19,7 +19,7 @@ pub(crate) enum ProvenState {
 }
 
 impl ProvenOwner {
-    /// Returns nothing if only the lease can decide.
+    /// Returns `None` if only the lease can decide.
     pub(crate) fn probe(holder: &Holder, liveness: &dyn Liveness) -> Option<Self> {
         let state = match liveness.owner_status_on(holder.owner, &holder.node) {
             OwnerStatus::Alive => ProvenState::Alive,
@@ -33,7 +33,7 @@ impl ProvenOwner {
         })
     }
 
-    /// Whether `run` is still the one that was looked at.
+    /// Whether `run` is still the run that was probed.
     pub(crate) fn matches_run(&self, run: &Holder) -> bool {
         (self.owner, self.epoch) == (run.owner, run.epoch)
     }

@@ -1,5 +1,5 @@
-//! What takes things away: a plan's rows, or what its journal says. The journal itself stays, so
-//! that what happened can be proven to have happened.
+//! Deletes a plan's rows, or purges payloads of its journal. The journal's hash chain stays, so it
+//! can be verified that the events happened.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{EventKind, Plan, StreamId};
@@ -13,32 +13,31 @@ use super::moves::event;
 use crate::journal::purge::{PurgeRequest, erase};
 use crate::ports::{StoreError, Transaction};
 
-/// How many events are looked at together.
+/// Number of events read per page.
 const PAGE: u32 = 1000;
 
-/// Which of a plan's events lose their payloads, and why.
+/// Selects the events of a plan whose payloads are erased, with the reason.
 #[derive(Debug, Clone)]
 pub struct PlanPurgeRequest {
     pub plan: PlanId,
-    /// The first and the last place, if not all.
+    /// First sequence number of the range; from the start if `None`.
     pub first: Option<i64>,
     pub last: Option<i64>,
     pub reason: String,
     pub actor: String,
 }
 
-/// What was erased.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PurgeOutcome {
-    /// How many payloads are gone that were there before.
+    /// Number of payloads erased by this call.
     pub payloads: u64,
-    /// Where the journal stands now.
+    /// Hash of the journal's newest event.
     pub head_hash: String,
 }
 
 impl PlanLifecycle {
-    /// Removes a finished plan with its decisions, errors, messages and invariants; its journal
-    /// stays and can be purged. A plan that is not finished, or still run, is refused.
+    /// Deletes a finished plan with its decisions, errors, messages and invariants. Its journal
+    /// stays and can be purged. Fails if the plan is not finished or has a live owner.
     pub async fn delete(&self, plan: PlanId, actor: &str) -> Result<Plan> {
         let actor = actor.to_owned();
         let known = self.proven_owner(plan).await?;
@@ -66,8 +65,8 @@ impl PlanLifecycle {
             .await
     }
 
-    /// Erases payloads of a plan's journal, on the record; the chain of hashes still verifies. The
-    /// plan may have been deleted, but nobody may be running it.
+    /// Erases payloads of a plan's journal and records it; the hash chain still verifies. The plan
+    /// may be deleted, but must not have a live owner.
     pub async fn purge(&self, erasure: PlanPurgeRequest) -> Result<PurgeOutcome> {
         let known = self.proven_owner(erasure.plan).await?;
         self.store
@@ -111,7 +110,8 @@ fn hold_plan_if_exists(tx: &mut dyn Transaction, plan: PlanId) -> Result<()> {
     }
 }
 
-/// The places in the range that still have something to erase. Records of earlier purges stay.
+/// Returns the sequence numbers in the range that still have a payload. Records of earlier purges
+/// are kept.
 fn erasable_places(tx: &mut dyn Transaction, erasure: &PlanPurgeRequest) -> Result<Vec<i64>> {
     let stream = StreamId::Plan(erasure.plan);
     let last = erasure.last.unwrap_or(i64::MAX);

@@ -1,4 +1,5 @@
-//! Using an action: what it says, what was given and what holds now become a plan, frozen.
+//! Creates a plan from an action: the action, the arguments and the current rules are frozen into
+//! it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,45 +25,45 @@ use crate::ports::{Ids, StoreError, StoreOperation, Transaction};
 use crate::secrets::Secrets;
 use crate::trust::{self, RepositoryAction};
 
-/// Which action is used.
+/// Selects the action.
 #[derive(Debug, Clone)]
 pub enum ActionChoice {
-    /// One that was registered.
+    /// A registered action.
     Registered(NamespacedName),
-    /// One that this program or its caller made; it is not registered by using it.
+    /// An action made by this program or its caller. Using it does not register it.
     Given(Box<ActionDraft>),
-    /// One that stands in a repository's own files. The file must be trusted as it is, and its
-    /// automation profile can only tighten the user's.
+    /// An action from a repository's own files. The file must be trusted with its current content,
+    /// and its automation profile can only tighten the user's.
     Repository(Box<RepositoryAction>),
 }
 
-/// A request for a plan.
+/// A request to create a plan.
 #[derive(Debug, Clone)]
 pub struct UseActionRequest {
     pub action: ActionChoice,
     pub projects: Vec<NamespacedName>,
-    /// `NAME=VALUE` texts, with their secrets: they are masked where the plan is stored.
+    /// `NAME=VALUE` texts with unmasked secrets. Secrets are replaced before the plan is stored.
     pub arguments: Vec<String>,
-    /// Named for this plan; else the action's, the project's, or `default_profile`. It alone may be
-    /// freer than what a repository asks for.
+    /// The profile for this plan. If `None`, the action's, the project's or `default_profile` is
+    /// used. Only a profile named here may be less strict than what a repository asks for.
     pub automation_profile: Option<ProfileName>,
     pub default_profile: ProfileName,
-    /// What the repository's own settings ask for; it can only tighten.
+    /// The profile from the repository's own settings. It can only tighten.
     pub repository_profile: Option<ProfileName>,
     pub invariants: Vec<String>,
     pub strategy_actor: Option<NamespacedName>,
     pub execution_actor: Option<NamespacedName>,
-    /// What the plan's sandboxes begin with.
+    /// The base of the plan's sandboxes.
     pub base: BaseSource,
-    /// The same key again returns the plan it made the first time.
+    /// A repeated request with the same key returns the plan it created the first time.
     pub idempotency_key: Option<String>,
-    /// What models may cost at most, in US dollars, if that is less than the action's budget.
+    /// Maximum cost of models in US dollars, if lower than the action's budget.
     pub max_usd: Option<f64>,
-    /// Who asks.
+    /// The acting user, for the journal.
     pub actor: String,
 }
 
-/// What is stored under an operation's id: the plan, and what had been asked for.
+/// Stored under the operation id: the plan, and a fingerprint of the request.
 #[derive(Serialize, Deserialize)]
 struct CreatedPlan {
     plan: Plan,
@@ -70,8 +71,8 @@ struct CreatedPlan {
 }
 
 impl PlanLifecycle {
-    /// Makes a plan at `strategize/queued`; does no work. The plan, the action's use, the root of
-    /// its decisions and its first events are one commit.
+    /// Creates a plan at `strategize/queued`; does no work. The plan, the use of the action, the
+    /// root decision and the first events are one commit.
     pub async fn use_action(&self, request: UseActionRequest) -> Result<Plan> {
         let request_hash = fingerprint(&request, &self.secrets);
         let operation = match &request.idempotency_key {
@@ -105,7 +106,7 @@ impl PlanLifecycle {
 }
 
 impl PlanLifecycle {
-    /// A repeated request is answered with how its plan stands, not with how it began.
+    /// Returns the current state of the plan: a repeated request must not return its initial state.
     async fn reload_plan(&self, created: Plan) -> Result<Plan> {
         match self.plan(created.identity.plan_id).await {
             Err(LifecycleError::Store(StoreError::NotFound { .. })) => {
@@ -118,7 +119,7 @@ impl PlanLifecycle {
     }
 }
 
-/// The hash of a request, taken after its secrets are masked.
+/// Returns the hash of a request, computed after its secrets are masked.
 fn fingerprint(request: &UseActionRequest, secrets: &Secrets) -> String {
     let arguments = request.arguments.iter().map(|text| secrets.hide(text));
     let action = match &request.action {
@@ -182,12 +183,12 @@ fn create_plan(
     Ok(plan)
 }
 
-/// The projects, which nobody can delete until the plan is there.
+/// Locks the projects against deletion until the plan is created.
 fn hold_projects(tx: &mut dyn Transaction, names: &[NamespacedName]) -> Result<Vec<Project>> {
     if names.is_empty() {
         return Err(LifecycleError::NoProject);
     }
-    // One order for all callers, so that two who name the same projects cannot wait in a circle.
+    // All callers lock in the same order, so two that name the same projects cannot deadlock.
     let mut sorted: Vec<&NamespacedName> = names.iter().collect();
     sorted.sort();
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -201,8 +202,8 @@ fn hold_projects(tx: &mut dyn Transaction, names: &[NamespacedName]) -> Result<V
     names.iter().map(|name| Ok(tx.project(name)?)).collect()
 }
 
-/// The action, used: a single-use one by nobody else before or after. What is given is used once
-/// for each content of its name.
+/// Marks the action as used. A single-use action can be used only once. An unregistered action is
+/// stored once per name and content.
 fn take_action(
     tx: &mut dyn Transaction,
     choice: &ActionChoice,
@@ -220,7 +221,8 @@ fn take_action(
         }
         ActionChoice::Given(draft) => take_given_action(tx, draft, plan, (id, now)),
         ActionChoice::Repository(action) => {
-            // In the transaction that uses it: consent to another content is none (law 1).
+            // Check inside the transaction that uses the action: consent to other content does not
+            // count (law 1).
             match trust::trust_state(tx, &action.file)? {
                 TrustState::Trusted => take_given_action(tx, &action.draft, plan, (id, now)),
                 state => Err(LifecycleError::NotTrusted {
@@ -251,7 +253,7 @@ fn take_given_action(
     Ok(draft.clone().into_action(id, now))
 }
 
-/// What a plan is made of.
+/// Everything a plan is created from.
 struct PlanInputs<'a> {
     request: &'a UseActionRequest,
     secrets: &'a Secrets,
@@ -274,7 +276,7 @@ fn build_brief(
     } = inputs;
     let arguments = read_arguments(action, &request.arguments)?;
     let values = TemplateArguments::new(&action.arguments, &arguments);
-    // Texts for people and models are masked; what is executed is stored as references.
+    // Texts for users and models are masked. Texts that are executed keep references to secrets.
     let rendered = |name: &str, text: &str| {
         let text = render(name, text, &values)?;
         Ok::<_, LifecycleError>(secrets.hide(&text).into_owned())
@@ -342,7 +344,7 @@ fn plan_rules(
     Ok(rules)
 }
 
-/// The action's checks with their commands filled in; a check's name is no template.
+/// Returns the action's checks with filled-in commands. A check's name is not a template.
 fn render_checks(
     action: &Action,
     values: &TemplateArguments,
@@ -360,7 +362,7 @@ fn render_checks(
     action.checks.iter().enumerate().map(check).collect()
 }
 
-/// The arguments with references in the places of secrets.
+/// Replaces secrets in the arguments with references.
 fn reference_secrets(
     arguments: BTreeMap<String, Value>,
     secrets: &Secrets,
@@ -375,7 +377,6 @@ fn reference_secrets(
     arguments.into_iter().map(reference).collect()
 }
 
-/// The smaller of two limits.
 fn smaller_limit(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -397,8 +398,8 @@ fn new_invariant(ids: &dyn Ids, text: String, scope: InvariantScope, now: Timest
     }
 }
 
-/// The user's profile, tightened by what the repository asks for. One that the user named for this
-/// plan holds as it is: nothing else may loosen, and a repository cannot forbid it.
+/// Returns the user's profile, tightened by what the repository asks for. A profile that the user
+/// named for this plan is used unchanged.
 fn resolve_profile(
     tx: &mut dyn Transaction,
     inputs: &PlanInputs<'_>,
@@ -426,8 +427,8 @@ fn resolve_profile(
     Ok((profile, source))
 }
 
-/// The profile of the plan's own choice, else of the action if the user registered it, of the first
-/// project that has one, or the global one.
+/// Returns the profile named for the plan, else that of the action if the user registered it, of
+/// the first project that has one, or the global default.
 fn user_profile<'a>(inputs: &'a PlanInputs<'_>) -> (&'a ProfileName, ProfileSource) {
     let request = inputs.request;
     let of_action = match request.action {
@@ -464,7 +465,7 @@ fn load_profile(tx: &mut dyn Transaction, name: &ProfileName) -> Result<Automati
     }
 }
 
-/// The root of the tree: what the plan was asked to do.
+/// Returns the root decision: the task of the plan.
 fn root_decision(plan: &Plan, id: DecisionId, now: Timestamp) -> Decision {
     let new = NewDecision {
         plan_id: plan.identity.plan_id,

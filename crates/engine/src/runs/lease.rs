@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::service::{HEARTBEAT, LEASE};
 use crate::ports::{Ids, Lease, Result, StoreError, StoreHandle, StoreOperation, Transaction};
 
-/// Writes in the name of a plan's owner, each fenced by its lease's epoch (law 5). The lease is
-/// plain data, so an owner can have its threads and children write for it.
+/// Writes for a plan's owner, each fenced by the lease's epoch (law 5). The lease is plain data, so
+/// an owner can pass the writer to its threads and children.
 #[derive(Debug, Clone)]
 pub struct FencedWriter {
     store: StoreHandle,
@@ -32,12 +32,12 @@ impl FencedWriter {
         &self.store
     }
 
-    /// Who acts, for the journal.
+    /// The acting owner, for the journal.
     pub fn actor(&self) -> String {
         self.lease.owner.to_string()
     }
 
-    /// A write of the plan's owner: refused with `LeaseLost` if it no longer is.
+    /// Writes as the plan's owner. Fails with `LeaseLost` if it no longer is.
     pub async fn write<T, E, F>(&self, operation: StoreOperation, change: F) -> Result<T, E>
     where
         T: Serialize + DeserializeOwned,
@@ -54,8 +54,8 @@ impl FencedWriter {
     }
 }
 
-/// The right to move a plan. Every write through it is fenced by its epoch: once another process
-/// has taken over, nothing this one still tries can do harm (law 5).
+/// The right to move a plan. Every write through it is fenced by its epoch, so once another process
+/// has taken over, this one can write nothing more (law 5).
 #[derive(Debug)]
 pub struct RunLease {
     store: StoreHandle,
@@ -74,7 +74,7 @@ impl RunLease {
         }
     }
 
-    /// When this process took the run.
+    /// When this process claimed the run.
     pub fn since(&self) -> Instant {
         self.since
     }
@@ -83,7 +83,7 @@ impl RunLease {
         &self.lease
     }
 
-    /// A write of the plan's owner: refused with `LeaseLost` if it no longer is.
+    /// Writes as the plan's owner. Fails with `LeaseLost` if it no longer is.
     pub async fn write<T, E, F>(&self, operation: StoreOperation, change: F) -> Result<T, E>
     where
         T: Serialize + DeserializeOwned,
@@ -93,12 +93,12 @@ impl RunLease {
         self.fenced_writer().write(operation, change).await
     }
 
-    /// The same right to write, for whoever works for this owner.
+    /// Returns a writer with the same lease, for threads that work for this owner.
     pub fn fenced_writer(&self) -> FencedWriter {
         FencedWriter::new(self.store.clone(), self.lease.clone())
     }
 
-    /// Moves the lease's end once.
+    /// Extends the lease once.
     pub async fn heartbeat(&self) -> Result<Lease> {
         let lease = self.lease.clone();
         self.store
@@ -108,8 +108,8 @@ impl RunLease {
             .await
     }
 
-    /// Keeps the lease alive until the returned guard is dropped. Its receiver turns true when the
-    /// lease is lost; the owner then has to stop.
+    /// Keeps the lease alive until the returned guard is dropped. If the lease is lost,
+    /// [`KeepAlive::lost`] resolves and the owner must stop.
     pub fn keep_alive(&self) -> KeepAlive {
         let (lost, receiver) = watch::channel(false);
         let beat = Self::new(
@@ -127,7 +127,8 @@ impl RunLease {
                     }
                     Err(error) => {
                         tracing::warn!(%error, plan = %beat.lease.plan, "lease lost");
-                        // Nobody listening is fine: the next fenced write says the same.
+                        // A closed channel is fine: the next fenced write fails with the same
+                        // error.
                         let _ = lost.send(true);
                         return;
                     }
@@ -140,8 +141,8 @@ impl RunLease {
         }
     }
 
-    /// Gives the run back, on the record. Who asks for a cancel holds the run while it leaves its
-    /// message, so that the message is either seen here or comes when nobody owns the plan.
+    /// Releases the run and records it. A cancel request locks the run while it writes its message,
+    /// so the message is either seen here or written when the plan has no owner.
     pub async fn release(self) -> Result<ReleaseOutcome> {
         let lease = self.lease.clone();
         let released = self
@@ -166,16 +167,15 @@ impl RunLease {
     }
 }
 
-/// What came of giving a run back.
 #[must_use = "a run that was not given back has messages to take first"]
 #[derive(Debug)]
 pub enum ReleaseOutcome {
     Done,
-    /// Somebody asked the owner to stop and nobody took that message yet.
+    /// There is a cancel request that was not taken yet. The lease is still held.
     CancelRequested(RunLease),
 }
 
-/// A heartbeat in progress; ends when dropped.
+/// A running heartbeat; stops when dropped.
 #[derive(Debug)]
 pub struct KeepAlive {
     task: tokio::task::JoinHandle<()>,
@@ -185,7 +185,8 @@ pub struct KeepAlive {
 impl KeepAlive {
     /// Resolves when the lease is lost.
     pub async fn lost(&mut self) {
-        // A closed channel means the task ended without losing it, which only a drop does.
+        // A closed channel means that the task ended without losing the lease, which only a drop
+        // causes.
         let _ = self.lost.wait_for(|lost| *lost).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Running plans: [`RunService`] claims a plan for this process and takes over from the dead;
-//! a [`RunLease`] is the right to move it, and the only way an owner writes.
+//! Ownership of running plans. [`RunService`] claims a plan for this process and takes over from
+//! dead owners. A [`RunLease`] is the right to move a plan, and the only way an owner writes.
 
 mod lease;
 mod service;

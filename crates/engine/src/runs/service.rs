@@ -1,4 +1,4 @@
-//! Claiming, and taking over from an owner that died on this machine.
+//! Claims runs, and takes over from owners that died on this machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::ports::{
     StoreHandle, StoreOperation, Transaction,
 };
 
-/// How long a claim lasts without a heartbeat.
+/// How long a lease lasts without a heartbeat.
 pub const LEASE: Duration = Duration::from_secs(10);
-/// How often a live owner moves its lease's end.
+/// How often a live owner extends its lease.
 pub const HEARTBEAT: Duration = Duration::from_secs(3);
 
-/// Runs owned by this process.
+/// Claims runs for this process.
 #[derive(Debug, Clone)]
 pub struct RunService {
     store: StoreHandle,
@@ -27,7 +27,7 @@ pub struct RunService {
     owner: OwnerId,
 }
 
-/// What came of asking for a run.
+/// Outcome of a claim.
 #[derive(Debug)]
 pub enum ClaimOutcome {
     Won(RunLease),
@@ -35,11 +35,11 @@ pub enum ClaimOutcome {
     NoSlot { running: Vec<Holder> },
 }
 
-/// What the owner of a run does.
+/// State of a run's owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerActivity {
     Working,
-    /// Its lease has ended and its process is alive: it hangs, is stopped, or a clock is wrong.
+    /// Its lease has expired but its process is alive: it hangs, is suspended, or a clock is wrong.
     Silent,
     Gone,
 }
@@ -50,7 +50,7 @@ struct RunRecord<'a> {
     epoch: i64,
     owner: OwnerId,
     node: &'a str,
-    /// Owners proven dead that were not waited for.
+    /// Dead owners whose leases were not waited for.
     dead: Vec<OwnerId>,
 }
 
@@ -69,13 +69,13 @@ impl RunService {
         }
     }
 
-    /// Who claims.
+    /// The owner id of this process.
     pub fn owner(&self) -> OwnerId {
         self.owner
     }
 
-    /// Claims the plan's run. Owners proven dead on this machine are not waited for: the claim is
-    /// repeated against exactly those owners and epochs, so of several who see one dead, one wins.
+    /// Claims the plan's run. Does not wait for leases of owners proven dead on this machine: the
+    /// claim is repeated against exactly those owners and epochs, so of several claimants one wins.
     pub async fn claim(&self, plan: PlanId, phase: Phase, slots: Slots) -> Result<ClaimOutcome> {
         let mut claim = Claim {
             plan,
@@ -86,7 +86,7 @@ impl RunService {
             slots,
             dead_owners: Vec::new(),
         };
-        // Expired leases of owners of this node that are not proven alive.
+        // Owners of unknown liveness; for these only the lease decides.
         let mut lapsed: Vec<(OwnerId, i64)> = Vec::new();
         loop {
             self.liveness.keep_lock_file();
@@ -126,7 +126,8 @@ impl RunService {
         }
     }
 
-    /// Runs whose lease has run out, or whose owner is proven dead, and that nobody took over.
+    /// Returns the runs whose lease has expired, or whose owner is proven dead, and that were not
+    /// taken over.
     pub async fn stale(&self) -> Result<Vec<Holder>> {
         let (now, runs) = self
             .store
@@ -138,7 +139,7 @@ impl RunService {
             .collect())
     }
 
-    /// Whether every one of these still has its run, and may be alive.
+    /// Whether all of these still hold their runs and may be alive.
     pub async fn are_all_running(&self, holders: &[Holder]) -> Result<bool> {
         let (now, runs) = self
             .store
@@ -153,13 +154,13 @@ impl RunService {
         Ok(holders.iter().all(runs_on))
     }
 
-    /// What is known of the process that owns a run.
+    /// Returns the status of the process that owns a run.
     fn owner_verdict(&self, run: &Holder) -> OwnerStatus {
         self.liveness.owner_status_on(run.owner, &run.node)
     }
 
-    /// Whether the owner of a run is at work. What is known of its process decides, else its
-    /// lease. This process's own runs end with their leases.
+    /// Returns whether the owner of a run is at work. The state of its process decides if known,
+    /// else its lease. For this process's own runs the lease decides.
     pub fn activity(&self, run: &Holder, now: Timestamp) -> OwnerActivity {
         match self.owner_verdict(run) {
             OwnerStatus::Dead => OwnerActivity::Gone,
@@ -173,8 +174,8 @@ impl RunService {
         self.activity(run, now) != OwnerActivity::Gone
     }
 
-    /// Claims the run, unless its lease has expired and nobody looked yet whether its owner, a
-    /// process of this node, is alive: then the answer names that owner.
+    /// Claims the run. If its holder is another process of this node whose liveness the caller has
+    /// not checked yet, returns `Held` with that holder instead, even if the lease has expired.
     async fn try_claim(
         &self,
         claim: Claim,

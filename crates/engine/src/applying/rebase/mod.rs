@@ -1,10 +1,9 @@
 //! Moves a finished result onto the current commits of its targets.
 //!
-//! Every target is looked at first. Then one transaction moves all of the plan's sandboxes on
-//! record and sends the plan back to Execute; the files follow, now or whenever the sandboxes are
-//! opened next. A result that could be merged is validated again, as the end of Execute. Where the
-//! plan and a target changed the same, or a sandbox was removed, the work is done again on the new
-//! commits.
+//! All targets are inspected first. Then one transaction moves all of the plan's sandboxes in their
+//! records and sends the plan back to Execute; the files follow, now or when the sandboxes are
+//! opened next. A merged result is validated again, like at the end of Execute. If there are
+//! conflicts or a sandbox was removed, the work is repeated on the new commits.
 
 mod record;
 
@@ -28,18 +27,17 @@ use crate::ports::targets::{Conflict, RebaseRequest, TargetRebase};
 use crate::ports::{Slots, StoreError, Transaction};
 use crate::runs::{ClaimOutcome, RunLease};
 
-/// A resource of a plan, and where its sandbox began and begins.
+/// A resource of a plan, with the old and new base of its sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebasedResource {
     pub resource: NamespacedName,
     pub resource_type: ResourceType,
-    /// The commit the result stood on; none of a folder or before the first commit.
+    /// The previous base commit. `None` for a folder, or before the first commit.
     pub from: Option<String>,
-    /// The commit it stands on now.
+    /// The new base commit.
     pub to: Option<String>,
 }
 
-/// What came of a rebase.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RebaseOutcome {
     /// No target has moved; nothing was written.
@@ -47,20 +45,20 @@ pub enum RebaseOutcome {
         plan: Plan,
         resources: Vec<RebasedResource>,
     },
-    /// The result is merged, and was validated again.
+    /// The result was merged and validated again.
     Rebased {
         executed: ExecuteOutcome,
         resources: Vec<RebasedResource>,
         validation: Option<ValidationSummary>,
     },
-    /// The plan and a target changed the same, or a sandbox was removed: the plan is queued to be
-    /// executed again on the targets as they are now.
+    /// There are conflicts, or a sandbox was removed. The plan is queued to be executed again on
+    /// the current targets.
     Requeued {
         plan: Plan,
         resources: Vec<RebasedResource>,
         conflicts: Vec<Conflict>,
     },
-    /// A target has nothing to move onto; nothing was written.
+    /// A target has no commit to rebase onto; nothing was written.
     Blocked {
         plan: Plan,
         conflicts: Vec<Conflict>,
@@ -77,30 +75,30 @@ impl RebaseOutcome {
     }
 }
 
-/// A sandbox that is to be moved.
+/// A sandbox to move.
 #[derive(Debug, Clone)]
 struct MovedSandbox {
     record: SandboxRecord,
     base: SandboxBase,
-    /// The merge with the new base; none where that has conflicts.
+    /// The merge with the new base. `None` if it has conflicts.
     tree: Option<TreeId>,
 }
 
-/// What all targets say together.
+/// Combined state of all targets.
 enum RebaseSurvey {
     Unmoved,
     Moved(Vec<MovedSandbox>, Vec<Conflict>),
     Blocked(Vec<Conflict>),
 }
 
-/// The plan's sandboxes, and what their targets say.
+/// The plan's sandboxes and the state of their targets.
 struct PlanSurvey {
     sandboxes: Vec<SandboxRecord>,
     survey: RebaseSurvey,
 }
 
 impl PlanSurvey {
-    /// The answer, if nothing is to be moved or validated.
+    /// Returns the outcome if there is nothing to move or validate.
     fn outcome_without_move(&self, plan: Plan) -> Option<RebaseOutcome> {
         match &self.survey {
             RebaseSurvey::Moved(..) => None,
@@ -108,7 +106,7 @@ impl PlanSurvey {
                 plan,
                 conflicts: conflicts.clone(),
             }),
-            // One that was moved and not validated, because its owner died, is validated now.
+            // The result was moved, but its owner died before the validation. Validate it now.
             RebaseSurvey::Unmoved if plan.position.state() == PlanState::Processing => None,
             RebaseSurvey::Unmoved => Some(RebaseOutcome::Unmoved {
                 plan,
@@ -120,7 +118,7 @@ impl PlanSurvey {
 
 impl ApplyService {
     /// Moves the plan's result onto the current commits of its targets and validates it again, or
-    /// queues the plan to be executed again there. All of its resources move, or none does.
+    /// queues the plan to be executed again there. All resources move, or none.
     pub async fn rebase(&self, plan: PlanId, actor: &str) -> Result<RebaseOutcome> {
         let executor = &self.executor;
         let found = match self.finished_plan(plan).await {
@@ -165,7 +163,7 @@ impl ApplyService {
         })
     }
 
-    /// Moves the plan on record; nothing is answered where it is still to be validated.
+    /// Moves the plan's records. Returns `None` if the result must still be validated.
     async fn rebase_as_owner(
         &self,
         run: &RunLease,
@@ -173,7 +171,7 @@ impl ApplyService {
         (actor, plan_survey): (&str, PlanSurvey),
     ) -> Result<(Vec<RebasedResource>, Option<RebaseOutcome>)> {
         let executor = &self.executor;
-        // Whoever moved it meanwhile had its run.
+        // Read and check the plan again: another owner may have moved it before our claim.
         let plan = self.finished_plan(plan).await?;
         executor.undo_unfinished(run).await?;
         let sandboxes = executor.sandboxes_of(plan.identity.plan_id).await?;
@@ -213,18 +211,18 @@ impl ApplyService {
         Ok((resources, outcome))
     }
 
-    /// Where the plan's sandboxes and their targets are.
+    /// Returns the plan's sandboxes and the state of their targets.
     async fn survey_plan(&self, plan: PlanId) -> Result<PlanSurvey> {
         let sandboxes = self.executor.sandboxes_of(plan).await?;
         let survey = self.survey(&sandboxes).await?;
         Ok(PlanSurvey { sandboxes, survey })
     }
 
-    /// Asks every target where it is; nothing of a sandbox changes.
+    /// Inspects every target. Changes no sandbox.
     async fn survey(&self, sandboxes: &[SandboxRecord]) -> Result<RebaseSurvey> {
         let removed = self.removed_sandboxes(sandboxes).await?;
         if !removed.is_empty() {
-            // Execute makes a new sandbox of the target as it is then.
+            // Execute creates a new sandbox from the target's state at that time.
             return Ok(RebaseSurvey::Moved(Vec::new(), removed));
         }
         let (mut moved, mut conflicts, mut blocked) = (Vec::new(), Vec::new(), Vec::new());
@@ -268,7 +266,7 @@ impl ApplyService {
         })
     }
 
-    /// The plan, if all of its steps are done and nothing of it is applied.
+    /// Returns the plan if all of its steps are done and nothing is applied, else fails.
     async fn finished_plan(&self, plan: PlanId) -> Result<Plan> {
         let load = move |tx: &mut dyn Transaction| {
             let steps = tx.newest_strategy(plan)?;
@@ -308,7 +306,7 @@ impl ApplyService {
         }
     }
 
-    /// Why a plan without a result cannot be rebased: a process that is at work on it comes first.
+    /// Returns why a plan without a result cannot be rebased. A live owner is reported first.
     async fn rebase_refusal(&self, plan: Box<Plan>) -> Result<ApplyFailure> {
         let (id, position) = (plan.identity.plan_id, plan.position);
         if position.is_terminal() {
@@ -327,7 +325,7 @@ impl ApplyService {
         )
     }
 
-    /// What the newest validations of the plan's attempt said.
+    /// Returns the newest validation summary of the plan's attempt.
     async fn newest_summary(&self, plan: &Plan) -> Result<Option<ValidationSummary>> {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let read = move |tx: &mut dyn Transaction| tx.newest_validation_run(id, attempt);
@@ -337,7 +335,7 @@ impl ApplyService {
     }
 }
 
-/// Where each sandbox began, and begins from now on.
+/// Returns the old and new base of each sandbox.
 fn rebased_resources(sandboxes: &[SandboxRecord], moved: &[MovedSandbox]) -> Vec<RebasedResource> {
     let resource = |record: &SandboxRecord| {
         let moved = moved.iter().find(|it| it.record.id == record.id);

@@ -1,6 +1,5 @@
-//! What is written when a plan's sandboxes are moved: all of it in one transaction, so that a base
-//! is never on record without the tree that belongs to it, nor a tree that was not validated with
-//! a plan that can be applied.
+//! Writes the records of a rebase in one transaction. So a base is never stored without its tree,
+//! and a plan with an unvalidated tree can never be applied.
 
 use std::collections::BTreeMap;
 
@@ -26,12 +25,12 @@ use crate::ports::targets::{Conflict, ConflictReason};
 use crate::ports::{StoreError, Transaction};
 use crate::recovery::{NewErrorRecord, record_error};
 
-/// What becomes of the work that was done on the old base.
+/// What happens to the work done on the old base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RebasedWork {
-    /// It is kept, merged with the new one.
+    /// It is kept, merged with the new base.
     Merged,
-    /// It is given up, and done again.
+    /// It is discarded and repeated.
     Requeued,
 }
 
@@ -44,7 +43,7 @@ impl RebasedWork {
     }
 }
 
-/// The move of all sandboxes of a plan.
+/// The writes for all sandboxes of a plan.
 pub(super) struct RebaseWrite {
     pub(super) executor: Executor,
     pub(super) plan: PlanId,
@@ -58,7 +57,7 @@ pub(super) struct RebaseWrite {
 }
 
 impl RebaseWrite {
-    /// Returns the plan: `execute/processing` with a result to be validated, or `execute/queued`.
+    /// Returns the plan: `execute/processing` with a result to validate, or `execute/queued`.
     pub(super) fn write(&self, tx: &mut dyn Transaction) -> Result<Plan> {
         let before = tx.plan_for_update(self.plan)?;
         let round = last_round(tx, &before)?;
@@ -77,7 +76,8 @@ impl RebaseWrite {
         Ok(tx.plan(self.plan)?)
     }
 
-    /// Back to Execute, as an attempt of its own: what was validated before does not count for it.
+    /// Moves the plan back to Execute as a new attempt, so that earlier validation results do not
+    /// count.
     fn return_to_execute(&self, tx: &mut dyn Transaction) -> Result<Plan> {
         let moves: &[Move] = match self.outcome {
             RebasedWork::Merged => &[Move::Correct(Phase::Execute), Move::Start],
@@ -97,7 +97,7 @@ impl RebaseWrite {
         Ok(plan)
     }
 
-    /// The merged trees are the result from now on.
+    /// Makes the merged trees the result.
     fn keep_work(
         &self,
         tx: &mut dyn Transaction,
@@ -131,8 +131,8 @@ impl RebaseWrite {
         Ok(events)
     }
 
-    /// The move as a call of its own after all others: what a call before it did is on the old
-    /// base, and cannot be undone by itself any more.
+    /// Records the rebase as a call after all others. Earlier calls worked on the old base, so they
+    /// can no longer be undone individually.
     fn record_calls(&self, tx: &mut dyn Transaction, plan: &Plan) -> Result<Vec<NewEvent>> {
         let mut events = Vec::new();
         for moved in &self.moved {
@@ -181,7 +181,7 @@ impl RebaseWrite {
         Ok(events)
     }
 
-    /// The sandboxes are as if they were made of the new commits, and no step is done.
+    /// Resets the sandboxes to the new commits with no completed step.
     fn discard_work(&self, tx: &mut dyn Transaction, plan: &Plan) -> Result<Vec<NewEvent>> {
         let mut plan = plan.clone();
         plan.last_completed_step = None;
@@ -228,16 +228,16 @@ impl RebaseWrite {
         Ok(())
     }
 
-    /// The trees of checkpoints belong to the old base, so none can be gone back to. They are
-    /// marked by an id that is no checkpoint's: nothing makes them stand again.
+    /// Marks all checkpoints as undone, because their trees belong to the old base. The id is not a
+    /// checkpoint, so no rollback can restore them.
     fn close_checkpoints(&self, tx: &mut dyn Transaction) -> Result<()> {
         let by = CheckpointId::new(self.executor.ids.next());
         tx.undo_checkpoints(self.plan, 0, by)?;
         Ok(())
     }
 
-    /// Stands in the way of Apply until everything was validated again. It closes the rounds of
-    /// validations that were used up, so that attempts to mend are not taken for earlier ones.
+    /// Builds the summary that blocks Apply until everything is validated again. It uses up the
+    /// rounds started so far, so that new repair attempts are not mistaken for earlier ones.
     fn stale_summary(&self, plan: &Plan, round: u32) -> Result<ValidationSummary> {
         let mut results = self.listed_refusals.clone();
         for result in &mut results {
@@ -264,7 +264,7 @@ impl RebaseWrite {
         Ok(ValidationSummary::new(results))
     }
 
-    /// Whether the work is done again because the files of a sandbox are gone.
+    /// Whether the work is repeated because the files of a sandbox are gone.
     fn has_removed_sandbox(&self) -> bool {
         let is_removed = |it: &Conflict| it.reason == ConflictReason::SandboxRemoved;
         self.conflicts.iter().any(is_removed)
@@ -283,7 +283,7 @@ impl RebaseWrite {
         format!("Rebased onto {}", moved.collect::<Vec<_>>().join(", "))
     }
 
-    /// What the actor that does the work again is told.
+    /// Returns the message for the actor that repeats the work.
     fn conflict_message(&self) -> String {
         let conflicts: Vec<String> = self.conflicts.iter().map(ToString::to_string).collect();
         if self.has_removed_sandbox() {
@@ -300,12 +300,12 @@ impl RebaseWrite {
     }
 }
 
-/// The name under which rebases are on record beside the calls of tools.
+/// The name under which rebases are recorded among the tool calls.
 fn tool_name() -> NamespacedName {
     NamespacedName::built_in("rebase")
 }
 
-/// The last round that the validations of one `plan execute` may use, of those that were begun.
+/// Returns the last round number of the newest `plan execute` request that started one.
 fn last_round(tx: &mut dyn Transaction, plan: &Plan) -> Result<u32> {
     let stored = tx.newest_validation_run(plan.identity.plan_id, plan.attempt)?;
     let Some(stored) = stored else { return Ok(0) };
