@@ -20,7 +20,8 @@ const PAGE: u32 = 1000;
 #[derive(Debug, Clone)]
 pub struct PlanPurgeRequest {
     pub plan: PlanId,
-    /// First sequence number of the range; from the start if `None`.
+    /// First sequence number of the range. The range is unbounded where `first` or `last` is
+    /// `None`.
     pub first: Option<i64>,
     pub last: Option<i64>,
     pub reason: String,

@@ -202,8 +202,8 @@ fn hold_projects(tx: &mut dyn Transaction, names: &[NamespacedName]) -> Result<V
     names.iter().map(|name| Ok(tx.project(name)?)).collect()
 }
 
-/// Marks the action as used. A single-use action can be used only once. An unregistered action is
-/// stored once per name and content.
+/// Marks the action as used. A single-use action can be used only once; an unregistered one once
+/// per name and content.
 fn take_action(
     tx: &mut dyn Transaction,
     choice: &ActionChoice,

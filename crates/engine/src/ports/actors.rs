@@ -1,15 +1,15 @@
-//! Actors that users have defined. The built-in ones are code and never stored.
+//! Actors defined by users. The built-in ones are code and never stored.
 
 use cleveragents_domain::{Actor, NamespacedName, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{Result, StoreError};
 
-/// A stored actor and the version that guards it.
+/// A stored actor with its version for optimistic locking.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActorRow {
     pub actor: Actor,
-    /// What the definition says, as a hash: another that says the same has the same.
+    /// Hash of the definition's content; equal content has an equal hash.
     pub hash: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -17,7 +17,7 @@ pub struct ActorRow {
 }
 
 impl ActorRow {
-    /// The row of an actor that is new at `at`.
+    /// Creates the row of a new actor.
     pub fn new(actor: Actor, at: Timestamp) -> Result<Self> {
         Ok(Self {
             hash: content_hash(&actor)?,
@@ -29,9 +29,9 @@ impl ActorRow {
     }
 }
 
-/// The hash of what a definition says, whatever its file looked like.
+/// Returns the hash of a definition's content, independent of the formatting of its file.
 pub(super) fn content_hash(definition: &impl Serialize) -> Result<String> {
-    // Keys of JSON objects stand in order, so one content has one text.
+    // Keys of JSON objects are sorted, so equal content has equal text.
     let text = serde_json::to_value(definition).map_err(StoreError::internal)?;
     Ok(blake3::hash(text.to_string().as_bytes())
         .to_hex()
@@ -39,18 +39,18 @@ pub(super) fn content_hash(definition: &impl Serialize) -> Result<String> {
 }
 
 pub trait ActorRecords {
-    /// Stores a new actor; a taken name is `Taken`, saying since when.
+    /// Stores a new actor. Fails with `Taken`, which says since when, if the name is taken.
     fn insert_actor(&mut self, row: &ActorRow) -> Result<()>;
 
-    /// Replaces the actor of the same name if `row.version` is still the newest; answers with the
-    /// next version. When it was made stays.
+    /// Replaces the actor of the same name if `row.version` is the newest; returns the next
+    /// version. Keeps the creation time.
     fn replace_actor(&mut self, row: &ActorRow) -> Result<i64>;
 
     fn actor(&mut self, name: &NamespacedName) -> Result<ActorRow>;
 
-    /// All stored actors, by name.
+    /// Returns all stored actors, ordered by name.
     fn actors(&mut self) -> Result<Vec<ActorRow>>;
 
-    /// Removes the actor if `row.version` is still the newest.
+    /// Deletes the actor if `row.version` is the newest.
     fn delete_actor(&mut self, row: &ActorRow) -> Result<()>;
 }

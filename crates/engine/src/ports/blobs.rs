@@ -1,4 +1,4 @@
-//! Blobs: byte strings named by their hash, kept as long as something refers to them.
+//! Blobs: byte strings identified by their hash, kept as long as they are referenced.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Result, StoreError};
 
-/// Blobs up to this size live in the database row itself.
+/// Blobs up to this size, in bytes, are stored in the database row itself.
 pub const INLINE_MAXIMUM: usize = 64 * 1024;
 
 /// The BLAKE3 hash of a blob's content, as 64 hexadecimal digits.
@@ -42,18 +42,19 @@ impl FromStr for BlobHash {
     }
 }
 
-/// Where a staged blob's content is.
+/// Where the content of a staged blob is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Staging {
-    /// Small: it travels into the transaction.
+    /// Small: written by the transaction.
     Inline(Arc<[u8]>),
-    /// Large: already durable beside the database.
+    /// Large: already durable in a file beside the database.
     File,
     /// Large: already durable as rows.
     Chunks,
 }
 
-/// A blob that a transaction may now name. Unnamed ones are collected after the grace period.
+/// A blob that a transaction may now reference. Unreferenced ones are collected after the grace
+/// period.
 #[derive(Debug, Clone)]
 pub struct StagedBlob {
     pub hash: BlobHash,
@@ -62,12 +63,12 @@ pub struct StagedBlob {
 }
 
 pub trait Blobs {
-    /// Names a staged blob on behalf of `holder`; twice is once.
+    /// References a staged blob for `holder`. Idempotent.
     fn put_blob(&mut self, blob: &StagedBlob, holder: &str) -> Result<()>;
 
-    /// The content, or `None` if there is no such blob.
+    /// Returns the content, or `None` if there is no such blob.
     fn blob(&mut self, hash: &BlobHash) -> Result<Option<Vec<u8>>>;
 
-    /// Drops all of a holder's references; what nobody refers to is collected later.
+    /// Drops all references of a holder. Unreferenced blobs are collected later.
     fn release_blobs(&mut self, holder: &str) -> Result<u64>;
 }

@@ -1,4 +1,4 @@
-//! Time and identity, which pure code must not make for itself.
+//! Time and ids. Pure code must not create them itself (law 8).
 
 use std::fmt::Debug;
 
@@ -11,6 +11,6 @@ pub trait Clock: Send + Sync + Debug {
 }
 
 pub trait Ids: Send + Sync + Debug {
-    /// A ULID nobody has seen before.
+    /// Returns a new, unique ULID.
     fn next(&self) -> Ulid;
 }

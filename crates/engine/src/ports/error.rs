@@ -1,7 +1,7 @@
-//! Everything the store may answer instead of a result.
+//! Errors of the store.
 //!
-//! Each variant carries what people need to know next: who holds the name, which version was
-//! found, which path is full. The command line turns them into exit codes and hints.
+//! Each variant carries what the user needs to know next: who holds the name, which version was
+//! found, which path is full. The command line maps them to exit codes and hints.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    // Refusals: the store works and says no.
+    // Refusals: the store works, but the request cannot be fulfilled.
     #[error("{what} {id} was changed by someone else: expected version {expected}, found {found}")]
     Conflict {
         what: &'static str,
@@ -34,7 +34,8 @@ pub enum StoreError {
     },
     #[error("{what} `{name}` is archived and cannot be used")]
     Archived { what: &'static str, name: String },
-    /// What was asked does not fit how the thing stands; `reason` goes on from its name.
+    /// The request does not match the state of the record. `reason` continues the sentence after
+    /// its name.
     #[error("{what} `{id}` {reason}")]
     Refused {
         what: &'static str,
@@ -80,7 +81,7 @@ pub enum StoreError {
     #[error("another process is using the store: {}", holders.join("; "))]
     InUse { holders: Vec<String> },
 
-    // Someone has to do something first.
+    // The user must act first.
     #[error("no space left for {}: {reason}", path.display())]
     Full { path: PathBuf, reason: String },
     #[error("{} cannot be written: {reason}", path.display())]

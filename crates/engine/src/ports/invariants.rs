@@ -1,4 +1,4 @@
-//! Rules that plans must keep, by scope.
+//! Rules that plans must follow, by scope.
 
 use cleveragents_domain::id::{IdFragment, InvariantId, PlanId};
 use cleveragents_domain::{Invariant, NamespacedName};
@@ -6,21 +6,22 @@ use cleveragents_domain::{Invariant, NamespacedName};
 use super::Result;
 
 pub trait Invariants {
-    /// Stores a rule; the same text in the same scope is `Taken`, naming the rule. A project or
-    /// plan that is not there is `NotFound`.
+    /// Stores a rule. Fails with `Taken`, which names the rule, if the scope already has the same
+    /// text. Fails with `NotFound` if the project or plan does not exist.
     fn insert_invariant(&mut self, invariant: &Invariant) -> Result<()>;
 
-    /// The one rule whose id begins or ends with `fragment`; several are `Ambiguous`.
+    /// Returns the rule whose id starts or ends with `fragment`. Fails with `Ambiguous` if several
+    /// match.
     fn find_invariant(&mut self, fragment: &IdFragment) -> Result<Invariant>;
 
-    /// Takes a rule away and answers with it; of several who try, one has it.
+    /// Removes a rule and returns it. Of several concurrent callers one succeeds.
     fn remove_invariant(&mut self, id: InvariantId) -> Result<Invariant>;
 
-    /// All rules, oldest first.
+    /// Returns all rules, oldest first.
     fn invariants(&mut self) -> Result<Vec<Invariant>>;
 
-    /// The rules that speak of any of these: the global ones first, then those of the projects in
-    /// the given order, of the action, of the plan; each oldest first.
+    /// Returns the rules of these scopes: global ones first, then those of the projects in the
+    /// given order, of the action, and of the plan; each oldest first.
     fn invariants_for(
         &mut self,
         projects: &[NamespacedName],

@@ -1,23 +1,23 @@
-//! The journal: append-only streams, numbered without gaps and chained by hashes.
+//! The journal: append-only event streams, numbered without gaps and chained by hashes.
 
 use cleveragents_domain::{Event, EventKind, NewEvent, StreamId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::Result;
 
-/// Where a stream stands.
+/// The newest position of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamHead {
-    /// The place of the newest event; 0 in an empty stream.
+    /// Sequence number of the newest event; 0 in an empty stream.
     pub stream_seq: i64,
-    /// The hash of the newest event; [`genesis_hash`] in an empty stream.
+    /// Hash of the newest event; [`genesis_hash`] in an empty stream.
     pub hash: String,
 }
 
-/// A place between events of all streams, in the order in which commits became final.
+/// A position between events of all streams, in the order in which commits became final.
 ///
-/// On PostgreSQL a smaller `seq` may commit after a larger one, so `seq` alone is no cursor: the
-/// writing transaction's id comes first.
+/// On PostgreSQL a smaller `seq` may commit after a larger one, so `seq` alone is not a cursor: the
+/// id of the writing transaction comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Cursor {
     pub transaction: i64,
@@ -25,17 +25,17 @@ pub struct Cursor {
 }
 
 pub trait Journal {
-    /// Appends `events` to `stream` and says where it stands then. Appends to one stream queue up
-    /// behind each other; they never conflict.
+    /// Appends `events` to `stream` and returns its new head. Appends to one stream are serialised;
+    /// they never conflict.
     fn append(&mut self, stream: StreamId, events: &[NewEvent]) -> Result<StreamHead>;
 
-    /// Where `stream` stands; an unknown stream is an empty one.
+    /// Returns the head of `stream`. An unknown stream is empty.
     fn head(&mut self, stream: StreamId) -> Result<StreamHead>;
 
-    /// Up to `limit` events of `stream` after `stream_seq`, in order.
+    /// Returns up to `limit` events of `stream` after `stream_seq`, in order.
     fn events(&mut self, stream: StreamId, after: i64, limit: u32) -> Result<Vec<Event>>;
 
-    /// Up to `limit` events of these kinds of `stream` before `stream_seq`, the newest first.
+    /// Returns up to `limit` events of these kinds in `stream` before `stream_seq`, newest first.
     fn newest_events(
         &mut self,
         stream: StreamId,
@@ -44,29 +44,29 @@ pub trait Journal {
         limit: u32,
     ) -> Result<Vec<Event>>;
 
-    /// Up to `limit` events of all streams after `cursor`, each with the cursor behind it.
-    /// Nothing can later appear before a cursor this has returned.
+    /// Returns up to `limit` events of all streams after `cursor`, each with the cursor behind it.
+    /// No event can later appear before a returned cursor.
     fn all_events(&mut self, after: Cursor, limit: u32) -> Result<Vec<(Cursor, Event)>>;
 
-    /// Erases the payloads at these places and says how many there were. The caller appends the
-    /// `payload_purged` event in the same transaction.
+    /// Erases the payloads at these sequence numbers and returns how many there were. The caller
+    /// must append the `payload_purged` event in the same transaction.
     fn erase_payloads(&mut self, stream: StreamId, sequences: &[i64]) -> Result<u64>;
 
-    /// Every stream that has events, by id.
+    /// Returns every stream that has events, ordered by id.
     fn streams(&mut self) -> Result<Vec<StreamId>>;
 }
 
-/// The `prev_hash` of a stream's first event.
+/// Returns the `prev_hash` of a stream's first event.
 pub fn genesis_hash() -> String {
     "0".repeat(64)
 }
 
-/// The hash of a payload's JSON text.
+/// Returns the hash of a payload's JSON text.
 pub fn payload_hash(payload: &str) -> String {
     blake3::hash(payload.as_bytes()).to_hex().to_string()
 }
 
-/// What an event's hash covers: its place, its facts and, through `payload_hash`, its payload.
+/// The input of an event's hash: its position, its fields and, through `payload_hash`, its payload.
 #[derive(Debug)]
 pub struct EventHashInput<'a> {
     pub prev_hash: &'a str,
@@ -93,7 +93,7 @@ impl<'a> EventHashInput<'a> {
         }
     }
 
-    /// Each field goes in with its length, so no two different links hash the same bytes.
+    /// Each field is hashed with its length, so different inputs never hash the same bytes.
     pub fn hash(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         let mut field = |bytes: &[u8]| {

@@ -1,24 +1,24 @@
-//! Limits on what a command may use, and on what one capture records.
+//! Resource limits of commands and captures.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Something of which only so much may be used.
+/// A limited resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// Bytes of memory of all processes of a command.
+    /// Memory of all processes of a command, in bytes.
     Memory,
-    /// Processes and threads of a command.
+    /// Number of processes and threads of a command.
     Processes,
-    /// Bytes of any one file that a command writes or a capture reads.
+    /// Size of any one file that a command writes or a capture reads, in bytes.
     FileSize,
-    /// Bytes on disk of a sandbox's tree and its scratch folder.
+    /// Disk use of a sandbox's tree and its scratch folder, in bytes.
     Disk,
-    /// New paths in one capture.
+    /// Number of new paths in one capture.
     CapturedFiles,
-    /// Bytes of all new and changed files of one capture.
+    /// Size of all new and changed files of one capture, in bytes.
     CapturedSize,
 }
 
@@ -49,14 +49,14 @@ impl Limit {
     }
 }
 
-/// A use beyond its limit.
+/// An exceeded limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OverLimit {
     pub limit: Limit,
     pub allowed: u64,
-    /// How much was found, at least; nothing if that is not known.
+    /// The measured amount, a lower bound; `None` if unknown.
     pub found: Option<u64>,
-    /// The file or folder it is about, where there is one.
+    /// The file or folder concerned, if there is one.
     pub path: Option<String>,
 }
 
@@ -87,7 +87,7 @@ impl fmt::Display for OverLimit {
     }
 }
 
-/// Bytes as people read them: exact below 1 KiB, else with one digit.
+/// Formats a byte count: exact below 1 KiB, else with one decimal.
 fn size_text(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {

@@ -1,4 +1,5 @@
-//! Named locks with an end: re-entrant for their owner, taken over by exactly one when expired.
+//! Named locks with a lifetime. They are re-entrant for their owner. An expired lock is taken over
+//! by exactly one claimant.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ pub struct LockRequest {
     pub owner: OwnerId,
     pub node: String,
     pub ttl: Duration,
-    /// A holder and epoch proven dead: its lifetime need not run out first.
+    /// A holder and epoch proven dead; its lifetime need not expire first.
     pub dead_holder: Option<(OwnerId, i64)>,
 }
 
@@ -24,12 +25,12 @@ pub struct LockGrant {
     pub name: String,
     pub owner: OwnerId,
     pub epoch: i64,
-    /// How often the owner has acquired it without releasing.
+    /// How often the owner has acquired it without releasing it.
     pub holds: i64,
     pub expires_at: Timestamp,
 }
 
-/// A held lock as others see it.
+/// A held lock, as listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockRow {
     pub name: String,
@@ -40,27 +41,29 @@ pub struct LockRow {
     pub expires_at: Timestamp,
 }
 
-/// The longest name of a lock, in bytes.
+/// Maximum length of a lock name, in bytes.
 pub const NAME_MAXIMUM: usize = 1000;
 
 pub trait LockRecords {
-    /// Takes a free or expired lock or one whose holder is proven dead, or takes one's own once
-    /// more, which never brings its end nearer; else `LockHeld` names the holder. A name beyond [`NAME_MAXIMUM`] is `TooLong`.
+    /// Takes a lock that is free, expired, or whose holder is proven dead. An owner can acquire its
+    /// own lock again, which never shortens its lifetime. Otherwise fails with `LockHeld`, which
+    /// names the holder. Fails with `TooLong` if the name exceeds [`NAME_MAXIMUM`].
     fn acquire_lock(&mut self, request: &LockRequest) -> Result<LockGrant>;
 
-    /// Moves the end of a lock still held; `LockLost` otherwise.
+    /// Extends a held lock. Fails with `LockLost` if it is no longer held.
     fn renew_lock(&mut self, grant: &LockGrant, ttl: Duration) -> Result<LockGrant>;
 
-    /// Undoes one acquire; the last one frees the lock. `LockLost` if another has it.
+    /// Undoes one acquire; the last one frees the lock. Fails with `LockLost` if another owner has
+    /// it.
     fn release_lock(&mut self, grant: &LockGrant) -> Result<()>;
 
-    /// Frees everything an owner holds and says how many locks that were.
+    /// Frees all locks of an owner and returns their number.
     fn release_all_for_owner(&mut self, owner: OwnerId) -> Result<u64>;
 
-    /// Refuses the whole transaction with `LockLost` unless the grant's epoch is the newest, and
-    /// keeps it so until the transaction ends.
+    /// Fails the whole transaction with `LockLost` unless the grant's epoch is the newest, and
+    /// keeps it the newest until the transaction ends.
     fn fence_lock(&mut self, grant: &LockGrant) -> Result<()>;
 
-    /// All held locks, expired ones included.
+    /// Returns all held locks, including expired ones.
     fn locks(&mut self) -> Result<Vec<LockRow>>;
 }

@@ -6,14 +6,14 @@ use cleveragents_domain::{MessageKind, PlanMessage};
 use super::Result;
 
 pub trait Messages {
-    /// Leaves a message for whoever owns an existing plan and answers with its place. Places have
-    /// no gaps.
+    /// Stores a message for the owner of an existing plan and returns its sequence number. Sequence
+    /// numbers have no gaps.
     fn send_message(&mut self, message: &PlanMessage) -> Result<i64>;
 
-    /// Takes the plan's messages of these kinds that nobody took yet, in order. Of several takers
-    /// each message goes to one.
+    /// Takes the plan's pending messages of these kinds, in order. Each message is returned to
+    /// exactly one caller.
     fn take_messages(&mut self, plan: PlanId, kinds: &[MessageKind]) -> Result<Vec<PlanMessage>>;
 
-    /// How many messages of these kinds nobody took yet.
+    /// Returns the number of pending messages of these kinds.
     fn pending_messages(&mut self, plan: PlanId, kinds: &[MessageKind]) -> Result<u64>;
 }

@@ -1,7 +1,7 @@
-//! What the engine needs of the world, as small traits in plain domain data.
+//! The interfaces that the engine needs, as small traits over plain domain data.
 //!
-//! [`store`] runs transactions; a transaction is a [`Transaction`], which speaks the verbs of every
-//! subject here, one small trait each. Adapters live in other crates and never see each other.
+//! Start reading at [`store`], which runs transactions. A [`Transaction`] implements one small
+//! trait per subject. Adapters live in other crates and do not know each other.
 
 pub mod actors;
 pub mod blobs;

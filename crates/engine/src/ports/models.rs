@@ -1,8 +1,8 @@
-//! Models: one method that streams an answer; what a model is and can do is data.
+//! Models: one method that streams an answer. Properties of a model are data.
 //!
-//! An adapter makes one attempt, says exactly how it failed, and bounds how much is asked of its
-//! provider at once. Trying again, breakers, budgets, the journal and what is stored are the
-//! engine's. Dropping a stream ends the request.
+//! An adapter makes one attempt, reports exactly how it failed, and limits the concurrent requests
+//! to its provider. Retries, circuit breakers, budgets, the journal and storage belong to the
+//! engine. Dropping a stream ends the request.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -13,17 +13,17 @@ use cleveragents_domain::ErrorCategory;
 use cleveragents_domain::model::{FinishReason, ModelChoice, ModelRequest, Price, Usage};
 use futures_core::Stream;
 
-/// Every model that can be asked.
+/// All available models.
 pub trait Models: Send + Sync + Debug {
-    /// The model, if its provider is configured; nothing is asked of it yet.
+    /// Returns the model if its provider is configured. Sends no request yet.
     fn open(&self, choice: &ModelChoice) -> Result<Arc<dyn Model>, ModelError>;
 
-    /// The models that can be used as they are, in order of preference: those of providers whose
-    /// keys or addresses are there.
+    /// Returns the usable models in order of preference: those of providers whose keys or addresses
+    /// are configured.
     fn configured(&self) -> Vec<ModelChoice>;
 }
 
-/// For work that asks no model.
+/// For work that needs no model.
 #[derive(Debug, Clone, Copy)]
 pub struct NoModels;
 
@@ -45,52 +45,53 @@ impl Models for NoModels {
 pub trait Model: Send + Sync + Debug {
     fn facts(&self) -> &ModelFacts;
 
-    /// How many tokens the request has at most, found without asking anybody.
+    /// Returns an upper bound of the request's token count, computed locally.
     fn count_tokens(&self, request: &ModelRequest) -> u64;
 
-    /// Asks. `ordinal` says how many attempts this plan's actor has made before, failed ones too.
+    /// Sends the request. `ordinal` is the number of earlier attempts of this plan's actor,
+    /// including failed ones.
     fn stream(&self, request: &ModelRequest, ordinal: u64) -> ModelStream;
 }
 
-/// What is known of a model before it is asked.
+/// Known properties of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelFacts {
     pub choice: ModelChoice,
-    /// Nothing if nobody stated one.
+    /// `None` if no price is configured.
     pub price: Option<Price>,
-    /// How many tokens request and answer may have together.
+    /// Maximum number of tokens of request and answer together.
     pub context_tokens: u64,
-    /// How many tokens an answer may have if the request says nothing.
+    /// Maximum number of tokens of an answer if the request sets no limit.
     pub answer_tokens: u64,
 }
 
-/// The parts of an answer as they arrive. After an error nothing follows; a stream that ends
-/// without [`Delta::Finished`] never ends well: the adapter makes that an error.
+/// The parts of an answer as they arrive. Nothing follows an error. If a stream ends without
+/// [`Delta::Finished`], the adapter must return an error.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<Delta, ModelError>> + Send>>;
 
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
     Text(String),
-    /// A part of the call with this index, counted from 0; a name comes whole and first.
+    /// A part of the call with this index, starting at 0. The name is complete and comes first.
     ToolCall {
         index: usize,
         tool: Option<String>,
         arguments: String,
     },
-    /// What was used so far; the last one counts.
+    /// The usage so far; the last one counts.
     Usage(Usage),
     Finished(FinishReason),
 }
 
-/// Why there is no answer. Nothing in it is secret.
+/// Why there is no answer. Contains no secrets.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
     pub kind: ModelErrorKind,
-    /// What happened, with the provider's own words where it said any.
+    /// The error, with the provider's own message if there is one.
     pub message: String,
-    /// When the provider wants to be asked again.
+    /// When the provider accepts requests again.
     pub retry_after: Option<Duration>,
 }
 
@@ -100,26 +101,26 @@ pub enum ModelErrorKind {
     RateLimit,
     /// No answer, or no next part of it, in time.
     Timeout,
-    /// The provider failed (a status of 500 or more, or an error in mid-stream).
+    /// The provider failed (status 500 or higher, or an error during the stream).
     Server,
-    /// It could not be reached, or the connection broke.
+    /// The provider could not be reached, or the connection broke.
     Network,
     /// The stream ended before the answer did.
     Truncated,
-    /// What came cannot be read.
+    /// The response cannot be parsed.
     Malformed,
-    /// The key is missing, wrong or may not do this.
+    /// The key is missing, wrong or lacks permission.
     Auth,
-    /// Request and answer do not fit the model.
+    /// Request and answer exceed the model's context.
     ContextOverflow,
-    /// The provider refuses this request as it is.
+    /// The provider rejects this request.
     InvalidRequest,
     /// No such provider or model, or it is not configured.
     Unavailable,
 }
 
 impl ModelErrorKind {
-    /// Whether asking again may help.
+    /// Whether a retry may help.
     pub fn is_transient(self) -> bool {
         matches!(
             self,
@@ -132,7 +133,7 @@ impl ModelErrorKind {
         )
     }
 
-    /// What it is on record as.
+    /// The category under which the error is recorded.
     pub const fn category(self) -> ErrorCategory {
         match self {
             Self::RateLimit => ErrorCategory::RateLimit,

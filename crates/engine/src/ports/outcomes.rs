@@ -1,17 +1,15 @@
-//! How often which kind of operation went well: what confidence is made of.
+//! Counts of successful and failed operations, an input of the confidence.
 
 use serde::{Deserialize, Serialize};
 
 use super::Result;
 
-/// How an operation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationOutcome {
     Success,
     Failure,
 }
 
-/// How an operation ended so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OutcomeCounts {
     pub successes: u64,
@@ -19,7 +17,7 @@ pub struct OutcomeCounts {
 }
 
 impl OutcomeCounts {
-    /// The share of successes; `None` before the first outcome.
+    /// Returns the share of successes; `None` before the first outcome.
     pub fn success_rate(self) -> Option<f64> {
         let all = self.successes.saturating_add(self.failures);
         #[expect(
@@ -31,15 +29,14 @@ impl OutcomeCounts {
 }
 
 pub trait Outcomes {
-    /// Counts one outcome and answers with the counts including it. Counting queues up behind
-    /// others who count the same operation, until their writes end: who also holds a plan holds it
-    /// before counting, and takes its stream after.
+    /// Counts one outcome and returns the counts including it. The row of the operation is locked
+    /// until the transaction ends. Lock order: plan, then this row, then the stream.
     fn count_outcome(
         &mut self,
         operation: &str,
         outcome: OperationOutcome,
     ) -> Result<OutcomeCounts>;
 
-    /// The counts so far; an operation nobody counted has none.
+    /// Returns the counts so far; all zero for an unknown operation.
     fn outcome_counts(&mut self, operation: &str) -> Result<OutcomeCounts>;
 }

@@ -1,4 +1,4 @@
-//! Lists of plans, newest first, as long as a screen wants them.
+//! Paged lists of plans, newest first.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use cleveragents_domain::{NamespacedName, Phase, Plan, PlanState, Timestamp};
 
 use super::Result;
 
-/// Which plans to list; what is `None` does not matter.
+/// Selects plans; a field that is `None` matches every plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlanFilter {
     pub phase: Option<Phase>,
     pub state: Option<PlanState>,
     pub project: Option<NamespacedName>,
     pub action: Option<NamespacedName>,
-    /// The most plans to list; all of them if `None`.
+    /// Maximum number of plans; no limit if `None`.
     pub limit: Option<u32>,
-    /// Only older ones than this: the end of the page before.
+    /// Only plans older than this: the end of the previous page.
     pub before: Option<PlanCursor>,
 }
 
-/// A plan's place in the order of lists.
+/// A plan's position in the order of lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanCursor {
     pub created_at: Timestamp,
@@ -36,20 +36,20 @@ impl From<&Plan> for PlanCursor {
     }
 }
 
-/// A page of a list, and how many there are in all.
+/// A page of a list, with the total count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanPage {
     pub plans: Vec<Plan>,
-    /// All that match, on this page and on others.
+    /// Number of all matching plans, on all pages.
     pub total: u64,
-    /// The same by state; a state that nobody is in is left out.
+    /// The same by state; states without plans are left out.
     pub by_state: BTreeMap<PlanState, u64>,
 }
 
 pub trait PlanLists {
-    /// All plans, newest first.
+    /// Returns all plans, newest first.
     fn plans(&mut self) -> Result<Vec<Plan>>;
 
-    /// The plans that match, newest first; how many match is counted over all pages.
+    /// Returns the matching plans, newest first. The counts cover all pages.
     fn list_plans(&mut self, filter: &PlanFilter) -> Result<PlanPage>;
 }

@@ -1,8 +1,8 @@
-//! Commands of agents, run so that they can neither reach beyond their sandbox nor outlive their
+//! Runs commands of agents so that they can neither reach beyond their sandbox nor outlive their
 //! owner.
 //!
-//! A command is started confined and waiting; it does nothing before [`PreparedCommand::run`]. So its mark
-//! can be made durable first, and whoever takes the plan over can end it for certain.
+//! A command is started confined and waits; it does nothing before [`PreparedCommand::run`]. So its
+//! identity can be made durable first, and the next owner of the plan can reliably kill it.
 
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -17,45 +17,45 @@ use super::stop::{StopReason, StopSignal};
 pub type ProcessResult<T> = std::result::Result<T, ProcessError>;
 
 pub trait Processes: Send + Sync + Debug {
-    /// How well a command can be confined on this machine; an error if not as well as it must be,
-    /// which is what [`Processes::prepare`] would answer too.
+    /// Returns the confinement level of this machine. Fails if it is below the required level, in
+    /// which case [`Processes::prepare`] fails too.
     fn confinement(&self) -> ProcessResult<Confinement>;
 
-    /// Whether a command whose network is denied can reach nothing but its sandbox, so that what
-    /// it did is undone with its sandbox.
+    /// Whether a command with denied network can reach nothing but its sandbox, so that discarding
+    /// the sandbox undoes all its effects.
     fn denies_network(&self) -> bool;
 
-    /// Starts the command, confined and waiting for its word to go.
+    /// Starts the command, confined and waiting for its start signal.
     fn prepare(&self, command: &ConfinedCommand) -> ProcessResult<Box<dyn PreparedCommand>>;
 
-    /// Kills whatever is left of a command that a dead owner started, and returns when nothing of
-    /// it is alive. A mark of an earlier boot, or of a process that is gone, is nothing to do.
+    /// Kills everything left of a command that a dead owner started. Returns when none of its
+    /// processes is alive. Does nothing for a process that is gone or belongs to an earlier boot.
     fn kill_leftovers(&self, mark: &ProcessIdentity) -> ProcessResult<()>;
 }
 
-/// A command that waits for its word. Dropped without it, it is killed.
+/// A started command that waits for its start signal. Killed if dropped.
 pub trait PreparedCommand: Send + Debug {
     fn identity(&self) -> &ProcessIdentity;
 
-    /// Lets the command run and waits for its end, or ends it when told to stop or when its time
-    /// is over. When this returns no process of its tree is alive.
+    /// Lets the command run and waits for its end. Ends it on a stop signal or a timeout. When this
+    /// returns, no process of its tree is alive.
     fn run(self: Box<Self>, stop: &StopSignal) -> ProcessResult<FinishedCommand>;
 }
 
-/// What is to be run, and what it may touch.
+/// A command and what it may access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfinedCommand {
     pub argv: Vec<OsString>,
-    /// The sandbox's tree: working directory, and writable.
+    /// The sandbox's tree: the working directory, writable.
     pub tree: PathBuf,
-    /// A private folder outside the tree that becomes `HOME` and `TMPDIR`; writable.
+    /// A private folder outside the tree, used as `HOME` and `TMPDIR`; writable.
     pub scratch: PathBuf,
     pub access: TreeAccess,
     pub network: Network,
     pub timeout: Duration,
-    /// How many bytes of each of stdout and stderr are kept; the middle is left out.
+    /// Maximum kept size of stdout and of stderr, in bytes; the middle is cut out.
     pub output_limit: usize,
-    /// Given to the command's standard input.
+    /// Content of the command's standard input.
     pub stdin: Vec<u8>,
 }
 
@@ -65,7 +65,6 @@ pub enum TreeAccess {
     Writable,
 }
 
-/// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedCommand {
     pub exit: CommandExit,
@@ -77,19 +76,19 @@ pub struct FinishedCommand {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandExit {
     Exited(i32),
-    /// By a signal that was not ours.
+    /// Ended by a signal that we did not send.
     Signalled(i32),
-    /// We ended it.
+    /// Ended by us.
     Stopped(StopReason),
-    /// It was ended because it used more than it may.
+    /// Ended because it exceeded a limit.
     OverLimit(OverLimit),
 }
 
-/// Output, its middle left out if there was too much.
+/// Output whose middle is cut out if it was too long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TruncatedOutput {
     pub start: Vec<u8>,
-    /// How many bytes were left out between `start` and `end`.
+    /// Number of bytes cut out between `start` and `end`.
     pub omitted_bytes: u64,
     pub end: Vec<u8>,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Result;
 
-/// A stored profile and the version that guards it.
+/// A stored profile with its version for optimistic locking.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileRow {
     pub profile: AutomationProfile,
@@ -13,15 +13,15 @@ pub struct ProfileRow {
 }
 
 pub trait Profiles {
-    /// Stores a new profile; a taken name, and a built-in one always is, is `Taken`.
+    /// Stores a new profile. Fails with `Taken` if the name is taken; built-in names always are.
     fn insert_profile(&mut self, profile: &AutomationProfile) -> Result<()>;
 
-    /// Replaces the profile of the same name if `row.version` is still the newest; answers with
-    /// the next version.
+    /// Replaces the profile of the same name if `row.version` is the newest; returns the next
+    /// version.
     fn replace_profile(&mut self, row: &ProfileRow) -> Result<i64>;
 
     fn profile(&mut self, name: &NamespacedName) -> Result<ProfileRow>;
 
-    /// All custom profiles, by name.
+    /// Returns all custom profiles, ordered by name.
     fn profiles(&mut self) -> Result<Vec<ProfileRow>>;
 }

@@ -1,4 +1,4 @@
-//! Moving a sandbox onto the current commit of its target.
+//! Moves a sandbox onto the current commit of its target.
 
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::{AbsolutePath, ResourceType};
@@ -6,31 +6,31 @@ use cleveragents_domain::{AbsolutePath, ResourceType};
 use super::sandbox::{SandboxBase, TreeId};
 use super::targets::Conflict;
 
-/// A sandbox with its result, and the target it belongs to.
+/// A sandbox with its result, and its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RebaseRequest {
     pub plan: PlanId,
     pub sandbox: SandboxId,
     pub resource: AbsolutePath,
     pub resource_type: ResourceType,
-    /// What the sandbox began with.
+    /// The base of the sandbox.
     pub base: SandboxBase,
-    /// What became of it.
+    /// The result.
     pub tree: TreeId,
 }
 
-/// How a result relates to its target as it is now.
+/// How a result relates to the current state of its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetRebase {
-    /// The target is where the sandbox began. A folder has no commits, so it never moves.
+    /// The target has not moved. A folder has no commits, so it never moves.
     Unchanged,
-    /// The result fits the new base; `tree` is both.
+    /// The result merges with the new base; `tree` is the merge.
     Merged { base: SandboxBase, tree: TreeId },
-    /// The plan and the target changed the same; the work can be done again on the new base.
+    /// The plan and the target have conflicting changes. The work can be repeated on the new base.
     Conflicting {
         base: SandboxBase,
         conflicts: Vec<Conflict>,
     },
-    /// There is nothing to move onto.
+    /// There is no commit to rebase onto.
     Blocked(Vec<Conflict>),
 }

@@ -1,5 +1,5 @@
-//! Runs: which process owns a running plan. A claim is a conditional write that says who won
-//! (law 3); every later write of the owner carries the claim's epoch (law 5).
+//! Runs: which process owns a running plan. A claim is a conditional write that returns the winner
+//! (law 3). Every later write of the owner carries the claim's epoch (law 5).
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Result;
 
-/// How many runs this claim's node may have.
+/// Maximum number of runs of this claim's node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slots {
-    /// At most this many at once, this one included.
+    /// At most this many at once, including this one.
     Limit(u32),
-    /// A child plan: it runs within its parent's slot.
+    /// A child plan runs within its parent's slot.
     Shared,
 }
 
@@ -26,11 +26,11 @@ pub struct Claim {
     pub node: String,
     pub lease: Duration,
     pub slots: Slots,
-    /// Owners and epochs proven dead: their leases need not run out first.
+    /// Owners and epochs proven dead; the claim does not wait for their leases to expire.
     pub dead_owners: Vec<(OwnerId, i64)>,
 }
 
-/// The right to move a plan, until somebody else's epoch.
+/// The right to move a plan, until another owner gets a higher epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     pub plan: PlanId,
@@ -39,7 +39,7 @@ pub struct Lease {
     pub expires_at: Timestamp,
 }
 
-/// Who has a plan's run.
+/// The holder of a plan's run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     pub plan: PlanId,
@@ -55,39 +55,39 @@ pub struct Holder {
 pub enum RunClaimOutcome {
     Won(Lease),
     Held(Holder),
-    /// All slots of this node are taken, by these.
+    /// All slots of this node are taken by these runs.
     NoSlot {
         running: Vec<Holder>,
     },
 }
 
 pub trait Runs {
-    /// Takes the plan's run if it is free, expired or its owner proven dead; one's own live run is
-    /// held like any other's. Each claim that wins gets an epoch higher than any before.
+    /// Claims the plan's run if it is free, expired or its owner is proven dead. A live run of the
+    /// same owner counts as held too. Each successful claim gets an epoch higher than any before.
     fn claim_run(&mut self, claim: &Claim) -> Result<RunClaimOutcome>;
 
-    /// Moves the lease's end; `LeaseLost` if another epoch has come.
+    /// Extends the lease. Fails with `LeaseLost` if there is a newer epoch.
     fn heartbeat(&mut self, lease: &Lease, extend: Duration) -> Result<Lease>;
 
-    /// Gives the run back. Giving back what is no longer held is `LeaseLost`.
+    /// Releases the run. Fails with `LeaseLost` if it is no longer held.
     fn release_run(&mut self, lease: &Lease) -> Result<()>;
 
-    /// Refuses the whole transaction with `LeaseLost` unless the lease's epoch is the newest, and
+    /// Fails the whole transaction with `LeaseLost` unless the lease's epoch is the newest, and
     /// keeps it the newest until the transaction ends.
     fn fence(&mut self, lease: &Lease) -> Result<()>;
 
-    /// Who has the plan's run, its lease perhaps expired. Somebody may claim it right after; what
-    /// follows from the answer is checked again by the plan's own moves.
+    /// Returns the holder of the plan's run; its lease may be expired. The run can be claimed right
+    /// after, so the plan's own moves must check again.
     fn run_of(&mut self, plan: PlanId) -> Result<Option<Holder>>;
 
-    /// The same, and nobody can claim, extend or give back the run until this write ends. Who
-    /// asks for the plan as well asks for its run first.
+    /// Like [`Self::run_of`], and locks the run until the transaction ends: it cannot be claimed,
+    /// extended or released. The run must be locked before its plan.
     fn run_for_update(&mut self, plan: PlanId) -> Result<Option<Holder>>;
 
-    /// Ends a run whose owner is not waited for. The epoch rises: whatever that owner still tries
-    /// is refused. A run that is no longer this one is `LeaseLost`.
+    /// Ends a run whose owner is not waited for. The epoch rises, so later writes of that owner
+    /// fail. Fails with `LeaseLost` if the run has changed.
     fn evict_run(&mut self, holder: &Holder) -> Result<()>;
 
-    /// All runs that have an owner, expired ones included.
+    /// Returns all runs that have an owner, including expired ones.
     fn runs(&mut self) -> Result<Vec<Holder>>;
 }

@@ -1,9 +1,9 @@
-//! Private trees: where a plan works before anything of the user's is touched.
+//! Sandboxes: private trees in which a plan works, separate from the user's files.
 //!
-//! A sandbox is a copy of one resource made for one plan. [`Sandboxes`] makes, opens and discards
-//! them; a [`Sandbox`] is the handle of one, so no call can land in another's (law 4). All of it
-//! blocks: callers give it threads that may. Everything may be asked twice (law 9): a call that
-//! was killed half-way is finished by making it again.
+//! A sandbox is a copy of one resource for one plan. [`Sandboxes`] creates, opens and discards
+//! them. A [`Sandbox`] is the handle of one, so no call can reach another (law 4). All calls block,
+//! so callers must use threads that may. All calls are idempotent (law 9): a call that was killed
+//! is finished by repeating it.
 
 use std::fmt::{self, Debug};
 use std::path::{Path, PathBuf};
@@ -23,68 +23,70 @@ pub type SandboxResult<T> = std::result::Result<T, SandboxError>;
 
 /// All sandboxes of one data directory.
 pub trait Sandboxes: Send + Sync + Debug {
-    /// What a user's repository is like, touching nothing of it.
+    /// Inspects a user's repository without changing it.
     fn inspect(&self, path: &Path) -> SandboxResult<Inspection>;
 
-    /// Whether a sandbox can be made of this resource, touching nothing of it.
+    /// Checks that a sandbox can be created from this resource, without changing it.
     fn check_usable(&self, path: &AbsolutePath, kind: ResourceType) -> SandboxResult<()>;
 
-    /// Makes the sandbox, or answers with it if it is there already. What a killed call left
-    /// half-made is removed first.
+    /// Creates the sandbox, or returns the existing one. Remains of a killed call are removed
+    /// first.
     fn create(&self, new: &NewSandbox) -> SandboxResult<CreatedSandbox>;
 
-    /// The handle of a sandbox that was completely made.
+    /// Opens a completely created sandbox.
     fn open(&self, id: SandboxId) -> SandboxResult<Box<dyn Sandbox>>;
 
-    /// Makes `base` what the sandbox begins with, if it is not already. Its commit must be in the
-    /// user's repository, and its tree where the sandbox sees it. Files follow by
-    /// [`Sandbox::restore`]. Handles that were opened before keep the old base.
+    /// Sets the base of the sandbox. The base's commit must be in the user's repository, and its
+    /// tree must be visible to the sandbox. The files change only with [`Sandbox::restore`].
+    /// Handles opened before keep the old base.
     fn set_base(&self, id: SandboxId, base: &SandboxBase) -> SandboxResult<()>;
 
-    /// Removes the sandbox and the pin of its base; only a folder inside our root whose marker
-    /// holds this very id.
+    /// Removes the sandbox and the pin of its base. Removes only a folder inside our root whose
+    /// marker holds this id.
     fn discard(&self, id: SandboxId) -> SandboxResult<DiscardOutcome>;
 
-    /// Every sandbox there is, half-made ones included.
+    /// Returns every sandbox, including partly created ones.
     fn list(&self) -> SandboxResult<Vec<SandboxId>>;
 
-    /// What the folder of a sandbox says of itself; nothing if there is none, or nothing in it yet.
+    /// Returns the marker in the folder of a sandbox, or `None` if there is no folder or no marker
+    /// yet.
     fn read_marker(&self, id: SandboxId) -> SandboxResult<Option<SandboxMarker>>;
 
-    /// What [`Sandbox::publish`] put into the repository at `path`, if it is still there.
+    /// Returns the commit that [`Sandbox::publish`] put into the repository at `path`, if it is
+    /// still there.
     fn find_published(
         &self,
         path: &AbsolutePath,
         plan: PlanId,
     ) -> SandboxResult<Option<PublishedCommit>>;
 
-    /// Takes back what [`Sandbox::publish`] put into the repository at `path`.
+    /// Removes what [`Sandbox::publish`] put into the repository at `path`.
     fn withdraw(&self, path: &AbsolutePath, plan: PlanId) -> SandboxResult<()>;
 }
 
-/// One sandbox. Capture and restore of one sandbox wait for each other, across processes too.
+/// One sandbox. Capture and restore of one sandbox exclude each other, also across processes.
 pub trait Sandbox: Send + Sync + Debug {
     fn id(&self) -> SandboxId;
 
-    /// The only folder a tool may write.
+    /// The only folder that a tool may write.
     fn tree(&self) -> &Path;
 
-    /// The first `most` bytes of a file of the tree; nothing if there is no regular file at the
-    /// path. No link is followed.
+    /// Returns the first `limit` bytes of a file of the tree, or `None` if there is no regular file
+    /// at the path. Follows no links.
     fn read(&self, path: &ResourcePath, limit: usize) -> SandboxResult<Option<Vec<u8>>>;
 
-    /// The paths of what is directly in a folder of the tree; none if there is no such folder. No
-    /// link is followed.
+    /// Returns the paths directly in a folder of the tree; empty if there is no such folder.
+    /// Follows no links.
     fn entries(&self, folder: &ResourcePath) -> SandboxResult<Vec<ResourcePath>>;
 
-    /// A private folder outside the tree, for the home and the temporary files of commands.
+    /// Returns a private folder outside the tree, for the home and the temporary files of commands.
     fn scratch(&self) -> SandboxResult<PathBuf>;
 
-    /// The tree the sandbox began with.
+    /// The base tree of the sandbox.
     fn base(&self) -> &TreeId;
 
-    /// Records how the tree stands and what changed since `previous`. Fails with
-    /// [`SandboxError::Stopped`] soon after `stop` is given, and with [`SandboxError::OverLimit`]
+    /// Records the current tree and its changes since `previous`. Fails with
+    /// [`SandboxError::Stopped`] soon after the stop signal, and with [`SandboxError::OverLimit`]
     /// if there is more than one capture may record; nothing is recorded then.
     fn capture(
         &mut self,
@@ -93,13 +95,12 @@ pub trait Sandbox: Send + Sync + Debug {
         stop: &StopSignal,
     ) -> SandboxResult<Capture>;
 
-    /// Makes the tree exactly `tree` again; ignored files are carried over where they fit.
-    /// Fails with [`SandboxError::Stopped`] soon after `stop` is given; it has to be made again
-    /// then.
+    /// Restores the tree to exactly `tree`; ignored files are kept where they fit. Fails with
+    /// [`SandboxError::Stopped`] soon after the stop signal; the restore must be repeated then.
     fn restore(&mut self, tree: &TreeId, stop: &StopSignal) -> SandboxResult<()>;
 
-    /// The difference of two captured trees, of all paths or of `paths` only. Fails with
-    /// [`SandboxError::Stopped`] soon after `stop` is given.
+    /// Returns the difference of two captured trees, of all paths or only of `paths`. Fails with
+    /// [`SandboxError::Stopped`] soon after the stop signal.
     fn diff(
         &self,
         from: &TreeId,
@@ -108,9 +109,9 @@ pub trait Sandbox: Send + Sync + Debug {
         stop: &StopSignal,
     ) -> SandboxResult<TreeDiff>;
 
-    /// What became of each path from one captured tree to the other, in order of paths; a file that
-    /// moved is one that is gone and one that is new. Fails with [`SandboxError::Stopped`] soon
-    /// after `stop` is given.
+    /// Returns the net change of each path between two captured trees, ordered by path. A moved
+    /// file counts as deleted and created. Fails with [`SandboxError::Stopped`] soon after the stop
+    /// signal.
     fn net_changes(
         &self,
         from: &TreeId,
@@ -118,28 +119,28 @@ pub trait Sandbox: Send + Sync + Debug {
         stop: &StopSignal,
     ) -> SandboxResult<Vec<NetChange>>;
 
-    /// Those of these paths at which no new content can be recorded, because git runs a filter on
-    /// them that the user does not allow. Removing them can be recorded.
+    /// Returns the paths at which no new content can be recorded, because git runs a filter on them
+    /// that the user does not allow. Their removal can be recorded.
     fn filtered_paths(&self, paths: &[ResourcePath]) -> SandboxResult<Vec<ResourcePath>>;
 
-    /// Which of these paths are files of a captured tree.
+    /// Returns which of these paths are files of a captured tree.
     fn files_in_tree(
         &self,
         tree: &TreeId,
         paths: &[ResourcePath],
     ) -> SandboxResult<Vec<ResourcePath>>;
 
-    /// The tree that `tree` is without this part of its difference to `base`. Files follow by
+    /// Returns `tree` without this part of its difference to `base`. The files change only with
     /// [`Sandbox::restore`].
     fn tree_without(&self, base: &TreeId, tree: &TreeId, part: &DiffPart) -> SandboxResult<TreeId>;
 
-    /// The history the base stands on, the newest first: of all paths or of one, at most `limit`
+    /// Returns the history of the base, newest first, of all paths or of one, at most `limit`
     /// commits. A folder has none.
     fn log(&self, path: Option<&ResourcePath>, limit: u32) -> SandboxResult<Vec<LogEntry>>;
 
-    /// Puts `tree` as a commit into the user's repository under `refs/cleveragents/`, with all it
-    /// needs to outlive the sandbox. Fails with [`SandboxError::Stopped`] soon after `stop` is
-    /// given, unless the commit was being handed over by then.
+    /// Writes `tree` as a commit into the user's repository under `refs/cleveragents/`, with
+    /// everything it needs to outlive the sandbox. Fails with [`SandboxError::Stopped`] soon after
+    /// the stop signal, unless the transfer of the commit has already started.
     fn publish(
         &self,
         tree: &TreeId,
@@ -148,7 +149,7 @@ pub trait Sandbox: Send + Sync + Debug {
     ) -> SandboxResult<PublishedCommit>;
 }
 
-/// What a sandbox is made of and for whom.
+/// A request to create a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSandbox {
     pub id: SandboxId,
@@ -156,15 +157,15 @@ pub struct NewSandbox {
     pub resource: AbsolutePath,
     pub resource_type: ResourceType,
     pub base: BaseSource,
-    /// Contents of `.worktreeinclude`, by BLAKE3, that the user consented to: credential files they
-    /// name come along. Those that any other content names are left out.
+    /// BLAKE3 hashes of `.worktreeinclude` contents that the user consented to. Credential files
+    /// named by these contents are copied; those named by any other content are left out.
     pub trusted_includes: Vec<String>,
 }
 
-/// The file of a resource that names ignored files to bring along.
+/// The file of a resource that names ignored files to copy into the sandbox.
 pub const WORKTREE_INCLUDE: &str = ".worktreeinclude";
 
-/// What is written in the folder of a sandbox.
+/// The marker file in the folder of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxMarker {
     pub plan: PlanId,
@@ -172,46 +173,46 @@ pub struct SandboxMarker {
     pub resource_type: ResourceType,
 }
 
-/// A sandbox that can be worked in.
+/// A sandbox that is ready for work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatedSandbox {
     pub tree: PathBuf,
     pub base: TreeId,
-    /// The commit the base is or stands on; none of a folder or before the first commit.
+    /// The base commit. `None` for a folder, or before the first commit.
     pub base_commit: Option<String>,
     pub warnings: Vec<Warning>,
 }
 
-/// What a sandbox begins with.
+/// The base of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxBase {
     pub tree: TreeId,
-    /// The commit the base is or stands on; none of a folder or before the first commit.
+    /// The base commit. `None` for a folder, or before the first commit.
     pub commit: Option<String>,
 }
 
-/// What people should know about a sandbox before work begins.
+/// A warning to the user before work starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Warning {
     /// These files have changes that are not in the sandbox.
     Uncommitted(Vec<ResourcePath>),
-    /// Their files are not in the sandbox; the commits they stand at are kept as they are.
+    /// Files of these submodules are not in the sandbox; their recorded commits stay unchanged.
     Submodules(Vec<ResourcePath>),
-    /// Files with a `filter` attribute are in the sandbox as git stores them, and changes of them
-    /// are refused.
+    /// Files with a `filter` attribute are in the sandbox as git stores them. Changes to them are
+    /// refused.
     Filtered(Vec<ResourcePath>),
     /// The user's checkout is sparse; the sandbox has every file of the commit.
     Sparse,
-    /// History ends early.
+    /// The history is truncated.
     Shallow,
-    /// Things that could not be brought along.
+    /// Paths that could not be copied.
     Omitted(Vec<OmittedPath>),
-    /// Files with credentials that `.worktreeinclude` names without the user's consent.
+    /// Credential files that `.worktreeinclude` names without the user's consent.
     Credentials(Vec<ResourcePath>),
 }
 
-/// How many paths a warning names; the rest is counted.
+/// Maximum number of paths that a warning lists; the rest is counted.
 const SHOWN_PATHS_MAXIMUM: usize = 5;
 
 impl fmt::Display for Warning {
@@ -250,7 +251,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The first few paths.
+/// Returns the first few paths as text.
 fn list_paths<'a>(paths: impl IntoIterator<Item = &'a ResourcePath>) -> String {
     let paths: Vec<String> = paths.into_iter().map(ToString::to_string).collect();
     let shown = paths
@@ -271,22 +272,22 @@ pub enum DiscardOutcome {
     Absent,
 }
 
-/// What may have changed since the previous capture.
+/// Paths that may have changed since the previous capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TouchedPaths {
-    /// Only these paths; a folder stands for all that is in it.
+    /// Only these paths; a folder stands for everything in it.
     Paths(Vec<ResourcePath>),
-    /// Anything.
+    /// Any path.
     Unknown,
 }
 
-/// How a tree stands and what became of it.
+/// A captured tree with its changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capture {
     pub tree: TreeId,
-    /// Against the previous tree, in order of paths.
+    /// Changes since the previous tree, ordered by path.
     pub changes: Vec<FileChange>,
-    /// What was looked at but is not in the tree.
+    /// Paths that were inspected but are not in the tree.
     pub omitted: Vec<OmittedPath>,
 }
 
@@ -299,13 +300,13 @@ pub struct FileChange {
     pub after: Option<FileState>,
 }
 
-/// What became of one path between two trees.
+/// The net change of one path between two trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetChange {
     pub path: ResourcePath,
-    /// Absent if the path is new.
+    /// `None` if the path is new.
     pub before: Option<FileState>,
-    /// Absent if the path is gone.
+    /// `None` if the path is gone.
     pub after: Option<FileState>,
     pub lines: DiffLines,
 }
@@ -313,13 +314,13 @@ pub struct NetChange {
 /// A part of the difference of two trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiffPart {
-    /// All that became of these paths.
+    /// All changes of these paths.
     Paths(Vec<ResourcePath>),
-    /// What this patch does, which must fit the later tree.
+    /// The changes of this patch, which must apply to the later tree.
     Patch(Vec<u8>),
 }
 
-/// Something in a tree that is not captured.
+/// A path in a tree that is not captured.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OmittedPath {
     pub path: ResourcePath,
@@ -334,24 +335,24 @@ pub enum OmissionReason {
     Socket,
     Device,
     Fifo,
-    /// Git stores no file of this name.
+    /// Git cannot store a file of this name.
     Name,
-    /// Folders may be nested 200 deep.
+    /// Folders are nested more than 200 deep.
     TooDeep,
-    /// It may not be read; what was captured before is kept.
+    /// The file is not readable; its previously captured content is kept.
     Unreadable,
-    /// It has a `filter` attribute; what was captured before is kept.
+    /// The file has a `filter` attribute; its previously captured content is kept.
     Filtered,
-    /// It lies in a submodule, whose commit is kept as it is.
+    /// The file is in a submodule, whose recorded commit stays unchanged.
     Submodule,
-    /// A `.gitmodules` that git refuses, as its URL or path could run a command; what was captured
-    /// before is kept.
+    /// A `.gitmodules` that git refuses, because its URL or path could run a command; the
+    /// previously captured content is kept.
     Modules,
 }
 
 impl OmissionReason {
-    /// What the maker of a change is told of the paths it is refused at; nothing if the change is
-    /// only left out.
+    /// Returns the error message for the author of a refused change, or `None` if the path is only
+    /// left out.
     pub fn refusal_message(self, paths: &[ResourcePath]) -> Option<String> {
         let why = match self {
             Self::Filtered => {
@@ -370,14 +371,14 @@ impl OmissionReason {
     }
 }
 
-/// A patch `git apply` accepts, and its numbers.
+/// A patch that `git apply` accepts, with its statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeDiff {
     pub patch: Vec<u8>,
     pub files: Vec<DiffStat>,
 }
 
-/// The numbers of one path.
+/// The statistics of one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiffStat {
     pub path: ResourcePath,
@@ -386,26 +387,26 @@ pub struct DiffStat {
     pub lines: DiffLines,
 }
 
-/// What became of a path from one tree to the other.
+/// How a path changed between two trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiffChange {
     Added,
     Deleted,
     /// Content or mode differ.
     Modified,
-    /// From `renamed_from`; the content may differ too.
+    /// Moved from `renamed_from`; the content may differ too.
     Renamed,
-    /// A file became a link, or the other way round.
+    /// A file became a link, or the reverse.
     Retyped,
 }
 
 /// One commit of the base's history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
-    /// The beginning of the commit's id.
+    /// The abbreviated commit id.
     pub id: String,
     pub author: String,
-    /// When it was written, in seconds since 1970, UTC.
+    /// Author time in seconds since 1970, UTC.
     pub seconds: i64,
     /// The first line of its message.
     pub subject: String,
@@ -417,7 +418,7 @@ pub enum DiffLines {
     Binary,
 }
 
-/// Who made a commit, when and why; nothing of it is read from the environment.
+/// Author, time and message of a commit; nothing is read from the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitMetadata {
     pub name: String,
@@ -427,24 +428,24 @@ pub struct CommitMetadata {
     pub message: String,
 }
 
-/// Where a published tree can be found.
+/// Location of a published tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedCommit {
     pub reference: String,
     pub commit: String,
 }
 
-/// What a user's repository is like.
+/// Properties of a user's repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     pub checkout: Checkout,
     pub git_dir: PathBuf,
-    /// Where refs and objects are; another folder than `git_dir` in a linked worktree.
+    /// The folder with refs and objects; differs from `git_dir` in a linked worktree.
     pub common_dir: PathBuf,
     pub object_format: ObjectFormat,
     pub head: RepositoryHead,
     pub history: HistoryCompleteness,
-    /// Whether every object is here; if not, they would have to be fetched.
+    /// Whether all objects are present locally, or some would have to be fetched.
     pub objects: ObjectCompleteness,
     pub coverage: CheckoutCoverage,
     pub submodules: Vec<ResourcePath>,
@@ -455,9 +456,9 @@ pub struct Inspection {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checkout {
-    /// The folder the checked out files are in.
+    /// The folder of the checked-out files.
     At(PathBuf),
-    /// A repository without files; it cannot be worked on.
+    /// A repository without a working tree; plans cannot work on it.
     Bare,
 }
 
@@ -476,7 +477,7 @@ impl ObjectFormat {
         }
     }
 
-    /// How many hexadecimal digits the id of an object has.
+    /// Number of hexadecimal digits of an object id.
     pub fn id_length(self) -> usize {
         match self {
             Self::Sha1 => 40,
@@ -487,7 +488,7 @@ impl ObjectFormat {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RepositoryHead {
-    /// On a branch (its full name) at a commit.
+    /// On a branch (full name) at a commit.
     Branch {
         reference: String,
         commit: String,
@@ -529,7 +530,7 @@ pub enum CheckoutCoverage {
     Sparse,
 }
 
-/// A file of the user's that differs from the commit checked out.
+/// A file of the user's that differs from the checked-out commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UncommittedFile {
     pub path: ResourcePath,
@@ -541,19 +542,19 @@ pub struct UncommittedFile {
 pub enum UncommittedKind {
     /// Changed in the working tree only.
     Changed,
-    /// Changed in the index, whatever the working tree says.
+    /// Changed in the index, regardless of the working tree.
     Staged,
     /// Left by an unfinished merge.
     Unmerged,
     Untracked,
-    /// A folder with a repository of its own, which is never brought along.
+    /// A folder with a repository of its own, which is never copied.
     UntrackedRepository,
 }
 
-/// Everything a sandbox may answer instead of a result.
+/// Errors of sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
-    // Refusals: what was asked for cannot be had here.
+    // Refusals: the request cannot be fulfilled here.
     #[error("{} is not a git repository", path.display())]
     NotARepository { path: PathBuf },
     #[error("git refuses {}: {reason}", path.display())]
@@ -580,7 +581,7 @@ pub enum SandboxError {
     #[error("{} is left alone: {reason}", path.display())]
     Foreign { path: PathBuf, reason: String },
 
-    // Someone has to do something first.
+    // The user must act first.
     #[error("the git program `{}` cannot be started: {reason}", program.display())]
     NoGit { program: PathBuf, reason: String },
     #[error("git {found} is too old: {needed} or newer is needed")]

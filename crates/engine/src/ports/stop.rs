@@ -1,9 +1,9 @@
-//! The word to stop, for work that blocks a thread.
+//! The stop signal for work that blocks a thread.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Why work has to stop.
+/// Why work must stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StopReason {
     #[error("it was cancelled")]
@@ -12,22 +12,22 @@ pub enum StopReason {
     TimedOut,
     #[error("its plan has another owner now")]
     LeaseLost,
-    /// Whoever goes on finds the work as if this had never begun.
+    /// The work is undone, so that the next owner can start it again.
     #[error("it was interrupted")]
     Interrupted,
-    /// Whoever goes on, with a larger budget, finds the work as if this had never begun.
+    /// The work is undone, so that the next owner can start it again with a larger budget.
     #[error("its plan's time is up")]
     OutOfTime,
 }
 
 impl StopReason {
-    /// Whether what was begun is taken back, to be begun again by whoever goes on.
+    /// Whether started work is undone, so that the next owner starts it again.
     pub const fn requires_rollback(self) -> bool {
         matches!(self, Self::Interrupted | Self::OutOfTime)
     }
 }
 
-/// Says to whoever holds a clone that it should stop. The first reason given stays.
+/// Tells all holders of a clone to stop. The first reason is kept.
 #[derive(Debug, Clone, Default)]
 pub struct StopSignal(Arc<StopState>);
 
@@ -42,13 +42,13 @@ impl StopSignal {
         Self::default()
     }
 
-    /// Tells all holders to stop.
+    /// Sends the stop signal to all holders.
     pub fn stop(&self, why: StopReason) {
         self.reason().get_or_insert(why);
         self.0.changed.notify_all();
     }
 
-    /// Goes on, or not.
+    /// Fails with the reason if the stop signal was sent.
     pub fn check(&self) -> Result<(), StopReason> {
         match *self.reason() {
             Some(why) => Err(why),
@@ -56,13 +56,13 @@ impl StopSignal {
         }
     }
 
-    /// Waits until the word is given, at most this long.
+    /// Waits for the stop signal, for at most `timeout`.
     pub fn wait(&self, timeout: Duration) -> Option<StopReason> {
         self.wait_unless(timeout, || false)
     }
 
-    /// Waits until the word is given, at most this long, and only while there is a reason to:
-    /// when `done` may have become true, [`StopSignal::wake_waiters`] makes all who wait look again.
+    /// Waits for the stop signal, for at most `timeout`, and only until `done` returns true. After
+    /// `done` may have become true, call [`StopSignal::wake_waiters`] to make the waiters check it.
     pub fn wait_unless(&self, timeout: Duration, done: impl Fn() -> bool) -> Option<StopReason> {
         let begun = Instant::now();
         let mut reason = self.reason();
@@ -77,14 +77,15 @@ impl StopSignal {
         *reason
     }
 
-    /// Makes those in [`StopSignal::wait_unless`] look whether they are done; nobody is told to stop.
+    /// Makes waiters in [`StopSignal::wait_unless`] check `done` again, without a stop signal.
     pub fn wake_waiters(&self) {
-        // Who waits has looked and sleeps, or looks after this.
+        // Taking the lock prevents a lost wakeup: a waiter is either already waiting, or checks
+        // `done` after this.
         drop(self.reason());
         self.0.changed.notify_all();
     }
 
-    /// A panic elsewhere leaves the word as good as it was.
+    /// Ignores poisoning: a panic elsewhere cannot leave the reason inconsistent.
     fn reason(&self) -> MutexGuard<'_, Option<StopReason>> {
         self.0.reason.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,8 +1,9 @@
-//! The store: transactions, and nothing else.
+//! The store: runs transactions, and nothing else.
 //!
-//! A write is a closure over a [`Transaction`] with a caller-made operation id (law 12). It may run more
-//! than once, sees a consistent state, and is answered only when its result is durable. The same
-//! operation id again returns the first result without running the closure.
+//! A write is a closure over a [`Transaction`] with an operation id made by the caller (law 12).
+//! The closure may run more than once and sees a consistent state. The call returns only when the
+//! result is durable. The same operation id again returns the first result without running the
+//! closure.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -23,7 +24,7 @@ use super::{
     SandboxRecords, StagedBlob, StoreError, Strategies, ToolCalls, ValidationRuns, Validations,
 };
 
-/// All that one transaction can do.
+/// All operations of one transaction.
 pub trait Transaction:
     Journal
     + Runs
@@ -58,10 +59,10 @@ pub trait Transaction:
     fn now(&mut self) -> Result<Timestamp>;
 }
 
-/// A write's name: the id makes it safe to repeat, the label says what it was.
+/// Identifies a write. The id makes it safe to repeat; the label is for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreOperation {
-    /// `None` for a write that is harmless to repeat, so that nothing is kept of it.
+    /// `None` for a write that is harmless to repeat; nothing is stored for it.
     pub id: Option<OperationId>,
     pub label: &'static str,
 }
@@ -74,12 +75,12 @@ impl StoreOperation {
         }
     }
 
-    /// A write that may be done any number of times to the same effect, such as a heartbeat.
+    /// A write that has the same effect however often it runs, such as a heartbeat.
     pub const fn idempotent(label: &'static str) -> Self {
         Self { id: None, label }
     }
 
-    /// The write that a caller names by `key`: the same key again is the same write.
+    /// A write identified by the caller's `key`: the same key is the same write.
     pub fn keyed(key: &str, label: &'static str) -> Self {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&blake3::hash(key.as_bytes()).as_bytes()[..16]);
@@ -90,7 +91,7 @@ impl StoreOperation {
     }
 }
 
-/// Why a job was not done: the store could not, or the caller's closure would not.
+/// Why a job failed: an error of the store, or one returned by the caller's closure.
 #[derive(Debug)]
 pub enum StoreJobError {
     Store(StoreError),
@@ -102,21 +103,21 @@ pub type ReadJob =
     Box<dyn Fn(&mut dyn Transaction) -> Result<Box<dyn Any + Send>, StoreJobError> + Send>;
 pub type StoreFuture<T, E = StoreError> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 
-/// An engine of transactions. Callers use it through [`StoreHandle`], which adds the types.
+/// A transaction engine. Callers use it through [`StoreHandle`], which adds the types.
 pub trait Store: Send + Sync + Debug {
-    /// Runs `job` in one transaction and answers, once durable, with the JSON it returned; a
-    /// repeated operation id answers with the JSON of the first time.
+    /// Runs `job` in one transaction and returns its JSON once durable. A repeated operation id
+    /// returns the JSON of the first run.
     fn write(&self, operation: StoreOperation, job: WriteJob)
     -> StoreFuture<String, StoreJobError>;
 
-    /// Runs `job` on a consistent snapshot. It can write nothing and never waits for a writer.
+    /// Runs `job` on a consistent snapshot. It cannot write and never waits for a writer.
     fn read(&self, job: ReadJob) -> StoreFuture<Box<dyn Any + Send>, StoreJobError>;
 
-    /// Makes `bytes` durable enough to be named by a row; see [`Blobs::put_blob`].
+    /// Makes `bytes` durable, so that a row can refer to them; see [`Blobs::put_blob`].
     fn stage_blob(self: Arc<Self>, bytes: Vec<u8>) -> StoreFuture<StagedBlob>;
 
-    /// Changes after commits, of this process at once and of others soon. A hint may be missing
-    /// or too many: who waits for events polls as well.
+    /// Changes after commits: of this process immediately, of others soon. A hint may be missing or
+    /// spurious, so a waiter must poll as well.
     fn watch_commits(&self) -> watch::Receiver<u64>;
 }
 
@@ -129,7 +130,8 @@ impl StoreHandle {
         Self(store)
     }
 
-    /// One transaction. `change` is synchronous, talks only to its `Transaction`, and may run again.
+    /// Runs one transaction. `change` is synchronous, must use only its `Transaction`, and may run
+    /// again.
     pub async fn write<T, E, F>(&self, operation: StoreOperation, change: F) -> Result<T, E>
     where
         T: Serialize + DeserializeOwned,
@@ -148,7 +150,7 @@ impl StoreHandle {
         serde_json::from_str(&json).map_err(|e| StoreError::internal(e).into())
     }
 
-    /// A look at one consistent state.
+    /// Reads from one consistent snapshot.
     pub async fn read<T, E, F>(&self, query: F) -> Result<T, E>
     where
         T: Send + 'static,

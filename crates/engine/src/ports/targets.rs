@@ -1,13 +1,13 @@
-//! Bringing a plan's result home: the user's repositories and folders as targets of Apply.
+//! The user's repositories and folders as targets of Apply.
 //!
-//! An apply of one resource is prepared, then carried out. [`ApplyTargets::prepare`] works out the whole
-//! change from objects and answers with an [`ApplyIntent`], touching nothing people look at. Once
-//! that intent is durable elsewhere, [`ApplyTargets::commit`] makes it true, path by path and each
-//! path by compare-and-swap. Everything blocks and may be asked twice (law 9): a call that was
-//! killed half-way is finished by making it again, in whatever process, from the intent alone.
+//! [`ApplyTargets::prepare`] computes the whole change of one resource from objects and returns an
+//! [`ApplyIntent`], without touching anything the user sees. Once the intent is durable,
+//! [`ApplyTargets::commit`] executes it, with a compare-and-swap per path. All calls block and are
+//! idempotent (law 9): a call that was killed is finished by repeating it, in any process, from the
+//! intent alone.
 //!
-//! The order for several resources: prepare all; if one is blocked, [`ApplyTargets::discard_prepared`] the
-//! others; else decide, and from then on only [`ApplyTargets::commit`] until each answers
+//! Order for several resources: prepare all; if one is blocked, [`ApplyTargets::discard_prepared`]
+//! the others; else decide, and from then on only [`ApplyTargets::commit`] until each returns
 //! [`CommitOutcome::Done`].
 
 use std::fmt::{self, Debug};
@@ -22,87 +22,87 @@ use super::sandbox::{CommitMetadata, ObjectFormat, SandboxError, TreeId};
 
 pub type TargetResult<T> = std::result::Result<T, TargetError>;
 
-/// Where results go.
+/// Applies results to their targets.
 pub trait ApplyTargets: Send + Sync + Debug {
-    /// Who the user is to git there, for the author of a commit; nothing where nobody said so.
+    /// Returns git's configured user there, for the author of a commit, or `None` if none is
+    /// configured.
     fn author(&self, resource: &AbsolutePath) -> TargetResult<Option<Author>>;
 
-    /// Merges the recorded base, the result and the target as it stands, from objects only. Of the
-    /// user's nothing changes but the object store and refs under `refs/cleveragents/`. Asked again
-    /// it works everything out anew, unless carrying out has begun: then the answer is the intent
-    /// that is being carried out.
+    /// Merges the recorded base, the result and the current target, from objects only. In the
+    /// user's repository only the object store and refs under `refs/cleveragents/` change. A
+    /// repeated call computes everything again, unless a commit has started: then it returns the
+    /// intent being committed.
     fn prepare(&self, request: &ApplyRequest) -> TargetResult<PrepareOutcome>;
 
-    /// Prepares all of these, several at the same time. Returns after the last one, with an answer
-    /// for each in their order.
+    /// Prepares all of these, several in parallel. Returns after the last one, with the outcomes in
+    /// the order of the requests.
     fn prepare_all(&self, requests: &[ApplyRequest]) -> Vec<TargetResult<PrepareOutcome>>;
 
-    /// Makes an intent true, or says whose change stands in the way. Nothing that differs from what
-    /// the intent expects is overwritten. Once done it stays done: asked again it answers the same,
-    /// whatever the user did to the target since. Only the intent of the last [`Self::prepare`]
-    /// is taken.
+    /// Executes an intent, or returns the conflicting changes. Never overwrites anything that
+    /// differs from what the intent expects. Once done, a repeated call returns the same outcome,
+    /// even if the user has changed the target since. Accepts only the intent of the last
+    /// [`Self::prepare`].
     fn commit(&self, intent: &ApplyIntent) -> TargetResult<CommitOutcome>;
 
-    /// Locks the targets of all these intents against other applies and the user's git, and looks
-    /// at everything once more. Held until the answer is dropped, so that what stands in the way of
-    /// one is known before anything of another is changed. Nothing of the user's changes but lock
-    /// files; [`Self::discard_prepared`] removes those that a kill left.
+    /// Locks the targets of all these intents against other applies and the user's git, and checks
+    /// everything again. The locks are held until the returned value is dropped, so that conflicts
+    /// of one target are known before another is changed. Only lock files are written;
+    /// [`Self::discard_prepared`] removes those left by a crash.
     fn lock(&self, intents: &[ApplyIntent]) -> TargetResult<LockOutcome>;
 
-    /// Removes what [`Self::prepare`] left. Refused once carrying out has begun, unless it stopped
-    /// and nothing it wrote stands.
+    /// Removes the data of [`Self::prepare`]. Fails once a commit has started, unless it stopped
+    /// and nothing that it wrote is left.
     fn discard_prepared(&self, intent: &ApplyIntent) -> TargetResult<()>;
 
-    /// As [`Self::discard_prepared`], for a [`Self::prepare`] that was killed before anybody had its
-    /// intent. One that left nothing is as wanted.
+    /// Like [`Self::discard_prepared`], for a [`Self::prepare`] that was killed before its intent
+    /// was stored. Succeeds if there is nothing to remove.
     fn discard_orphaned(&self, id: ApplyId, resource: &AbsolutePath) -> TargetResult<()>;
 
-    /// Takes back what an intent that stopped has written, path by path. What somebody else
-    /// changed since is never overwritten: such paths are listed, the others are taken back. Once
-    /// all is taken back nothing is kept of the apply. Asking again goes on where it stopped.
-    /// `if_gone` decides about a target that no longer exists.
+    /// Reverts what a stopped intent has written, path by path. Never overwrites later changes by
+    /// others: such paths are returned, the others are reverted. Once everything is reverted,
+    /// nothing is kept of the apply. A repeated call continues where it stopped. `if_gone` decides
+    /// about a target that no longer exists.
     fn abort(
         &self,
         intent: &ApplyIntent,
         missing_target: MissingTargetPolicy,
     ) -> TargetResult<TargetAbortOutcome>;
 
-    /// Merges a sandbox's result with the target as it is now, from objects only, so that the
-    /// sandbox can be moved onto it. Of the user's nothing changes but a ref under
-    /// `refs/cleveragents/`, which keeps the new base.
+    /// Merges a sandbox's result with the current target, from objects only, so that the sandbox
+    /// can be moved onto it. In the user's repository only a ref under `refs/cleveragents/`
+    /// changes, which keeps the new base.
     fn rebase(&self, request: &RebaseRequest) -> TargetResult<TargetRebase>;
 
-    /// Every apply of which something is kept.
+    /// Returns every apply for which data is kept.
     fn list(&self) -> TargetResult<Vec<ApplyId>>;
 
-    /// Removes all that is kept for an apply that is done, or given up after it stopped. From then
-    /// on it cannot be reversed.
+    /// Removes all data kept for an apply that is done, or was given up after it stopped. It cannot
+    /// be reversed any more.
     fn forget(&self, id: ApplyId) -> TargetResult<()>;
 }
 
-/// What became of locking several targets.
+/// Outcome of locking several targets.
 #[derive(Debug)]
 pub enum LockOutcome {
     Held(Box<dyn TargetLocks>),
-    /// Something changed since they were prepared; nothing is locked.
+    /// A target changed since it was prepared; nothing is locked.
     Blocked(Vec<Conflict>),
 }
 
-/// Several targets that are locked. Dropping it releases them.
+/// Several locked targets. Dropping it releases the locks.
 pub trait TargetLocks: Send + Debug {
-    /// As [`ApplyTargets::commit`], under the locks; those of this intent are released with the
-    /// answer.
+    /// Like [`ApplyTargets::commit`], under the locks. Releases the locks of this intent.
     fn commit(&mut self, intent: &ApplyIntent) -> TargetResult<CommitOutcome>;
 }
 
-/// A person as git knows them.
+/// A git author.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Author {
     pub name: String,
     pub email: String,
 }
 
-/// What is to be brought home, and where to.
+/// A request to apply a change to one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplyRequest {
     pub id: ApplyId,
@@ -111,13 +111,13 @@ pub struct ApplyRequest {
     pub resource_type: ResourceType,
     pub change: RequestedChange,
     pub destination: Destination,
-    /// Of the commit, where one is made.
+    /// Metadata of the commit, if one is made.
     pub commit: CommitMetadata,
 }
 
 impl ApplyRequest {
-    /// Takes an apply that was carried out back again, as a change of its own with the same
-    /// safety.
+    /// Builds the request that reverses a finished apply, as a change of its own with the same
+    /// guarantees.
     pub fn reverse(id: ApplyId, applied: &ApplyIntent, commit: CommitMetadata) -> Self {
         Self {
             id,
@@ -131,47 +131,46 @@ impl ApplyRequest {
     }
 }
 
-/// The change itself.
+/// The change to apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestedChange {
-    /// What became of `from` in this sandbox.
+    /// The changes since `from` in this sandbox.
     Result {
         sandbox: SandboxId,
         from: TreeId,
         to: TreeId,
-        /// The commit the sandbox began with; none of a folder or before the first commit.
+        /// The base commit of the sandbox. `None` for a folder, or before the first commit.
         base_commit: Option<String>,
     },
-    /// The opposite of an apply that was carried out. The sandbox may be gone by now.
+    /// The reverse of a finished apply. The sandbox may be gone.
     Reverse(Box<ApplyIntent>),
 }
 
-/// Where a result goes.
+/// Where a result is applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Destination {
-    /// One commit on what is checked out, with its files and index; of a folder, its files.
+    /// One commit on the current checkout, including its files and index; for a folder, its files.
     Current,
-    /// One commit on the branch of this short name, which is made if it is not there. Files change
-    /// only where it is checked out.
+    /// One commit on the branch of this short name, which is created if missing. Files change only
+    /// where it is checked out.
     Branch(String),
-    /// The files, and nothing else.
+    /// Only the files.
     Worktree,
     /// A new file with a patch of the result against its base.
     Patch(AbsolutePath),
 }
 
-/// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PrepareOutcome {
     Ready(Box<ApplyIntent>),
-    /// The target has all of it already.
+    /// The target already has all changes.
     Nothing,
     Blocked(Vec<Conflict>),
 }
 
-/// Everything that is needed to carry out an apply, or to finish one.
+/// Everything needed to execute or finish an apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplyIntent {
     pub version: u32,
@@ -180,18 +179,18 @@ pub struct ApplyIntent {
     pub resource: AbsolutePath,
     pub resource_type: ResourceType,
     pub destination: Destination,
-    /// In order of paths.
+    /// Ordered by path.
     pub changes: Vec<PathChange>,
     pub effect: ApplyEffect,
     pub commit: CommitMetadata,
 }
 
 impl ApplyIntent {
-    /// The form written today.
+    /// The current format version.
     pub const VERSION: u32 = 1;
 }
 
-/// One path and what becomes of it; nothing stands for no file.
+/// One path with its old and new state; `None` means no file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathChange {
     pub path: ResourcePath,
@@ -199,28 +198,28 @@ pub struct PathChange {
     pub new: Option<PathState>,
 }
 
-/// How a path stands, in the object store and on disk.
+/// State of a path, in the object store and on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathState {
-    /// As git writes it.
+    /// Git file mode.
     pub mode: u32,
     pub object: String,
-    /// Of the bytes on disk, or of where a link points: BLAKE3. Absent where no file is written.
+    /// BLAKE3 of the bytes on disk, or of a link's target. `None` where no file is written.
     pub content: Option<ContentHash>,
 }
 
-/// What tells one content from another.
+/// Identifies a content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentHash {
     pub hash: String,
     pub size: u64,
 }
 
-/// What carrying out changes.
+/// What a commit of the intent changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApplyEffect {
-    /// A commit, and the files and indexes of every place that has its branch checked out.
+    /// A commit, and the files and indexes of every working tree that has its branch checked out.
     Commit(CommitEffect),
     /// Files below one folder.
     Files(FilesEffect),
@@ -228,12 +227,12 @@ pub enum ApplyEffect {
     Patch(PatchEffect),
 }
 
-/// A branch (or a detached `HEAD`) goes from one commit to another.
+/// Moves a branch (or a detached `HEAD`) from one commit to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitEffect {
-    /// Its full name; none of a detached `HEAD`.
+    /// Its full name; `None` for a detached `HEAD`.
     pub reference: Option<String>,
-    /// None of a branch that has no commit yet, or that is not there yet.
+    /// `None` for a branch that has no commit or does not exist yet.
     pub old: Option<String>,
     pub new: String,
     pub old_tree: String,
@@ -248,7 +247,7 @@ pub struct CommitEffect {
 pub struct CheckoutEffect {
     pub root: AbsolutePath,
     pub git_dir: AbsolutePath,
-    /// Changed paths a sparse checkout leaves out: their entries change, no file does.
+    /// Changed paths outside a sparse checkout: their index entries change, but no file.
     pub sparse: Vec<ResourcePath>,
 }
 
@@ -256,12 +255,12 @@ pub struct CheckoutEffect {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilesEffect {
     pub root: AbsolutePath,
-    /// Empty folders that appear, and that go if they are still empty.
+    /// Empty folders that are created. `removed` folders go only if they are still empty.
     pub made: Vec<ResourcePath>,
     pub removed: Vec<ResourcePath>,
 }
 
-/// A file that appears, or, reversed, goes.
+/// A file that is created, or removed when reversed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PatchEffect {
     pub file: AbsolutePath,
@@ -276,7 +275,7 @@ pub enum PatchDirection {
     Remove,
 }
 
-/// What became of an intent.
+/// Outcome of executing an intent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommitOutcome {
@@ -289,46 +288,46 @@ pub enum CommitOutcome {
 pub enum MissingTargetPolicy {
     /// It may come back: the abort stops.
     Stop,
-    /// The user gives it up: what was written there went with it.
+    /// The user gives it up: what was written there is gone with it.
     Abandon,
 }
 
-/// What became of aborting an intent.
+/// Outcome of aborting an intent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetAbortOutcome {
-    /// Nothing of it stands.
+    /// Nothing of it is left.
     RolledBack,
-    /// All of it had been done; it can only be reversed.
+    /// It was completely done; it can only be reversed.
     Done(AppliedResult),
-    /// These paths or places could not be taken back.
+    /// These paths or places could not be reverted.
     Stopped(Vec<Conflict>),
 }
 
-/// Where the result is now.
+/// Location of the applied result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedResult {
-    /// The commit that was made, or that somebody made of the very same files meanwhile.
+    /// The commit that was made, or an identical one that was made by someone else meanwhile.
     pub commit: Option<String>,
     /// The full name of its branch.
     pub reference: Option<String>,
-    /// The patch that was written.
+    /// The patch file that was written.
     pub file: Option<AbsolutePath>,
 }
 
-/// Somebody else's change stands in the way. Asking again goes on where it stopped.
+/// Conflicting changes stopped the commit. A repeated call continues where it stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoppedCommit {
     pub conflicts: Vec<Conflict>,
-    /// What was written before, this time or earlier, and still stands.
+    /// Paths written by this or an earlier call that are still in place.
     pub written: Vec<ResourcePath>,
 }
 
-/// One thing that stands in the way.
+/// One conflict.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Conflict {
-    /// None where it is not about one path.
+    /// `None` if it does not concern a single path.
     pub path: Option<ResourcePath>,
-    /// The working tree or folder it is in; none where it is in no folder.
+    /// The working tree or folder it is in; `None` if it is in no folder.
     pub place: Option<AbsolutePath>,
     pub reason: ConflictReason,
 }
@@ -343,7 +342,7 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// Why something stands in the way.
+/// The reason for a conflict.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, thiserror::Error,
 )]
@@ -351,7 +350,7 @@ impl fmt::Display for Conflict {
 pub enum ConflictReason {
     #[error("both the plan and the target changed it ({kind})")]
     Merge {
-        /// Git's word for it, such as `contents`.
+        /// Git's name for it, such as `contents`.
         kind: String,
     },
     #[error("it has uncommitted changes: commit, stash or undo them first")]
@@ -409,7 +408,7 @@ pub enum ConflictReason {
 }
 
 impl ConflictReason {
-    /// Whether asking again at once cannot help: somebody has to do something first.
+    /// Whether an immediate retry cannot help, because the user must act first.
     pub fn is_final(&self) -> bool {
         matches!(
             self,
@@ -423,10 +422,10 @@ impl ConflictReason {
     }
 }
 
-/// Everything a target may answer instead of a result.
+/// Errors of targets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    // Refusals: what was asked for cannot be had.
+    // Refusals: the request cannot be fulfilled.
     #[error("`{name}` cannot be the name of a branch: {reason}")]
     BranchName { name: String, reason: String },
     #[error("a folder has no branches: use `--to current` or `--to patch FILE`")]
@@ -455,13 +454,13 @@ pub enum TargetError {
     #[error("another process is at work there: it holds {}", lock.display())]
     Held { lock: PathBuf },
 
-    /// Git, files, and what else a sandbox may answer.
+    /// Git errors, file errors and other errors of a sandbox.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
 }
 
 impl TargetError {
-    /// Whether the same call may go well a moment later.
+    /// Whether the same call may succeed later.
     pub fn is_temporary(&self) -> bool {
         matches!(
             self,

@@ -1,8 +1,8 @@
 //! Tools: what an actor can do in a sandbox.
 //!
-//! A call names everything it works on; there is no ambient working directory. Calls block, so
-//! they are given threads that may. Schemas, guards, the readers/writer gate, the journal and the
-//! capture of changes are the runner's: a tool only does its work.
+//! A call names everything it works on; there is no ambient working directory. Calls block, so they
+//! run on threads that may. Schemas, guards, the sandbox lock, the journal and the capture of
+//! changes belong to the runner: a tool only does its work.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -18,9 +18,9 @@ use super::processes::ProcessError;
 use super::sandbox::{Sandbox, SandboxError, TouchedPaths, TreeId};
 use super::stop::{StopReason, StopSignal};
 
-/// Every tool there is.
+/// All available tools.
 pub trait Toolbox: Send + Sync + Debug {
-    /// In order of their names.
+    /// Ordered by name.
     fn definitions(&self) -> Vec<&ToolDefinition>;
 
     fn tool(&self, name: &NamespacedName) -> Option<&dyn Tool>;
@@ -29,27 +29,28 @@ pub trait Toolbox: Send + Sync + Debug {
 pub trait Tool: Send + Sync + Debug {
     fn definition(&self) -> &ToolDefinition;
 
-    /// Whether the input matches its schema; if not, [`ToolFailure::Input`] names every mismatch.
+    /// Checks the input against its schema. Fails with [`ToolFailure::Input`], which lists every
+    /// mismatch.
     fn check_input(&self, input: &Value) -> Result<(), ToolFailure>;
 
-    /// Whether the output matches its schema; if not, [`ToolFailure::Failed`] names every mismatch
-    /// and what was touched.
+    /// Checks the output against its schema. Fails with [`ToolFailure::Failed`], which lists every
+    /// mismatch and the touched paths.
     fn check_output(&self, output: &ToolOutput) -> Result<(), ToolFailure>;
 
-    /// Does the work. The input has matched its schema.
+    /// Does the work. The input has passed [`Self::check_input`].
     fn run(&self, call: &ToolInvocation<'_>) -> Result<ToolOutput, ToolFailure>;
 }
 
-/// One call: what is asked, where, and how to stop.
+/// One call: its input, its sandbox and its stop signal.
 pub struct ToolInvocation<'a> {
     pub input: &'a Value,
     pub sandbox: &'a dyn Sandbox,
-    /// How the sandbox's tree stood after the last confirmed call.
+    /// The sandbox's tree after the last confirmed call.
     pub tree: &'a TreeId,
-    /// What this actor has seen of the sandbox.
+    /// The files that this actor has seen in the sandbox.
     pub stamps: &'a FileStamps,
     pub stop: &'a StopSignal,
-    /// Makes a started process known before it may do anything.
+    /// Records a started process. Must be called before the process may do anything.
     pub on_process_start: &'a (dyn Fn(&ProcessIdentity) -> Result<(), StoreError> + Sync),
 }
 
@@ -63,43 +64,43 @@ impl Debug for ToolInvocation<'_> {
     }
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutput {
     /// Matches the tool's output schema.
     pub data: Value,
-    /// What may have changed; looked at only if the tool writes.
+    /// Paths that may have changed; used only if the tool writes.
     pub touched: TouchedPaths,
 }
 
-/// Why a call gave nothing.
+/// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ToolFailure {
-    /// The input matches its schema and still cannot be used.
+    /// The input matches its schema but still cannot be used.
     #[error("{reason}")]
     Input { reason: String },
-    /// The file is not as the caller knows it. The caller is shown how it is now.
+    /// The file differs from what the caller has seen. Contains the current content.
     #[error("{path} {why}; look at its content again and repeat the call")]
     Stale {
         path: ResourcePath,
         why: StaleReason,
-        /// The beginning of the content as it is.
+        /// The beginning of the current content.
         content: String,
-        /// BLAKE3 of the whole content as it is.
+        /// BLAKE3 hash of the whole current content.
         hash: String,
     },
-    /// It was tried and did not work; the sandbox may have changed all the same.
+    /// The tool tried and failed; the sandbox may have changed.
     #[error("{reason}")]
     Failed {
         reason: String,
         touched: TouchedPaths,
     },
-    /// It would change what no plan may change, or it did so and those changes are undone.
+    /// The call would change paths that no plan may change, or it did and those changes are undone.
     #[error("{reason}")]
     Refused {
         reason: String,
         paths: Vec<ResourcePath>,
-        /// What the tool said.
+        /// The tool's output.
         output: Option<Value>,
     },
     #[error("{why}")]
@@ -123,8 +124,8 @@ pub enum StaleReason {
     Changed,
 }
 
-/// What one actor has seen of one sandbox: paths and the hashes of their contents. Each verb is
-/// whole (law 6).
+/// The files that one actor has seen in one sandbox: paths and content hashes. Each method is
+/// atomic (law 6).
 #[derive(Debug, Default)]
 pub struct FileStamps(Mutex<HashMap<ResourcePath, String>>);
 
@@ -133,23 +134,24 @@ impl FileStamps {
         Self::default()
     }
 
-    /// The actor has read or written this content.
+    /// Records that the actor has read or written this content.
     pub fn stamp(&self, path: &ResourcePath, hash: &str) {
         self.lock().insert(path.clone(), hash.to_owned());
     }
 
-    /// The path is gone by the actor's own hand.
+    /// Records that the actor removed this path.
     pub fn forget(&self, path: &ResourcePath) {
         self.lock().remove(path);
     }
 
-    /// Whether the actor knows any content of this path. Who would read a file only to ask whether
-    /// it may be changed need not, if not.
+    /// Whether the actor has seen any content of this path. If not, a caller can skip reading the
+    /// file only to check for staleness.
     pub fn has_stamp(&self, path: &ResourcePath) -> bool {
         self.lock().contains_key(path)
     }
 
-    /// Whether a file with this content may be replaced as a whole: only one the actor knows.
+    /// Checks that a file with this content may be replaced as a whole: the actor must have seen
+    /// exactly this content.
     pub fn check_replace(&self, path: &ResourcePath, hash: &str) -> Result<(), StaleReason> {
         match self.lock().get(path) {
             None => Err(StaleReason::NotRead),
@@ -158,8 +160,8 @@ impl FileStamps {
         }
     }
 
-    /// Whether a file with this content may be changed in part or removed: one the actor does not
-    /// know, or knows as it is.
+    /// Checks that a file with this content may be edited or removed: the actor must have seen
+    /// either nothing of it or exactly this content.
     pub fn check_change(&self, path: &ResourcePath, hash: &str) -> Result<(), StaleReason> {
         match self.check_replace(path, hash) {
             Err(StaleReason::Changed) => Err(StaleReason::Changed),

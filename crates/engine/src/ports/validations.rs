@@ -1,5 +1,5 @@
-//! Validations that users have defined, and the resources they are attached to. An attachment and
-//! the removal of what it names exclude each other, so none leads nowhere.
+//! Validations defined by users, and their attachments to resources. Attaching and deleting the
+//! attached items exclude each other, so there are no dangling attachments.
 
 use cleveragents_domain::id::{AttachmentId, IdFragment, ResourceId};
 use cleveragents_domain::{Attachment, NamespacedName, Timestamp, Validation};
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::Result;
 use super::actors::content_hash;
 
-/// A stored validation and the version that guards it.
+/// A stored validation with its version for optimistic locking.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ValidationRow {
     pub validation: Validation,
-    /// What the definition says, as a hash: another that says the same has the same.
+    /// Hash of the definition's content; equal content has an equal hash.
     pub hash: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -20,7 +20,7 @@ pub struct ValidationRow {
 }
 
 impl ValidationRow {
-    /// The row of a validation that is new at `at`.
+    /// Creates the row of a new validation.
     pub fn new(validation: Validation, at: Timestamp) -> Result<Self> {
         Ok(Self {
             hash: content_hash(&validation)?,
@@ -33,37 +33,39 @@ impl ValidationRow {
 }
 
 pub trait Validations {
-    /// Stores a new validation; a taken name is `Taken`, saying since when.
+    /// Stores a new validation. Fails with `Taken`, which says since when, if the name is taken.
     fn insert_validation(&mut self, row: &ValidationRow) -> Result<()>;
 
-    /// Replaces the validation of the same name if `row.version` is still the newest; answers with
-    /// the next version. When it was made, and where it is attached, stays.
+    /// Replaces the validation of the same name if `row.version` is the newest; returns the next
+    /// version. Keeps the creation time and the attachments.
     fn replace_validation(&mut self, row: &ValidationRow) -> Result<i64>;
 
     fn validation(&mut self, name: &NamespacedName) -> Result<ValidationRow>;
 
-    /// All validations, by name.
+    /// Returns all validations, ordered by name.
     fn validations(&mut self) -> Result<Vec<ValidationRow>>;
 
-    /// Removes the validation if `row.version` is still the newest; one that is attached is
-    /// `Taken`, naming the attachments.
+    /// Deletes the validation if `row.version` is the newest. Fails with `Taken`, which names the
+    /// attachments, if it is attached.
     fn delete_validation(&mut self, row: &ValidationRow) -> Result<()>;
 }
 
 pub trait Attachments {
-    /// Attaches a validation; the same one with the same arguments, resource and scope is `Taken`,
-    /// naming the attachment. Whatever it names that is not there is `NotFound`.
+    /// Attaches a validation. Fails with `Taken`, which names the attachment, if the same
+    /// validation is attached with the same arguments, resource and scope. Fails with `NotFound` if
+    /// a named item does not exist.
     fn insert_attachment(&mut self, attachment: &Attachment) -> Result<()>;
 
-    /// The one attachment whose id begins or ends with `fragment`; several are `Ambiguous`.
+    /// Returns the attachment whose id starts or ends with `fragment`. Fails with `Ambiguous` if
+    /// several match.
     fn find_attachment(&mut self, fragment: &IdFragment) -> Result<Attachment>;
 
-    /// Takes an attachment away and answers with it; of several who try, one has it.
+    /// Removes an attachment and returns it. Of several concurrent callers one succeeds.
     fn remove_attachment(&mut self, id: AttachmentId) -> Result<Attachment>;
 
-    /// All attachments, newest first.
+    /// Returns all attachments, newest first.
     fn attachments(&mut self) -> Result<Vec<Attachment>>;
 
-    /// The attachments to any of these resources, newest first.
+    /// Returns the attachments to any of these resources, newest first.
     fn attachments_to(&mut self, resources: &[ResourceId]) -> Result<Vec<Attachment>>;
 }
