@@ -1,8 +1,7 @@
-//! How sure the product may be of an operation, out of four things that are known of it.
+//! Computes the confidence in an operation from four factors.
 //!
-//! Each factor is a number from 0 to 1, says where it comes from, and weighs what is written
-//! beside it. Nothing is learnt in memory: outcomes are counted in the store, so that every
-//! process knows what any of them has seen, and none is lost.
+//! Each factor is a number from 0 to 1 with a source and a weight. Nothing is kept in memory:
+//! outcomes are counted in the store, so that all processes share them and none is lost.
 
 use std::sync::Arc;
 
@@ -19,13 +18,13 @@ use crate::ports::{
     Transaction,
 };
 
-/// So many applied plans make a project half familiar.
+/// Number of applied plans at which the familiarity of a project is one half.
 const HALF_FAMILIAR: u64 = 5;
 
-/// So many rules are half as complex as can be.
+/// Number of rules at which the complexity is one half.
 const HALF_COMPLEX: u64 = 10;
 
-/// So many points of risk are half as risky as can be.
+/// Number of risk points at which the risk is one half.
 const HALF_RISKY: u64 = 20;
 
 /// A weight in tenths.
@@ -33,20 +32,20 @@ const fn tenths(number: u8) -> f64 {
     number as f64 / 10.0
 }
 
-/// What an operation would do, as whoever plans it counts it.
+/// The planned effects of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Risk {
-    /// Files to be written or edited.
+    /// Number of files to write or edit.
     pub files: u32,
-    /// Files to be deleted.
+    /// Number of files to delete.
     pub deletes: u32,
-    /// Commands to be run.
+    /// Number of commands to run.
     pub commands: u32,
 }
 
 impl Risk {
-    /// From 0, nothing is touched, towards 1: a file is one point, a command two and a deletion
-    /// three, because it is the hardest to undo; twenty points are one half.
+    /// Returns a value from 0 (no effects) towards 1. A file is one point, a command two and a
+    /// deletion three, because it is the hardest to undo. Twenty points are one half.
     pub fn value(self) -> f64 {
         let points =
             u64::from(self.files) + 2 * u64::from(self.commands) + 3 * u64::from(self.deletes);
@@ -54,20 +53,19 @@ impl Risk {
     }
 }
 
-/// One of the things confidence is made of.
+/// One factor of the confidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Factor {
     pub name: FactorName,
-    /// As it was found, from 0 to 1.
+    /// The raw value, from 0 to 1.
     pub value: f64,
     pub weight: f64,
-    /// What it adds to the confidence. An inverted factor adds the more the smaller it is.
+    /// Its contribution to the confidence. An inverted factor contributes more the smaller it is.
     pub contribution: f64,
     /// Where the value comes from.
     pub source: String,
 }
 
-/// The four factors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FactorName {
@@ -94,7 +92,7 @@ impl FactorName {
         }
     }
 
-    /// How much it counts; together they count 1.
+    /// Returns its weight; all weights add up to 1.
     pub const fn weight(self) -> f64 {
         match self {
             Self::PastSuccessRate | Self::RiskAssessment => tenths(3),
@@ -102,7 +100,7 @@ impl FactorName {
         }
     }
 
-    /// Whether much of it speaks against going on.
+    /// Whether a high value lowers the confidence.
     pub const fn is_inverted(self) -> bool {
         matches!(self, Self::RiskAssessment | Self::InvariantComplexity)
     }
@@ -122,7 +120,7 @@ impl FactorName {
     }
 }
 
-/// How sure the product may be of an operation, and why.
+/// The confidence in an operation, with its factors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Assessment {
     pub confidence: Confidence,
@@ -130,7 +128,7 @@ pub struct Assessment {
     pub explanation: String,
 }
 
-/// Whether an operation goes on without a human, and why.
+/// Whether an operation continues without the user, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EscalationDecision {
     pub proceed: bool,
@@ -142,7 +140,7 @@ pub struct EscalationDecision {
 impl Assessment {
     fn of(factors: Vec<Factor>) -> Result<Self> {
         let sum: f64 = factors.iter().map(|factor| factor.contribution).sum();
-        // The weights add up to 1 only as far as doubles do.
+        // The weights add up to 1 only within floating-point precision.
         let confidence = Confidence::new(sum.clamp(0.0, 1.0)).map_err(StoreError::internal)?;
         let parts: Vec<String> = factors.iter().map(Factor::to_string).collect();
         Ok(Self {
@@ -152,7 +150,7 @@ impl Assessment {
         })
     }
 
-    /// Not more than whoever made the strategy was sure of it.
+    /// Limits the confidence to the one stated by the author of the strategy.
     #[must_use]
     pub fn at_most(self, stated: Option<Confidence>) -> Self {
         match stated {
@@ -168,8 +166,8 @@ impl Assessment {
         }
     }
 
-    /// What a profile says to this: on alone where the confidence reaches its threshold. A
-    /// threshold of 1 always asks.
+    /// Applies the profile's threshold: the operation proceeds if the confidence reaches it. A
+    /// threshold of 1 always asks the user.
     pub fn gate(self, profile: &AutomationProfile, threshold: ThresholdName) -> EscalationDecision {
         let proceed = profile.gate(threshold, self.confidence) == GateDecision::Proceed;
         let asked = profile.thresholds.get(threshold);
@@ -197,7 +195,7 @@ impl std::fmt::Display for Factor {
     }
 }
 
-/// What is known of operations, for as many callers at once as there are.
+/// Service for confidence. Safe for concurrent callers.
 #[derive(Debug, Clone)]
 pub struct ConfidenceService {
     store: StoreHandle,
@@ -209,7 +207,7 @@ impl ConfidenceService {
         Self { store, ids }
     }
 
-    /// Counts how an operation of this type ended.
+    /// Counts the outcome of an operation of this type.
     pub async fn record_outcome(
         &self,
         operation: &str,
@@ -224,7 +222,7 @@ impl ConfidenceService {
             .await
     }
 
-    /// How sure the product may be of an operation of this type in the plan.
+    /// Assesses an operation of this type in the plan.
     pub async fn assess(&self, plan: PlanId, operation: &str, risk: Risk) -> Result<Assessment> {
         let operation = operation.to_owned();
         let ids = Arc::clone(&self.ids);
@@ -242,8 +240,8 @@ impl ConfidenceService {
     }
 }
 
-/// The share of successes, as if one success and one failure had come before all others: what
-/// nobody tried is as likely to fail as not, and a single outcome does not make it certain.
+/// Returns the share of successes, with one success and one failure added. So an untried operation
+/// gets one half, and a single outcome does not make it certain.
 fn past_success(tx: &mut dyn Transaction, operation: &str) -> Result<Factor> {
     let counts = tx.outcome_counts(operation)?;
     let (successes, failures) = (counts.successes, counts.failures);
@@ -255,7 +253,7 @@ fn past_success(tx: &mut dyn Transaction, operation: &str) -> Result<Factor> {
     Ok(FactorName::PastSuccessRate.factor(value, source))
 }
 
-/// How well the least known of the plan's projects is known.
+/// Returns the familiarity of the plan's least familiar project.
 fn familiarity(tx: &mut dyn Transaction, plan: &Plan) -> Result<Factor> {
     let mut least: Option<(f64, String)> = None;
     for project in &plan.brief.projects {
@@ -268,8 +266,8 @@ fn familiarity(tx: &mut dyn Transaction, plan: &Plan) -> Result<Factor> {
     Ok(FactorName::CodebaseFamiliarity.factor(value, source))
 }
 
-/// The share of finished plans that were applied, and the more the more there were: five applied
-/// ones and nothing else are one half.
+/// Returns the share of finished plans that were applied, weighted by their number: five applied
+/// plans and no others are one half.
 fn familiarity_with(tx: &mut dyn Transaction, project: &NamespacedName) -> Result<(f64, String)> {
     let page = tx.list_plans(&PlanFilter {
         project: Some(project.clone()),
@@ -297,14 +295,14 @@ fn riskiness(risk: Risk) -> Factor {
     FactorName::RiskAssessment.factor(risk.value(), source)
 }
 
-/// How many rules have to be kept: ten are one half.
+/// Returns the complexity of the rules: ten rules are one half.
 fn complexity(tx: &mut dyn Transaction, ids: &dyn Ids, plan: &Plan) -> Result<Factor> {
     let rules = effective_invariants(tx, ids, plan)?.len();
     let value = saturating(rules as u64, HALF_COMPLEX);
     Ok(FactorName::InvariantComplexity.factor(value, format!("{rules} rules hold")))
 }
 
-/// From 0 towards 1, which is never reached; one half at `half`.
+/// Maps a number to [0, 1); `half` maps to one half.
 fn saturating(number: u64, half: u64) -> f64 {
     ratio(number, number.saturating_add(half))
 }

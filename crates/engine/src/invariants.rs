@@ -1,7 +1,7 @@
-//! Rules that plans must keep: added, removed, listed, and which of them hold.
+//! Rules that plans must follow: adds, removes and lists them, and resolves which apply.
 //!
-//! A rule and its event are one commit (law 2). The event of a plan's own rule stands in the
-//! plan's stream, of any other in the system's.
+//! A rule and its event are one commit (law 2). The event of a plan's own rule is in the plan's
+//! stream, that of any other rule in the system stream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::ports::{Ids, StoreError, StoreHandle, StoreOperation, Transaction};
 
 pub type Result<T, E = RuleError> = std::result::Result<T, E>;
 
-/// Why a request about invariants was refused.
+/// Errors of the invariant service.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RuleError {
     #[error(transparent)]
@@ -26,29 +26,29 @@ pub enum RuleError {
     Invalid(#[from] InvariantError),
 }
 
-/// A rule to be added.
+/// A rule to add.
 #[derive(Debug, Clone)]
 pub struct NewRule {
     pub text: String,
-    /// Where it holds; in each of these scopes it is a rule of its own.
+    /// The scopes; each gets its own copy of the rule.
     pub scopes: Vec<InvariantScope>,
     /// Only for a global rule.
     pub non_overridable: bool,
 }
 
-/// For whom to ask what holds.
+/// The target for which rules are resolved.
 #[derive(Debug, Clone)]
 pub enum InvariantTarget {
-    /// For plans of these projects and this action.
+    /// Future plans of these projects and this action.
     FuturePlans {
         projects: Vec<NamespacedName>,
         action: Option<NamespacedName>,
     },
-    /// For a plan, with what was frozen into it.
+    /// An existing plan, with its frozen rules.
     Plan(PlanId),
 }
 
-/// What holds, and what does not because something stronger says the same.
+/// The rules that apply, and those shadowed by a stronger rule with the same text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EffectiveRules {
     /// Strongest first.
@@ -63,24 +63,24 @@ pub struct Rule {
     pub origin: RuleOrigin,
 }
 
-/// Where a rule comes from.
+/// Origin of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleOrigin {
     /// It was added, and can be removed by its id.
     Added,
-    /// It stands in the action, or was given when the plan was made.
+    /// It is part of the action, or was given when the plan was created.
     Written,
 }
 
-/// A rule that is said by a stronger one too.
+/// A rule that a stronger rule repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShadowedRule {
     pub rule: Rule,
-    /// The place of the stronger one among those that hold.
+    /// Index of the stronger rule in `rules`.
     pub shadowed_by: usize,
 }
 
-/// The rules, for as many callers at once as there are.
+/// Service for rules. Safe for concurrent callers.
 #[derive(Debug, Clone)]
 pub struct InvariantService {
     store: StoreHandle,
@@ -92,8 +92,8 @@ impl InvariantService {
         Self { store, ids }
     }
 
-    /// Adds a rule in every scope it names, or in none: the same text in the same scope is
-    /// `Taken`, a project or plan that is not there is `NotFound`.
+    /// Adds a rule in all scopes it names, or in none. Fails with `Taken` if a scope already has
+    /// the same text, and with `NotFound` if a project or plan does not exist.
     pub async fn add(&self, new: NewRule, actor: &str) -> Result<Vec<Invariant>> {
         let ids = Arc::clone(&self.ids);
         let actor = actor.to_owned();
@@ -108,7 +108,8 @@ impl InvariantService {
                     created_at: now,
                 };
                 let mut rules: Vec<Invariant> = new.scopes.iter().map(rule).collect();
-                // One order for all callers: two who name the same plans cannot wait in a circle.
+                // All callers lock in the same order, so two that name the same plans cannot
+                // deadlock.
                 rules.sort_by_key(|rule| rule.scope.target());
                 rules.dedup_by(|one, other| one.scope == other.scope);
                 for rule in &rules {
@@ -121,14 +122,14 @@ impl InvariantService {
             .await
     }
 
-    /// Removes the one rule whose id begins or ends with `fragment`.
+    /// Removes the rule whose id starts or ends with `fragment`.
     pub async fn remove(&self, fragment: IdFragment, actor: &str) -> Result<Invariant> {
         let actor = actor.to_owned();
         self.store
             .write(self.operation("invariant.remove"), move |tx| {
                 let found = tx.find_invariant(&fragment)?;
                 if let InvariantScope::Plan(plan) = found.scope {
-                    // The plan before its stream, as everybody locks them.
+                    // Lock order: the plan before its stream.
                     tx.plan_for_update(plan)?;
                 }
                 let removed = tx.remove_invariant(found.id)?;
@@ -139,7 +140,7 @@ impl InvariantService {
             .await
     }
 
-    /// The rules of this scope, or all, newest first.
+    /// Returns the rules of this scope, or all rules, newest first.
     pub async fn list(&self, scope: Option<InvariantScope>) -> Result<Vec<Invariant>> {
         self.store
             .read(move |tx| {
@@ -154,7 +155,7 @@ impl InvariantService {
             .await
     }
 
-    /// What holds after reconciliation.
+    /// Returns the rules that apply after reconciliation.
     pub async fn effective_rules(&self, target: InvariantTarget) -> Result<EffectiveRules> {
         let ids = Arc::clone(&self.ids);
         self.store
@@ -178,7 +179,8 @@ impl InvariantService {
     }
 }
 
-/// A scope that names nobody is told, not answered with nothing. An action need not be registered.
+/// Fails if the scope's project or plan does not exist, instead of returning an empty list. An
+/// action need not be registered.
 fn check_scope_exists(tx: &mut dyn Transaction, scope: &InvariantScope) -> Result<()> {
     match scope {
         InvariantScope::Global | InvariantScope::Action(_) => {}
@@ -188,7 +190,7 @@ fn check_scope_exists(tx: &mut dyn Transaction, scope: &InvariantScope) -> Resul
     Ok(())
 }
 
-/// What applies to a plan that exists: as when it enters a phase.
+/// Returns the rules of an existing plan, as when it enters a phase.
 fn rules_for_plan(tx: &mut dyn Transaction, ids: &dyn Ids, id: PlanId) -> Result<Vec<Rule>> {
     let plan = tx.plan(id)?;
     let brief = &plan.brief;
@@ -196,8 +198,8 @@ fn rules_for_plan(tx: &mut dyn Transaction, ids: &dyn Ids, id: PlanId) -> Result
     Ok(combine_rules(added, frozen_invariants(&plan, ids)))
 }
 
-/// What would apply to a plan made now. The rules an action is written with are templates, shown
-/// as they are written.
+/// Returns the rules of a plan created now. The rules of an action are templates and returned
+/// unrendered.
 fn rules_for_future_plans(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -229,7 +231,7 @@ fn combine_rules(added: Vec<Invariant>, written: Vec<Invariant>) -> Vec<Rule> {
         .collect()
 }
 
-/// Splits what applies into what holds and what something stronger says too.
+/// Splits the applicable rules into effective and shadowed ones.
 fn split_shadowed(applicable: Vec<Rule>) -> EffectiveRules {
     let holding = reconcile(applicable.iter().map(|rule| &rule.invariant));
     let places: HashMap<InvariantId, usize> = holding
@@ -261,7 +263,7 @@ fn split_shadowed(applicable: Vec<Rule>) -> EffectiveRules {
     }
 }
 
-/// Puts the rules on the record, each in its stream; streams come last and in order.
+/// Appends the events of the rules, each to its stream. Streams are locked last and in order.
 fn append_events(
     tx: &mut dyn Transaction,
     kind: EventKind,

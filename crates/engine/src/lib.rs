@@ -1,9 +1,9 @@
-//! What the product does, and the ports it needs for it.
+//! The product's logic, and the ports it needs.
 //!
-//! The engine knows the rules' consequences (who may go on, what is recorded with what) but no
-//! SQL, no files, no terminal and no environment: those stand behind [`ports`]. Everything that
-//! changes state is one transaction given to [`StoreHandle::write`], so a change and its journal
-//! event cannot come apart. Start reading at [`ports::store`], then [`journal`] and [`runs`].
+//! The engine decides who may continue a plan and what is recorded together. It knows no SQL, no
+//! files, no terminal and no environment: those are behind [`ports`]. Every state change is one
+//! transaction through [`StoreHandle::write`], so a change and its journal event cannot be
+//! separated. Start reading at [`ports::store`], then [`journal`] and [`runs`].
 
 pub mod actors;
 pub mod applying;

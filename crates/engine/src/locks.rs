@@ -1,4 +1,4 @@
-//! Named locks for callers: bounded lifetimes, repeatable requests.
+//! Named locks with bounded lifetimes and repeatable requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub const TTL_DEFAULT: Duration = Duration::from_secs(5 * 60);
 pub const TTL_MINIMUM: Duration = Duration::from_secs(5);
 pub const TTL_MAXIMUM: Duration = Duration::from_secs(60 * 60);
 
-/// Locks of one owner. A lifetime outside the bounds is moved to the nearest bound.
+/// The locks of one owner. A lifetime outside the bounds is clamped.
 #[derive(Debug, Clone)]
 pub struct LockService {
     store: StoreHandle,
@@ -37,8 +37,8 @@ impl LockService {
         }
     }
 
-    /// Takes the lock, or answers at once with who has it. A holder proven dead on this machine is
-    /// not waited for.
+    /// Acquires the lock, or fails at once with its holder. Does not wait for a holder proven dead
+    /// on this machine.
     pub async fn acquire(&self, name: &str, ttl: Duration) -> Result<LockGrant> {
         let mut request = LockRequest {
             name: name.to_owned(),
@@ -97,7 +97,7 @@ impl LockService {
             .await
     }
 
-    /// Locks past their end, or whose holder is proven dead, that nobody has taken over yet.
+    /// Returns expired locks, and locks whose holder is proven dead, that were not taken over yet.
     pub async fn stale(&self) -> Result<Vec<LockRow>> {
         let (now, mut rows) = self
             .store

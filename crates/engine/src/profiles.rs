@@ -1,5 +1,5 @@
-//! Automation profiles that users add to the built-in ones. A change and its event are one
-//! commit (law 2); nothing is cached.
+//! Automation profiles that users add to the built-in ones. A change and its event are one commit
+//! (law 2). Nothing is cached.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::lifecycle::retry_on_conflict;
 use crate::ports::{Ids, ProfileRow, Result, StoreError, StoreHandle, StoreOperation, Transaction};
 
-/// The custom profiles, for as many callers at once as there are.
+/// Service for custom profiles. Safe for concurrent callers.
 #[derive(Debug, Clone)]
 pub struct ProfileRegistry {
     store: StoreHandle,
@@ -21,7 +21,7 @@ impl ProfileRegistry {
         Self { store, ids }
     }
 
-    /// Adds a profile. A taken name is refused, and a built-in one always is taken.
+    /// Adds a profile. Fails if the name is taken; built-in names always are.
     pub async fn add(&self, profile: AutomationProfile, actor: &str) -> Result<ProfileRow> {
         let actor = actor.to_owned();
         self.store
@@ -37,8 +37,8 @@ impl ProfileRegistry {
             .await
     }
 
-    /// Replaces the profile of the same name, or adds it. Plans made before keep what they were
-    /// made with.
+    /// Replaces the profile of the same name, or adds it. Existing plans keep the profile they were
+    /// created with.
     pub async fn update(&self, profile: AutomationProfile, actor: &str) -> Result<ProfileRow> {
         let actor = actor.to_owned();
         self.store
@@ -50,7 +50,7 @@ impl ProfileRegistry {
             .await
     }
 
-    /// The profile of that name, built-in or custom.
+    /// Returns the profile of that name, built-in or custom.
     pub async fn profile(&self, name: ProfileName) -> Result<AutomationProfile> {
         match name {
             ProfileName::BuiltIn(built_in) => Ok(built_in.profile()),
@@ -61,7 +61,7 @@ impl ProfileRegistry {
         }
     }
 
-    /// The custom profiles, by name.
+    /// Returns the custom profiles, ordered by name.
     pub async fn custom_profiles(&self) -> Result<Vec<ProfileRow>> {
         self.store.read(|tx| tx.profiles()).await
     }
@@ -94,7 +94,7 @@ fn upsert_profile(
     Ok((row, EventKind::ProfileUpdated))
 }
 
-/// The newest version; the store refuses whoever would replace a built-in profile.
+/// Returns the newest version. The store refuses to replace a built-in profile.
 fn version_of(tx: &mut dyn Transaction, name: &ProfileName) -> Result<i64> {
     match name {
         ProfileName::Custom(name) => Ok(tx.profile(name)?.version),

@@ -1,7 +1,7 @@
-//! Errors of plans and what is done about them.
+//! Errors of plans and their recovery.
 //!
-//! Recording an error is one transaction: the history's row, the journal's event and the recovery
-//! as a decision. There is no history object to create, so no two callers can create it at once.
+//! Recording an error is one transaction: the history row, the journal event and the recovery as a
+//! decision. There is no history object to create, so two callers cannot race to create it.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use serde::{Deserialize, Serialize};
 use crate::journal::event;
 use crate::ports::{Ids, Result, StoreError, StoreHandle, StoreOperation, Transaction};
 
-/// How many errors are read at once.
+/// Number of errors read per page.
 const PAGE: u32 = 500;
 
-/// An error as whoever met it reports it; phase and attempt are the plan's own.
+/// A reported error. Phase and attempt are taken from the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewErrorRecord {
     pub category: ErrorCategory,
     pub message: String,
     pub step: Option<u32>,
-    /// What caused it, and what caused that.
+    /// The causes, outermost first.
     pub cause_chain: Vec<String>,
 }
 
 impl NewErrorRecord {
-    /// One that belongs to no step and has no further cause.
+    /// An error without a step and without further causes.
     pub fn new(category: ErrorCategory, message: impl Into<String>) -> Self {
         Self {
             category,
@@ -40,15 +40,15 @@ impl NewErrorRecord {
     }
 }
 
-/// Whether a step may be tried again.
+/// Whether a step may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepRetry {
-    /// This many tries are left.
+    /// This many retries are left.
     Yes { left: u32 },
     /// The profile's limit is reached.
     Exhausted { limit: u32 },
-    /// Trying again would not help: the newest error is not of the kind that passes.
+    /// A retry would not help: the newest error is not transient.
     NotTransient,
 }
 
@@ -81,7 +81,7 @@ impl ErrorRecovery {
             .await
     }
 
-    /// The plan's errors in the order in which they first happened.
+    /// Returns the plan's errors in the order in which they first happened.
     pub async fn history(&self, plan: PlanId) -> Result<Vec<ErrorRecord>> {
         self.store
             .read(move |tx| {
@@ -91,7 +91,7 @@ impl ErrorRecovery {
             .await
     }
 
-    /// Whether the profile lets `step` be tried again.
+    /// Returns whether the profile allows a retry of `step`.
     pub async fn should_retry(&self, plan: PlanId, step: Option<u32>) -> Result<StepRetry> {
         self.store
             .read(move |tx| {
@@ -104,7 +104,7 @@ impl ErrorRecovery {
     }
 }
 
-/// Records an error within a transaction, for those who have more to write with it.
+/// Records an error inside a transaction that writes more.
 pub fn record_error(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -146,10 +146,9 @@ pub(crate) fn load_history(tx: &mut dyn Transaction, plan: PlanId) -> Result<Vec
     }
 }
 
-/// What went wrong at this step of the phase, the newest first, since the plan was last reverted:
-/// the steps of a strategy that was given up, and other attempts, do not count. The history cannot
-/// tell, because it counts identical errors over all of them; the journal has each. No more are
-/// read than it takes to see that the limit is reached.
+/// Returns the error categories at this step of the phase and attempt, newest first, since the plan
+/// was last reverted. Reads the journal, because the history merges identical errors of all
+/// attempts. Stops reading once the limit is exceeded.
 fn recent_failures(
     tx: &mut dyn Transaction,
     plan: &Plan,
@@ -176,7 +175,8 @@ fn recent_failures(
                         found.push(error.category);
                     }
                 }
-                // What was erased cannot be told apart: it counts, and against trying again.
+                // An erased error cannot be attributed to a step, so it counts, as one that is not
+                // transient.
                 (EventKind::ErrorRecorded, None) => found.push(ErrorCategory::Internal),
                 _ => return Ok(found),
             }
@@ -192,7 +192,7 @@ fn decide_retry(failures: &[ErrorCategory], limit: u32) -> StepRetry {
     match failures.first() {
         None => StepRetry::Yes { left: limit },
         Some(newest) if !newest.is_transient() => StepRetry::NotTransient,
-        // The first try is not a retry: as many errors as the limit leave one more.
+        // The first try is not a retry, so as many errors as the limit leave one more.
         Some(_) if tried <= limit => StepRetry::Yes {
             left: limit - tried + 1,
         },

@@ -1,7 +1,7 @@
-//! When a failed call is tried again, and when that is given up.
+//! Decides whether a failed call is retried.
 //!
-//! Pure: whoever calls waits, takes the time and throws the dice. This is about one call that a
-//! provider refused; how often a whole step of a plan may be tried is the profile's, see
+//! Pure: the caller waits, reads the clock and supplies randomness. This is about one call that a
+//! provider refused. How often a whole step of a plan may be retried is set by the profile, see
 //! [`recovery`](crate::recovery).
 
 use std::num::NonZeroU32;
@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use crate::ports::models::ModelError;
 
-/// How often and how patiently a call is tried again.
+/// Number and timing of retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How many attempts are made in all, the first included.
+    /// Maximum number of attempts, including the first.
     pub max_attempts: NonZeroU32,
-    /// The longest pause after the first failure; it doubles with each further one.
+    /// Maximum pause after the first failure; it doubles with each further one.
     pub initial_backoff: Duration,
-    /// What doubling stops at.
+    /// Upper bound of the doubled pause.
     pub max_backoff: Duration,
-    /// The longest wait a provider may ask for before the caller does something else meanwhile.
+    /// Longest wait a provider may ask for. If it asks for more, the retry is left to the caller.
     pub max_retry_after: Duration,
 }
 
@@ -33,11 +33,11 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What matters about a failed attempt.
+/// A failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptFailure {
     pub kind: AttemptFailureKind,
-    /// When the provider wants to be asked again.
+    /// When the provider accepts requests again.
     pub retry_after: Option<Duration>,
 }
 
@@ -56,14 +56,14 @@ pub enum RetryDecision {
     GiveUp(GiveUpReason),
 }
 
-/// Why there is none.
+/// Why there is no further attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GiveUpReason {
     /// The same call would fail the same way.
     Permanent,
     /// All attempts were made.
     Exhausted,
-    /// The provider asked for more time than one waits here: come back so much later.
+    /// The provider asked for a longer wait than allowed here. Try again after this time.
     RetryLater(Duration),
 }
 
@@ -80,11 +80,12 @@ impl From<&ModelError> for AttemptFailure {
 }
 
 impl RetryPolicy {
-    /// What to do after failure number `attempt` (counted from 1), with `random` from [0, 1).
+    /// Decides what to do after failure number `attempt` (starting at 1), with `random` from [0,
+    /// 1).
     ///
-    /// The pause is a random part of a span that doubles with each failure ("full jitter"), so
-    /// that those who failed together do not come back together. When the provider named a time,
-    /// the pause comes on top of it: never earlier than asked, and still not all at once.
+    /// The pause is a random part of a span that doubles with each failure ("full jitter"), so that
+    /// callers that failed together do not retry together. If the provider named a time, the pause
+    /// is added to it: never earlier than asked, and still spread out.
     pub fn decide(&self, attempt: u32, failed: &AttemptFailure, random: f64) -> RetryDecision {
         if failed.kind == AttemptFailureKind::Permanent {
             return RetryDecision::GiveUp(GiveUpReason::Permanent);
@@ -100,7 +101,7 @@ impl RetryPolicy {
         RetryDecision::After(retry_after.saturating_add(pause))
     }
 
-    /// The longest pause after failure number `attempt`.
+    /// Returns the maximum pause after failure number `attempt`.
     fn backoff_limit(&self, attempt: u32) -> Duration {
         2_u32
             .checked_pow(attempt.saturating_sub(1))
@@ -111,7 +112,7 @@ impl RetryPolicy {
     }
 }
 
-/// A number of the caller's as one that a span can be multiplied with.
+/// Clamps the caller's number to a valid fraction.
 fn clamp_fraction(random: f64) -> f64 {
     match random.is_finite() {
         true => random.clamp(0.0, 1.0),

@@ -1,4 +1,4 @@
-//! The real clock and the real source of ids: the only place that asks the machine for either.
+//! The real clock and id source: the only place that reads either from the machine.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,7 +1,7 @@
-//! Asking an actor's model something, outside any plan: one question, one answer, no tools.
+//! Sends one prompt to an actor's model outside any plan: one answer, no tools.
 //!
-//! What is asked and answered stands in the journal of the system like a plan's own calls do in
-//! its journal: a question costs money too.
+//! Prompt and answer are recorded in the system journal, like a plan's model calls in its journal,
+//! because they cost money too.
 
 use std::sync::Arc;
 
@@ -20,19 +20,19 @@ use crate::ports::{Ids, StagedBlob, StoreError, StoreHandle, StoreOperation};
 use crate::retry::{RetryDecision, RetryPolicy};
 use crate::secrets::Secrets;
 
-/// The longest answer that is kept, in bytes.
+/// Maximum size of an answer, in bytes.
 const ANSWER_MAXIMUM: usize = 4 << 20;
 
-/// What a model said.
+/// A model's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InquiryReply {
     pub model: ModelChoice,
     pub text: String,
     pub finish: FinishReason,
     pub usage: Usage,
-    /// In US dollars; nothing if nobody stated a price.
+    /// In US dollars; `None` if no price is configured.
     pub usd: Option<f64>,
-    /// How many attempts it took.
+    /// Number of attempts.
     pub attempts: u32,
 }
 
@@ -45,10 +45,10 @@ pub enum InquiryError {
     Store(#[from] StoreError),
 }
 
-/// Whose journal it is that holds what was asked outside plans.
+/// Blob holder for prompts outside plans.
 const BLOB_HOLDER: &str = "system";
 
-/// Asks models in one process's name.
+/// Sends prompts to models for one process.
 #[derive(Debug, Clone)]
 pub struct Inquiry {
     pub store: StoreHandle,
@@ -59,7 +59,7 @@ pub struct Inquiry {
 }
 
 impl Inquiry {
-    /// The model's answer to `prompt` as `actor`; its parts are told as they come.
+    /// Sends `prompt` as `actor` and returns the answer; its parts are reported as they arrive.
     pub async fn prompt_model(
         &self,
         (actor, llm): (&NamespacedName, &LlmActor),
@@ -131,7 +131,7 @@ impl Inquiry {
         self.store.stage_blob(bytes).await
     }
 
-    /// What happened and what was said, in one transaction (law 2).
+    /// Records the call, its prompt and its answer in one transaction (law 2).
     async fn record(
         &self,
         actor: &NamespacedName,
@@ -173,7 +173,7 @@ impl Inquiry {
     }
 }
 
-/// The model that an actor speaks with: its own, or the configured default.
+/// Returns the model of an actor: its own, or the configured default.
 pub fn open_model(models: &dyn Models, llm: &LlmActor) -> Result<Arc<dyn Model>, ModelError> {
     let none = || ModelError {
         kind: ModelErrorKind::Unavailable,
@@ -187,7 +187,7 @@ pub fn open_model(models: &dyn Models, llm: &LlmActor) -> Result<Arc<dyn Model>,
     models.open(&choice)
 }
 
-/// A number from 0 to 1, below it. Ids are random in their last bits.
+/// Returns a random number in [0, 1), taken from the random bits of an id.
 pub(crate) fn random_fraction(ids: &dyn Ids) -> f64 {
     const BITS: u32 = 32;
     let random_bits = ids.next().random() & ((1 << BITS) - 1);

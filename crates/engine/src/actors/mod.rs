@@ -1,8 +1,8 @@
-//! Actors: which there are, and what their steps mean when a plan comes to them.
+//! Actors: which exist, and how their steps are rendered for a plan.
 //!
-//! [`ActorRegistry`] keeps what users define. [`render_step`] turns a step of a definition into the
-//! call that is made, with the plan's arguments and what earlier steps answered. It calls nothing
-//! and knows no sandbox. [`Inquiry`] asks an actor's model something outside any plan.
+//! [`ActorRegistry`] stores actors defined by users. [`render_step`] turns a step of a definition
+//! into a call, with the plan's arguments and the outputs of earlier steps. It makes no calls and
+//! knows no sandbox. [`Inquiry`] prompts an actor's model outside any plan.
 
 pub(crate) mod inquiry;
 pub(crate) mod registry;

@@ -1,5 +1,5 @@
-//! Actors that users add to the built-in ones. A change and its event are one commit (law 2);
-//! nothing is cached.
+//! Actors that users add to the built-in ones. A change and its event are one commit (law 2).
+//! Nothing is cached.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::lifecycle::retry_on_conflict;
 use crate::ports::{ActorRow, Ids, StoreError, StoreHandle, StoreOperation, Transaction};
 
-/// Why a request about actors was refused.
+/// Errors of the actor registry.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ActorRegistryError {
     #[error(transparent)]
@@ -42,14 +42,14 @@ fn list(actions: &[NamespacedName]) -> String {
 
 type Result<T, E = ActorRegistryError> = std::result::Result<T, E>;
 
-/// What to do about a name that is there already.
+/// What to do if the name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DuplicatePolicy {
     Refuse,
     Replace,
 }
 
-/// What came of adding.
+/// Outcome of adding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RegistryChange {
     Added,
@@ -65,15 +65,15 @@ impl RegistryChange {
     }
 }
 
-/// Whether a removal looks at who is left without.
+/// Whether a removal checks that the actor is unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActorRemovalMode {
-    /// Only if no action names it.
+    /// Fails if an action names it.
     IfUnused,
     Forced,
 }
 
-/// An actor and where it comes from.
+/// An actor and its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RegisteredActor {
     BuiltIn(Actor),
@@ -89,24 +89,24 @@ impl RegisteredActor {
     }
 }
 
-/// The actors, for as many callers at once as there are.
+/// Service for actors. Safe for concurrent callers.
 #[derive(Debug, Clone)]
 pub struct ActorRegistry {
     store: StoreHandle,
     ids: Arc<dyn Ids>,
-    /// One actor for each model that is configured; never stored.
+    /// One actor per configured model; never stored.
     models: Arc<[Actor]>,
 }
 
 impl ActorRegistry {
-    /// A registry for a program without any model; see [`Self::with_models`].
+    /// Creates a registry without models; see [`Self::with_models`].
     pub fn new(store: StoreHandle, ids: Arc<dyn Ids>) -> Self {
         let models = Arc::from([]);
         Self { store, ids, models }
     }
 
-    /// The same where these models are configured: each is an actor that is built in. An actor that
-    /// was added under such a name before the model was configured stays what that name means.
+    /// Returns the registry with these models; each becomes a built-in actor. An actor that was
+    /// added under such a name before the model was configured keeps the name.
     #[must_use]
     pub fn with_models(self, models: &[ModelChoice]) -> Self {
         Self {
@@ -115,8 +115,8 @@ impl ActorRegistry {
         }
     }
 
-    /// Adds an actor, or replaces the one of its name if that is asked for. Of any number who add
-    /// one name one has it; the others are told `Taken`, identical content included.
+    /// Adds an actor, or replaces the one of the same name if requested. Of several concurrent adds
+    /// of one name one succeeds; the others fail with `Taken`, even with identical content.
     pub async fn add(
         &self,
         actor: Actor,
@@ -146,7 +146,7 @@ impl ActorRegistry {
             .await
     }
 
-    /// The actor of that name, built in or added.
+    /// Returns the actor of that name, built-in or added.
     pub async fn actor(&self, name: NamespacedName) -> Result<RegisteredActor> {
         let model_actor = self.model_actor(&name).cloned();
         let found = self
@@ -155,7 +155,7 @@ impl ActorRegistry {
         Ok(found.await?)
     }
 
-    /// The actor of that name, and the actions that name it.
+    /// Returns the actor of that name, and the actions that name it.
     pub async fn actor_in_use(
         &self,
         name: NamespacedName,
@@ -169,7 +169,7 @@ impl ActorRegistry {
             .await
     }
 
-    /// All actors, by name.
+    /// Returns all actors, ordered by name.
     pub async fn actors(&self) -> Result<Vec<RegisteredActor>> {
         let added: Result<_, StoreError> = self.store.read(|tx| tx.actors()).await;
         let built_in = BuiltInActor::ALL.iter().map(|each| each.actor());
@@ -183,8 +183,8 @@ impl ActorRegistry {
         Ok(all)
     }
 
-    /// Removes an actor. One that an action names is refused with those actions, unless it is
-    /// forced; they are looked up in the transaction that removes it.
+    /// Removes an actor. Fails with the actions that name it, unless forced. The actions are read
+    /// in the same transaction.
     pub async fn remove(
         &self,
         name: NamespacedName,
@@ -203,7 +203,7 @@ impl ActorRegistry {
                     return Err(ActorRegistryError::BuiltIn { name });
                 }
                 let actions = actions_naming(tx, &name)?;
-                // A name that is not there is told before who names it.
+                // Report a missing actor before the actions that name it.
                 tx.actor(&name)?;
                 if removal == ActorRemovalMode::IfUnused && !actions.is_empty() {
                     let name = name.clone();
@@ -232,7 +232,7 @@ impl ActorRegistry {
     }
 }
 
-/// What has been added under a name comes before the model of that name.
+/// An added actor takes precedence over the model of that name.
 fn find_actor(
     tx: &mut dyn Transaction,
     name: &NamespacedName,
@@ -257,7 +257,7 @@ fn is_stored(tx: &mut dyn Transaction, name: &NamespacedName) -> Result<bool, St
     }
 }
 
-/// The actions that can be used and name this actor in any role, by name.
+/// Returns the usable actions that name this actor in any role, ordered by name.
 fn actions_naming(
     tx: &mut dyn Transaction,
     actor: &NamespacedName,
@@ -291,7 +291,7 @@ fn upsert_actor(
     Ok((row, RegistryChange::Updated))
 }
 
-/// What was there a moment ago was removed just now: that is tried again, not refused.
+/// Maps `NotFound` to a conflict, so that a change overtaken by a removal is retried.
 pub(crate) fn not_found_as_conflict(error: StoreError) -> StoreError {
     match error {
         StoreError::NotFound { what, id } => StoreError::Conflict {

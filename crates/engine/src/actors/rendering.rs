@@ -1,4 +1,4 @@
-//! From a step of a definition to the call that is made.
+//! Renders a step of a definition into the call to make.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,27 @@ use crate::definitions::interpolation::{
     FillError, StepOutputs, TemplateScope, evaluate_bool, fill,
 };
 
-/// A step with everything filled in.
+/// A step with all templates filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RenderedStep {
     pub tool: NamespacedName,
-    /// What the tool is given; nothing if the step is skipped, for then it may ask for what is not
-    /// there.
+    /// The tool's input. Null if the step is skipped, because its templates may refer to missing
+    /// values then.
     pub input: Value,
     pub resource: Option<NamespacedName>,
     pub action: StepAction,
 }
 
-/// Whether a step is made.
+/// Whether a step runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepAction {
     Run,
-    /// With the reason, in words.
+    /// The reason, as text.
     Skip(String),
 }
 
-/// The call that `step` means, for a plan with these typed `arguments`, after these `steps`. A
-/// hyphen of an argument's name reads as `_`; an argument that was not given is not there.
+/// Renders `step` for a plan with these typed `arguments`, after these `steps`. A hyphen in an
+/// argument's name becomes `_`. An argument that was not given is undefined.
 pub fn render_step(
     step: &ActorStep,
     arguments: &BTreeMap<String, Value>,

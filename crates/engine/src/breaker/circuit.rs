@@ -1,15 +1,15 @@
-//! One circuit: what it counts and which moves it makes. It knows no lock and no clock; whoever
-//! calls it holds the lock and passes the time.
+//! One circuit: its counters and transitions. It knows no lock and no clock; the caller holds the
+//! lock and passes the time.
 
 use cleveragents_domain::Timestamp;
 
 use super::{BreakerSettings, CircuitSnapshot, CircuitState, FailureOutcome, Transition};
 
-/// How one name stands.
+/// State of one circuit.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Circuit {
     state: CircuitInnerState,
-    /// How often the state was left; a permit is valid for the one it was given in.
+    /// Number of state changes. A permit is valid only in the generation it was given in.
     generation: u64,
     /// Failures since the last success or reset. Below the threshold while closed, at or above it
     /// otherwise.
@@ -29,17 +29,17 @@ enum CircuitInnerState {
     HalfOpen(ProbeState),
 }
 
-/// Whether the one trial call of a half-open circuit is under way.
+/// Whether the single trial call of a half-open circuit is running.
 #[derive(Debug, Clone, Copy)]
 enum ProbeState {
     InFlight,
     Available,
 }
 
-/// What a caller who asks is given.
+/// Outcome of asking for admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AdmitOutcome {
-    /// A call of this generation may be made.
+    /// A call in this generation may be made.
     Admitted {
         generation: u64,
     },
@@ -48,7 +48,7 @@ pub(super) enum AdmitOutcome {
     },
 }
 
-/// What a verb answers, and the move that came of it.
+/// The result of an operation, and the transition it caused.
 pub(super) type CircuitEffect<T> = (T, Option<Transition>);
 
 impl Circuit {
@@ -61,7 +61,8 @@ impl Circuit {
         match self.state {
             CircuitInnerState::Closed => (self.admitted_outcome(), None),
             CircuitInnerState::Open { until } if now < until => {
-                // A clock that was set back must not keep it open for longer than a cool-down.
+                // If the clock was set back, the circuit must not stay open for longer than one
+                // cool-down.
                 let until = until.min(latest);
                 self.state = CircuitInnerState::Open { until };
                 (AdmitOutcome::Rejected { until }, None)
@@ -80,7 +81,7 @@ impl Circuit {
         }
     }
 
-    /// A success of a call that was admitted in `generation`, or of one nobody admitted.
+    /// Records a success of a call admitted in `generation`, or of one made without a permit.
     pub(super) fn succeed(&mut self, generation: Option<u64>, now: Timestamp) -> CircuitEffect<()> {
         self.successes += 1;
         if self.is_stale(generation) {
@@ -96,7 +97,7 @@ impl Circuit {
         ((), transition)
     }
 
-    /// A failure of a call that was admitted in `generation`, or of one nobody admitted.
+    /// Records a failure of a call admitted in `generation`, or of one made without a permit.
     pub(super) fn fail(
         &mut self,
         generation: Option<u64>,
@@ -124,7 +125,7 @@ impl Circuit {
         )
     }
 
-    /// The call of a permit came to nothing: if it was the probe, another may be made.
+    /// Handles a dropped permit: if it was the probe, another probe may be made.
     pub(super) fn abandon(&mut self, generation: u64) {
         if !self.is_stale(Some(generation)) && matches!(self.state, CircuitInnerState::HalfOpen(_))
         {
@@ -132,7 +133,8 @@ impl Circuit {
         }
     }
 
-    /// Closes the circuit and forgets the failures in a row; what is under way belongs to the past.
+    /// Closes the circuit and resets the consecutive failures. Running calls belong to an old
+    /// generation afterwards.
     pub(super) fn reset(&mut self, now: Timestamp) -> CircuitEffect<()> {
         self.consecutive = 0;
         ((), self.enter(CircuitInnerState::Closed, now))
@@ -167,7 +169,7 @@ impl Circuit {
         generation.is_some_and(|generation| generation != self.generation)
     }
 
-    /// Begins a new generation; nothing is told of a circuit that was closed and stays so.
+    /// Starts a new generation. Returns no transition if the circuit was closed and stays closed.
     fn enter(&mut self, state: CircuitInnerState, at: Timestamp) -> Option<Transition> {
         let from = self.state.circuit_state();
         let to = state.circuit_state();

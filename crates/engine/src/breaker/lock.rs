@@ -1,24 +1,23 @@
-//! The lock behind a breaker, exchangeable so that model checkers can put theirs in its place.
+//! The lock of a breaker, exchangeable so that model checkers can use their own.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 
-/// A value that one caller at a time may use.
+/// A value with exclusive access.
 ///
-/// The only way to the value is a closure, so nothing of it can be kept after the lock is given
-/// back. Model checkers implement this with the mutex whose every acquisition they schedule; what
-/// they then drive is the breaker as it is shipped.
+/// The value is reachable only through a closure, so no reference to it can outlive the lock. Model
+/// checkers implement this with a mutex whose every acquisition they schedule; what they check is
+/// the breaker as shipped.
 pub trait BreakerLock: Debug + Send + Sync {
-    /// Where a value of type `T` is kept.
+    /// Holds a value of type `T`.
     type Of<T: Debug + Send>: Send + Sync;
 
     fn new<T: Debug + Send>(value: T) -> Self::Of<T>;
 
-    /// Runs the closure while nobody else runs one on the same value.
+    /// Runs the closure with exclusive access to the value.
     fn with<T: Debug + Send, R>(held: &Self::Of<T>, work: impl FnOnce(&mut T) -> R) -> R;
 }
 
-/// The standard library's mutex.
 #[derive(Debug, Clone, Copy)]
 pub struct StdLock;
 
@@ -30,8 +29,8 @@ impl BreakerLock for StdLock {
     }
 
     fn with<T: Debug + Send, R>(held: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
-        // No foreign code runs under the lock and each change is whole or not begun, so what a
-        // panic left behind is sound.
+        // No foreign code runs under the lock and no change can be left half done, so the value is
+        // valid even after a panic.
         let mut value = held.lock().unwrap_or_else(PoisonError::into_inner);
         work(&mut value)
     }

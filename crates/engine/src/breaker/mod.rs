@@ -1,7 +1,8 @@
-//! The circuit breaker: who keeps failing is left alone for a while, whoever calls it.
+//! The circuit breaker: a callee that keeps failing is not called for a while, by any caller.
 //!
-//! One type for every caller, models and strategies alike. Read [`CircuitBreaker`] for what it
-//! promises, `circuit.rs` for the moves of one circuit, `lock.rs` for how model checkers get in.
+//! One type for all callers, models and strategies alike. Read [`CircuitBreaker`] for its
+//! guarantees, `circuit.rs` for the transitions of one circuit, `lock.rs` for the hook for model
+//! checkers.
 
 mod circuit;
 mod lock;
@@ -23,9 +24,9 @@ pub use lock::{BreakerLock, StdLock};
 /// When a circuit opens, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerSettings {
-    /// How many failures in a row open it.
+    /// Number of consecutive failures that open it.
     pub threshold: NonZeroU32,
-    /// How long it stays open before one call is let through to try.
+    /// How long it stays open before one trial call is admitted.
     pub cool_down: Duration,
 }
 
@@ -38,49 +39,51 @@ impl Default for BreakerSettings {
     }
 }
 
-/// Circuits by name, shared by everybody who calls what the names stand for. Clones are handles
-/// of the same circuits.
+/// Circuits by name, shared by all callers of the named services. Clones are handles of the same
+/// circuits.
 ///
-/// A circuit is *closed* (calls are admitted) until as many failures in a row as the threshold are
-/// told; then it is *open* (nobody is admitted). The first to ask when the cool-down is over makes
-/// it *half-open* and is its probe: if the probe succeeds the circuit is closed, if it fails it is
-/// open for another cool-down.
+/// A circuit is *closed* (calls are admitted) until the threshold of consecutive failures is
+/// reached; then it is *open* (no call is admitted). The first caller after the cool-down makes it
+/// *half-open* and is its probe: if the probe succeeds, the circuit closes; if it fails, it opens
+/// for another cool-down.
 ///
-/// # What is guaranteed
+/// # Guarantees
 ///
-/// Every verb takes effect at one moment between its call and its answer, under one lock for all
-/// names, as if the verbs of all threads had been called one after the other. In that order:
+/// Operations are linearizable: each takes effect at one moment between its call and its return,
+/// under one lock for all names. In that order:
 ///
-/// - Successes and failures are counted exactly, each told one once, whatever the state.
-/// - A circuit is closed exactly while fewer failures in a row than the threshold are counted.
-///   "In a row" means in the order in which results are told, not in which calls began.
-/// - Each opening is seen as [`FailureOutcome::Tripped`] by exactly one caller, the one whose failure it
-///   was, and is one of [`CircuitSnapshot::trips`].
-/// - While a circuit is half-open at most one permit of that generation is out. Every change of
-///   state and every reset begins a generation; the result of a permit of an older one is counted
-///   and changes nothing else, so a call that was begun before the circuit opened can neither close
-///   nor reopen it.
-/// - A permit that is dropped untold, by a panic too, counts nothing; if it was the probe, the next
-///   to ask is the probe.
-/// - An open circuit turns nobody away for longer than one cool-down from when it is first asked,
-///   even if the clock was set back.
-/// - The lock is held for one verb on memory; no foreign code runs under it, so no verb waits for
-///   an observer and an observer may call the breaker.
+/// - Successes and failures are counted exactly, each reported one once, in every state.
+/// - A circuit is closed exactly while there are fewer consecutive failures than the threshold.
+///   "Consecutive" means in the order in which results are reported, not in which calls started.
+/// - Each opening is reported as [`FailureOutcome::Tripped`] to exactly one caller, the one whose
+///   failure caused it, and is counted once in [`CircuitSnapshot::trips`].
+/// - While a circuit is half-open, at most one permit of that generation exists. Every state change
+///   and every reset starts a new generation. The result of a permit of an older generation is
+///   counted and changes nothing else, so a call that started before the circuit opened can neither
+///   close nor reopen it.
+/// - A permit that is dropped without a result, also by a panic, counts nothing; if it was the
+///   probe, the next caller is the probe.
+/// - An open circuit rejects calls for at most one cool-down from when it is first asked, even if
+///   the clock was set back.
+/// - The lock is held for one operation on memory. No foreign code runs under it, so no operation
+///   waits for an observer, and an observer may call the breaker.
 ///
-/// # What is not
+/// # Not guaranteed
 ///
-/// - A permit is leave to call, not a reservation: calls admitted before a circuit opened go on.
-/// - [`record_success`](Self::record_success) and [`record_failure`](Self::record_failure) name no
-///   generation. They speak of the circuit as it stands when they are told: a success closes it
-///   even if the call began long ago. Who can hold a permit should.
-/// - [`is_open`](Self::is_open) may be out of date when its answer arrives. Nobody becomes the
-///   probe by it; only [`admit`](Self::admit) decides and takes in one.
-/// - A permit that is kept for ever keeps its probe: whoever calls sets a deadline and drops it.
-/// - Observers hear of every change once, from the thread that made it, but two changes may be
-///   told in either order; [`Transition::generation`] says which came first.
-/// - Times are the callers'. The breaker reads no clock, orders nothing by time and wakes nobody.
-/// - Circuits live as long as the breaker and in this process only; names are never forgotten, so
-///   they must be of a kind there are few of.
+/// - A permit allows a call but reserves nothing: calls admitted before a circuit opened continue.
+/// - [`record_success`](Self::record_success) and [`record_failure`](Self::record_failure) have no
+///   generation. They apply to the circuit's state when they are called: a success closes it even
+///   if the call started long ago. Use a permit where possible.
+/// - [`is_open`](Self::is_open) may be outdated when it returns, and it makes no caller the probe;
+///   only [`admit`](Self::admit) decides and reserves in one step.
+/// - A permit that is never dropped blocks further probes: the caller must set a deadline and drop
+///   it.
+/// - Observers see every change once, on the thread that made it, but two changes may be reported
+///   in either order; [`Transition::generation`] gives the order.
+/// - Times come from the callers. The breaker reads no clock, orders nothing by time and wakes no
+///   one.
+/// - Circuits live as long as the breaker and only in this process. Names are never removed, so
+///   their number must be small.
 pub struct CircuitBreaker<L: BreakerLock = StdLock> {
     shared: Arc<SharedCircuits<L>>,
 }
@@ -91,24 +94,24 @@ struct SharedCircuits<L: BreakerLock> {
     circuits: L::Of<BTreeMap<String, Circuit>>,
 }
 
-/// Who wants to know when a circuit changes its state.
+/// Observes state changes of circuits.
 pub trait BreakerObserver: fmt::Debug + Send + Sync {
-    /// Called after the change, without any lock, by the thread whose verb made it.
+    /// Called after the change, without any lock, on the thread that made it.
     fn on_transition(&self, name: &str, transition: &Transition);
 }
 
-/// The answer to who wants to call.
+/// Outcome of [`CircuitBreaker::admit`].
 #[derive(Debug)]
 #[must_use = "who is not admitted must not call"]
 pub enum Admission<L: BreakerLock = StdLock> {
-    /// Call, and tell the permit what came of it.
+    /// The call may be made; its result must be reported to the permit.
     Permit(Permit<L>),
-    /// Leave it alone; asking again makes sense at `until`. While a probe is out nobody knows
-    /// when it ends, then this is one cool-down from now.
+    /// The call is rejected; ask again at `until`. While a probe is running its end is unknown, so
+    /// `until` is one cool-down from now.
     Open { until: Timestamp },
 }
 
-/// Leave to make one call. Dropping it untold counts nothing and lets another be the probe.
+/// Permission to make one call. Dropping it without a result counts nothing and frees the probe.
 #[must_use = "a permit is told what came of the call"]
 pub struct Permit<L: BreakerLock = StdLock> {
     shared: Arc<SharedCircuits<L>>,
@@ -117,57 +120,57 @@ pub struct Permit<L: BreakerLock = StdLock> {
     state: PermitState,
 }
 
-/// Whether a permit was told what came of its call.
+/// Whether the result was reported to a permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PermitState {
     Unreported,
     Reported,
 }
 
-/// What a failure led to.
+/// The effect of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureOutcome {
-    /// This failure opened the circuit, or opened it again.
+    /// This failure opened or reopened the circuit.
     Tripped,
-    /// It was counted; so many failures in a row the circuit has now. A result of an older
-    /// generation is not one of them.
+    /// It was counted; the value is the number of consecutive failures. Results of an older
+    /// generation are not among them.
     Counted(u64),
 }
 
-/// How a circuit stands, for people.
+/// State of a circuit, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum CircuitState {
     Closed,
-    /// It stays so until somebody is admitted at or after this time.
+    /// It stays open until a call is admitted at or after this time.
     Open {
         until: Timestamp,
     },
     HalfOpen,
 }
 
-/// A change of state.
+/// A state change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transition {
-    /// Rises with every change of the circuit, so that changes can be put in order.
+    /// Rises with every change of the circuit, so that changes can be ordered.
     pub generation: u64,
     pub from: CircuitState,
     pub to: CircuitState,
-    /// The time the caller gave.
+    /// The time given by the caller.
     pub at: Timestamp,
 }
 
-/// What is known of a circuit at one moment.
+/// State of a circuit at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CircuitSnapshot {
     pub name: String,
     #[serde(flatten)]
     pub state: CircuitState,
     pub consecutive_failures: u64,
-    /// All that were told, through resets too.
+    /// All reported successes, not cleared by resets.
     pub successes: u64,
     pub failures: u64,
-    /// How often it opened.
+    /// Number of times it opened.
     pub trips: u64,
 }
 
@@ -178,7 +181,7 @@ impl CircuitBreaker {
 }
 
 impl<L: BreakerLock> CircuitBreaker<L> {
-    /// A breaker with a lock of the caller's choice.
+    /// Creates a breaker with a custom lock.
     pub fn with_lock(
         settings: BreakerSettings,
         observers: Vec<Arc<dyn BreakerObserver>>,
@@ -193,13 +196,13 @@ impl<L: BreakerLock> CircuitBreaker<L> {
         }
     }
 
-    /// Asks for leave to call; looking and taking are one step.
+    /// Asks for permission to call; check and reservation are one step.
     pub fn admit(&self, name: &str, now: Timestamp) -> Admission<L> {
         let settings = &self.shared.settings;
         let (outcome, transition) = self
             .shared
             .update(name, |circuit| circuit.admit(settings, now));
-        // The permit is there before observers are told: one that panics drops it.
+        // Create the permit before notifying observers, so that a panicking observer drops it.
         let admission = match outcome {
             AdmitOutcome::Admitted { generation } => Admission::Permit(Permit {
                 shared: Arc::clone(&self.shared),
@@ -213,21 +216,21 @@ impl<L: BreakerLock> CircuitBreaker<L> {
         admission
     }
 
-    /// Counts a success nobody was admitted for, and closes the circuit.
+    /// Counts a success of a call without a permit, and closes the circuit.
     pub fn record_success(&self, name: &str, now: Timestamp) {
         self.shared
             .update_and_notify(name, |circuit| circuit.succeed(None, now));
     }
 
-    /// Counts a failure nobody was admitted for; one too many opens the circuit, and so does any
-    /// after the cool-down.
+    /// Counts a failure of a call without a permit. Opens the circuit at the threshold, and reopens
+    /// it after the cool-down.
     pub fn record_failure(&self, name: &str, now: Timestamp) -> FailureOutcome {
         let settings = &self.shared.settings;
         self.shared
             .update_and_notify(name, |circuit| circuit.fail(None, settings, now))
     }
 
-    /// Whether who asks now would be turned away.
+    /// Whether a call would be rejected now.
     pub fn is_open(&self, name: &str, now: Timestamp) -> bool {
         self.shared.with_circuits(|circuits| {
             circuits
@@ -236,7 +239,7 @@ impl<L: BreakerLock> CircuitBreaker<L> {
         })
     }
 
-    /// Closes the circuit, as if nothing had failed before; cumulative counts stay.
+    /// Closes the circuit and clears the consecutive failures; cumulative counts stay.
     pub fn reset(&self, name: &str, now: Timestamp) {
         self.shared
             .update_and_notify(name, |circuit| circuit.reset(now));
@@ -256,7 +259,7 @@ impl<L: BreakerLock> CircuitBreaker<L> {
         }
     }
 
-    /// How the circuit stands; a name never heard of is closed and has counted nothing.
+    /// Returns the state of the circuit. An unknown name is closed with zero counts.
     pub fn snapshot(&self, name: &str) -> CircuitSnapshot {
         self.shared
             .with_circuits(|circuits| match circuits.get(name) {
@@ -265,7 +268,7 @@ impl<L: BreakerLock> CircuitBreaker<L> {
             })
     }
 
-    /// How every circuit stood at one moment, by name.
+    /// Returns the states of all circuits at one moment, ordered by name.
     pub fn snapshot_all(&self) -> Vec<CircuitSnapshot> {
         self.shared.with_circuits(|circuits| {
             let each = |(name, circuit): (&String, &mut Circuit)| circuit.snapshot(name);
@@ -275,7 +278,7 @@ impl<L: BreakerLock> CircuitBreaker<L> {
 }
 
 impl<L: BreakerLock> Permit<L> {
-    /// The call succeeded.
+    /// Reports that the call succeeded.
     pub fn record_success(mut self, now: Timestamp) {
         self.state = PermitState::Reported;
         let generation = Some(self.generation);
@@ -283,7 +286,7 @@ impl<L: BreakerLock> Permit<L> {
             .update_and_notify(&self.name, |circuit| circuit.succeed(generation, now));
     }
 
-    /// The call failed.
+    /// Reports that the call failed.
     pub fn record_failure(mut self, now: Timestamp) -> FailureOutcome {
         self.state = PermitState::Reported;
         let generation = Some(self.generation);
@@ -305,7 +308,7 @@ impl<L: BreakerLock> Drop for Permit<L> {
 }
 
 impl<L: BreakerLock> SharedCircuits<L> {
-    /// One verb on one circuit, and what observers are told after it.
+    /// Runs one operation on one circuit, then notifies the observers.
     fn update_and_notify<R>(
         &self,
         name: &str,
@@ -351,7 +354,7 @@ impl<L: BreakerLock> Clone for CircuitBreaker<L> {
 
 impl<L: BreakerLock> fmt::Debug for CircuitBreaker<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the circuits: showing something must not wait for a lock.
+        // Omits the circuits: debug output must not wait for a lock.
         f.debug_struct("CircuitBreaker")
             .field("settings", &self.shared.settings)
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! Every move of a circuit, by table, and what the moves have in common.
+//! Every transition of a circuit, as a table, and properties that all transitions share.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use super::*;
 
 const NAME: &str = "local/model";
 
-/// Opens at three failures in a row, for ten seconds.
+/// Opens at three consecutive failures, for ten seconds.
 fn settings() -> BreakerSettings {
     BreakerSettings {
         threshold: NonZeroU32::MIN.saturating_add(2),
@@ -19,7 +19,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_micros(seconds * 1_000_000)
 }
 
-/// Remembers what it was told.
+/// Records the transitions it observes.
 #[derive(Debug, Default)]
 struct TransitionLog(Mutex<Vec<Transition>>);
 
@@ -30,7 +30,7 @@ impl BreakerObserver for TransitionLog {
     }
 }
 
-/// A breaker in some state, and a permit of some age.
+/// A breaker in some state, with a permit of some generation.
 struct BreakerFixture {
     breaker: CircuitBreaker,
     log: Arc<TransitionLog>,
@@ -50,7 +50,7 @@ impl BreakerFixture {
         }
     }
 
-    /// The state the first column of the table names.
+    /// Builds the state named in the first column of the table.
     fn in_state(state: &str) -> Self {
         let mut fixture = Self::new();
         let failures = match state {
@@ -72,7 +72,7 @@ impl BreakerFixture {
         fixture
     }
 
-    /// Does what the second column says and shows what came of it.
+    /// Runs the operation of the second column and renders its effects.
     fn perform(&mut self, verb: &str, now: Timestamp) -> String {
         let mut held = self.permit.take();
         let breaker = &self.breaker;
@@ -154,8 +154,8 @@ fn failure_text(failure: FailureOutcome) -> String {
     }
 }
 
-/// State, verb, time, and what comes of it: the answer; state and failures in a row; successes,
-/// failures and trips; what observers are told.
+/// State, operation, time and effects: the result; state and consecutive failures; successes,
+/// failures and trips; observed transitions.
 #[rustfmt::skip]
 const TRANSITIONS: &[(&str, &str, i64, &str)] = &[
     ("closed", "admit", 0, "permit; closed 0; 0+ 0- 0t;"),
@@ -332,7 +332,7 @@ fn a_threshold_of_one_and_no_cool_down_work() {
     assert_eq!(log.0.lock().unwrap().len(), 4, "three openings, one probe");
 }
 
-/// Calls the breaker when told, and panics if asked to.
+/// Calls the breaker from its callback, and panics if configured to.
 #[derive(Debug)]
 struct PanickingObserver {
     breaker: Mutex<Option<CircuitBreaker>>,

@@ -1,5 +1,5 @@
-//! What an actor knew when it decided: stored whole and named by its hash, so that the decision
-//! can be made again from exactly the same.
+//! The context of a decision: what the actor knew. It is stored in full and named by its hash, so
+//! that the decision can be repeated from the same input.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::error::{DecisionFailure, Result};
 use crate::ports::{BlobHash, StagedBlob, StoreError, StoreHandle, Transaction};
 
-/// What an actor knew.
+/// The context of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DecisionContext {
     pub items: Vec<ContextItem>,
     /// The resources the context was taken from.
     pub resources: Vec<String>,
-    /// The actor's own state, in a form only it can read.
+    /// The actor's own state, opaque to us.
     pub actor_state: Option<Vec<u8>>,
 }
 
@@ -26,29 +26,29 @@ pub struct ContextItem {
     pub text: String,
 }
 
-/// What became of a stored context.
+/// State of a stored context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredContext {
     /// Nothing was stored with the decision.
     None,
-    /// It was stored, but nobody keeps it any longer.
+    /// It was stored, but has been released since.
     Released,
-    /// Exactly the text that was stored, whose hash was checked, and what it says.
+    /// The stored text, with its hash verified, and its parsed content.
     Kept {
         text: String,
         items: Vec<ContextItem>,
     },
 }
 
-/// The stored form. Fields are written in this order and without white space, so that the same
-/// context has the same bytes and the same hash everywhere.
+/// The stored form. Fields are written in this order and without white space, so that equal
+/// contexts have equal bytes and hashes everywhere.
 #[derive(Serialize, Deserialize)]
 struct ContextBody {
     items: Vec<ContextItem>,
     resources: Vec<String>,
 }
 
-/// A context that is durable enough to be named by a decision.
+/// A context whose blobs are staged, so that a decision can refer to them.
 #[derive(Debug, Clone)]
 pub(super) struct StagedContext {
     blobs: Arc<[StagedBlob]>,
@@ -59,7 +59,7 @@ impl StagedContext {
     pub(super) async fn stage(store: &StoreHandle, context: DecisionContext) -> Result<Self> {
         let mut snapshot = ContextSnapshot::default();
         let mut blobs = Vec::new();
-        // Who knew nothing stores nothing: all such decisions would wait for one blob's row.
+        // Do not store an empty context: all such decisions would contend for one blob's row.
         if !context.items.is_empty() || !context.resources.is_empty() {
             let body = ContextBody {
                 items: context.items,
@@ -77,7 +77,7 @@ impl StagedContext {
             snapshot.actor_state_ref = Some(blob.hash.to_string());
             blobs.push(blob);
         }
-        // One order for all, so that two who keep the same blobs cannot wait in a circle.
+        // All callers lock in the same order, so two that keep the same blobs cannot deadlock.
         blobs.sort_by(|one, other| one.hash.cmp(&other.hash));
         Ok(Self {
             blobs: blobs.into(),
@@ -85,7 +85,7 @@ impl StagedContext {
         })
     }
 
-    /// Keeps the blobs as long as `holder` is there; after its plan and before its stream are held.
+    /// References the blobs for `holder`. Lock order: after the plan and before its stream.
     pub(super) fn keep(&self, tx: &mut dyn Transaction, holder: &str) -> Result<()> {
         for blob in self.blobs.iter() {
             tx.put_blob(blob, holder)?;
@@ -94,7 +94,7 @@ impl StagedContext {
     }
 }
 
-/// The context of a decision, whose content must still have the hash it was stored under.
+/// Loads the context of a decision. Fails if its content does not match its hash.
 pub(super) fn load_context(tx: &mut dyn Transaction, decision: &Decision) -> Result<StoredContext> {
     let snapshot = &decision.context_snapshot;
     let Some(reference) = &snapshot.context_ref else {

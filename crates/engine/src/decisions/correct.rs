@@ -1,8 +1,8 @@
-//! Correcting a decision: what followed from it is given up or kept, the guidance becomes a
-//! decision, and the plan is worked on again. All of it is one commit.
+//! Corrects a decision: later decisions are superseded or kept, the guidance becomes a decision,
+//! and the plan is worked on again. All of it is one commit.
 //!
-//! A correction takes all its steps at once, because there is nothing to wait for: that files are
-//! given up is recorded here, and the sandboxes are set back when they are opened next.
+//! A correction needs no later step: it only records that files are undone, and the sandboxes are
+//! restored when they are opened next.
 
 use std::sync::Arc;
 
@@ -22,37 +22,36 @@ use crate::execution::rollback::{RestorePoint, undo_after};
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, event, evict, hold_unowned, move_plan};
 use crate::ports::{Ids, StoreError, Transaction};
 
-/// The longest guidance, in bytes.
+/// Maximum length of the guidance, in bytes.
 pub const GUIDANCE_MAXIMUM: usize = 64 * 1024;
 
-/// A correction as it is asked for.
+/// A request for a correction.
 #[derive(Debug, Clone)]
 pub struct CorrectionRequest {
     pub decision: DecisionId,
     pub mode: CorrectionMode,
-    /// What should be decided instead, or added.
+    /// What to decide instead, or to add.
     pub guidance: String,
-    /// Who asks.
+    /// The acting user, for the journal.
     pub actor: String,
 }
 
-/// What a correction did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CorrectionOutcome {
     pub correction: Correction,
     /// The guidance as a decision.
     pub decision: Decision,
-    /// The plan as it is now.
+    /// The plan after the correction.
     pub plan: Plan,
-    /// What was found and is done; its plan is the one before.
+    /// The effects; its plan is the one before the correction.
     pub preview: CorrectionPreview,
-    /// What became of the files, if there were any to set back.
+    /// The restored files, if any.
     #[serde(default)]
     pub set_back: Option<UndoSummary>,
 }
 
 impl DecisionService {
-    /// Refuses guidance that says nothing or too much.
+    /// Fails if the guidance is empty or too long.
     pub fn check_guidance(guidance: &str) -> Result<()> {
         match guidance.len() {
             _ if guidance.trim().is_empty() => Err(DecisionFailure::NoGuidance),
@@ -61,8 +60,8 @@ impl DecisionService {
         }
     }
 
-    /// Changes a decision, or adds to it, on a human's word. Refused while somebody runs the plan,
-    /// when it is finished, and for a decision that was superseded before.
+    /// Changes a decision, or adds to it, at the user's request. Fails while the plan has a live
+    /// owner, if it is finished, and if the decision is already superseded.
     pub async fn correct(&self, request: CorrectionRequest) -> Result<CorrectionOutcome> {
         Self::check_guidance(&request.guidance)?;
         let plan = self.plan_of(request.decision).await?;
@@ -184,8 +183,8 @@ fn advance_correction(
     Ok(())
 }
 
-/// Where the guidance stands in the tree: below what is added to; in place of what is given up,
-/// which is below the nearest ancestor that still counts.
+/// Returns the parent of the guidance. An addition goes below its decision. A replacement goes
+/// below the nearest ancestor of its decision that is not superseded.
 fn parent_of(tx: &mut dyn Transaction, preview: &CorrectionPreview) -> Result<DecisionId> {
     let original = &preview.decision;
     if preview.mode == CorrectionMode::Append {
@@ -232,7 +231,7 @@ fn guidance_decision(
     }
 }
 
-/// Moves the plan back. What was done before is done again only if it was given up.
+/// Moves the plan back. Completed steps are repeated only if they were undone.
 fn return_to_phase(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -254,8 +253,8 @@ fn return_to_phase(
     Ok(plan)
 }
 
-/// With a decision of Execute the files go that were made after it. Those of a new strategy go when
-/// it is there.
+/// For a decision of Execute, undoes the file changes made after it. For a new strategy, the
+/// changes are undone when it is stored.
 fn restore_files(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,

@@ -1,4 +1,4 @@
-//! Why a request about decisions was refused.
+//! Errors of the decision service.
 
 use cleveragents_domain::Position;
 use cleveragents_domain::decision::DecisionError;

@@ -1,4 +1,4 @@
-//! A decision, why it was made, from what, and what hangs on it.
+//! Explains a decision: why it was made, from what context, and what depends on it.
 
 use std::collections::HashMap;
 
@@ -15,25 +15,25 @@ use crate::ports::Transaction;
 pub struct DecisionExplanation {
     pub decision: Decision,
     pub plan: Plan,
-    /// How many decisions the plan has, superseded ones included; the decision's place is among
+    /// Number of decisions of the plan, including superseded ones. The decision's position is among
     /// them.
     pub decisions: usize,
-    /// What led to it: its parent, that one's, and so on to the root.
+    /// Its parent, the parent's parent, and so on to the root.
     pub path_to_root: Vec<Decision>,
     pub impact: Impact,
     pub context: StoredContext,
 }
 
 impl DecisionService {
-    /// The one decision whose id begins or ends with `fragment`.
+    /// Returns the decision whose id starts or ends with `fragment`.
     pub async fn find(&self, fragment: IdFragment) -> Result<Decision> {
         self.store
             .read(move |tx| Ok(tx.find_decision(&fragment)?))
             .await
     }
 
-    /// Explains the one decision whose id begins or ends with `fragment`. A damaged context is an
-    /// error; one that nobody keeps is not.
+    /// Explains the decision whose id starts or ends with `fragment`. Fails if its context is
+    /// damaged, but not if it was released.
     pub async fn explain(&self, fragment: IdFragment) -> Result<DecisionExplanation> {
         self.store.read(move |tx| explain(tx, &fragment)).await
     }

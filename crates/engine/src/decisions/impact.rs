@@ -1,4 +1,4 @@
-//! What a correction would touch, without touching it.
+//! Previews the effects of a correction without making it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,43 +14,43 @@ use super::error::{DecisionFailure, Result};
 use crate::lifecycle::{LifecycleError, refuse_owned};
 use crate::ports::Transaction;
 
-/// From how many decisions or artifacts on a correction is a large one.
+/// Number of decisions or artifacts from which on an impact is high.
 const LARGE_IMPACT: usize = 10;
 
-/// What hangs on a decision.
+/// What depends on a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Impact {
-    /// The decisions that followed from it and still count, nearest first, without itself.
+    /// The active decisions that followed from it, nearest first, without itself.
     pub downstream: Vec<DecisionId>,
-    /// The child plans that it and they led to.
+    /// The child plans that these decisions created.
     pub child_plans: Vec<PlanId>,
-    /// The files that it and they produced.
+    /// The files that these decisions produced.
     pub artifacts: Vec<ResourcePath>,
 }
 
-/// How much a correction costs.
+/// Cost of a correction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImpactLevel {
-    /// Nothing followed from the decision.
+    /// Nothing depends on the decision.
     Low,
-    /// Something did.
+    /// Something depends on it.
     Medium,
-    /// A child plan, or many decisions or files.
+    /// A child plan, or many decisions or files, depend on it.
     High,
 }
 
-/// What a correction would do.
+/// The effects of a correction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CorrectionPreview {
     pub plan: Plan,
     pub decision: Decision,
     pub mode: CorrectionMode,
-    /// Where the plan would go back to.
+    /// The phase that the plan would return to.
     pub to: Phase,
-    /// The decisions that would no longer count, nearest first.
+    /// The decisions that would be superseded, nearest first.
     pub superseded: Vec<DecisionId>,
-    /// How many would still count.
+    /// Number of decisions that would stay active.
     pub unaffected: usize,
     pub impact: Impact,
 }
@@ -79,8 +79,8 @@ impl ImpactLevel {
 }
 
 impl DecisionService {
-    /// What [`correct`](Self::correct) would do now, refused where that would be; nothing is
-    /// written.
+    /// Returns what [`correct`](Self::correct) would do now, and fails where it would. Writes
+    /// nothing.
     pub async fn impact(
         &self,
         decision: DecisionId,
@@ -106,8 +106,8 @@ impl DecisionService {
     }
 }
 
-/// What correcting `decision` of `plan` does. Who is going to do it holds the plan, so that what is
-/// read here stays true (law 1).
+/// Computes the effects of correcting `decision` of `plan`. A caller that makes the correction must
+/// have locked the plan, so that the result stays true (law 1).
 pub(super) fn preview_correction(
     tx: &mut dyn Transaction,
     plan: Plan,
@@ -134,7 +134,7 @@ pub(super) fn preview_correction(
         CorrectionMode::Revert => {
             let touched = [decision.decision_id].into_iter();
             let touched = touched.chain(impact.downstream.iter().copied());
-            // The root is what the plan was asked to do: it stays, and the guidance comes below it.
+            // The root is the plan's task: it stays, and the guidance goes below it.
             let stays = |id: &DecisionId| Some(*id) != plan_decisions.root;
             touched.filter(stays).collect()
         }
@@ -150,19 +150,19 @@ pub(super) fn preview_correction(
     })
 }
 
-/// The phase whose work has to be done again. What was decided in a later phase than the plan is
-/// in now is done again when the plan comes there.
+/// Returns the phase to repeat. A decision of a phase later than the plan's current one is repeated
+/// when the plan gets there.
 fn target_phase(plan: &Plan, decision: &Decision, mode: CorrectionMode) -> Phase {
     let here = plan.position.phase();
     match mode {
         CorrectionMode::Revert if decision.phase == Phase::Strategize => Phase::Strategize,
         _ if here == Phase::Execute => Phase::Execute,
-        // There is nothing to work on again in apply.
+        // Apply has no work to repeat.
         _ => Phase::Strategize,
     }
 }
 
-/// The decisions of a plan and what leads from one to another.
+/// The decisions of a plan and the edges between them.
 pub(super) struct PlanDecisions {
     pub(super) decisions: Vec<Decision>,
     pub(super) root: Option<DecisionId>,
@@ -190,13 +190,13 @@ impl PlanDecisions {
         })
     }
 
-    /// How many decisions count.
+    /// Returns the number of active decisions.
     fn count_active(&self) -> usize {
         let stands = |decision: &&Decision| !decision.is_superseded;
         self.decisions.iter().filter(stands).count()
     }
 
-    /// What hangs on `target`.
+    /// Returns what depends on `target`.
     pub(super) fn impact(&self, target: DecisionId) -> Impact {
         let by_id: HashMap<DecisionId, &Decision> = self
             .decisions

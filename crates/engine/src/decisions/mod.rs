@@ -1,8 +1,8 @@
-//! Decisions: recorded by the owner of a run, read by everybody, corrected by people.
+//! Decisions: recorded by the owner of a run, readable by all, corrected by users.
 //!
-//! [`DecisionService`] is the service. A decision is written with what its actor knew, its
-//! influences and its event in one commit (law 2); a correction supersedes what it touches, puts
-//! the guidance in its place and sends the plan back in another. Start reading at [`correct`].
+//! [`DecisionService`] is the service. A decision is written with its context, its influences and
+//! its event in one commit (law 2). A correction supersedes decisions, adds the guidance and moves
+//! the plan back, also in one commit. Start reading at [`correct`].
 
 mod context;
 mod correct;
@@ -28,7 +28,7 @@ pub use impact::{CorrectionPreview, Impact, ImpactLevel};
 pub use record::DecisionDraft;
 pub use tree::{DecisionTree, SupersededVisibility, TreeNode};
 
-/// The decisions of plans, for as many callers at once as there are.
+/// Service for the decisions of plans. Safe for concurrent callers.
 #[derive(Debug, Clone)]
 pub struct DecisionService {
     store: StoreHandle,
@@ -45,7 +45,7 @@ impl DecisionService {
         }
     }
 
-    /// The attempts to correct the plan's decisions, oldest first.
+    /// Returns the corrections of the plan's decisions, oldest first.
     pub async fn corrections(&self, plan: PlanId) -> Result<Vec<Correction>> {
         self.store
             .read(move |tx| {

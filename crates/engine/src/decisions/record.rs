@@ -1,4 +1,4 @@
-//! Recording decisions and what influenced them, by the owner of the plan's run.
+//! Records decisions and their influences, for the owner of the plan's run.
 
 use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::{
@@ -13,8 +13,8 @@ use crate::lifecycle::event;
 use crate::ports::{StoreError, Transaction};
 use crate::runs::RunLease;
 
-/// A decision as its actor made it; plan and phase are those of the run. The root is made with
-/// its plan, so what is recorded here always has a parent.
+/// A decision made by an actor; plan and phase are taken from the run. The root decision is created
+/// with the plan, so a draft always has a parent.
 #[derive(Debug, Clone)]
 pub struct DecisionDraft {
     pub parent: DecisionId,
@@ -27,11 +27,11 @@ pub struct DecisionDraft {
     /// The actor's own words, unedited.
     pub reasoning: Option<String>,
     pub context: DecisionContext,
-    /// The decisions whose outcome this one used.
+    /// The decisions whose results this one used.
     pub influences: Vec<DecisionId>,
 }
 
-/// What one write needs, made before it because it may run again.
+/// Inputs of one write, created before it because the write may run again.
 struct PendingDecision {
     draft: DecisionDraft,
     context: StagedContext,
@@ -41,7 +41,7 @@ struct PendingDecision {
 }
 
 impl DecisionService {
-    /// Records a decision with what its actor knew and what influenced it, in one commit.
+    /// Records a decision with its context and its influences, in one commit.
     pub async fn record(&self, run: &RunLease, draft: DecisionDraft) -> Result<Decision> {
         let mut draft = draft;
         let context = std::mem::take(&mut draft.context);
@@ -58,8 +58,8 @@ impl DecisionService {
         .await
     }
 
-    /// Says that one decision of the run's plan used the outcome of another. Circles are legal:
-    /// decisions may be revised in the light of what they led to.
+    /// Records that one decision of the run's plan used the result of another. Cycles are allowed:
+    /// decisions may be revised in the light of their consequences.
     pub async fn record_influence(&self, run: &RunLease, edge: DecisionEdge) -> Result<()> {
         if edge.from == edge.to {
             return Err(DecisionFailure::SelfInfluence { decision: edge.to });
@@ -104,8 +104,8 @@ fn write_decision(tx: &mut dyn Transaction, pending: &PendingDecision) -> Result
     Ok(decision)
 }
 
-/// The plan, which must be in the middle of a phase: an owner that was thought dead and whose plan
-/// was corrected meanwhile has nothing to add to it.
+/// Returns the plan. Fails if no phase is in progress: an owner that was believed dead must not add
+/// to a plan that was corrected meanwhile.
 fn processing_plan(tx: &mut dyn Transaction, plan: PlanId) -> Result<Plan> {
     let held = tx.plan_for_update(plan)?;
     let at = held.position;
@@ -115,7 +115,7 @@ fn processing_plan(tx: &mut dyn Transaction, plan: PlanId) -> Result<Plan> {
     }
 }
 
-/// Refuses a decision that is not one of the plan's, or no longer counts.
+/// Fails if the decision does not belong to the plan or is superseded.
 fn check_active(tx: &mut dyn Transaction, plan: PlanId, decision: DecisionId) -> Result<()> {
     let missing = || StoreError::NotFound {
         what: "decision of this plan",

@@ -1,5 +1,5 @@
-//! The decisions of a plan as a tree, in the order in which people read it. Nothing here is
-//! recursive: a tree may be as deep as it is long.
+//! The decisions of a plan as a tree in reading order. Nothing here is recursive, because a tree
+//! may be very deep.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::error::Result;
 use super::impact::PlanDecisions;
 use crate::ports::{StoreError, Transaction};
 
-/// Whether decisions that no longer count are shown.
+/// Whether superseded decisions are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SupersededVisibility {
     Shown,
@@ -22,13 +22,13 @@ pub enum SupersededVisibility {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecisionTree {
     pub plan: Plan,
-    /// Parents before their children, siblings in the order in which they were decided.
+    /// Parents before their children, siblings in the order of decision.
     pub nodes: Vec<TreeNode>,
-    /// How many decisions no longer count, shown or not.
+    /// Number of superseded decisions, included or not.
     pub superseded: usize,
-    /// The child plans the shown decisions led to, with how they stand; deleted ones are left out.
+    /// The child plans of the included decisions, with their state; deleted ones are left out.
     pub child_plans: Vec<Plan>,
-    /// What was decided on to do, if it has come to that and that was not given up.
+    /// The current strategy, if there is one and its decision is not superseded.
     pub strategy: Option<StrategyRecord>,
 }
 
@@ -37,7 +37,7 @@ pub struct TreeNode {
     pub decision: Decision,
     /// 0 for a root.
     pub depth: usize,
-    /// The decision it is shown below: its parent, or the nearest one above that is shown.
+    /// The parent in the tree: the decision's parent, or its nearest included ancestor.
     pub parent: Option<DecisionId>,
 }
 
@@ -65,7 +65,7 @@ fn load_tree(
         .iter()
         .filter(|it| it.is_superseded)
         .count();
-    // One whose decision was given up is no longer what is meant to be done.
+    // A strategy whose decision was superseded is no longer current.
     let strategy = tx.newest_strategy(plan.identity.plan_id)?.filter(|it| {
         let chose = |decision: &&Decision| decision.decision_id == it.decision_id;
         let chosen = plan_decisions.decisions.iter().find(chose);
@@ -92,9 +92,9 @@ fn load_tree(
     })
 }
 
-/// The decisions, which come in the order of their places, as a tree.
+/// Builds the tree from decisions in sequence order.
 fn build_nodes(decisions: Vec<Decision>, visibility: SupersededVisibility) -> Vec<TreeNode> {
-    // A parent is decided before its children, so it is known when they come.
+    // A parent is decided before its children, so it is already known.
     let mut visible_as: HashMap<DecisionId, Option<DecisionId>> = HashMap::new();
     let mut children: HashMap<Option<DecisionId>, Vec<Decision>> = HashMap::new();
     for decision in decisions {
@@ -121,7 +121,7 @@ fn build_nodes(decisions: Vec<Decision>, visibility: SupersededVisibility) -> Ve
     nodes
 }
 
-/// The children of `parent`, the last one first, as a stack wants them.
+/// Returns the children of `parent`, last one first, ready for a stack.
 fn take_children(
     children: &mut HashMap<Option<DecisionId>, Vec<Decision>>,
     parent: Option<DecisionId>,

@@ -1,9 +1,9 @@
-//! What a resource itself says to actors with a model: the texts of its `AGENTS.md` files, and the
-//! skills it offers in folders with a `SKILL.md`.
+//! Guidance in a resource for actors with a model: its `AGENTS.md` files, and its skills (folders
+//! with a `SKILL.md`).
 //!
-//! Nothing here is trusted and nothing is required: what is missing is not there, what is broken or
-//! too much is left out with a warning. The result depends on the files alone, in a fixed order.
-//! Whoever asks says how files are read, so this knows no file system.
+//! Nothing here is trusted or required: missing files are skipped, broken or oversized ones are
+//! left out with a warning. The result depends only on the files, in a fixed order. The caller
+//! provides file access, so this module knows no file system.
 
 mod skills;
 mod texts;
@@ -13,17 +13,17 @@ use cleveragents_domain::ResourcePath;
 pub use skills::{DESCRIPTION_MAXIMUM, NAME_MAXIMUM, SKILLS_MAXIMUM, Skill, Skills, find_skills};
 pub use texts::{Instruction, Instructions, TEXTS_MAXIMUM, TOTAL_MAXIMUM, find_instructions};
 
-/// The files of one resource as they are now. Both methods block, and neither leaves the resource:
-/// a link that leads out of it is as good as not there.
+/// The current files of one resource. Both methods block and never leave the resource: a link that
+/// leads out of it counts as missing.
 pub trait ResourceFiles {
-    /// The first `most` bytes of a file; `None` if there is no file of this path.
+    /// Returns the first `most` bytes of a file; `None` if there is no such file.
     fn read(&self, path: &ResourcePath, most: usize) -> Result<Option<Vec<u8>>, UnreadablePath>;
 
-    /// The paths of what is directly in a folder, in any order; none if there is no such folder.
+    /// Returns the paths directly in a folder, in any order; empty if there is no such folder.
     fn entries(&self, folder: &ResourcePath) -> Result<Vec<ResourcePath>, UnreadablePath>;
 }
 
-/// A path that is there and cannot be looked at.
+/// An existing path that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path} cannot be read: {reason}")]
 pub struct UnreadablePath {
@@ -31,10 +31,10 @@ pub struct UnreadablePath {
     pub reason: String,
 }
 
-/// How many warnings are kept; nobody reads more.
+/// Maximum number of warnings.
 const WARNINGS_MAXIMUM: usize = 20;
 
-/// What was left out, in words; the rest beyond a bound is counted.
+/// What was left out; warnings beyond the maximum are only counted.
 #[derive(Debug, Default)]
 struct Warnings {
     kept: Vec<String>,
@@ -57,7 +57,7 @@ impl Warnings {
     }
 }
 
-/// `name` in `folder`; the root has no path of its own.
+/// Returns `name` in `folder`; `None` is the root.
 fn join_path(folder: Option<&ResourcePath>, name: &str) -> Option<ResourcePath> {
     let mut bytes = Vec::new();
     if let Some(folder) = folder {
@@ -68,7 +68,7 @@ fn join_path(folder: Option<&ResourcePath>, name: &str) -> Option<ResourcePath> 
     ResourcePath::from_bytes(bytes).ok()
 }
 
-/// The text of bytes of which at most `most` were read, so that the last character may be cut.
+/// Decodes bytes of which at most `most` were read, so that the last character may be cut off.
 fn decode_text(bytes: Vec<u8>, most: usize) -> Option<String> {
     let cut = bytes.len() >= most;
     match String::from_utf8(bytes) {

@@ -1,6 +1,6 @@
-//! Skills: folders whose `SKILL.md` says by its front matter what they are good for.
+//! Skills: folders whose `SKILL.md` describes them in its front matter.
 //!
-//! Only name and description are told at first; an actor that wants more reads the file itself.
+//! Only name and description are given to the actor; to use a skill, it reads the file.
 
 use std::collections::BTreeMap;
 
@@ -9,44 +9,43 @@ use serde::Deserialize;
 
 use super::{ResourceFiles, UnreadablePath, Warnings, decode_text, join_path};
 
-/// Where skills are looked for; of two with one name the one found first counts.
+/// Folders that are searched for skills. Of two skills with one name the first counts.
 const SKILL_FOLDERS: [&str; 3] = [".agents/skills", ".claude/skills", "skills"];
 
-/// The name of the files.
 const FILE: &str = "SKILL.md";
 
-/// How many skills there may be.
+/// Maximum number of skills.
 pub const SKILLS_MAXIMUM: usize = 100;
-/// The longest a name may be, in characters.
+/// Maximum length of a name, in characters.
 pub const NAME_MAXIMUM: usize = 100;
-/// The longest a description may be, in characters; a longer one is cut.
+/// Maximum length of a description, in characters; a longer one is cut.
 pub const DESCRIPTION_MAXIMUM: usize = 1_024;
 
-/// How many folders of one place are looked into.
+/// Maximum number of folders searched per location.
 const FOLDERS_MAXIMUM: usize = 1_000;
-/// How many bytes of a file are looked at for its front matter.
+/// Maximum number of bytes read for a file's front matter.
 const FRONT_MAXIMUM: usize = 16 << 10;
 
-/// What can be learnt from a resource, by name.
+/// The skills of a resource, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skills {
     pub skills: Vec<Skill>,
     pub warnings: Vec<String>,
 }
 
-/// A skill as an actor is told of it.
+/// A skill as described to an actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
     pub name: String,
     /// One line.
     pub description: String,
-    /// The file that says how it is done.
+    /// The file with the instructions.
     pub path: ResourcePath,
 }
 
 impl Skills {
-    /// Those of these names, in their own order; all if there is no list. A name that is not there
-    /// is a warning.
+    /// Keeps the skills with these names, in the skills' own order; all if `names` is `None`. Adds
+    /// a warning for each missing name.
     #[must_use]
     pub fn retain_named(mut self, names: Option<&[String]>) -> Self {
         let Some(names) = names else {
@@ -64,7 +63,7 @@ impl Skills {
     }
 }
 
-/// The skills of a resource.
+/// Returns the skills of a resource.
 pub fn find_skills(files: &dyn ResourceFiles) -> Skills {
     let mut warnings = Warnings::default();
     let mut found: BTreeMap<String, Skill> = BTreeMap::new();
@@ -126,7 +125,7 @@ fn list_folders(
     folders
 }
 
-/// The skill in a folder; `None` if it has no file that could be one.
+/// Returns the skill in a folder; `None` if it has no skill file.
 fn read_skill(files: &dyn ResourceFiles, folder: &ResourcePath) -> Result<Option<Skill>, String> {
     let Some(path) = join_path(Some(folder), FILE) else {
         return Ok(None);
@@ -155,7 +154,7 @@ fn read_skill(files: &dyn ResourceFiles, folder: &ResourcePath) -> Result<Option
     }
 }
 
-/// The keys that matter; others are for other programs.
+/// The keys that are used; others belong to other programs.
 #[derive(Debug, Deserialize)]
 struct FrontMatter {
     name: Option<String>,
@@ -205,7 +204,7 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// The words of a text with single spaces between them, cut if it is long.
+/// Collapses white space to single spaces and cuts a long text.
 fn one_line(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let text: String = text.chars().map(plain).collect();

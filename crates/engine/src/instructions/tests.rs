@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Files by path; what is `None` is there and cannot be read.
+/// Files by path; `None` is an unreadable file.
 #[derive(Debug, Default)]
 struct InMemoryResourceFiles(BTreeMap<String, Option<Vec<u8>>>);
 
@@ -54,7 +54,7 @@ impl ResourceFiles for InMemoryResourceFiles {
         let paths = names.map(|name| format!("{begin}{name}").parse().unwrap());
         let mut paths: Vec<ResourcePath> = paths.collect();
         paths.dedup();
-        // The order is nobody's to rely on.
+        // Callers must not rely on the order.
         paths.reverse();
         Ok(paths)
     }

@@ -1,4 +1,4 @@
-//! `AGENTS.md`: the one at the root, and for each path that matters the nearest one above it.
+//! `AGENTS.md` files: the one at the root, and for each relevant path the nearest one above it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,27 +6,26 @@ use cleveragents_domain::ResourcePath;
 
 use super::{ResourceFiles, Warnings, decode_text, join_path};
 
-/// The name of the files.
 const FILE: &str = "AGENTS.md";
 
-/// How many bytes all texts may have together.
+/// Maximum size of all texts together, in bytes.
 pub const TOTAL_MAXIMUM: usize = 32 << 10;
 
-/// How many files are heard.
+/// Maximum number of files.
 pub const TEXTS_MAXIMUM: usize = 50;
 
-/// What stands at the end of a text of which a part was left out.
+/// Appended to a truncated text.
 const TRUNCATION_NOTE: &str = "\n[The rest of this file is left out.]\n";
 
-/// What a resource's own files say.
+/// The instructions of a resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Instructions {
-    /// The root's first and the deepest last: where two contradict each other the later one holds.
+    /// The root's first, the deepest last. If two contradict each other, the later one applies.
     pub texts: Vec<Instruction>,
     pub warnings: Vec<String>,
 }
 
-/// One text as it is used.
+/// One text, as used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
     pub path: ResourcePath,
@@ -35,8 +34,8 @@ pub struct Instruction {
     pub hash: String,
 }
 
-/// The instructions for work at these paths, which may be files or folders. If they are too much,
-/// the nearest keep theirs and those further up are cut.
+/// Returns the instructions for work at these paths, which may be files or folders. If they are too
+/// long, the nearest are kept and those further up are truncated.
 pub fn find_instructions(files: &dyn ResourceFiles, about: &[ResourcePath]) -> Instructions {
     let mut search = InstructionSearch {
         files,
@@ -56,7 +55,7 @@ pub fn find_instructions(files: &dyn ResourceFiles, about: &[ResourcePath]) -> I
     search.finish(found.into_iter().collect())
 }
 
-/// A folder, in the order in which instructions are told.
+/// A folder, in the order in which instructions are given.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct InstructionFolder {
     depth: usize,
@@ -71,7 +70,7 @@ impl InstructionFolder {
     }
 }
 
-/// The path itself and every folder above it but the root, the nearest first.
+/// Returns the path and every folder above it except the root, nearest first.
 fn path_and_ancestors(path: &ResourcePath) -> Vec<ResourcePath> {
     let mut bytes = path.as_bytes();
     let mut all = vec![path.clone()];
@@ -84,7 +83,7 @@ fn path_and_ancestors(path: &ResourcePath) -> Vec<ResourcePath> {
 
 struct InstructionSearch<'a> {
     files: &'a dyn ResourceFiles,
-    /// What the file of each folder says, so that none is read twice.
+    /// The text of each folder's file, so that none is read twice.
     texts: BTreeMap<Option<ResourcePath>, Option<String>>,
     warnings: Warnings,
 }
@@ -119,7 +118,7 @@ impl InstructionSearch<'_> {
         text.filter(|text| !text.trim().is_empty())
     }
 
-    /// What is nearest has room first.
+    /// The nearest folders get room first.
     fn finish(mut self, mut places: Vec<InstructionFolder>) -> Instructions {
         let surplus = places.len().saturating_sub(TEXTS_MAXIMUM);
         if surplus > 0 {
@@ -158,8 +157,8 @@ impl InstructionSearch<'_> {
     }
 }
 
-/// As much of `text` as there is room for: whole lines, and a note that there was more. Nothing if
-/// there is no room even for the note.
+/// Returns as many whole lines of `text` as fit, with a note about the rest. Empty if not even the
+/// note fits.
 fn truncate_to_fit(mut text: String, room: usize) -> String {
     if text.len() <= room {
         return text;

@@ -1,5 +1,5 @@
-//! Reading and keeping the journal: [`tail`] follows it, [`mod@verify`] proves its chain, [`mod@purge`]
-//! erases payloads on the record.
+//! Reading and maintaining the journal: [`tail`] follows it, [`mod@verify`] checks its hash chain,
+//! [`mod@purge`] erases payloads and records it.
 
 pub mod purge;
 pub mod tail;
@@ -14,7 +14,8 @@ pub use purge::purge;
 pub use tail::Tail;
 pub use verify::{ChainFault, Verification, verify};
 
-/// An event by `actor` with `payload`, to be appended in the transaction that does what it tells.
+/// Builds an event by `actor` with `payload`. It must be appended in the transaction of the change
+/// it describes.
 pub(crate) fn event(kind: EventKind, actor: &str, payload: &impl Serialize) -> Result<NewEvent> {
     NewEvent::new(kind, actor, payload).map_err(StoreError::internal)
 }

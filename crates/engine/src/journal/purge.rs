@@ -1,18 +1,18 @@
-//! Erasing payloads on the record: the contents go, the chain stays whole.
+//! Erases payloads and records it. The hash chain stays valid.
 
 use cleveragents_domain::{EventKind, NewEvent, StreamId};
 use serde::{Deserialize, Serialize};
 
 use crate::ports::{Result, StoreError, StoreHandle, StoreOperation, StreamHead, Transaction};
 
-/// The payload of a `payload_purged` event, itself never erased.
+/// Payload of a `payload_purged` event, which is never erased itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PurgeRecord {
     pub places: Vec<i64>,
     pub reason: String,
 }
 
-/// What to erase and who asked for it.
+/// The payloads to erase, with actor and reason.
 #[derive(Debug, Clone)]
 pub struct PurgeRequest {
     pub stream: StreamId,
@@ -21,8 +21,8 @@ pub struct PurgeRequest {
     pub actor: String,
 }
 
-/// Erases payloads and records it, in one transaction (law 2). Places that are not there, and
-/// records of earlier purges, are refused whole.
+/// Erases payloads and records it, in one transaction (law 2). Fails, and erases nothing, if a
+/// sequence number does not exist or belongs to an earlier purge.
 pub async fn purge(
     store: &StoreHandle,
     operation: StoreOperation,
@@ -48,7 +48,7 @@ pub async fn purge(
         .await
 }
 
-/// Erases payloads within a transaction, for those who know that the places can be erased.
+/// Erases payloads inside a transaction. The caller must have checked that they can be erased.
 pub(crate) fn erase(tx: &mut dyn Transaction, request: &PurgeRequest) -> Result<StreamHead> {
     tx.erase_payloads(request.stream, &request.places)?;
     let record = PurgeRecord {

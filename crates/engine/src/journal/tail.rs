@@ -1,7 +1,7 @@
-//! Tails: followers of the journal that miss nothing and see each event once.
+//! Tails: followers of the journal that see each event exactly once.
 //!
-//! A tail pulls: it keeps its own place and reads onward from it, woken by hints and, because a
-//! hint may be lost, by a poll. A writer never waits for a tail, however slow it is.
+//! A tail pulls: it keeps its own position and reads on from it, woken by hints and, because hints
+//! may be lost, by polling. A writer never waits for a tail.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::ports::{Cursor, Result, StoreHandle};
 
-/// How long a tail trusts the absence of hints.
+/// Poll interval, in case a hint was lost.
 pub const POLL: Duration = Duration::from_millis(250);
 const BATCH: u32 = 512;
 
@@ -28,12 +28,12 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Follows one stream, beginning behind the event `after` (0: from the beginning).
+    /// Follows one stream, starting after the event `after` (0: from the beginning).
     pub fn of_stream(store: StoreHandle, stream: StreamId, after: i64) -> Self {
         Self::at(store, TailPosition::Stream(stream, after))
     }
 
-    /// Follows all streams, beginning behind `after`.
+    /// Follows all streams, starting after `after`.
     pub fn of_all(store: StoreHandle, after: Cursor) -> Self {
         Self::at(store, TailPosition::All(after))
     }
@@ -46,24 +46,24 @@ impl Tail {
         }
     }
 
-    /// The next events, at least one; waits until there are some. Cancelling the wait loses
-    /// nothing.
+    /// Returns the next events, at least one; waits until there are some. Cancellation-safe.
     pub async fn next(&mut self) -> Result<Vec<Event>> {
         loop {
-            // Marked as seen before reading: a commit after the read wakes the wait below.
+            // Mark hints as seen before reading, so that a commit after the read wakes the wait
+            // below.
             self.hints.mark_unchanged();
             let events = self.read_available().await?;
             if !events.is_empty() {
                 return Ok(events);
             }
-            // A closed channel only means no more hints; the poll goes on.
+            // A closed channel only means that there are no more hints; keep polling.
             if let Ok(Err(_)) = tokio::time::timeout(POLL, self.hints.changed()).await {
                 tokio::time::sleep(POLL).await;
             }
         }
     }
 
-    /// The events that are there now, perhaps none.
+    /// Returns the events available now, perhaps none.
     pub async fn read_available(&mut self) -> Result<Vec<Event>> {
         match self.position {
             TailPosition::Stream(stream, after) => {

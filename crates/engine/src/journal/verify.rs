@@ -1,5 +1,5 @@
-//! Proof that a stream is as it was written: numbered without gaps, each event chained to the one
-//! before, each payload the one that was hashed, each erasure on record.
+//! Verifies that a stream is as it was written: numbered without gaps, each event chained to the
+//! one before, each payload matching its hash, each erasure recorded.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,17 @@ use crate::ports::{Result, StoreHandle, Transaction};
 
 const BATCH: u32 = 1000;
 
-/// A stream that verified.
+/// A verified stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
     pub stream: StreamId,
     pub events: i64,
-    /// Events whose payload was erased on the record.
+    /// Number of events whose payload was erased by a recorded purge.
     pub purged: i64,
     pub head_hash: String,
 }
 
-/// The first thing found wrong in a stream.
+/// The first fault found in a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum ChainFault {
@@ -54,8 +54,8 @@ pub enum ChainFault {
     },
 }
 
-/// Walks `stream` on one snapshot; with `expect`, its head must also be that hash, which a
-/// stream cut off at its end cannot have.
+/// Verifies `stream` on one snapshot. With `expect`, its head must have that hash, which detects a
+/// truncated stream.
 pub async fn verify(
     store: &StoreHandle,
     stream: StreamId,
@@ -76,7 +76,7 @@ pub async fn verify(
         .await
 }
 
-/// Walks `stream` within a transaction.
+/// Verifies `stream` inside a transaction.
 pub fn walk(
     tx: &mut dyn Transaction,
     stream: StreamId,
@@ -97,7 +97,7 @@ pub fn walk(
     Ok(chain.finish(head.stream_seq, &head.hash))
 }
 
-/// The walk so far.
+/// State of the verification.
 struct Chain {
     stream: StreamId,
     last_seq: i64,

@@ -1,4 +1,4 @@
-//! Making a project: the project, its resources, links and rules are one commit.
+//! Creates a project: the project, its resources, links and rules are one commit.
 
 use std::collections::BTreeMap;
 use std::collections::HashSet;
@@ -18,38 +18,39 @@ use super::{ProjectService, append_events};
 use crate::lifecycle::moves::event;
 use crate::ports::{Ids, StoreError, Transaction};
 
-/// A place that somebody looked at.
+/// An inspected location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocatedResource {
     pub path: AbsolutePath,
     pub resource_type: ResourceType,
 }
 
-/// A project to be made.
+/// A project to create.
 #[derive(Debug, Clone)]
 pub struct NewProject {
     pub name: NamespacedName,
     pub description: Option<String>,
     pub automation_profile: Option<ProfileName>,
-    /// Registered and linked in this order; what is registered already is linked as it is.
+    /// Registered and linked in this order. A location that is already registered is linked with
+    /// its existing resource.
     pub locations: Vec<LocatedResource>,
     pub invariants: Vec<String>,
 }
 
-/// What came of making a project.
+/// Outcome of creating a project.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CreatedProject {
     pub project: Project,
     /// In the order in which they are linked.
     pub resources: Vec<Resource>,
-    /// Those of them that had been registered before.
+    /// The resources that were registered before.
     pub reused: Vec<NamespacedName>,
     pub invariants: Vec<Invariant>,
 }
 
 impl ProjectService {
-    /// Makes a project with all that belongs to it, or nothing. A taken name is refused, whoever
-    /// came first by however little.
+    /// Creates a project with all its parts, or nothing. Fails if the name is taken; of two
+    /// concurrent calls one fails.
     pub async fn create(&self, new: NewProject, actor: &str) -> Result<CreatedProject> {
         let ids = Arc::clone(&self.ids);
         let actor = actor.to_owned();
@@ -97,7 +98,7 @@ fn create_project(
             };
             match tx.link_resource(&project.name, &current.resource.name) {
                 Ok(_) => break current,
-                // What had been registered before was removed just now: it is new after all.
+                // An existing resource was removed just now, so retry and register it anew.
                 Err(StoreError::NotFound {
                     what: "resource", ..
                 }) => {}
@@ -153,7 +154,7 @@ fn check_profile(tx: &mut dyn Transaction, name: &ProfileName) -> Result<()> {
     }
 }
 
-/// The rules, each text once.
+/// Returns the rules without duplicates.
 fn new_invariants(
     ids: &dyn Ids,
     texts: &[String],
@@ -178,7 +179,7 @@ fn new_invariants(
     Ok(rules)
 }
 
-/// A resource, and whether it was there before.
+/// A resource, and whether it existed before.
 #[derive(Debug, Clone)]
 struct RegisteredResource {
     resource: Resource,
@@ -191,8 +192,8 @@ enum Registration {
     New,
 }
 
-/// Registers each place. All callers take names in one order, so that two who want the same names
-/// do not wait for each other in a circle.
+/// Registers each location. All callers insert names in the same order, so two that want the same
+/// names cannot deadlock.
 fn register_all(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -207,7 +208,7 @@ fn register_all(
     Ok(registered)
 }
 
-/// The places in their order, each path once.
+/// Returns the locations in order, without duplicate paths.
 fn unique_locations(places: &[LocatedResource]) -> impl Iterator<Item = &LocatedResource> {
     let first = |path: &AbsolutePath| places.iter().position(|other| other.path == *path);
     let numbered = places.iter().enumerate();
@@ -220,8 +221,8 @@ fn preferred_name(path: &AbsolutePath) -> NamespacedName {
     NamespacedName::sanitize(&String::from_utf8_lossy(path.last_component()))
 }
 
-/// Registers the place under its directory's name, numbered if that is taken, or answers with the
-/// resource that has the path. Whether a name is free is decided by the insert itself (law 3).
+/// Registers the location under its directory's name, numbered if that is taken, or returns the
+/// resource that has the path. The insert itself decides whether a name is free (law 3).
 fn register(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -253,7 +254,7 @@ fn register(
                             registration,
                         });
                     }
-                    // Removed just now: the path is free again.
+                    // The other resource was removed just now, so the path is free again.
                     Err(StoreError::NotFound { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }

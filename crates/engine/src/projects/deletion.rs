@@ -1,4 +1,4 @@
-//! Deleting a project: never while a plan on it is under way, and never by half.
+//! Deletes a project: never while a plan on it is active, and never partially.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::lifecycle::commands::{live_run, move_unowned_plan};
 use crate::lifecycle::moves::{PlanMoveOutcome, PlanMoveRequest, event};
 use crate::ports::{Ids, PlanFilter, StoreError, Transaction};
 
-/// What to do with plans that are not finished.
+/// What to do with unfinished plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActivePlanPolicy {
-    /// They are in the way.
+    /// Fail.
     Refuse,
-    /// They are cancelled.
+    /// Cancel them.
     Cancel,
 }
 
-/// What came of deleting a project.
+/// Outcome of deleting a project.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeletedProject {
     pub project: NamespacedName,
@@ -34,10 +34,10 @@ pub struct DeletedProject {
     pub plans_cancelled: Vec<PlanId>,
 }
 
-/// The owners that are known to be dead or alive, by plan.
+/// The owners known to be dead or alive, by plan.
 type ProvenOwnersByPlan = BTreeMap<PlanId, ProvenOwner>;
 
-/// A deletion with what belongs to it.
+/// A deletion with the facts it needs.
 #[derive(Debug, Clone)]
 struct ProjectDeletionRequest {
     name: NamespacedName,
@@ -49,9 +49,9 @@ struct ProjectDeletionRequest {
 impl ProjectService {
     /// Deletes a project with its links and rules; its resources and finished plans stay.
     ///
-    /// With `ActivePlanPolicy::Cancel` plans that nobody runs are cancelled in the same commit. Those that
-    /// are run can be stopped by their owners only (law 5): they are asked to, and nothing is
-    /// deleted.
+    /// With `ActivePlanPolicy::Cancel`, plans without a live owner are cancelled in the same
+    /// commit. Running plans can only be stopped by their owners (law 5): they get a cancel
+    /// request, and nothing is deleted.
     pub async fn delete(
         &self,
         name: NamespacedName,
@@ -81,7 +81,7 @@ impl ProjectService {
         deleted
     }
 
-    /// The plans that are in the way of deleting the project.
+    /// Returns the plans that block the deletion of the project.
     pub async fn active_plans(&self, name: NamespacedName) -> Result<Vec<Plan>> {
         self.store
             .read(move |tx| {
@@ -110,8 +110,9 @@ impl ProjectService {
     }
 }
 
-/// The project's row goes first: a plan is made while that row is held, so that afterwards every
-/// plan that was made is seen, and no other can be (law 1). A refusal brings the row back.
+/// Deletes the project's row first. A plan is created while that row is locked, so afterwards every
+/// existing plan is visible and no new one can appear (law 1). If the deletion is refused, the
+/// rollback restores the row.
 fn delete_project(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
@@ -147,8 +148,8 @@ fn delete_project(
     Ok(deleted)
 }
 
-/// Deletes the row, as it is by then, and says what had been linked. The row is written before the
-/// links are read, so that nobody links anything in between.
+/// Deletes the current row and returns the linked resources. The row is written before the links
+/// are read, so that nothing can be linked in between.
 fn remove_project(
     tx: &mut dyn Transaction,
     name: &NamespacedName,
@@ -165,7 +166,7 @@ fn remove_project(
     Ok((project, linked))
 }
 
-/// What was deleted just now is missed by its name, not by its id, which nobody gave.
+/// Reports a missing project by its name, because the caller did not give an id.
 fn not_found_by_name(name: &NamespacedName, error: StoreError) -> StoreError {
     match error {
         StoreError::NotFound { what, .. } => StoreError::NotFound {
@@ -176,7 +177,7 @@ fn not_found_by_name(name: &NamespacedName, error: StoreError) -> StoreError {
     }
 }
 
-/// The plans on the project that may still move, newest first.
+/// Returns the unfinished plans of the project, newest first.
 pub(super) fn active_plans(tx: &mut dyn Transaction, name: &NamespacedName) -> Result<Vec<Plan>> {
     let mut active = Vec::new();
     for state in PlanState::ALL.iter().filter(|state| !state.is_terminal()) {
@@ -200,7 +201,7 @@ fn cancel_all(
     deletion: &ProjectDeletionRequest,
     mut active: Vec<Plan>,
 ) -> Result<Vec<PlanId>> {
-    // One order for all callers, so that two who cancel the same plans cannot wait in a circle.
+    // All callers lock in the same order, so two that cancel the same plans cannot deadlock.
     active.sort_by_key(|plan| plan.identity.plan_id);
     let (mut running, mut runs) = (Vec::new(), Vec::new());
     for plan in &active {
@@ -230,7 +231,7 @@ fn cancel_all(
         match move_unowned_plan(tx, ids, &request, run.as_ref())? {
             PlanMoveOutcome::Moved(plan) => cancelled.push(plan.identity.plan_id),
             PlanMoveOutcome::Stands(plan) if plan.position.is_terminal() => {}
-            // Past its point of no return a plan goes on, cancelled or not.
+            // A plan past its point of no return continues despite the cancel.
             PlanMoveOutcome::Stands(plan) => applying.push(plan),
         }
     }

@@ -1,4 +1,4 @@
-//! Why a request about projects or resources was refused.
+//! Errors of the project service.
 
 use cleveragents_domain::invariant::InvariantError;
 use cleveragents_domain::{AbsolutePath, NamespacedName, Plan};
@@ -47,7 +47,7 @@ pub enum ProjectError {
     #[error("resource {resource} is linked to {projects}")]
     Linked {
         resource: NamespacedName,
-        /// By name, with commas.
+        /// Names, separated by commas.
         projects: String,
     },
 }

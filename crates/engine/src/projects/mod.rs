@@ -1,6 +1,6 @@
-//! Projects and resources: what plans work on. Every change is one transaction with its events on
-//! the installation's own record (laws 1 and 2); what a path is was found out before, by whoever
-//! may look at files.
+//! Projects and resources: what plans work on. Every change is one transaction with its events in
+//! the system stream (laws 1 and 2). Files are not inspected here: the caller passes in what it
+//! found.
 //!
 //! [`ProjectService`] is the service. Start reading at [`creation`], then [`deletion`].
 
@@ -23,7 +23,7 @@ pub use error::{ProjectError, Result};
 pub use resources::{LinkOutcome, UnlinkOutcome};
 pub use views::{ProjectMap, ProjectView, ResourceView};
 
-/// Projects and resources, for as many callers at once as there are.
+/// Service for projects and resources. Safe for concurrent callers.
 #[derive(Debug, Clone)]
 pub struct ProjectService {
     store: StoreHandle,
@@ -48,8 +48,8 @@ impl ProjectService {
     }
 }
 
-/// Puts what happened on the installation's record, last of all: who waits for its stream then
-/// holds everything else already.
+/// Appends to the system stream. Must come last, so that a transaction that waits for the stream
+/// already holds all its other locks.
 fn append_events(tx: &mut dyn Transaction, events: &[NewEvent]) -> Result<()> {
     tx.append(StreamId::System, events)?;
     Ok(())

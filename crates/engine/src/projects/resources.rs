@@ -1,4 +1,4 @@
-//! Resources: registered, linked, unlinked, removed; each one transaction.
+//! Registers, links, unlinks and removes resources; one transaction each.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use super::{ProjectService, append_events};
 use crate::lifecycle::moves::event;
 use crate::ports::StoreError;
 
-/// What came of linking.
+/// Outcome of linking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkOutcome {
     New,
-    /// It was linked before.
+    /// It was already linked.
     Stands,
 }
 
-/// What came of unlinking.
+/// Outcome of unlinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnlinkOutcome {
     Done,
@@ -29,8 +29,8 @@ pub enum UnlinkOutcome {
 }
 
 impl ProjectService {
-    /// Registers a place under a name of the caller's choice. A place that has another name
-    /// already is refused with that name.
+    /// Registers a location under a name chosen by the caller. Fails with the existing name if the
+    /// location is already registered.
     pub async fn add_resource(
         &self,
         name: NamespacedName,
@@ -56,7 +56,7 @@ impl ProjectService {
             .await
     }
 
-    /// Takes a resource off the register; its files stay. One that is linked is refused.
+    /// Removes a resource; its files stay. Fails if it is linked.
     pub async fn remove_resource(&self, name: NamespacedName, actor: &str) -> Result<Resource> {
         let actor = actor.to_owned();
         self.store
@@ -72,7 +72,7 @@ impl ProjectService {
             .await
     }
 
-    /// Links a resource to a project; twice is once.
+    /// Links a resource to a project. Idempotent.
     pub async fn link(
         &self,
         project: NamespacedName,
@@ -91,7 +91,7 @@ impl ProjectService {
             .await
     }
 
-    /// Undoes a link; the resource stays registered.
+    /// Removes a link; the resource stays registered.
     pub async fn unlink(
         &self,
         project: NamespacedName,
@@ -128,7 +128,7 @@ fn removal_error(name: &NamespacedName, error: StoreError) -> ProjectError {
             resource: name.clone(),
             projects: holder,
         },
-        // By its name, not by its id, which nobody gave.
+        // Report the name, because the caller did not give an id.
         StoreError::NotFound { what, .. } => StoreError::NotFound {
             what,
             id: name.to_string(),

@@ -1,4 +1,4 @@
-//! Looking at projects and resources; each look is at one consistent state.
+//! Views of projects and resources, each from one consistent snapshot.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::ProjectService;
 use super::error::{ProjectError, Result};
 use crate::ports::{PlanFilter, Transaction};
 
-/// A project with what belongs to it.
+/// A project with its resources and plan counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProjectView {
     pub project: Project,
     /// In the order in which they were linked.
     pub resources: Vec<Resource>,
     pub invariants: Vec<Invariant>,
-    /// How many plans are in which state; a state that none is in is left out.
+    /// Number of plans per state; states without plans are left out.
     pub plans: BTreeMap<PlanState, u64>,
 }
 
@@ -28,7 +28,7 @@ pub struct ResourceView {
     pub projects: Vec<NamespacedName>,
 }
 
-/// Everything there is: projects with their resources, and all resources; both newest first.
+/// All projects with their resources, and all resources; both newest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProjectMap {
     pub projects: Vec<(Project, Vec<Resource>)>,
@@ -45,7 +45,7 @@ impl ProjectService {
             .await
     }
 
-    /// All projects, newest first.
+    /// Returns all projects, newest first.
     pub async fn list(&self) -> Result<Vec<ProjectView>> {
         self.store
             .read(|tx| {
@@ -67,7 +67,7 @@ impl ProjectService {
             .await
     }
 
-    /// Everything there is.
+    /// Returns all projects and resources.
     pub async fn project_map(&self) -> Result<ProjectMap> {
         self.store.read(load_map).await
     }

@@ -1,4 +1,4 @@
-//! Whether a sandbox is still needed.
+//! Decides whether a sandbox is still needed.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use cleveragents_domain::{Plan, PlanState, Timestamp};
 use super::gc::GcVerdict;
 use crate::ports::Holder;
 
-/// Decides about a sandbox on record. `runs` is who is alive and has the plan's run.
+/// Decides about a recorded sandbox. `runs` is the live owner of the plan's run.
 pub(super) fn classify_sandbox(
     record: &SandboxRecord,
     plan: &Plan,

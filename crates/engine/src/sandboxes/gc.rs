@@ -1,4 +1,4 @@
-//! The removal of sandboxes that nobody needs any more.
+//! Removes sandboxes that are no longer needed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,41 +18,41 @@ use crate::lifecycle::{evict, live_run};
 use crate::ports::sandbox::{SandboxError, SandboxMarker};
 use crate::ports::{StoreError, Transaction};
 
-/// What is asked for.
+/// A request to collect garbage.
 #[derive(Debug, Clone)]
 pub struct GcRequest {
     pub mode: GcMode,
-    /// How long ago a plan must have finished.
+    /// Minimum time since a plan finished.
     pub older_than: Duration,
-    /// Who acts, for the journal.
+    /// The acting user, for the journal.
     pub actor: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GcMode {
     Remove,
-    /// Only say what would be removed.
+    /// Only report what would be removed.
     DryRun,
 }
 
-/// What became of one sandbox.
+/// Outcome for one sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweptSandbox {
     pub sandbox: SandboxIdentity,
     pub verdict: GcVerdict,
 }
 
-/// What is decided about a sandbox, and why.
+/// The decision about a sandbox, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GcVerdict {
     /// It is removed, or would be.
     Remove(String),
     Keep(String),
-    /// It should be gone and could not be removed; the next one tries again.
+    /// The removal failed; the next gc retries it.
     Failed(String),
 }
 
-/// A decision with the row it was made about.
+/// A decision with the row it is based on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct GcDecision {
     verdict: GcVerdict,
@@ -60,7 +60,7 @@ struct GcDecision {
     publication: Publication,
 }
 
-/// Whether what was published of a plan is still of use.
+/// Whether the published commit of a plan is still useful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Publication {
     Stays,
@@ -68,8 +68,8 @@ enum Publication {
 }
 
 impl SandboxService {
-    /// Removes every sandbox that nobody needs, one after the other, and says what became of each
-    /// that has a folder.
+    /// Removes every sandbox that is no longer needed and returns the outcome for each that has a
+    /// folder.
     pub async fn gc(&self, request: &GcRequest) -> Result<Vec<SweptSandbox>> {
         let folders = self.folders().await?;
         let records = self.records().await?;
@@ -96,7 +96,7 @@ impl SandboxService {
         Ok(swept)
     }
 
-    /// Leaves alone what is on another machine: only from there it can be seen whether it may go.
+    /// Skips sandboxes of another machine: only that machine can tell whether they may be removed.
     async fn sweep_if_local(
         &self,
         record: &SandboxRecord,
@@ -110,7 +110,7 @@ impl SandboxService {
         }
     }
 
-    /// Decides about one sandbox on record, and removes it if nobody needs it.
+    /// Decides about one recorded sandbox, and removes it if it is no longer needed.
     async fn sweep(&self, record: &SandboxRecord, request: &GcRequest) -> Result<GcVerdict> {
         let decision = match request.mode {
             GcMode::DryRun => self.preview_removal(record, request).await?,
@@ -140,7 +140,8 @@ impl SandboxService {
             .await
     }
 
-    /// Says that the sandbox goes, in the transaction that knows that nobody works in it.
+    /// Records the intent to remove the sandbox, in the transaction that checks that the plan has
+    /// no live owner.
     async fn record_removal_intent(
         &self,
         record: &SandboxRecord,
@@ -199,13 +200,13 @@ impl SandboxService {
             })
             .await;
         match confirmed {
-            // Its plan was deleted meanwhile, and its row with it.
+            // The plan and its sandbox rows were deleted meanwhile.
             Err(StoreError::NotFound { .. }) => Ok(()),
             other => Ok(other?),
         }
     }
 
-    /// A folder that no record tells of: of a plan that was deleted, or of a tool that was tried.
+    /// Handles a folder without a record: of a deleted plan, or of a tool that was tried out.
     async fn sweep_unknown(&self, id: SandboxId, request: &GcRequest) -> Result<SweptSandbox> {
         let sandboxes = Arc::clone(&self.sandboxes);
         let mark = spawn_blocking(move || sandboxes.read_marker(id)).await?;
@@ -283,7 +284,7 @@ impl SandboxService {
     }
 }
 
-/// What is to become of the sandbox as it stands in this transaction.
+/// Decides about the sandbox in this transaction.
 fn decide(
     tx: &mut dyn Transaction,
     id: SandboxId,
@@ -303,8 +304,8 @@ fn decide(
     })
 }
 
-/// Writes that the folder goes. A sandbox that was never finished is given up altogether, so that
-/// its plan makes itself another.
+/// Records that the folder is being removed. A partly created sandbox becomes `Discarded`, so that
+/// its plan creates a new one.
 fn mark_leaving(
     tx: &mut dyn Transaction,
     record: SandboxRecord,

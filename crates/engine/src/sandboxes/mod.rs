@@ -1,9 +1,9 @@
-//! The sandboxes of all plans: what is on record and on disk of them, and the removal of those
-//! that nobody needs any more.
+//! The sandboxes of all plans: their records, their folders, and the removal of those no longer
+//! needed.
 //!
-//! A removal is intended, done and confirmed (law 9): whoever is killed in between leaves a record
-//! that says so, and the next one goes on. What is removed is decided in the transaction that holds
-//! the plan's run, so nobody can begin to work in a sandbox that is about to go.
+//! A removal is recorded as an intent, done and confirmed (law 9): after a crash the next gc
+//! continues it. The decision is made in the transaction that locks the plan's run, so no process
+//! can start to work in a sandbox that is about to be removed.
 
 mod classify;
 mod gc;
@@ -22,10 +22,10 @@ use crate::ports::{Ids, Liveness, StoreError, StoreHandle, StoreOperation};
 
 pub use gc::{GcMode, GcRequest, GcVerdict, SweptSandbox};
 
-/// How long a folder that nobody knows is left alone.
+/// How long a folder without a record is kept.
 pub const UNKNOWN_GRACE: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
-/// Looks after sandboxes.
+/// Lists and removes sandboxes.
 #[derive(Debug, Clone)]
 pub struct SandboxService {
     store: StoreHandle,
@@ -36,46 +36,46 @@ pub struct SandboxService {
     node: String,
 }
 
-/// Which sandboxes are wanted; all if nothing is said.
+/// Selects sandboxes; all by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxFilter {
     pub states: Vec<SandboxState>,
     pub plan: Option<PlanId>,
 }
 
-/// A sandbox on record.
+/// A recorded sandbox.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SandboxListEntry {
     pub record: SandboxRecord,
     pub on_disk: SandboxFolderPresence,
 }
 
-/// Whether there is a folder of a sandbox.
+/// Whether the folder of a sandbox exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxFolderPresence {
     Present,
     Absent,
-    /// It is on another machine, if anywhere.
+    /// The sandbox belongs to another machine.
     OnOtherNode,
 }
 
-/// The sandboxes there are.
+/// All sandboxes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SandboxOverview {
-    /// On record, newest first.
+    /// Recorded ones, newest first.
     pub known: Vec<SandboxListEntry>,
-    /// Folders that no record tells of.
+    /// Folders without a record.
     pub unknown: Vec<SandboxId>,
 }
 
-/// A sandbox with the plan it belongs to.
+/// A sandbox with its plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SandboxWithPlan {
     pub sandbox: SandboxListEntry,
     pub plan: Plan,
 }
 
-/// Why sandboxes could not be looked after.
+/// Errors of the sandbox service.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SandboxServiceError {
     #[error(transparent)]
@@ -118,7 +118,7 @@ impl SandboxService {
         }
     }
 
-    /// What is on record, with what is on disk.
+    /// Returns the recorded sandboxes, each with whether its folder exists.
     pub async fn list(&self, filter: SandboxFilter) -> Result<SandboxOverview> {
         let folders = self.folders().await?;
         let all = self.records().await?;
@@ -138,7 +138,7 @@ impl SandboxService {
         })
     }
 
-    /// The one sandbox whose id begins or ends with `fragment`.
+    /// Returns the sandbox whose id starts or ends with `fragment`.
     pub async fn show(&self, fragment: IdFragment) -> Result<SandboxWithPlan> {
         let folders = self.folders().await?;
         let found = self.store.read(move |tx| {
@@ -155,8 +155,8 @@ impl SandboxService {
         Ok(self.store.read(|tx| tx.list_sandboxes(&[])).await?)
     }
 
-    /// The folders there are. Whoever compares them with records reads those later: the record of
-    /// a sandbox is there before its folder.
+    /// Returns the existing folders. To compare them with records, read the records later: a record
+    /// is always written before its folder.
     async fn folders(&self) -> Result<BTreeSet<SandboxId>> {
         let sandboxes = Arc::clone(&self.sandboxes);
         let found = spawn_blocking(move || sandboxes.list()).await??;
@@ -177,7 +177,7 @@ impl SandboxService {
     }
 }
 
-/// What a removal is about, for people.
+/// Identifies a removed sandbox to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxIdentity {
     pub id: SandboxId,

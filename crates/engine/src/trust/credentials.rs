@@ -1,7 +1,7 @@
-//! Files that hold credentials, told by their names.
+//! Recognises credential files by their names.
 //!
-//! The list errs towards too many names: a file that is left out is named in a warning and can be
-//! allowed, a key that was copied cannot be taken back.
+//! The list errs towards too many names: a file that is left out is reported in a warning and can
+//! be allowed, but a copied key cannot be taken back.
 
 /// Whole names.
 const NAMES: [&str; 29] = [
@@ -36,10 +36,10 @@ const NAMES: [&str; 29] = [
     "database.yml",
 ];
 
-/// How a name may begin.
+/// Prefixes.
 const BEGINNINGS: [&str; 5] = [".env", "id_", "secrets.", "secret.", "service-account"];
 
-/// How a name may end.
+/// Suffixes.
 const ENDINGS: [&str; 16] = [
     ".env",
     ".pem",
@@ -59,10 +59,10 @@ const ENDINGS: [&str; 16] = [
     ".token",
 ];
 
-/// Words that a name may have in it, apart from others.
+/// Whole words within a name.
 const WORDS: [&str; 4] = ["credential", "credentials", "secret", "secrets"];
 
-/// Folders that hold nothing else.
+/// Folders that hold only credentials.
 const FOLDERS: [&str; 10] = [
     ".ssh",
     ".gnupg",
@@ -76,7 +76,7 @@ const FOLDERS: [&str; 10] = [
     "credentials",
 ];
 
-/// Names that begin or end like those of credentials and hold none.
+/// Names that match a prefix or suffix above but hold no credentials.
 const HARMLESS: [&str; 5] = [
     ".env.example",
     ".env.sample",
@@ -85,8 +85,8 @@ const HARMLESS: [&str; 5] = [
     ".envrc.example",
 ];
 
-/// Whether the file at `path`, seen from its repository, is likely to hold credentials. Letters
-/// count alike in either case, because some file systems do not tell them apart.
+/// Whether the file at `path`, relative to its repository, is likely to hold credentials. Ignores
+/// case, because some file systems do.
 pub fn is_credential_file(path: &[u8]) -> bool {
     let path = String::from_utf8_lossy(path).to_ascii_lowercase();
     let mut components = path.rsplit('/');
@@ -103,7 +103,7 @@ pub fn is_credential_file(path: &[u8]) -> bool {
         || (is_settings(name) && words(name).any(|word| WORDS.contains(&word)))
 }
 
-/// Whether a file of this name holds values rather than a program.
+/// Whether the name is that of a settings file rather than a program.
 fn is_settings(name: &str) -> bool {
     let endings = [
         ".json", ".yml", ".yaml", ".toml", ".ini", ".cfg", ".conf", ".xml", ".txt",

@@ -1,14 +1,14 @@
-//! What an action of a repository does, in lines for the user who is asked to trust it.
+//! Describes the effects of a repository's action to the user who is asked to trust it.
 
 use crate::definitions::ActionDraft;
 
-/// The longest line, in characters; the rest is cut.
+/// Maximum length of a line, in characters; the rest is cut.
 const LINE_MAXIMUM: usize = 200;
-/// How many checks are named; the rest is counted.
+/// Maximum number of checks listed; the rest is counted.
 const CHECKS_MAXIMUM: usize = 10;
 
-/// Returns what the action is, who works for it, which commands it runs and what it asks for. The
-/// texts come from the repository, so whatever could change how a terminal shows them is escaped.
+/// Returns the action's description, its actors, its commands and its settings. The texts come from
+/// the repository, so everything that could change how a terminal displays them is escaped.
 pub fn describe(draft: &ActionDraft) -> Vec<String> {
     let mut lines = vec![
         format!("action {}: {}", draft.name, draft.description),
@@ -31,7 +31,7 @@ pub fn describe(draft: &ActionDraft) -> Vec<String> {
     lines.iter().map(|line| escape_line(line)).collect()
 }
 
-/// One line of visible characters.
+/// Returns one line of visible characters.
 fn escape_line(text: &str) -> String {
     let mut line = String::new();
     for (index, character) in text.chars().enumerate() {
@@ -48,7 +48,7 @@ fn escape_line(text: &str) -> String {
     line
 }
 
-/// Control characters, line breaks, and marks that turn the direction of text or show nothing.
+/// Control characters, line breaks, and characters that change the text direction or are invisible.
 fn is_misleading(character: char) -> bool {
     character.is_control()
         || matches!(

@@ -1,9 +1,9 @@
-//! Consent to use the files that a repository brings along.
+//! Consent to use files that come with a repository.
 //!
-//! The decision itself is [`RepositoryFile::trust_state`], a function of values. [`trust_state`] makes it
-//! inside the transaction that uses the file; [`TrustRegistry`] answers and records for the caller
-//! who asks the user. [`effects`] says what an action does, [`credentials`] which files hold
-//! credentials.
+//! The decision is [`RepositoryFile::trust_state`], a pure function. [`trust_state`] makes it
+//! inside the transaction that uses the file; [`TrustRegistry`] reads and records consents for the
+//! caller, which asks the user. [`effects`] describes what an action does, [`credentials`]
+//! recognises credential files.
 
 pub mod credentials;
 pub mod effects;
@@ -18,25 +18,25 @@ use serde_json::json;
 use crate::definitions::ActionDraft;
 use crate::ports::{Ids, Result, StoreError, StoreHandle, StoreOperation, Transaction};
 
-/// An action that is defined in a repository, and the file that defines it.
+/// An action defined in a repository, and the file that defines it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RepositoryAction {
     pub draft: ActionDraft,
     pub file: RepositoryFile,
 }
 
-/// Returns the hash by which the content of a file is known.
+/// Returns the hash that identifies the content of a file.
 pub fn content_hash(content: &[u8]) -> String {
     blake3::hash(content).to_hex().to_string()
 }
 
-/// Compares the file with the consents on record.
+/// Compares the file with the recorded consents.
 pub(crate) fn trust_state(tx: &mut dyn Transaction, file: &RepositoryFile) -> Result<TrustState> {
     let consents = tx.consents_to(&file.repository, &file.path)?;
     Ok(file.trust_state(&consents))
 }
 
-/// Returns the hashes of the contents of a file that were consented to.
+/// Returns the hashes of a file's contents that the user consented to.
 pub(crate) fn trusted_hashes(
     tx: &mut dyn Transaction,
     repository: &AbsolutePath,
@@ -46,7 +46,7 @@ pub(crate) fn trusted_hashes(
     Ok(consents.into_iter().map(|it| it.file.hash).collect())
 }
 
-/// The consents on record, for as many callers at once as there are.
+/// Service for consents. Safe for concurrent callers.
 #[derive(Debug, Clone)]
 pub struct TrustRegistry {
     store: StoreHandle,
@@ -58,13 +58,13 @@ impl TrustRegistry {
         Self { store, ids }
     }
 
-    /// Returns whether the file may be used as it is.
+    /// Returns whether the file may be used with its current content.
     pub async fn state_of(&self, file: RepositoryFile) -> Result<TrustState> {
         self.store.read(move |tx| trust_state(tx, &file)).await
     }
 
-    /// Records the user's consent to this content. Row and event are one commit (law 2); a consent
-    /// that is on record already is not recorded again.
+    /// Records the user's consent to this content. Row and event are one commit (law 2). An
+    /// existing consent is not recorded again.
     pub async fn record(&self, file: RepositoryFile, actor: &str) -> Result<()> {
         let actor = actor.to_owned();
         self.store

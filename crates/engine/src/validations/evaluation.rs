@@ -1,4 +1,4 @@
-//! From an attachment to what is run, and from a tool's output to a verdict.
+//! Prepares an attachment for running, and evaluates a tool's output.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ use crate::definitions::interpolation::{
     FillError, TemplateScope, arguments_in, evaluate_json, fill, fill_text,
 };
 
-/// How many arguments an attachment may have.
+/// Maximum number of arguments of an attachment.
 const ARGUMENTS_MAXIMUM: usize = 100;
 
-/// What is run for a validation, everything filled in.
+/// What to run for a validation, with all templates filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PreparedValidation {
-    /// A command for `sh -c`, judged by `Verdict::of_command`.
+    /// A command for `sh -c`, evaluated by `ValidationVerdict::from_command`.
     Command(String),
-    /// A tool, judged by [`evaluate_output`].
+    /// A tool, evaluated by [`evaluate_output`].
     Tool { tool: NamespacedName, input: Value },
 }
 
-/// Why arguments do not fit a validation.
+/// Why arguments do not match a validation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentsError {
     #[error("{given:?} is not an argument: write it as NAME=VALUE")]
@@ -55,11 +55,11 @@ fn list_accepted(takes: &[String]) -> String {
     }
 }
 
-/// How much of a given text is repeated to whoever gave it.
+/// Maximum length of given text quoted in an error message.
 const SHOWN_MAXIMUM: usize = 60;
 
-/// Reads `NAME=VALUE` texts. A value that is written as JSON writes a number or a boolean is one,
-/// any other is a text.
+/// Parses `NAME=VALUE` texts. A value that is a JSON number or boolean becomes one; any other is a
+/// string.
 pub fn read_arguments(
     given: &[impl AsRef<str>],
 ) -> Result<BTreeMap<String, Value>, ArgumentsError> {
@@ -87,7 +87,7 @@ pub fn read_arguments(
     Ok(values)
 }
 
-/// Only what reads back exactly as it was written is taken for a number: `007` and `1e3` are texts.
+/// Only text that round-trips exactly is parsed as a number: `007` and `1e3` are strings.
 fn parse_value(text: &str) -> Value {
     match serde_json::from_str::<Value>(text) {
         Ok(value @ (Value::Bool(_) | Value::Number(_))) if value.to_string().as_str() == text => {
@@ -97,8 +97,8 @@ fn parse_value(text: &str) -> Value {
     }
 }
 
-/// Refuses arguments that the validation does not take, and says if one that it needs is missing,
-/// when it is attached and not only when it is run.
+/// Fails if the validation does not take an argument, or a required one is missing. Called when it
+/// is attached, so that the error does not appear only when it runs.
 pub fn check_arguments(
     validation: &Validation,
     arguments: &BTreeMap<String, Value>,
@@ -128,7 +128,7 @@ fn accepted_arguments(validation: &Validation) -> Result<BTreeSet<String>, FillE
     }
 }
 
-/// What an attachment with these `arguments` asks to be run.
+/// Returns what to run for an attachment with these `arguments`.
 pub fn prepare(
     validation: &Validation,
     arguments: &BTreeMap<String, Value>,
@@ -145,8 +145,8 @@ pub fn prepare(
     }
 }
 
-/// What the `output` of the tool that a validation wraps means. A validation that cannot be judged
-/// did not pass.
+/// Evaluates the `output` of the tool that a validation wraps. A validation that cannot be
+/// evaluated counts as failed.
 pub fn evaluate_output(
     validation: &Validation,
     arguments: &BTreeMap<String, Value>,

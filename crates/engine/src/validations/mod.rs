@@ -1,7 +1,8 @@
-//! Validations: which there are, what is run for them, and what their answers mean.
+//! Validations: which exist, what to run for them, and how to evaluate their results.
 //!
-//! [`ValidationRegistry`] keeps what users define and where it is attached. [`prepare`] says what an attachment asks to be run, [`evaluate_output`] what the output of a wrapped
-//! tool means; a command's is judged by the domain's `Verdict::of_command`. Nothing is run here.
+//! [`ValidationRegistry`] stores validations defined by users and their attachments. [`prepare`]
+//! returns what to run for an attachment. [`evaluate_output`] evaluates the output of a wrapped
+//! tool; the domain's `ValidationVerdict::from_command` evaluates a command. Nothing is run here.
 
 mod evaluation;
 mod registry;

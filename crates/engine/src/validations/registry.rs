@@ -1,5 +1,5 @@
-//! Validations that users define, and the resources they are attached to. A change and its event
-//! are one commit (law 2); nothing is cached.
+//! Validations defined by users, and their attachments to resources. A change and its event are one
+//! commit (law 2). Nothing is cached.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::actors::{DuplicatePolicy, RegistryChange};
 use crate::lifecycle::retry_on_conflict;
 use crate::ports::{Ids, StoreError, StoreHandle, StoreOperation, Transaction, ValidationRow};
 
-/// Why a request about validations was refused.
+/// Errors of the validation registry.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ValidationRegistryError {
     #[error(transparent)]
@@ -50,7 +50,7 @@ impl From<ArgumentsError> for ValidationRegistryError {
 
 type Result<T, E = ValidationRegistryError> = std::result::Result<T, E>;
 
-/// A validation to be attached.
+/// A validation to attach.
 #[derive(Debug, Clone)]
 pub struct AttachmentRequest {
     pub validation: NamespacedName,
@@ -59,7 +59,7 @@ pub struct AttachmentRequest {
     pub args: BTreeMap<String, Value>,
 }
 
-/// An attachment with the names of what it binds.
+/// An attachment with the names of its validation and resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttachmentView {
     pub attachment: Attachment,
@@ -67,7 +67,7 @@ pub struct AttachmentView {
     pub resource: NamespacedName,
 }
 
-/// The validations, for as many callers at once as there are.
+/// Service for validations. Safe for concurrent callers.
 #[derive(Debug, Clone)]
 pub struct ValidationRegistry {
     store: StoreHandle,
@@ -79,8 +79,8 @@ impl ValidationRegistry {
         Self { store, ids }
     }
 
-    /// Adds a validation, or replaces the one of its name if that is asked for. Of any number who
-    /// add one name one has it; the others are told `Taken`, identical content included.
+    /// Adds a validation, or replaces the one of the same name if requested. Of several concurrent
+    /// adds of one name one succeeds; the others fail with `Taken`, even with identical content.
     pub async fn add(
         &self,
         validation: Validation,
@@ -107,7 +107,7 @@ impl ValidationRegistry {
             .await
     }
 
-    /// The validation of that name, and where it is attached, newest first.
+    /// Returns the validation of that name, and its attachments, newest first.
     pub async fn validation(
         &self,
         name: NamespacedName,
@@ -122,14 +122,14 @@ impl ValidationRegistry {
             .await
     }
 
-    /// All validations by name, and all attachments, newest first.
+    /// Returns all validations ordered by name, and all attachments, newest first.
     pub async fn validations(&self) -> Result<(Vec<ValidationRow>, Vec<AttachmentView>)> {
         self.store
             .read(|tx| Ok((tx.validations()?, load_views(tx)?)))
             .await
     }
 
-    /// Removes a validation; one that is attached is refused, naming the attachments.
+    /// Removes a validation. Fails with its attachments if it is attached.
     pub async fn remove(&self, name: NamespacedName, by: &str) -> Result<ValidationRow> {
         let by = by.to_owned();
         self.store
@@ -148,7 +148,7 @@ impl ValidationRegistry {
             .await
     }
 
-    /// Attaches a validation to a resource; its arguments must be those that it takes.
+    /// Attaches a validation to a resource. Fails if the arguments do not match.
     pub async fn attach(&self, request: AttachmentRequest, by: &str) -> Result<AttachmentView> {
         let id = AttachmentId::new(self.ids.next());
         let by = by.to_owned();
@@ -164,7 +164,7 @@ impl ValidationRegistry {
                 };
                 tx.insert_attachment(&attachment)
                     .map_err(|error| attach_error(&request, error))?;
-                // Read after it is held: nobody can remove it now.
+                // Read it after the insert, which locks it against removal.
                 let validation = tx.validation(&request.validation)?.validation;
                 check_arguments(&validation, &request.args)?;
                 record_attachment(tx, EventKind::ValidationAttached, &attachment, &by)?;
@@ -177,14 +177,14 @@ impl ValidationRegistry {
             .await
     }
 
-    /// Detaches the one attachment whose id begins or ends with `fragment`.
+    /// Detaches the attachment whose id starts or ends with `fragment`.
     pub async fn detach(&self, fragment: IdFragment, by: &str) -> Result<AttachmentView> {
         let by = by.to_owned();
         self.store
             .write(self.operation("validation.detach"), move |tx| {
                 let found = tx.find_attachment(&fragment)?;
                 if let AttachmentScope::Plan(plan) = found.scope {
-                    // The plan before its stream, as everybody locks them.
+                    // Lock order: the plan before its stream.
                     tx.plan_for_update(plan)?;
                 }
                 let view = load_view(tx, found.clone())?;
@@ -195,7 +195,7 @@ impl ValidationRegistry {
             .await
     }
 
-    /// The validations to be run for a plan on these resources, in their order.
+    /// Returns the validations to run for a plan on these resources, in order.
     pub async fn applicable_to(
         &self,
         plan: PlanId,
@@ -211,7 +211,7 @@ impl ValidationRegistry {
     }
 }
 
-/// The validations to be run for a plan on these resources, within a transaction of the caller's.
+/// Returns the validations to run for a plan on these resources, inside the caller's transaction.
 pub fn collect_validations(
     tx: &mut dyn Transaction,
     plan: PlanId,
@@ -227,7 +227,7 @@ pub fn collect_validations(
         projects: &projects,
         resources,
     };
-    // None leads nowhere: the store keeps what is attached.
+    // The store guarantees that every attachment's validation exists.
     applicable_validations(target, &attachments, &validations)
         .map_err(|error: UnknownValidation| StoreError::internal(error))
 }
@@ -300,7 +300,8 @@ fn dangling_attachment_error(attachment: &Attachment) -> StoreError {
     StoreError::internal(format!("the attachment {id} leads nowhere"))
 }
 
-/// What is missing by its name, not by its id, which nobody gave; what is there by its id.
+/// Reports a missing item by its name, because the caller did not give an id, and an existing
+/// attachment by its id.
 fn attach_error(request: &AttachmentRequest, error: StoreError) -> ValidationRegistryError {
     match error {
         StoreError::Taken { holder, .. } => ValidationRegistryError::AttachedAlready {
@@ -349,7 +350,7 @@ fn record_change(
     Ok(())
 }
 
-/// In the plan's stream if it is for one plan, else in the system's.
+/// Appends to the plan's stream if the attachment is for one plan, else to the system stream.
 fn record_attachment(
     tx: &mut dyn Transaction,
     kind: EventKind,
