@@ -24,7 +24,7 @@ pub struct NewErrorRecord {
     pub category: ErrorCategory,
     pub message: String,
     pub step: Option<u32>,
-    /// The causes, outermost first.
+    /// The chain of causes, the direct cause first.
     pub cause_chain: Vec<String>,
 }
 

@@ -52,7 +52,7 @@ impl Default for BreakerSettings {
 /// Operations are linearizable: each takes effect at one moment between its call and its return,
 /// under one lock for all names. In that order:
 ///
-/// - Successes and failures are counted exactly, each reported one once, in every state.
+/// - Each reported success and failure is counted exactly once, in every state.
 /// - A circuit is closed exactly while there are fewer consecutive failures than the threshold.
 ///   "Consecutive" means in the order in which results are reported, not in which calls started.
 /// - Each opening is reported as [`FailureOutcome::Tripped`] to exactly one caller, the one whose

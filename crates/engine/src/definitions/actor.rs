@@ -1,4 +1,4 @@
-//! Actors as users write them: one shape of file for each type.
+//! Reads actor files: one file format per actor type.
 
 mod llm;
 
@@ -15,17 +15,17 @@ use super::version::parse_versioned;
 use super::yaml::{DefinitionSource, DefinitionVariables, YamlKind, YamlNode};
 use llm::LlmActorFile;
 
-/// Why a key that other types of actors have is refused.
+/// Hint for a key of an unsupported actor type.
 const UNSUPPORTED_TYPE_KEY_HINT: &str = "it belongs to types of actors that are not supported yet";
 
-/// What to write as type.
+/// Hint for a missing or wrong type.
 const TYPE_HINT: &str = "write `type: llm`, which lets a model decide, or `type: tool`, which calls \
                      tools in a fixed order";
 
-/// Why a key of an actor with a model is refused.
+/// Hint for a key of an actor with a model.
 const LLM_KEY_HINT: &str = "it is a key of actors of the type `llm`";
 
-/// What the texts of a step may name.
+/// Names that the templates of a step may use.
 const ROOTS: [&str; 2] = ["args", "steps"];
 
 /// Somebody who does the work of an action.
@@ -111,8 +111,8 @@ record! {
     }
 }
 
-/// Reads the actor in `source`, or says everything that is wrong with it. That its tools are there
-/// is for whoever runs it to say.
+/// Reads the actor in `source`, or returns every problem found. Whether its tools exist is checked
+/// when it runs.
 pub fn read_actor(
     source: &DefinitionSource<'_>,
     variables: DefinitionVariables<'_>,
@@ -145,18 +145,18 @@ fn read(
     Some(actor)
 }
 
-/// The shapes of files that can be read.
+/// The supported file formats.
 #[derive(Debug, Clone, Copy)]
 enum ActorFileKind {
     Tool,
     Llm,
 }
 
-/// Which shape the type asks for. Without a type that is known nothing else is looked at: the keys
-/// of another would all seem wrong.
+/// Returns the file format for the type. Without a known type nothing else is read: the keys of
+/// another format would all be reported as wrong.
 fn actor_file_kind(node: &YamlNode, problems: &mut Problems) -> Option<ActorFileKind> {
     let YamlKind::Mapping(entries) = &node.kind else {
-        // The reader of any shape says what the document must be.
+        // The reader of any format reports that the document must be a mapping.
         return Some(ActorFileKind::Tool);
     };
     let Some(entry) = entries.iter().find(|entry| entry.key == "type") else {
@@ -201,7 +201,7 @@ impl DefinitionConversion<'_> {
         })
     }
 
-    /// Each is read before any is missed, so that every problem is recorded.
+    /// Converts all steps before it returns `None`, so that every problem is recorded.
     fn steps(&mut self, list: StepList, entries: Vec<StepEntry>) -> Option<Vec<ActorStep>> {
         let convert = |(index, entry)| self.step(&format!("{list}[{index}]"), entry);
         let steps: Vec<Option<ActorStep>> = entries.into_iter().enumerate().map(convert).collect();
@@ -223,7 +223,7 @@ impl DefinitionConversion<'_> {
     fn check_actor(&mut self, actor: &Actor) {
         for error in actor.problems() {
             let path = match (&error, self.node.scalar_at("provider")) {
-                // It stood before the first `/` of the model.
+                // The provider was written before the first `/` of the model.
                 (ActorError::Provider { .. }, None) => "model".to_owned(),
                 _ => error_path(&error),
             };
@@ -256,7 +256,7 @@ impl DefinitionConversion<'_> {
         }
     }
 
-    /// A problem of a template, where the template stands.
+    /// Records a problem of a template at the template's position.
     pub(super) fn fill_problem(&mut self, error: &FillError) {
         self.problem(error.text(), error.to_string());
     }
@@ -289,7 +289,7 @@ fn error_path(error: &ActorError) -> String {
     }
 }
 
-/// A small actor that uses all there is.
+/// A small actor that uses every key.
 fn example() -> Value {
     json!({
         "version": 1,

@@ -1,4 +1,4 @@
-//! Values given on use, as `NAME=VALUE` texts, against the arguments an action declares.
+//! Checks `NAME=VALUE` texts given on use against the arguments an action declares.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::nearest::nearest;
 use super::pattern::Pattern;
 
-/// Why given values do not fit an action.
+/// Why given values do not match an action.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GivenArgumentError {
     #[error("{given:?} is not an argument: write it as NAME=VALUE")]
@@ -30,10 +30,10 @@ pub enum GivenArgumentError {
     Argument(#[from] ArgumentError),
 }
 
-/// How much of a given text is repeated to whoever gave it.
+/// Maximum length of given text quoted in an error message.
 const SHOWN_MAXIMUM: usize = 60;
 
-/// The values a plan of `action` gets: those given, and the defaults of those not given.
+/// Returns the values for a plan of `action`: the given ones, and the defaults of the others.
 pub fn read_arguments(
     action: &Action,
     given: &[impl AsRef<str>],

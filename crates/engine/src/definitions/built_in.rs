@@ -1,11 +1,11 @@
-//! Actions that this program brings along.
+//! Built-in actions.
 
 use cleveragents_domain::action::{Actors, Budget};
 use cleveragents_domain::{ActionState, Argument, ArgumentType, NamespacedName};
 
 use super::ActionDraft;
 
-/// `builtin/do`: whatever somebody said, by an actor with the configured model.
+/// `builtin/do`: does what the user wrote, with an actor that uses the configured model.
 pub fn built_in_do_action() -> ActionDraft {
     let coder = NamespacedName::in_namespace("builtin", "coder");
     let argument = |name: &str, description: &str| Argument {

@@ -1,4 +1,5 @@
-//! What both conversions from wire types to the domain need: places for problems, and parsing.
+//! Shared parts of the conversions from wire types to the domain: positions of problems, and
+//! parsing.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -6,7 +7,7 @@ use std::str::FromStr;
 use super::error::{Problem, Problems};
 use super::yaml::YamlNode;
 
-/// A conversion under way: the tree says where a path stands, the problems are recorded.
+/// A conversion in progress: the tree gives the position of a path, problems are collected.
 pub(super) struct DefinitionConversion<'a> {
     pub(super) node: &'a YamlNode,
     pub(super) problems: &'a mut Problems,
@@ -18,7 +19,7 @@ impl DefinitionConversion<'_> {
         self.problems.add(Problem::new(position, path, what));
     }
 
-    /// The value of a text, or `None` with a problem recorded.
+    /// Parses a text; `None` with a problem recorded if that fails.
     pub(super) fn parse<T>(&mut self, path: &str, text: &str) -> Option<T>
     where
         T: FromStr<Err: Display>,
@@ -28,7 +29,7 @@ impl DefinitionConversion<'_> {
             .ok()
     }
 
-    /// As [`Self::parse`], where nothing is fine too.
+    /// Like [`Self::parse`], for an optional text.
     pub(super) fn parse_optional<T>(
         &mut self,
         path: &str,
@@ -43,7 +44,7 @@ impl DefinitionConversion<'_> {
         }
     }
 
-    /// As [`Self::parse`] for a list; every text is looked at.
+    /// Like [`Self::parse`], for a list; every text is parsed.
     pub(super) fn parse_all<T>(&mut self, path: &str, texts: &[String]) -> Option<Vec<T>>
     where
         T: FromStr<Err: Display>,

@@ -1,11 +1,11 @@
-//! What is wrong with a definition, and where.
+//! Problems of a definition, with their positions.
 
 use std::fmt;
 
-/// How many problems of one file are shown; the rest is counted.
+/// Maximum number of problems shown per file; the rest is counted.
 const SHOWN_MAXIMUM: usize = 20;
 
-/// A place in a source; lines and columns count from 1, columns in characters.
+/// A position in a source; lines and columns start at 1, columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourcePosition {
     pub line: usize,
@@ -16,14 +16,14 @@ impl SourcePosition {
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
-/// One problem of a definition, shown as `FILE:LINE:COLUMN: what (hint)`.
+/// One problem of a definition, displayed as `FILE:LINE:COLUMN: what (hint)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefinitionError {
-    /// The name of the source, as whoever gave it calls it.
+    /// The name of the source, as given by the caller.
     pub source: String,
     pub line: usize,
     pub column: usize,
-    /// Where in the document, such as `arguments[2].type`; empty for the document itself.
+    /// The path in the document, such as `arguments[2].type`; empty for the document itself.
     pub path: String,
     pub message: String,
     pub hint: Option<String>,
@@ -49,7 +49,7 @@ impl fmt::Display for DefinitionError {
 
 impl std::error::Error for DefinitionError {}
 
-/// Every problem found in one definition, in the order of the file; there is at least one.
+/// Every problem found in one definition, in the order of the file; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefinitionErrors(Vec<DefinitionError>);
 
@@ -76,7 +76,7 @@ impl fmt::Display for DefinitionErrors {
 
 impl std::error::Error for DefinitionErrors {}
 
-/// A problem that does not know its source's name yet.
+/// A problem without the name of its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) position: SourcePosition,
@@ -103,7 +103,8 @@ impl Problem {
     }
 }
 
-/// The problems found so far. Reading goes on after one, so that a user sees them all at once.
+/// The problems found so far. Reading continues after a problem, so that the user sees all of them
+/// at once.
 #[derive(Debug, Default)]
 pub(super) struct Problems(Vec<Problem>);
 
@@ -120,7 +121,7 @@ impl Problems {
         self.0.is_empty()
     }
 
-    /// `value`, or what was found; a missing value has always left a problem.
+    /// Returns `value`, or the problems. A missing value always has a problem recorded.
     pub(super) fn into_result<T>(
         self,
         source: &str,
@@ -133,7 +134,7 @@ impl Problems {
     }
 
     fn into_errors(mut self, source: &str) -> DefinitionErrors {
-        // Stable: problems of one place stay in the order in which they were found.
+        // The sort is stable: problems at one position stay in the order in which they were found.
         self.0.sort_by_key(|problem| problem.position);
         let name = |problem: Problem| DefinitionError {
             source: source.to_owned(),

@@ -1,11 +1,11 @@
-//! Definitions: what users write in YAML, read into domain values.
+//! Reads definitions, which users write in YAML, into domain values.
 //!
-//! A definition comes as bytes with the name to use in messages ([`DefinitionSource`]) and a lookup for
-//! `${VAR}`; nothing here opens a file or reads the environment. [`yaml`] turns the bytes into a
-//! tree of nodes that know their line and column, [`record`](mod@record) reads nodes into the wire
-//! types of [`action`], [`actor`], [`validation`] and [`profile`], and those convert to the domain.
-//! Every problem found on the way is reported, not only the first. [`template`], [`interpolation`] and
-//! [`arguments`] are for later, when what was defined is used.
+//! A definition is bytes with a name for messages ([`DefinitionSource`]) and a lookup for `${VAR}`;
+//! nothing here opens files or reads the environment. [`yaml`] parses the bytes into nodes with
+//! positions, [`record`](mod@record) reads nodes into the wire types of [`action`], [`actor`],
+//! [`validation`] and [`profile`], which convert to the domain. Every problem is reported, not only
+//! the first. [`template`], [`interpolation`] and [`arguments`] are used later, when a definition
+//! is used.
 
 pub mod action;
 pub mod actor;

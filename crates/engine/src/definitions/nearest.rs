@@ -1,9 +1,9 @@
-//! The known word a misspelt one was probably meant to be.
+//! Finds the known word that a misspelt one was probably meant to be.
 
-/// How alike two words must be for one to be taken as a slip of the other.
+/// Minimum similarity of two words for a suggestion.
 const SIMILARITY_MINIMUM: f64 = 0.75;
 
-/// The most similar of `known`, if any is similar enough.
+/// Returns the most similar word of `known`, if it is similar enough.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()

@@ -2,20 +2,21 @@
 
 use regex::{Regex, RegexBuilder};
 
-/// The most memory a compiled pattern may take, in bytes.
+/// Maximum memory of a compiled pattern, in bytes.
 const COMPILED_MAXIMUM: usize = 4 << 20;
-/// How deep groups of a pattern may be nested.
+/// Maximum nesting depth of groups.
 const NESTING_MAXIMUM: u32 = 50;
 
-/// A pattern that the whole of a value must match.
+/// A pattern that must match the whole value.
 #[derive(Debug)]
 pub(super) struct Pattern(Regex);
 
 impl Pattern {
-    /// Compiles `text`, or says in one line why it is no pattern.
+    /// Compiles `text`. Fails with a one-line reason.
     pub(super) fn new(text: &str) -> Result<Self, String> {
-        // On its own first: `a)(b` must not become legal by what is put around it. Its syntax is
-        // read before its size is looked at, so nothing is compiled twice.
+        // Compile it alone first: `a)(b` must not become valid through the anchors put around it.
+        // The size limit of 0 makes the build fail after the syntax check, so nothing is compiled
+        // twice.
         match build(text, 0) {
             Ok(_) | Err(regex::Error::CompiledTooBig(_)) => {}
             Err(error) => return Err(reason(&error)),
@@ -42,7 +43,7 @@ fn reason(error: &regex::Error) -> String {
         regex::Error::CompiledTooBig(_) => {
             r"it is too large; `[A-Za-z0-9_]` is much smaller than `\w`".to_owned()
         }
-        // The last line says why; those before draw the pattern.
+        // The last line is the reason; the lines before it draw the pattern.
         other => {
             let said = other.to_string();
             let last = said.lines().last().unwrap_or_default();

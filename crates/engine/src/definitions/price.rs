@@ -1,10 +1,9 @@
-//! Prices as users write them.
+//! Reads prices.
 
 use cleveragents_domain::model::Price;
 
 use super::record::record;
 
-/// What costs nothing.
 pub(super) const FREE: Price = Price {
     input: 0.0,
     output: 0.0,

@@ -1,4 +1,4 @@
-//! Automation profiles as users write them.
+//! Reads automation profile files.
 
 use cleveragents_domain::action::DESCRIPTION_MAXIMUM;
 use cleveragents_domain::automation::{RetryLimits, Thresholds};
@@ -116,8 +116,8 @@ record! {
     }
 }
 
-/// Reads the automation profile in `source`, or says everything that is wrong with it. That the
-/// name is not a built-in's is for the registry to say, which knows every name.
+/// Reads the automation profile in `source`, or returns every problem found. The registry, which
+/// knows all names, checks that the name is not built in.
 pub fn read_profile(
     source: &DefinitionSource<'_>,
     variables: DefinitionVariables<'_>,
@@ -173,7 +173,7 @@ impl DefinitionConversion<'_> {
                 .map_err(|error| self.problem(&path, format!("`{path}`: {error}")))
                 .ok()
         };
-        // Each is read before any is missed, so that every problem is recorded.
+        // Convert all of them before any is missed, so that every problem is recorded.
         let decompose_task = threshold("decompose_task", entry.decompose_task);
         let create_tool = threshold("create_tool", entry.create_tool);
         let select_tool = threshold("select_tool", entry.select_tool);
@@ -273,7 +273,7 @@ mod tests {
         .map_err(|errors| errors.to_string())
     }
 
-    /// A profile's JSON is its YAML.
+    /// A profile's JSON is valid YAML.
     fn to_yaml(profile: &AutomationProfile) -> String {
         serde_saphyr::to_string(profile).unwrap()
     }

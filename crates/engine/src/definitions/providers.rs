@@ -1,4 +1,4 @@
-//! Providers and models as users write them: where they are, what they cost, what they can take.
+//! Reads the file of providers and models: their addresses, prices and limits.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::record::{FromYaml, record};
 use super::version::parse_versioned;
 use super::yaml::{DefinitionSource, DefinitionVariables};
 
-/// The longest a provider may be waited for, in seconds.
+/// Maximum timeout for a provider, in seconds.
 const TIMEOUT_MAXIMUM: u64 = 24 * 60 * 60;
-/// The most requests at once, or in a minute, that can be stated.
+/// Maximum number of parallel requests, or of requests per minute, that can be configured.
 const REQUESTS_MAXIMUM: u32 = 10_000;
 
 record! {
@@ -104,7 +104,7 @@ record! {
     }
 }
 
-/// Reads the providers and models in `source`, or says everything that is wrong with them.
+/// Reads the providers and models in `source`, or returns every problem found.
 pub fn read_models(
     source: &DefinitionSource<'_>,
     variables: DefinitionVariables<'_>,
@@ -134,7 +134,7 @@ impl DefinitionConversion<'_> {
         let models = file.models.unwrap_or_default();
         self.check_repeated("providers", "name", providers.iter().map(|it| &it.name));
         self.check_repeated("models", "model", models.iter().map(|it| &it.model));
-        // Each is read before any is missed, so that every problem is recorded.
+        // Convert all of them before any is missed, so that every problem is recorded.
         let convert = |(index, entry)| self.provider(&format!("providers[{index}]"), entry);
         let providers: Vec<Option<_>> = providers.into_iter().enumerate().map(convert).collect();
         let convert = |(index, entry)| self.model(&format!("models[{index}]"), &entry);
@@ -245,7 +245,7 @@ fn is_provider_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 100 && name.chars().all(is_legal)
 }
 
-/// What is wrong with an address. It may hold a password, so it is not repeated.
+/// Returns what is wrong with a URL. It may contain a password, so the message must not quote it.
 fn url_problem(url: &str) -> Option<&'static str> {
     let rest = url
         .strip_prefix("http://")
@@ -262,7 +262,7 @@ fn url_problem(url: &str) -> Option<&'static str> {
     }
 }
 
-/// A small file that uses all there is.
+/// A small file that uses every key.
 fn example() -> Value {
     json!({
         "version": 1,

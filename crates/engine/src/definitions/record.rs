@@ -1,7 +1,7 @@
-//! From nodes to wire types: each type says how it is read, and every problem is recorded.
+//! Reads nodes into wire types. Each type defines how it is read, and every problem is recorded.
 //!
-//! Wire types are declared with `record!`, which gives the struct, its JSON Schema, its YAML and
-//! its reader from one list of keys, so that what editors are told is what is read.
+//! Wire types are declared with `record!`, which generates the struct, its JSON Schema, its YAML
+//! and its reader from one list of keys, so that the schema for editors matches what is read.
 
 use serde_json::{Number, Value};
 
@@ -9,39 +9,39 @@ use super::error::{Problem, Problems, SourcePosition};
 use super::nearest::nearest;
 use super::yaml::{ResolvedScalar, YamlEntry, YamlKind, YamlNode, YamlScalar};
 
-/// How many entries a list may have.
+/// Maximum number of entries of a list.
 pub(super) const LIST_MAXIMUM: usize = 1_000;
 
-/// How many wrong keys of one mapping are looked at; nobody reads more.
+/// Maximum number of wrong keys of one mapping that are reported.
 const WRONG_KEYS_MAXIMUM: usize = 50;
 
 /// A wire type that can be read from a node.
 pub(super) trait FromYaml: Sized {
-    /// The value, or `None` with at least one problem recorded.
+    /// Reads the value; `None` with at least one problem recorded if that fails.
     fn read(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Self>;
 
-    /// What a key that is not there means; `None` if it must be there.
+    /// The value of a missing key; `None` if the key is required.
     fn absent() -> Option<Self> {
         None
     }
 
-    /// Whether this is what a key that is not there means, so that it need not be written.
+    /// Whether this is the value of a missing key, so that it need not be written.
     fn is_absent(&self) -> bool {
         false
     }
 }
 
-/// A key that is known but not supported, and what to do instead.
+/// A known but unsupported key, and what to use instead.
 pub(super) type RefusedKey = (&'static str, &'static str);
 
-/// The keys a mapping may have, and those it must not have.
+/// The allowed and the refused keys of a mapping.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecordKeys {
     pub(super) known: &'static [&'static str],
     pub(super) refused: &'static [RefusedKey],
 }
 
-/// A mapping on its way to a struct.
+/// A mapping that is being read into a struct.
 pub(super) struct RecordFields<'a> {
     entries: &'a [YamlEntry],
     path: &'a str,
@@ -49,7 +49,7 @@ pub(super) struct RecordFields<'a> {
 }
 
 impl<'a> RecordFields<'a> {
-    /// Opens a mapping and records every key it should not have.
+    /// Opens a mapping and records every wrong key.
     pub(super) fn open(
         node: &'a YamlNode,
         path: &'a str,
@@ -71,7 +71,7 @@ impl<'a> RecordFields<'a> {
         })
     }
 
-    /// The value of `key`, or `None` with a problem recorded.
+    /// Reads the value of `key`; `None` with a problem recorded if that fails.
     pub(super) fn read<T: FromYaml>(
         &self,
         key: &'static str,
@@ -100,7 +100,7 @@ pub(super) fn join_path(above: &str, key: &str) -> String {
     }
 }
 
-/// How much of a wrong key is repeated to whoever wrote it.
+/// Maximum length of a wrong key quoted in a message.
 const SHOWN_MAXIMUM: usize = 60;
 
 fn key_problem(entry: &YamlEntry, above: &str, keys: RecordKeys) -> Problem {
@@ -153,7 +153,7 @@ impl FromYaml for String {
     }
 }
 
-/// A scalar that `take` finds fit, else the problem that it is not `wanted`.
+/// Reads a scalar with `take`, or records the problem that it is not `wanted`.
 fn read_typed<T>(
     node: &YamlNode,
     path: &str,
@@ -191,7 +191,7 @@ impl FromYaml for bool {
     }
 }
 
-/// The largest whole number that JSON carries exactly.
+/// The largest integer that JSON carries exactly.
 const INTEGER_MAXIMUM: u64 = (1 << 53) - 1;
 
 impl FromYaml for u64 {
@@ -226,7 +226,7 @@ impl FromYaml for f64 {
     }
 }
 
-/// Any scalar, as the type it is written in.
+/// Any scalar, with the type it is written in.
 impl FromYaml for Value {
     fn read(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Self> {
         let value = scalar(node).and_then(|scalar| scalar_to_json(scalar, scalar.resolve()));
@@ -253,7 +253,7 @@ impl FromYaml for JsonTree {
     }
 }
 
-/// Any node; its depth and its size were bounded when it was parsed.
+/// Reads any node. Its depth and size were limited by the parser.
 fn read_tree(node: &YamlNode, path: &str, problems: &mut Problems) -> Option<Value> {
     match &node.kind {
         YamlKind::Mapping(entries) => read_mapping(entries, path, problems).map(Value::Object),
@@ -277,12 +277,12 @@ fn read_mapping(
         let value = read_tree(&entry.value, &join_path(path, &entry.key), problems);
         value.map(|value| (entry.key.clone(), value))
     };
-    // All of them before any is missed, so that every problem is recorded.
+    // Read all of them before any is missed, so that every problem is recorded.
     let values: Vec<Option<(String, Value)>> = entries.iter().map(read).collect();
     values.into_iter().collect()
 }
 
-/// The JSON of a scalar that was resolved; `None` for what JSON or the domain cannot hold.
+/// Converts a resolved scalar to JSON; `None` if JSON or the domain cannot hold it.
 pub(super) fn scalar_to_json(scalar: &YamlScalar, resolved: ResolvedScalar) -> Option<Value> {
     match resolved {
         ResolvedScalar::Boolean(value) => Some(Value::Bool(value)),
@@ -341,7 +341,7 @@ fn read_list<T: FromYaml>(
         return None;
     }
     let read = |(index, item)| T::read(item, &format!("{path}[{index}]"), problems);
-    // All of them before any is missed, so that every problem is recorded.
+    // Read all of them before any is missed, so that every problem is recorded.
     let values: Vec<Option<T>> = items.iter().enumerate().map(read).collect();
     values.into_iter().collect()
 }

@@ -1,5 +1,5 @@
-//! JSON Schemas of the YAML files, for editors. They are generated from the wire types and kept in
-//! `docs/schemas`; a test compares the two.
+//! JSON Schemas of the YAML files, for editors. They are generated from the wire types and stored
+//! in `docs/schemas`; a test compares the two.
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
@@ -11,32 +11,32 @@ use super::providers::ModelsFile;
 use super::script::ScriptFile;
 use super::validation::ValidationFile;
 
-/// The schema of an action file.
+/// Returns the schema of an action file.
 pub fn action_schema() -> Value {
     schema_of::<ActionFile>()
 }
 
-/// The schema of an actor file.
+/// Returns the schema of an actor file.
 pub fn actor_schema() -> Value {
     schema_of::<ActorFile>()
 }
 
-/// The schema of a validation file.
+/// Returns the schema of a validation file.
 pub fn validation_schema() -> Value {
     schema_of::<ValidationFile>()
 }
 
-/// The schema of an automation profile file.
+/// Returns the schema of an automation profile file.
 pub fn profile_schema() -> Value {
     schema_of::<ProfileFile>()
 }
 
-/// The schema of the file that tells of providers and models.
+/// Returns the schema of the file of providers and models.
 pub fn models_schema() -> Value {
     schema_of::<ModelsFile>()
 }
 
-/// The schema of a script of a scripted model.
+/// Returns the schema of a scripted model's script.
 pub fn script_schema() -> Value {
     schema_of::<ScriptFile>()
 }
@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether the docs have `generated`. If not, it is put beside the build, to be copied.
+    /// Whether the docs contain `generated`. If not, it is written beside the build, to be copied.
     fn is_current(name: &str, generated: &Value) -> bool {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let kept = fs::read_to_string(root.join("docs/schemas").join(name)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Scripts of scripted models as users write them.
+//! Reads scripts of scripted models.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::record::{FromYaml, JsonTree, LongList, record};
 use super::version::parse_versioned;
 use super::yaml::{DefinitionSource, DefinitionVariables};
 
-/// What a script's model takes and gives if the script does not say.
+/// Default context size of a scripted model.
 const CONTEXT_TOKENS: u64 = 128_000;
 const ANSWER_TOKENS: u64 = 8_192;
 
@@ -99,7 +99,7 @@ record! {
     }
 }
 
-/// Reads the script in `source`, or says everything that is wrong with it.
+/// Reads the script in `source`, or returns every problem found.
 pub fn read_script(
     source: &DefinitionSource<'_>,
     variables: DefinitionVariables<'_>,
@@ -135,7 +135,7 @@ impl DefinitionConversion<'_> {
             Some(entry) => self.price("price", &entry),
         };
         let convert = |(index, entry)| self.turn(&format!("turns[{index}]"), entry);
-        // Each is read before any is missed, so that every problem is recorded.
+        // Convert all of them before any is missed, so that every problem is recorded.
         let turns: Vec<Option<ScriptTurn>> =
             file.turns.0.into_iter().enumerate().map(convert).collect();
         Some(ModelScript {
@@ -146,7 +146,7 @@ impl DefinitionConversion<'_> {
         })
     }
 
-    /// A number of tokens, of which there is at least one.
+    /// Reads a number of tokens, at least one.
     pub(super) fn tokens(&mut self, path: &str, given: Option<u64>, otherwise: u64) -> u64 {
         if given == Some(0) {
             self.problem(path, format!("`{path}` must be at least 1"));
@@ -154,7 +154,7 @@ impl DefinitionConversion<'_> {
         given.unwrap_or(otherwise)
     }
 
-    /// What a million tokens cost.
+    /// Reads a price per million tokens.
     pub(super) fn price(&mut self, path: &str, entry: &PriceEntry) -> Option<Price> {
         let price = entry.price();
         let parts = [
@@ -267,7 +267,7 @@ impl UsageEntry {
     }
 }
 
-/// A small script that uses all there is.
+/// A small script that uses every key.
 fn example() -> Value {
     json!({
         "version": 1,

@@ -1,9 +1,9 @@
-//! Templates: `{{ args.x }}` and `{% if args.x %}` in the texts of an action.
+//! Templates in the texts of an action: `{{ args.x }}` and `{% if args.x %}`.
 //!
-//! A template sees the action's arguments and nothing else: no files, no other templates, no
-//! clock. It can bind no names and loop over nothing, so what it may cost follows from the length
-//! of its text; fuel and a limit on the output stand behind that. An optional argument that was
-//! not given is `none`: false in a condition, and printed as nothing.
+//! A template sees only the action's arguments: no files, no other templates, no clock. It has no
+//! assignments and no loops, so its cost is bounded by the length of its text; fuel and an output
+//! limit are a second line of defence. An optional argument that was not given is `none`: false in
+//! a condition, and printed as nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,13 +17,13 @@ use minijinja::{Environment, ErrorKind, State, UndefinedBehavior, Value};
 use super::interpolation::{FillError, check_cost};
 use super::nearest::nearest;
 
-/// The longest a rendered text may be, in bytes.
+/// Maximum length of a rendered text, in bytes.
 pub const OUTPUT_MAXIMUM: usize = 1 << 20;
-/// How many instructions a template may run.
+/// Maximum number of instructions of a template.
 const FUEL: u64 = 20_000;
-/// How much of a wrong statement is repeated to whoever wrote it.
+/// Maximum length of a wrong statement quoted in a message.
 const SHOWN_MAXIMUM: usize = 40;
-/// The statements a template may use.
+/// The allowed statements.
 const STATEMENTS: [&str; 6] = ["if", "elif", "else", "endif", "raw", "endraw"];
 
 /// Why a text could not be rendered; `text` is its name, such as `definition_of_done`.
@@ -89,7 +89,7 @@ impl From<FillError> for TemplateError {
     }
 }
 
-/// The values a template sees as `args`: one for each declared argument.
+/// The values of `args` in a template: one per declared argument.
 #[derive(Debug, Clone)]
 pub struct TemplateArguments {
     names: BTreeSet<String>,
@@ -97,7 +97,7 @@ pub struct TemplateArguments {
 }
 
 impl TemplateArguments {
-    /// The given `values`; a declared argument without one is `none`.
+    /// Takes the given `values`; a declared argument without one is `none`.
     pub fn new(declared: &[Argument], values: &BTreeMap<String, serde_json::Value>) -> Self {
         let value = |argument: &Argument| values.get(&argument.name).map(convert);
         Self::from_values(declared, value)
@@ -124,8 +124,8 @@ impl TemplateArguments {
     }
 }
 
-/// Values to try the templates of an action with, so that a name that is not declared is found
-/// when the action is made, not when it is used.
+/// Sample values to check the templates of an action, so that an undeclared name is found when the
+/// action is created, not when it is used.
 #[derive(Debug, Clone)]
 pub struct TemplateSamples {
     all: TemplateArguments,
@@ -143,14 +143,14 @@ impl TemplateSamples {
         }
     }
 
-    /// Renders `text` as if every argument were given, and as if no optional one were.
+    /// Renders `text` with all arguments given, and again with no optional ones.
     pub fn check(&self, name: &str, text: &str) -> Result<(), TemplateError> {
         render(name, text, &self.all)?;
         render(name, text, &self.fewest).map(drop)
     }
 }
 
-/// Arguments are scalars; nothing else is ever given.
+/// Arguments are always scalars.
 fn convert(value: &serde_json::Value) -> Value {
     match value {
         serde_json::Value::Null => Value::from(()),
@@ -165,7 +165,7 @@ fn convert(value: &serde_json::Value) -> Value {
     }
 }
 
-/// `text`, called `name` in messages, with `arguments` filled in.
+/// Renders `text`, called `name` in messages, with `arguments`.
 pub fn render(
     name: &str,
     text: &str,
@@ -223,7 +223,7 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     environment.set_formatter(|output, state: &mut State<'_, '_>, value| {
         match (value.kind(), value.is_true()) {
             (ValueKind::None, _) => Ok(()),
-            // As arguments are written, not as Python writes them.
+            // As arguments are written, not as Python prints them.
             (ValueKind::Bool, true) => output.write_str("true").map_err(Into::into),
             (ValueKind::Bool, false) => output.write_str("false").map_err(Into::into),
             _ => minijinja::escape_formatter(output, state, value),
@@ -241,8 +241,8 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     Ok(environment)
 }
 
-/// Refuses every statement but the few that cannot make a small template costly. It looks at each
-/// `{%`, between `raw` and `endraw` too, so that nothing can hide a statement from it.
+/// Refuses every statement except the few that cannot make a small template costly. It checks each
+/// `{%`, even between `raw` and `endraw`, so that no statement can be hidden from it.
 fn check_statements(name: &str, text: &str) -> Result<(), TemplateError> {
     for (offset, opening) in text.match_indices("{%") {
         let inside = text[offset + opening.len()..]
@@ -263,7 +263,7 @@ fn check_statements(name: &str, text: &str) -> Result<(), TemplateError> {
     Ok(())
 }
 
-/// Refuses a name that is not there, also where these arguments would not come to it.
+/// Refuses an undefined name, even in a branch that these arguments do not reach.
 fn check_names(
     name: &str,
     text: &str,
@@ -315,7 +315,7 @@ fn to_template_error(name: &str, error: &minijinja::Error) -> TemplateError {
     }
 }
 
-/// Where a template is rendered to, up to the limit.
+/// Output of a template, with a size limit.
 #[derive(Debug, Default)]
 struct LimitedOutput {
     bytes: Vec<u8>,

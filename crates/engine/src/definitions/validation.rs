@@ -1,4 +1,4 @@
-//! Validations as users write them.
+//! Reads validation files.
 
 use cleveragents_domain::validation::{TIMEOUT_DEFAULT, TIMEOUT_MAXIMUM, WrappedTool};
 use cleveragents_domain::{Validation, ValidationSource};
@@ -52,7 +52,7 @@ record! {
     }
 }
 
-/// Reads the validation in `source`, or says everything that is wrong with it.
+/// Reads the validation in `source`, or returns every problem found.
 pub fn read_validation(
     source: &DefinitionSource<'_>,
     variables: DefinitionVariables<'_>,

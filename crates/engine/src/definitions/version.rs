@@ -1,15 +1,15 @@
-//! Versions of the formats: older ones are read for ever, newer ones refused by name.
+//! Format versions: older ones are always readable, newer ones are refused.
 
 use std::cmp::Ordering;
 
 use super::error::{Problem, Problems};
 use super::yaml::{DefinitionSource, DefinitionVariables, ResolvedScalar, YamlNode};
 
-/// The newest version of a definition's format that this program reads.
+/// The newest format version that this program reads.
 pub const FORMAT_VERSION: u64 = 1;
 
-/// The tree of a definition whose format this program knows; `what` is what it defines. A newer
-/// one is refused before its keys are looked at: they would all seem wrong.
+/// Parses a definition of a supported format; `what` names its kind. A newer format is refused
+/// before its keys are read: they would all be reported as wrong.
 pub(super) fn parse_versioned(
     source: &DefinitionSource<'_>,
     variables: DefinitionVariables<'_>,
@@ -45,7 +45,7 @@ fn version_problem(node: &YamlNode, what: &str) -> Option<Problem> {
     Some(Problem::new(node.locate("version"), "version", said).hint(hint))
 }
 
-/// What is no whole number is for the reader of the key to refuse.
+/// Returns `None` if the version is not an integer; the reader of the key reports that.
 fn version_of(node: &YamlNode) -> Option<i128> {
     match node.scalar_at("version")?.resolve_typed() {
         ResolvedScalar::Integer(version) => Some(version),

@@ -1,11 +1,11 @@
-//! The forms in which a value travels: as it is, escaped for JSON, percent-encoded, in base64.
+//! The forms in which a value may appear: raw, escaped for JSON, percent-encoded, base64.
 
 use std::fmt::Write as _;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Every form of the value that is looked for; some may be alike.
+/// Returns every searched form of the value; may contain duplicates.
 pub(super) fn forms(value: &str) -> Vec<String> {
     let mut forms = vec![value.to_owned()];
     for escaped in [escape_json(value), escape_json_ascii(value)] {
@@ -28,10 +28,11 @@ pub(super) fn forms(value: &str) -> Vec<String> {
     forms
 }
 
-/// A line of a value with several that is shorter is too common to be hidden by itself.
+/// Minimum length of a single line of a multi-line value to be hidden by itself; shorter lines are
+/// too common.
 const SHORTEST_LINE: usize = 16;
 
-/// The long lines of a value that has several. Those that frame a key are no secret.
+/// Returns the long lines of a multi-line value. Header and footer lines of a key are not secret.
 pub(super) fn secret_lines(value: &str) -> Vec<String> {
     let is_secret = |line: &&str| line.len() >= SHORTEST_LINE && !line.starts_with("-----");
     let mut lines = value.lines().map(str::trim);
@@ -45,13 +46,13 @@ pub(super) fn secret_lines(value: &str) -> Vec<String> {
     }
 }
 
-/// As it stands between the quotes of a JSON string.
+/// Escapes as inside the quotes of a JSON string.
 fn escape_json(value: &str) -> String {
     let quoted = serde_json::Value::from(value).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// The same with nothing but ASCII.
+/// Like [`escape_json`], with only ASCII in the output.
 fn escape_json_ascii(value: &str) -> String {
     let mut escaped = String::new();
     for character in escape_json(value).chars() {
@@ -66,7 +67,7 @@ fn escape_json_ascii(value: &str) -> String {
     escaped
 }
 
-/// How the digits of an encoded byte are written.
+/// Case of the digits of an encoded byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HexCase {
     Upper,
@@ -101,8 +102,8 @@ fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> String {
     encoded
 }
 
-/// The characters that the value has in base64 whatever stands around it, when `offset` bytes
-/// (modulo three) stand before it.
+/// Returns the base64 characters of the value that do not depend on its surroundings, when `offset`
+/// bytes (modulo three) precede it.
 fn base64_within(value: &[u8], offset: usize, alphabet: &[u8; 64]) -> String {
     let mut bytes = vec![0; offset];
     bytes.extend_from_slice(value);

@@ -1,8 +1,8 @@
-//! Masks, which stand for secrets: how they are written, and how they are found again.
+//! Masks, which replace secrets: their format, and how to find them.
 //!
-//! A mask belongs into storage, logs and prompts. In a file, a command or an argument it would take
-//! the place of what it stands for, so everything on its way there is searched for one, whichever
-//! secrets this process knows.
+//! Masks belong in storage, logs and prompts. In a file, a command or an argument a mask would be
+//! used as the secret itself, so everything on its way there is searched for masks, regardless of
+//! which secrets this process knows.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,24 +13,24 @@ use serde_json::Value;
 pub(super) const MASK_BEGINS: &str = "«secret:";
 pub(super) const MASK_ENDS: &str = "»";
 
-/// What stands in the place of a secret that has no name.
+/// The mask of a secret without a name.
 pub(super) const NAMELESS: &str = "«secret»";
 
-/// What masks with and without a name begin with.
+/// Common start of masks with and without a name.
 const STEM: &str = "«secret";
 
-/// The longest name in a mask, in bytes.
+/// Maximum length of the name in a mask, in bytes.
 const NAME_MAXIMUM: usize = 256;
 
-/// How many different masks a scanner remembers.
+/// Maximum number of different masks a scanner remembers.
 const FOUND_MAXIMUM: usize = 64;
 
-/// Returns what stands in the place of a secret of that name.
+/// Returns the mask of the secret of that name.
 pub fn mask(name: &str) -> String {
     format!("{MASK_BEGINS}{name}{MASK_ENDS}")
 }
 
-/// Says why something with this mask in it is not executed.
+/// Returns the error message for content that is not executed because it contains this mask.
 pub fn refusal_message(mask: &str) -> String {
     format!(
         "{mask} stands for a secret that is not shown, and must not be written into a file, a \
@@ -43,7 +43,7 @@ pub fn find_mask(text: &str) -> Option<&str> {
     mask_range(text).map(|range| &text[range])
 }
 
-/// Returns where the first mask in the text is.
+/// Returns the range of the first mask in the text.
 pub(super) fn mask_range(text: &str) -> Option<Range<usize>> {
     let mut from = 0;
     while let Some(found) = text[from..].find(STEM) {
@@ -74,14 +74,14 @@ pub(super) fn mask_name(mask: &str) -> &str {
     name.strip_suffix(MASK_ENDS).unwrap_or(name)
 }
 
-/// What bytes behind the stem of a mask are.
+/// Classification of the bytes after the stem of a mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MaskEnd {
-    /// The rest of a mask, of so many bytes.
+    /// The rest of a mask, with its length in bytes.
     Complete(usize),
-    /// The beginning of such a rest.
+    /// An incomplete rest of a mask.
     Open,
-    /// Something else.
+    /// Not a mask.
     Broken,
 }
 
@@ -99,7 +99,7 @@ fn mask_end(bytes: &[u8]) -> MaskEnd {
     }
 }
 
-/// The same behind the colon.
+/// The same for the bytes after the colon.
 fn name_end(bytes: &[u8]) -> MaskEnd {
     for length in 0..=NAME_MAXIMUM {
         let rest = &bytes[length.min(bytes.len())..];
@@ -119,16 +119,16 @@ fn name_end(bytes: &[u8]) -> MaskEnd {
     MaskEnd::Broken
 }
 
-/// Finds masks in bytes that come in pieces; needs no more memory than a mask has.
+/// Finds masks in bytes that arrive in pieces. Uses no more memory than one mask needs.
 #[derive(Debug, Default)]
 pub struct MaskScanner {
-    /// The end of what came so far, if a mask may begin in it.
+    /// The end of the input so far, if a mask may start in it.
     open: Vec<u8>,
     found: BTreeSet<String>,
 }
 
 impl MaskScanner {
-    /// Takes the next piece.
+    /// Adds the next piece.
     pub fn push(&mut self, piece: &[u8]) {
         let mut bytes = std::mem::take(&mut self.open);
         bytes.extend_from_slice(piece);
@@ -143,7 +143,7 @@ impl MaskScanner {
                         self.found.insert(mask.into_owned());
                     }
                 }
-                // It may be complete with the next piece.
+                // The mask may be completed by the next piece.
                 MaskEnd::Open => {
                     self.open = bytes.split_off(start);
                     return;

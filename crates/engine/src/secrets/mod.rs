@@ -1,14 +1,13 @@
-//! Known secrets become `«secret:NAME»` before anything is put into a prompt or stored.
+//! Replaces known secrets by `«secret:NAME»` before anything is put into a prompt or stored.
 //!
-//! Masking happens on the way to storage, logs and models, never on the way to execution: what is
-//! executed later is stored as [`references`] and gets its secrets back where it runs, and a mask
-//! ([`masks`]) on its way into a file, a command or an argument is refused. [`names`] says which
+//! Masking happens on the way to storage, logs and models, never on the way to execution. Values
+//! that are executed later are stored as [`references`] and resolved where they run. A mask
+//! ([`masks`]) on its way into a file, a command or an argument is refused. [`names`] decides which
 //! variables hold secrets.
 //!
-//! Only values that somebody named are looked for, as they are and in the forms in which they
-//! usually travel (`encodings.rs`); guessing what looks like a secret is for the output of the
-//! program, where a wrong guess does no harm. Everything is found in one pass, however many
-//! secrets there are. For texts that come in pieces there is [`StreamMasker`].
+//! Only named values are searched, in raw and in common encoded forms (`encodings.rs`), in one pass
+//! for all secrets. Guessing what looks like a secret is left to the program's output, where a
+//! wrong guess does no harm. [`StreamMasker`] handles texts that arrive in pieces.
 
 mod encodings;
 pub mod masks;
@@ -33,11 +32,11 @@ use masks::{MASK_BEGINS, MASK_ENDS, NAMELESS};
 pub use names::{is_secret, is_secret_name};
 pub use stream::StreamMasker;
 
-/// Shorter values are not replaced: they would make ordinary words unreadable.
+/// Minimum length of a masked value. Masking shorter ones would make ordinary words unreadable.
 pub const SHORTEST_SECRET: usize = 8;
 
-/// Whether two values are the same, whichever secrets were known when each of them was masked: what
-/// is secret to one process need not be to another, and a mask stands for anything.
+/// Whether two values are equal, regardless of which secrets were known when each was masked: two
+/// processes may know different secrets, so a mask matches anything.
 pub fn equal_ignoring_secrets(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::String(one), Value::String(other)) => {
@@ -57,14 +56,14 @@ pub fn equal_ignoring_secrets(one: &Value, other: &Value) -> bool {
             };
             one.len() == other.len() && one.iter().zip(other).all(same)
         }
-        // A number that holds a secret is masked as a text.
+        // A number that contains a secret is masked as a string.
         (Value::String(mask), Value::Number(number))
         | (Value::Number(number), Value::String(mask)) => matches_masked(mask, &number.to_string()),
         (one, other) => one == other,
     }
 }
 
-/// Whether `text` is what `masked` was before it was masked.
+/// Whether `text` may be the unmasked form of `masked`.
 fn matches_masked(masked: &str, text: &str) -> bool {
     let Some((before, rest)) = masked.split_once(MASK_BEGINS) else {
         return masked == text;
@@ -91,19 +90,19 @@ fn matches_masked(masked: &str, text: &str) -> bool {
 
 /// The secrets of this process; clones share them.
 ///
-/// After hiding, no known value of at least [`SHORTEST_SECRET`] characters is left, nor its form
-/// escaped for JSON (once or twice), percent-encoded, or in base64, alone or within something
-/// longer. Of base64 within something longer, the characters at its ends stay that also belong to
-/// its neighbours. Values that overlap are hidden as one, by the name of the longest. Of a value with
-/// several lines each long line is hidden by itself too. A value that is cut in two otherwise is not
-/// found; where tools cut their answers, [`hide_answer`](Self::hide_answer) finds what is left of it.
+/// After masking, no known value of at least [`SHORTEST_SECRET`] characters is left, nor its form
+/// escaped for JSON (once or twice), percent-encoded, or in base64, alone or within a longer text.
+/// For base64 within a longer text, characters at the ends that also encode neighbouring bytes
+/// stay. Overlapping values are masked as one, with the name of the longest. Each long line of a
+/// multi-line value is masked by itself too. A value that is cut in two elsewhere is not found; for
+/// answers that tools truncate, [`hide_answer`](Self::hide_answer) finds the remaining parts.
 #[derive(Clone, Default)]
 pub struct Secrets {
-    /// Nothing if there is nothing to look for.
+    /// `None` if there is nothing to search for.
     known: Option<Arc<SecretIndex>>,
 }
 
-/// There is more to look for than fits into memory.
+/// There are more patterns than fit into memory.
 #[derive(Debug, thiserror::Error)]
 #[error("the secrets cannot be looked for: {0}")]
 pub struct SecretsError(String);
@@ -112,16 +111,16 @@ struct SecretIndex {
     finder: AhoCorasick,
     /// The patterns of the finder.
     forms: Vec<String>,
-    /// What each pattern of the finder is replaced by; longest pattern first.
+    /// The mask for each pattern of the finder; longest pattern first.
     masks: Vec<String>,
     names: Vec<String>,
-    /// What a reference to a name stands for.
+    /// Values by name, to resolve references.
     values: BTreeMap<String, String>,
-    /// The length of the longest pattern.
+    /// Length of the longest pattern.
     longest: usize,
 }
 
-/// Something to hide, and the pattern whose mask takes its place.
+/// A range to mask, and the pattern whose mask replaces it.
 #[derive(Debug, Clone)]
 struct SecretRange {
     range: Range<usize>,
@@ -129,7 +128,8 @@ struct SecretRange {
 }
 
 impl Secrets {
-    /// Knows the values by their names. Of two names with one value the first is used.
+    /// Creates the set from names and values. If two names have the same value, the first name is
+    /// used.
     pub fn new(values: Vec<(String, String)>) -> Result<Self, SecretsError> {
         let mut seen = HashSet::new();
         let mut patterns: Vec<(String, String)> = Vec::new();
@@ -171,7 +171,7 @@ impl Secrets {
         })
     }
 
-    /// The text without secrets; the same text if it has none.
+    /// Returns the text with secrets masked; borrowed if it has none.
     pub fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let findings = self.find_matches(text.as_bytes(), None);
         if findings.is_empty() {
@@ -188,7 +188,7 @@ impl Secrets {
         Cow::Owned(clean)
     }
 
-    /// The bytes without secrets, whether they are text or not.
+    /// Returns the bytes with secrets masked, whether they are text or not.
     pub fn hide_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let findings = self.find_matches(bytes, None);
         if findings.is_empty() {
@@ -205,8 +205,8 @@ impl Secrets {
         Cow::Owned(clean)
     }
 
-    /// Hides the secrets in a tree of values: in strings, in keys, and in numbers, which become
-    /// strings then. Keys that would fall together are told apart.
+    /// Masks the secrets in a JSON tree: in strings, in keys, and in numbers, which then become
+    /// strings. Keys that become equal are made distinct.
     pub fn hide_json(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -234,24 +234,24 @@ impl Secrets {
         }
     }
 
-    /// Returns the names of the secrets that are looked for, each once.
+    /// Returns the names of the known secrets, without duplicates.
     pub fn names(&self) -> Vec<&str> {
         let values = self.known.iter().flat_map(|known| known.values.keys());
         values.map(String::as_str).collect()
     }
 
-    /// What a reference to this name stands for.
+    /// Returns the value of the secret of this name.
     fn value_of(&self, name: &str) -> Option<&str> {
         let known = self.known.as_ref()?;
         known.values.get(name).map(String::as_str)
     }
 
-    /// Hides the secrets of a text that comes in pieces.
+    /// Returns a masker for text that arrives in pieces.
     pub fn stream_masker(&self) -> StreamMasker {
         StreamMasker::new(self.clone())
     }
 
-    /// The length of the longest thing looked for.
+    /// Returns the length of the longest pattern.
     fn longest(&self) -> usize {
         self.known.as_ref().map_or(0, |known| known.longest)
     }
@@ -263,9 +263,9 @@ impl Secrets {
             .map_or(NAMELESS, String::as_str)
     }
 
-    /// Everything to hide, in order and without overlaps; `begun` is what was found before and
-    /// reaches into these bytes. Patterns are UTF-8, so in a text every finding begins and ends
-    /// between characters.
+    /// Returns all ranges to mask, in order and without overlaps. `begun` is an earlier match that
+    /// extends into these bytes. Patterns are UTF-8, so in a text every match starts and ends on a
+    /// character boundary.
     fn find_matches(&self, bytes: &[u8], begun: Option<SecretRange>) -> Vec<SecretRange> {
         let Some(known) = &self.known else {
             return Vec::new();

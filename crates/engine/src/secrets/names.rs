@@ -1,6 +1,7 @@
-//! Variables that hold secrets, told by their names and, where the name alone is weak, by values.
+//! Recognises variables that hold secrets by their names and, if the name alone is a weak sign, by
+//! their values.
 
-/// Parts of a name that tell of a secret wherever they stand, also inside a word (`PGPASSWORD`).
+/// Parts of a name that indicate a secret anywhere, even inside a word (`PGPASSWORD`).
 const ANYWHERE: [&str; 6] = [
     "PASSWORD",
     "PASSWD",
@@ -10,7 +11,7 @@ const ANYWHERE: [&str; 6] = [
     "CREDENTIAL",
 ];
 
-/// Words that tell of a secret only as whole words: `API_KEY`, but neither `KEYCLOAK` nor `MONKEY`.
+/// Words that indicate a secret only as whole words: `API_KEY`, but not `KEYCLOAK` or `MONKEY`.
 const WHOLE_WORDS: [&str; 11] = [
     "KEY",
     "KEYS",
@@ -25,7 +26,7 @@ const WHOLE_WORDS: [&str; 11] = [
     "SSHKEY",
 ];
 
-/// Numbers of fewer digits are counts, ports and ids.
+/// Numbers with fewer digits are counts, ports and ids.
 const NUMBER_DIGITS: usize = 16;
 
 /// A longer part of a URL may be a token (`https://hooks.example/services/T0/XXXXXXXX…`).
@@ -36,9 +37,9 @@ pub fn is_secret_name(name: &str) -> bool {
     is_always_secret(name) || has_word(name)
 }
 
-/// Whether a variable of this name holds a secret with this value. Under a name that only has a
-/// word like `KEY`, values that are plainly something else are none: switches, short numbers, paths
-/// and URLs without credentials.
+/// Whether a variable of this name and value holds a secret. If the name only contains a word like
+/// `KEY`, obvious other values do not count: switches, short numbers, paths, and URLs without
+/// credentials.
 pub fn is_secret(name: &str, value: &str) -> bool {
     is_always_secret(name) || (has_word(name) && !is_plain(value.trim()))
 }
@@ -54,7 +55,7 @@ fn has_word(name: &str) -> bool {
         .any(|word| WHOLE_WORDS.contains(&word.as_str()))
 }
 
-/// The words of a name in capitals: cut at anything but letters, and where capitals begin or end
+/// Returns the words of a name in capitals: split at non-letters and at case changes
 /// (`openaiApiKey`, `APIKey`).
 fn words(name: &str) -> Vec<String> {
     let characters: Vec<char> = name.chars().collect();
@@ -96,8 +97,8 @@ fn is_short_number(value: &str) -> bool {
     value.len() < NUMBER_DIGITS && value.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A path that cannot be a key in base64, which may begin with `/` too: it has a character that
-/// base64 does not.
+/// Whether the value is a path and not a base64 key, which may start with `/` too: it has a
+/// character that base64 lacks.
 fn is_path(value: &str) -> bool {
     let begins = ["/", "~/", "./", "../"]
         .iter()
@@ -105,7 +106,7 @@ fn is_path(value: &str) -> bool {
     begins && value.contains(['.', '-', '_', '~']) && !value.contains(['\n', '='])
 }
 
-/// A URL with neither user nor query, all of whose parts are short.
+/// Whether the value is a URL without user and query, with only short parts.
 fn is_plain_url(value: &str) -> bool {
     let Some((scheme, rest)) = value.split_once("://") else {
         return false;

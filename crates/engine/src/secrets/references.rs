@@ -1,9 +1,9 @@
-//! References: a value that is executed later is stored with masks in the places of its secrets,
-//! and gets them back where it is executed.
+//! References: a value that is executed later is stored with masks in place of its secrets, and
+//! they are resolved where it is executed.
 //!
-//! What is stored must become exactly what was given, or it is refused: a secret in an encoded form
-//! or joined with another cannot be told from its mask, and a mask that was given would bring in a
-//! secret that the giver never had.
+//! The stored value must resolve to exactly the given one, or it is refused. A secret in an encoded
+//! form, or overlapping another, cannot be restored from its mask. A mask in the input would insert
+//! a secret that the author of the input does not have.
 
 use serde_json::Value;
 
@@ -30,8 +30,8 @@ pub struct UnknownSecret {
 }
 
 impl Secrets {
-    /// Returns the value with references in the places of its secrets. Fails unless
-    /// [`resolve`](Self::resolve) would give back exactly this value.
+    /// Replaces the secrets in the value with references. Fails unless [`resolve`](Self::resolve)
+    /// would return exactly this value.
     pub fn to_references(&self, value: &Value) -> Result<Value, ReferenceError> {
         if let Some(mask) = find_mask_in(value) {
             let mask = mask.to_owned();
@@ -45,7 +45,7 @@ impl Secrets {
         }
     }
 
-    /// The same of a text.
+    /// Like [`Self::to_references`], for a text.
     pub fn to_reference(&self, text: &str) -> Result<String, ReferenceError> {
         match self.to_references(&Value::from(text))? {
             Value::String(stored) => Ok(stored),
@@ -53,7 +53,7 @@ impl Secrets {
         }
     }
 
-    /// Returns the value with every reference replaced by its secret, as this process knows it.
+    /// Replaces every reference in the value with its secret, as known to this process.
     pub fn resolve(&self, value: &Value) -> Result<Value, UnknownSecret> {
         Ok(match value {
             Value::String(text) => Value::String(self.resolve_text(text)?),
@@ -71,7 +71,7 @@ impl Secrets {
         })
     }
 
-    /// The same of a text.
+    /// Like [`Self::resolve`], for a text.
     pub fn resolve_text(&self, text: &str) -> Result<String, UnknownSecret> {
         let mut resolved = String::with_capacity(text.len());
         let mut rest = text;
@@ -141,7 +141,7 @@ mod tests {
             let refused = secrets.to_references(&value);
             assert_eq!(refused, Err(ReferenceError::NotRestorable), "{value}");
         }
-        // Whoever gives a mask must not be given what it stands for.
+        // A mask in the input must not be resolved to the secret.
         for (value, mask) in [
             (json!("«secret:A»"), "«secret:A»"),
             (json!(["hunter2hunter2 «secret:NOBODY»"]), "«secret:NOBODY»"),

@@ -1,12 +1,12 @@
-//! Hiding secrets in a text that comes in pieces.
+//! Masks secrets in text that arrives in pieces.
 
 use super::{SecretRange, Secrets};
 
-/// Gives a text on without its secrets, wherever it was cut into pieces.
+/// Forwards text with its secrets masked, wherever it was cut into pieces.
 ///
-/// What comes out is, put together, exactly what [`Secrets::hide`] makes of the whole. So much of
-/// the end is held back as may be the beginning of a secret, until more comes or
-/// [`finish`](Self::finish) says that nothing does. No more than that is kept in memory.
+/// The concatenated output is exactly what [`Secrets::hide`] returns for the whole text. The part
+/// of the end that may be the start of a secret is held back until more text arrives or
+/// [`finish`](Self::finish) is called. No more than that is kept in memory.
 #[derive(Debug)]
 #[must_use = "what is held back comes with `finish`"]
 pub struct StreamMasker {
@@ -14,11 +14,11 @@ pub struct StreamMasker {
     pending: PendingText,
 }
 
-/// The end of the text so far.
+/// The held-back end of the text.
 #[derive(Default)]
 struct PendingText {
     text: String,
-    /// A finding that began before what is held and reaches into it.
+    /// A match that started before the held-back text and extends into it.
     open_match: Option<SecretRange>,
 }
 
@@ -30,23 +30,23 @@ impl StreamMasker {
         }
     }
 
-    /// Takes the next piece; gives what is certain by now, which may be nothing.
+    /// Adds the next piece and returns the output that is certain by now, which may be empty.
     pub fn push(&mut self, piece: &str) -> String {
         self.pending.text.push_str(piece);
-        // A secret that is not yet complete begins behind this place.
+        // An incomplete secret can only start after this position.
         let open = self.secrets.longest().saturating_sub(1);
         let certain = self.pending.text.len().saturating_sub(open);
         let certain = self.pending.text.floor_char_boundary(certain);
         self.emit(certain)
     }
 
-    /// Gives the rest.
+    /// Returns the rest.
     pub fn finish(mut self) -> String {
         self.emit(self.pending.text.len())
     }
 
-    /// Gives the text up to `certain`, a place between two characters. A finding that reaches
-    /// beyond may still grow: it is replaced when its end is known.
+    /// Returns the output up to `certain`, a character boundary. A match that extends beyond it may
+    /// still grow, so it is replaced when its end is known.
     fn emit(&mut self, certain: usize) -> String {
         if certain == 0 {
             return String::new();

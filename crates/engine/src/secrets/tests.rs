@@ -1,4 +1,4 @@
-//! Nothing known comes through, in whatever form and however it is cut; everything else does.
+//! No known secret passes, in any form and however the text is cut; everything else does.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -116,7 +116,7 @@ fn usual_encodings_are_hidden_too() {
 #[test]
 fn the_header_of_basic_authorization_shows_nothing_of_the_password() {
     let secrets = secrets(&[("P", "correct-horse")]);
-    // "u:…", "me:…" and "you:…": the password begins at each of the three places in a group.
+    // "u:…", "me:…" and "you:…": the password starts at each of the three offsets in a group.
     for header in [
         "Basic dTpjb3JyZWN0LWhvcnNl",
         "Basic bWU6Y29ycmVjdC1ob3JzZQ==",
@@ -198,12 +198,12 @@ fn a_masker_buffers_no_more_than_needed() {
     assert_eq!(masker.finish(), "«secret:A»b");
 }
 
-/// Values of few letters, so that they overlap themselves and each other.
+/// Values over few letters, so that they overlap themselves and each other.
 fn values() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec("[abäX ]{8,12}", 1..4)
 }
 
-/// Texts of the same letters with the values among them.
+/// Texts over the same letters, containing the values.
 fn text(values: &[String]) -> impl Strategy<Value = String> + use<> {
     let values = values.to_vec();
     let part = prop_oneof!["[abäX 日]{0,9}", prop::sample::select(values)];

@@ -1,7 +1,7 @@
-//! Hides what is left of a secret where a text was cut.
+//! Masks the remains of a secret where a text was truncated.
 //!
-//! Tools bound their answers before the engine hides secrets in them. A secret across the cut is no
-//! longer whole, so it is not found, and most of it may be left on either side.
+//! Tools limit their answers before the engine masks secrets in them. A secret across the cut is no
+//! longer complete, so it is not found, and most of it may be left on either side.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,21 +10,22 @@ use serde_json::Value;
 
 use super::Secrets;
 
-/// The sign of a cut in the answers of tools: `[… 9 bytes left out …]`, or at the end of a line.
+/// The truncation mark in answers of tools: `[… 9 bytes left out …]`, or at the end of a line.
 const CUT: char = '…';
 
-/// Characters that stand between a sign and the text it is about.
+/// Characters that may separate a truncation mark from the text beside it.
 const AROUND: [char; 4] = ['\n', ' ', '[', ']'];
 
-/// The shortest part of a secret that is hidden beside a sign of a cut. A shorter one says little.
+/// Minimum length of a part of a secret that is masked beside a truncation mark. A shorter one
+/// reveals little.
 const SHORTEST_AT_SIGN: usize = 4;
 
-/// The same at the ends of a text without such a sign, which need not have been cut there.
+/// The same at the ends of a text without a mark, which may not have been cut there.
 const SHORTEST_AT_END: usize = 8;
 
 impl Secrets {
-    /// Like [`hide_json`](Self::hide_json), for the answer of a tool: hides also the beginning or the
-    /// end of a secret where a text was cut, and at both ends of it.
+    /// Like [`hide_json`](Self::hide_json), for the answer of a tool: also masks the start or the
+    /// end of a secret beside truncation marks and at both ends of a text.
     pub fn hide_answer(&self, value: &mut Value) {
         self.hide_json(value);
         self.hide_parts_in(value);
@@ -43,7 +44,7 @@ impl Secrets {
         }
     }
 
-    /// The text without parts of secrets beside its cuts.
+    /// Returns the text with parts of secrets beside its cuts masked.
     pub fn hide_parts<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(known) = &self.known else {
             return Cow::Borrowed(text);
@@ -67,7 +68,7 @@ impl Secrets {
         replace_parts(text, parts)
     }
 
-    /// The longest beginning of a secret that ends at `end`.
+    /// Returns the longest start of a secret that ends at `end`.
     fn part_before(
         &self,
         text: &str,
@@ -88,7 +89,7 @@ impl Secrets {
         parts.max_by_key(|(range, _)| range.len())
     }
 
-    /// The longest end of a secret that begins at `start`.
+    /// Returns the longest end of a secret that starts at `start`.
     fn part_after(
         &self,
         text: &str,
@@ -113,7 +114,7 @@ impl Secrets {
     }
 }
 
-/// The text with masks in the place of these parts, which may overlap.
+/// Replaces these parts, which may overlap, by masks.
 fn replace_parts<'a>(text: &'a str, mut parts: Vec<(Range<usize>, &str)>) -> Cow<'a, str> {
     if parts.is_empty() {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! From an action's file to the draft and back.
+//! Converts an action file to the draft and back.
 
 use std::fmt::Display;
 
@@ -20,7 +20,7 @@ use crate::definitions::template::TemplateSamples;
 use crate::definitions::version::FORMAT_VERSION;
 use crate::definitions::yaml::{ResolvedScalar, YamlNode, escape};
 
-/// The draft `file` describes; `node` is where its parts stand.
+/// Converts `file` to a draft; `node` gives the positions of its parts.
 pub(super) fn convert(
     file: ActionFile,
     node: &YamlNode,
@@ -33,7 +33,7 @@ pub(super) fn convert(
 }
 
 impl DefinitionConversion<'_> {
-    /// Each part is read before any is missed, so that every problem is recorded.
+    /// Converts all parts before it returns `None`, so that every problem is recorded.
     fn draft(&mut self, file: ActionFile) -> Option<ActionDraft> {
         let name = self.parse("name", &file.name);
         let strategy_actor = self.parse("strategy_actor", &file.strategy_actor);
@@ -104,8 +104,8 @@ impl DefinitionConversion<'_> {
         })
     }
 
-    /// A default that a variable's value is in is read as the argument's type; any other is what
-    /// it is written as.
+    /// Reads a default that contains a variable's value as the argument's type; any other keeps the
+    /// type it is written in.
     fn default(&self, path: &str, written: Option<Value>, kind: ArgumentType) -> Option<Value> {
         let written = written?;
         let scalar = self
@@ -123,7 +123,7 @@ impl DefinitionConversion<'_> {
         Some(read.unwrap_or(written))
     }
 
-    /// Everything the domain checks, part by part so that each problem is found where it stands.
+    /// Runs all checks of the domain, part by part, so that each problem gets its own position.
     fn check(&mut self, draft: &ActionDraft) {
         let action = draft
             .clone()
@@ -148,7 +148,7 @@ impl DefinitionConversion<'_> {
             ..action.clone()
         };
         self.validate(&part, "");
-        // What is left is known to be good, so that a part's problem is its own.
+        // The other parts are replaced by valid ones, so that a problem belongs to this part.
         part.description = "x".to_owned();
         part.definition_of_done = "x".to_owned();
         part.long_description = None;
@@ -174,7 +174,7 @@ impl DefinitionConversion<'_> {
         }
     }
 
-    /// Whether `part` is good; if not, its problem stands somewhere below `path`.
+    /// Whether `part` is valid; if not, records its problem below `path`.
     fn validate(&mut self, part: &Action, path: &str) -> bool {
         let Err(error) = part.validate() else {
             return true;
@@ -320,7 +320,7 @@ impl From<&Argument> for ArgumentEntry {
     }
 }
 
-/// An empty list need not be written.
+/// An empty list is not written.
 fn list<T, U>(items: &[T], convert: impl FnMut(&T) -> U) -> Option<Vec<U>> {
     (!items.is_empty()).then(|| items.iter().map(convert).collect())
 }

@@ -1,7 +1,7 @@
-//! Actions as users write them.
+//! Reads action files.
 //!
-//! [`wire`] is the file, [`convert`](mod@convert) turns it into an [`ActionDraft`] and checks all
-//! that can be checked without a registry; the draft becomes an `Action` when it gets its id.
+//! [`wire`] is the file, [`convert`](mod@convert) turns it into an [`ActionDraft`] and checks
+//! everything that needs no registry. The draft becomes an `Action` when it gets its id.
 
 mod convert;
 mod wire;
@@ -20,10 +20,10 @@ use super::yaml::{DefinitionSource, DefinitionVariables};
 
 pub(super) use wire::ActionFile;
 
-/// How many arguments an action may have.
+/// Maximum number of arguments of an action.
 pub const ARGUMENTS_MAXIMUM: usize = 100;
 
-/// An action as its file says it, checked, before it has an id.
+/// A checked action file without an id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActionDraft {
     pub name: NamespacedName,
@@ -42,7 +42,7 @@ pub struct ActionDraft {
     pub skills: Vec<NamespacedName>,
 }
 
-/// Reads the action in `source`, or says everything that is wrong with it.
+/// Reads the action in `source`, or returns every problem found.
 pub fn read_action(
     source: &DefinitionSource<'_>,
     variables: DefinitionVariables<'_>,
@@ -73,7 +73,7 @@ fn read(
 }
 
 impl ActionDraft {
-    /// The action, new at `at`.
+    /// Returns the action, created at `at`.
     pub fn into_action(self, id: ActionId, at: Timestamp) -> Action {
         Action {
             id,
@@ -97,7 +97,7 @@ impl ActionDraft {
         }
     }
 
-    /// What `action` becomes when this draft replaces it: id, birth and version stay.
+    /// Returns `action` replaced by this draft; its id, creation time and version stay.
     pub fn into_replacement(self, action: &Action, at: Timestamp) -> Action {
         Action {
             created_at: action.created_at,
@@ -106,14 +106,13 @@ impl ActionDraft {
         }
     }
 
-    /// What the draft says, as a hash: another file that says the same has the same, and any
-    /// change gives another.
+    /// Returns the hash of the content: equal content has an equal hash, independent of the file.
     pub fn content_hash(&self) -> Result<String, serde_json::Error> {
         let content = serde_json::to_string(&ActionFile::from(self))?;
         Ok(blake3::hash(content.as_bytes()).to_hex().to_string())
     }
 
-    /// The file that reads as this draft, for people who want to change it.
+    /// Returns a file that reads as this draft, for editing.
     pub fn to_yaml(&self) -> Result<String, serde_saphyr::SerializeError> {
         serde_saphyr::to_string(&ActionFile::from(self))
     }
@@ -140,8 +139,8 @@ impl From<&Action> for ActionDraft {
     }
 }
 
-/// The texts of an action that are templates, each with its name in messages. Who uses an action
-/// renders these and no others.
+/// Returns the texts of an action that are templates, each with its name for messages. When an
+/// action is used, only these are rendered.
 pub fn templates(action: &Action) -> Vec<(String, &str)> {
     let mut texts = vec![("description".to_owned(), action.description.as_str())];
     if let Some(text) = &action.long_description {
@@ -157,7 +156,7 @@ pub fn templates(action: &Action) -> Vec<(String, &str)> {
     texts
 }
 
-/// A small action that uses most of what there is, for the schema and its readers.
+/// A small action that uses most keys, for the schema.
 fn example() -> Value {
     json!({
         "version": 1,

@@ -163,7 +163,7 @@ fn each_domain_error_has_its_position() {
          - {name: 9, type: string}\n",
     )
     .unwrap_err();
-    // The name is no text to begin with, so the rest is not looked at yet.
+    // The name is not a string, so the other keys are not checked yet.
     assert!(
         said.contains("a.yaml:12:10: `arguments[0].name` must be a text"),
         "{said}"
@@ -259,7 +259,7 @@ fn versions_are_refused_by_name() {
         "there is no version 0 of an action (write `version: 1`)",
     );
     assert_refused("version: '1'\n", "`version` must be a whole number");
-    // A newer file's unknown keys are not what is wrong with it.
+    // Unknown keys of a newer file are not reported.
     let said = with("version: 3\nfuture: x\n").unwrap_err();
     assert_eq!(said.lines().count(), 1, "{said}");
 }
@@ -296,7 +296,7 @@ fn bad_input_is_refused() {
     assert!(read("").unwrap_err().contains("the file is empty"));
 }
 
-/// Texts with everything YAML, variables and terminals care about; no templates.
+/// Texts with characters that matter to YAML, variables and terminals; no templates.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-z0-9 ]{1,8}",

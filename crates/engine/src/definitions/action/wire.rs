@@ -1,4 +1,4 @@
-//! What an action file looks like.
+//! The format of an action file.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Actors with a model as users write them.
+//! Reads files of actors with a model.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use super::super::error::Problem;
 use super::super::record::record;
 use super::UNSUPPORTED_TYPE_KEY_HINT;
 
-/// Why a key of a tool actor is refused.
+/// Hint for a key of a tool actor.
 const TOOL_KEY_HINT: &str = "it is a key of actors of the type `tool`; a model decides for itself";
 
 record! {
@@ -76,7 +76,7 @@ record! {
 }
 
 impl DefinitionConversion<'_> {
-    /// A script's path is seen from `folder`, if that is known.
+    /// Converts the file. A script's path is relative to `folder`, if given.
     pub(super) fn llm_actor(&mut self, file: LlmActorFile, folder: Option<&Path>) -> Option<Actor> {
         let name = self.parse("name", &file.name);
         let model = self.model_choice(file.provider, file.model, folder);
@@ -135,7 +135,7 @@ impl DefinitionConversion<'_> {
     }
 
     fn script_path(&mut self, model: &str, folder: &Path) -> Option<String> {
-        // Components leave out what a path says of no moment, such as `./`.
+        // `components` removes redundant parts such as `./`.
         let path: PathBuf = folder.join(model).components().collect();
         let text = path.to_str().map(str::to_owned);
         if text.is_none() {
@@ -156,7 +156,7 @@ impl DefinitionConversion<'_> {
     }
 }
 
-/// An actor that uses all there is.
+/// An actor that uses every key.
 pub(super) fn example() -> Value {
     json!({
         "version": 1,

@@ -7,22 +7,22 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, UndefinedBehav
 use super::FILLED_MAXIMUM;
 use super::json::{ByteBudget, JsonConversionError, to_json};
 
-/// The most instructions a template may run.
+/// Maximum number of instructions of a template.
 const FUEL_MAXIMUM: u64 = 20_000;
-/// The fewest it may always run, however large the values are.
+/// Minimum number of instructions that is always allowed, even for large values.
 const FUEL_MINIMUM: u64 = 200;
-/// How many bytes all instructions together may be expected to move.
+/// Maximum number of bytes that all instructions together may move.
 const WORK_MAXIMUM: u64 = 1 << 32;
 
-/// How much a template may run whose values are as large as `largest` and whose expressions join at
-/// most so many of them: an instruction may copy all that is joined so far.
+/// Returns the fuel for a template whose largest value has `largest` bytes and whose expressions
+/// join at most `joins` of them: an instruction may copy everything joined so far.
 pub(super) fn fuel_for(largest: usize, joins: u64) -> u64 {
     let largest = u64::try_from(largest).unwrap_or(u64::MAX).max(1);
     let copied = largest.saturating_mul(joins + 1);
     (WORK_MAXIMUM / copied).clamp(FUEL_MINIMUM, FUEL_MAXIMUM)
 }
 
-/// A newline at the end of a text stays.
+/// Keeps a newline at the end of a text.
 pub(super) fn syntax() -> Result<SyntaxConfig, Error> {
     SyntaxConfig::builder().keep_trailing_newline(true).build()
 }
@@ -32,7 +32,7 @@ pub(super) fn environment<'a>(fuel: u64) -> Result<Environment<'a>, Error> {
     environment.set_syntax(syntax()?);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(fuel));
-    // What a text is called never decides what is in it.
+    // The name of a text must not affect how it is escaped.
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_formatter(print);
     add_filters(&mut environment);
@@ -45,7 +45,7 @@ pub(super) fn environment<'a>(fuel: u64) -> Result<Environment<'a>, Error> {
     Ok(environment)
 }
 
-/// Lists and mappings as JSON, nothing as nothing, booleans as JSON writes them.
+/// Prints lists, mappings and booleans as JSON, and `none` as nothing.
 fn print(
     output: &mut minijinja::Output<'_>,
     state: &mut State<'_, '_>,

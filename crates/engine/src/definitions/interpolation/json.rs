@@ -1,4 +1,4 @@
-//! From JSON to the values of templates and back, within bounds.
+//! Converts JSON to template values and back, within limits.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,10 +9,10 @@ use serde_json::{Map, Number, Value as Json};
 
 use super::{FillError, too_large_error};
 
-/// How deep a value may be nested on its way back.
+/// Maximum nesting depth of a value converted back.
 const DEPTH_MAXIMUM: usize = 64;
 
-/// Why a value cannot be JSON.
+/// Why a value cannot be converted to JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum JsonConversionError {
     #[error("it is too large")]
@@ -33,7 +33,7 @@ impl JsonConversionError {
     }
 }
 
-/// How many bytes are left for what is filled in.
+/// Number of bytes left for filled-in values.
 #[derive(Debug)]
 pub(super) struct ByteBudget(usize);
 
@@ -75,7 +75,7 @@ pub(super) fn to_value(json: &Json) -> Value {
     }
 }
 
-/// About how many bytes a value has when it is printed.
+/// Returns the approximate printed size of a value, in bytes.
 pub(super) fn size_of(json: &Json) -> usize {
     match json {
         Json::String(text) => text.len() + 2,
@@ -150,7 +150,7 @@ fn not_json(error: &minijinja::Error) -> JsonConversionError {
     JsonConversionError::NotJson(error.to_string())
 }
 
-/// Where a text is rendered to, as far as there is room.
+/// Output of a text, limited by the budget.
 #[derive(Debug)]
 pub(super) struct BudgetedWriter<'a> {
     bytes: Vec<u8>,

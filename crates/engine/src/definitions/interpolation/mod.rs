@@ -1,9 +1,9 @@
 //! Templates over JSON: the strings of a step's input, its `when`, the `transform` of a validation.
 //!
-//! A string is a template. If it is one single `{{ expression }}` it becomes the expression's value
-//! with its type, any other becomes text. Templates see a [`TemplateScope`] and nothing else: no files, no
-//! clock, no loops. What they may cost is bounded: `*`, the one operator by which a short text
-//! makes a long value, is refused, and fuel and a limit on the result stand behind that.
+//! A string is a template. If it is a single `{{ expression }}`, it becomes the expression's value
+//! with its type; any other becomes text. Templates see only a [`TemplateScope`]: no files, no
+//! clock, no loops. Their cost is bounded: `*`, the only operator by which a short text makes a
+//! long value, is refused; fuel and a size limit are a second line of defence.
 
 mod environment;
 mod json;
@@ -23,16 +23,17 @@ pub use names::TemplateNames;
 use environment::{environment, fuel_for, syntax};
 use json::{ByteBudget, to_json, to_value};
 
-/// The largest a filled-in value may be, in bytes of JSON.
+/// Maximum size of a filled-in value, in bytes of JSON.
 pub const FILLED_MAXIMUM: usize = 1 << 20;
-/// The statements a template may use.
+/// The allowed statements.
 const STATEMENTS: [&str; 4] = ["if", "elif", "else", "endif"];
-/// How many values one expression may join by `~` and `+`: each joining copies all before it.
+/// Maximum number of values joined by `~` and `+` in one expression: each join copies everything
+/// before it.
 const JOINS_MAXIMUM: u64 = 20;
-/// How much of a wrong statement is repeated to whoever wrote it.
+/// Maximum length of a wrong statement quoted in a message.
 const SHOWN_MAXIMUM: usize = 40;
 
-/// Why something could not be filled in; `text` is where it stands, such as `input.path`.
+/// Why a template could not be filled in; `text` is its location, such as `input.path`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FillError {
     #[error("`{text}`, line {line}: there is no `{name}`; {}", known_names(.near.as_deref(), .known))]
@@ -78,7 +79,7 @@ pub enum FillError {
 }
 
 impl FillError {
-    /// Where the template stands.
+    /// The location of the template.
     pub fn text(&self) -> &str {
         match self {
             Self::Unknown { text, .. }
@@ -103,16 +104,16 @@ fn known_names(near: Option<&str>, known: &[String]) -> String {
     }
 }
 
-/// What templates see, by name.
+/// The names that templates can use.
 #[derive(Debug, Clone, Default)]
 pub struct TemplateScope {
     roots: BTreeMap<String, Value>,
-    /// The size of the largest value in it, from which follows how much work is too much.
+    /// Size of the largest value, from which the fuel is computed.
     largest: usize,
 }
 
 impl TemplateScope {
-    /// This scope with `value` as `name` too.
+    /// Returns this scope with `value` added as `name`.
     #[must_use]
     pub fn with(mut self, name: &str, value: &Json) -> Self {
         self.largest = self.largest.max(json::size_of(value));
@@ -120,7 +121,7 @@ impl TemplateScope {
         self
     }
 
-    /// This scope with `arguments` as `args`; a hyphen of a name reads as `_`.
+    /// Returns this scope with `arguments` added as `args`; a hyphen in a name becomes `_`.
     #[must_use]
     pub fn with_arguments(mut self, arguments: &BTreeMap<String, Json>) -> Self {
         let mut values = BTreeMap::new();
@@ -132,7 +133,7 @@ impl TemplateScope {
         self
     }
 
-    /// This scope with what earlier steps answered as `steps`.
+    /// Returns this scope with the outputs of earlier steps added as `steps`.
     #[must_use]
     pub fn with_steps(mut self, steps: &StepOutputs) -> Self {
         self.largest = self.largest.max(steps.largest);
@@ -142,7 +143,7 @@ impl TemplateScope {
     }
 }
 
-/// What the steps so far answered. An output is taken over once, however many steps come to see it.
+/// The outputs of the steps so far. An output is converted once, however many steps use it.
 #[derive(Debug, Clone, Default)]
 pub struct StepOutputs {
     outputs: BTreeMap<String, Value>,
@@ -150,19 +151,19 @@ pub struct StepOutputs {
 }
 
 impl StepOutputs {
-    /// Remembers what the step `id` answered.
+    /// Adds the output of the step `id`.
     pub fn record(&mut self, id: &str, output: &Json) {
         self.largest = self.largest.max(json::size_of(output));
         self.outputs.insert(id.to_owned(), to_value(output));
     }
 
-    /// Remembers that the step `id` was skipped.
+    /// Marks the step `id` as skipped.
     pub fn skip(&mut self, id: &str) {
         self.record(id, &serde_json::json!({"skipped": true}));
     }
 }
 
-/// `value` with every string in it filled in; `text` is where it stands.
+/// Returns `value` with every string filled in; `text` is its location.
 pub fn fill(text: &str, value: &Json, scope: &TemplateScope) -> Result<Json, FillError> {
     let mut room = ByteBudget::new(FILLED_MAXIMUM);
     let filled = fill_within(text, value, scope, &mut room)?;
@@ -209,12 +210,12 @@ fn fill_string(
     Ok(Json::String(filled))
 }
 
-/// A command or another text with `scope` filled in.
+/// Fills in a command or another text.
 pub fn fill_text(text: &str, template: &str, scope: &TemplateScope) -> Result<String, FillError> {
     render(text, template, scope, &mut ByteBudget::new(FILLED_MAXIMUM))
 }
 
-/// The value of an expression.
+/// Evaluates an expression.
 pub fn evaluate_json(
     text: &str,
     expression: &str,
@@ -225,7 +226,7 @@ pub fn evaluate_json(
     to_json(&value, &mut room).map_err(|refusal| refusal.into_fill_error(text))
 }
 
-/// The value of an expression that must be a boolean.
+/// Evaluates an expression that must be a boolean.
 pub fn evaluate_bool(
     text: &str,
     expression: &str,
@@ -302,25 +303,25 @@ fn render(
     }
 }
 
-/// Whether a text is read as a whole or as one expression.
+/// Whether a text is parsed as a template or as one expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TemplateForm {
     Text,
     Expression,
 }
 
-/// The expression a template consists of, if that is all it is.
+/// Returns the expression if the template is a single expression.
 fn single_expression(template: &str) -> Option<&str> {
     let inside = template.strip_prefix("{{")?.strip_suffix("}}")?;
     let inside = inside.strip_prefix(['-', '+']).unwrap_or(inside);
     let inside = inside.strip_suffix(['-', '+']).unwrap_or(inside);
-    // Two expressions one behind the other are none: `a }} {{ b` cannot be read.
+    // Two expressions in a row do not count: `a }} {{ b` does not parse.
     minijinja::machinery::parse_expr(inside).ok()?;
     Some(inside)
 }
 
-/// Refuses every statement and operator that could make a small template costly, by the same
-/// reading that is used to fill it in, so that nothing can hide from it. Answers with the most
+/// Refuses every statement and operator that could make a small template costly. It uses the same
+/// parser as the rendering, so that nothing can be hidden from it. Returns the largest number of
 /// values that one expression joins.
 fn inspect(text: &str, template: &str, form: TemplateForm) -> Result<u64, FillError> {
     let syntax = syntax().map_err(|error| to_fill_error(text, &error))?;
@@ -352,13 +353,13 @@ fn inspect(text: &str, template: &str, form: TemplateForm) -> Result<u64, FillEr
     Ok(most_joins)
 }
 
-/// Refuses a text that could cost more than its length lets expect: what other templates of ours
-/// are bounded by.
+/// Refuses a text that could cost more than its length suggests. Limits other templates of ours
+/// too.
 pub(super) fn check_cost(text: &str, template: &str) -> Result<(), FillError> {
     inspect(text, template, TemplateForm::Text).map(drop)
 }
 
-/// Which of the used names is not there.
+/// Returns which of the used names is undefined.
 fn undefined_error(
     text: &str,
     template: &str,

@@ -1,4 +1,4 @@
-//! What can be known of templates before there are values to fill in.
+//! Checks templates before there are values to fill in.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use super::environment::{environment, fuel_for};
 use super::names::TemplateNames;
 use super::{FillError, TemplateForm, inspect, single_expression, to_fill_error};
 
-/// What can be known of a template before there are values: that it can be read, and that every
-/// name it uses may be used. A string that is one expression and one that is text are both meant.
+/// Checks that the templates in `value` parse and use only allowed names. Strings with a single
+/// expression and other strings are both checked.
 pub fn check(text: &str, value: &Json, names: &TemplateNames<'_>) -> Vec<FillError> {
     let mut problems = Vec::new();
     check_within(text, value, names, &mut problems);
@@ -38,7 +38,7 @@ fn check_within(
     }
 }
 
-/// As [`check`] for one text.
+/// Like [`check`], for one text.
 pub fn check_text(text: &str, template: &str, names: &TemplateNames<'_>) -> Result<(), FillError> {
     if let Some(expression) = single_expression(template) {
         return check_expression(text, expression, names);
@@ -47,7 +47,7 @@ pub fn check_text(text: &str, template: &str, names: &TemplateNames<'_>) -> Resu
     names.check(text, template, used)
 }
 
-/// As [`check`] for an expression.
+/// Like [`check`], for an expression.
 pub fn check_expression(
     text: &str,
     expression: &str,
@@ -61,7 +61,7 @@ pub fn check_expression(
     names.check(text, expression, used)
 }
 
-/// The arguments that a value's templates name, as they are read in templates.
+/// Returns the arguments that the templates of a value use, as named in templates.
 pub fn arguments_in(text: &str, value: &Json) -> Result<BTreeSet<String>, FillError> {
     let mut found = BTreeSet::new();
     match value {

@@ -1,4 +1,4 @@
-//! The names a template uses, and which of them are there.
+//! The names that a template uses, and which of them are defined.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,20 @@ use minijinja::Value;
 use super::FillError;
 use crate::definitions::nearest::nearest;
 
-/// How many known names a message lists.
+/// Maximum number of known names in a message.
 const KNOWN_MAXIMUM: usize = 20;
 
-/// What a template may name, known before there are values.
+/// The names a template may use, known before there are values.
 #[derive(Debug, Clone, Default)]
 pub struct TemplateNames<'a> {
-    /// The names that stand on their own, such as `args`.
+    /// The top-level names, such as `args`.
     pub roots: &'a [&'a str],
-    /// The ids that may stand behind `steps`.
+    /// The ids allowed after `steps`.
     pub steps: BTreeSet<&'a str>,
 }
 
 impl TemplateNames<'_> {
-    /// Refuses the first of the `used` names that can never be there.
+    /// Refuses the first of the `used` names that can never be defined.
     pub(super) fn check(
         &self,
         text: &str,
@@ -53,7 +53,7 @@ impl TemplateNames<'_> {
         }
     }
 
-    /// The part of a name that is missing, and what there is in its place.
+    /// Returns the part of a name that is unknown, and the names known in its place.
     fn unknown_part(&self, used: &str) -> (String, Vec<String>) {
         let parts: Vec<&str> = used.split('.').take(2).collect();
         match parts.as_slice() {
@@ -75,7 +75,7 @@ pub(super) fn unknown_name_error(
     name: String,
     mut known: Vec<String>,
 ) -> FillError {
-    // Only what differs is compared: a long way that both have in common makes nothing alike.
+    // Compare only the last parts: a long common prefix would make all names look similar.
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
     let lasts: Vec<String> = known.iter().map(|each| last(each)).collect();
     let near = nearest(&last(&name), lasts.iter().map(String::as_str))
@@ -94,7 +94,7 @@ pub(super) fn unknown_name_error(
     }
 }
 
-/// The part of `used` that leads nowhere, and what there is instead.
+/// Returns the part of `used` that is undefined, and the names defined in its place.
 pub(super) fn find_missing(
     used: &str,
     roots: &BTreeMap<String, Value>,

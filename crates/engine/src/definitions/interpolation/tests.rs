@@ -206,7 +206,7 @@ fn filled_values_are_bounded() {
             "{said}"
         );
     }
-    // An output that is too large to be copied can still be asked about.
+    // An output that is too large to copy can still be queried.
     assert_eq!(fill(json!("{{ steps.huge.size }}")).unwrap(), json!(5));
     assert_eq!(
         fill(json!("{{ steps.huge.content | length }}")).unwrap(),

@@ -33,7 +33,7 @@ fn a_file_may_have_only_one_section() {
     assert_eq!((models[0].price, models[0].answer_tokens), (None, None));
 }
 
-/// A text, and what is said about it.
+/// A text, and the expected message.
 const BAD: &[(&str, &str)] = &[
     (
         "providers: [{nme: x}]\n",

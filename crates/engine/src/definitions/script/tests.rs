@@ -68,7 +68,7 @@ fn arguments_may_be_malformed() {
     );
 }
 
-/// A text, and what is said about it.
+/// A text, and the expected message.
 const BAD: &[(&str, &str)] = &[
     ("", "s.yaml:1:1: the file is empty"),
     (

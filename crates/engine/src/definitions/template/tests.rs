@@ -131,7 +131,7 @@ fn costly_or_external_templates_are_refused() {
 
 #[test]
 fn a_template_has_bounds() {
-    // A short text would make a value larger than the machine before any of it is written.
+    // A short text would create a value larger than memory before any output is written.
     for costly in ["{{ args.folder * 4000000000 }}", "{{ 9 ** 9 }}"] {
         assert_eq!(
             refusal(costly),

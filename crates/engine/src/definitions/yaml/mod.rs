@@ -1,8 +1,8 @@
-//! YAML as a tree of nodes that know where they stand in their source.
+//! YAML as a tree of nodes with source positions.
 //!
-//! [`source`] takes bytes and refuses what no definition may be; [`parse`](mod@parse) builds the
-//! tree from the parser's events; [`substitute`] fills in `${VAR}`, scalar by scalar and after
-//! parsing, so that no value can change the structure of a document. What the tree means is not
+//! [`source`] takes bytes and refuses those that no definition may contain. [`parse`](mod@parse)
+//! builds the tree from the parser's events. [`substitute`] fills in `${VAR}` per scalar and after
+//! parsing, so that no value can change the structure of a document. The meaning of the tree is not
 //! known here.
 
 mod node;

@@ -2,7 +2,7 @@
 
 use super::super::error::SourcePosition;
 
-/// A value of a document and where it begins.
+/// A value of a document and its start position.
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) struct YamlNode {
     pub(in super::super) position: SourcePosition,
@@ -23,7 +23,7 @@ pub(in super::super) struct YamlEntry {
     pub(in super::super) value: YamlNode,
 }
 
-/// A scalar's text; what it means depends on how it was written.
+/// A scalar's text; its meaning depends on how it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) struct YamlScalar {
     pub(in super::super) text: String,
@@ -35,18 +35,19 @@ pub(in super::super) struct YamlScalar {
 pub(in super::super) enum YamlStyle {
     /// May be a number, a boolean or null.
     Plain,
-    /// In quotes or a block: a text whatever it looks like.
+    /// In quotes or a block: always a string.
     Quoted,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum ScalarOrigin {
     Written,
-    /// A variable's value is in it: it is what the reader wants it to be, and is not shown.
+    /// It contains a variable's value: it takes the type the reader wants, and is not shown in
+    /// messages.
     Substituted,
 }
 
-/// What a scalar stands for by the core schema of YAML 1.2.
+/// The value of a scalar in the core schema of YAML 1.2.
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) enum ResolvedScalar {
     Null,
@@ -64,8 +65,8 @@ impl YamlScalar {
         }
     }
 
-    /// What it stands for where a number or a boolean is wanted. A variable's value may then be in
-    /// quotes, as YAML wants it inside `{…}` and `[…]`.
+    /// Returns the value where a number or a boolean is wanted. A variable's value may be quoted
+    /// then, because YAML requires quotes inside `{…}` and `[…]`.
     pub(in super::super) fn resolve_typed(&self) -> ResolvedScalar {
         match self.origin {
             ScalarOrigin::Written => self.resolve(),
@@ -73,7 +74,8 @@ impl YamlScalar {
         }
     }
 
-    /// The text, if the scalar is one: quoted, not looking like anything else, or substituted.
+    /// Returns the text, if the scalar is a string: quoted, not resolving to another type, or
+    /// substituted.
     pub(in super::super) fn as_text(&self) -> Option<&str> {
         match (self.origin, self.resolve()) {
             (ScalarOrigin::Substituted, _) | (ScalarOrigin::Written, ResolvedScalar::Text) => {
@@ -83,13 +85,13 @@ impl YamlScalar {
         }
     }
 
-    /// Whether a variable's value is in it.
+    /// Whether it contains a variable's value.
     pub(in super::super) fn is_substituted(&self) -> bool {
         self.origin == ScalarOrigin::Substituted
     }
 
-    /// Whether the scalar means that nothing is there. A variable's value never does by its
-    /// wording, only by being empty.
+    /// Whether the scalar is null. A variable's value is null only if it is empty, whatever its
+    /// text.
     fn is_null(&self) -> bool {
         match self.origin {
             ScalarOrigin::Written => self.resolve() == ResolvedScalar::Null,
@@ -98,7 +100,7 @@ impl YamlScalar {
     }
 }
 
-/// Only what YAML takes for white space; a no-break space makes a text of a number.
+/// Trims only YAML white space; a no-break space turns a number into a string.
 fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\n', '\r'])
 }
@@ -148,7 +150,7 @@ impl YamlNode {
         matches!(&self.kind, YamlKind::Scalar(scalar) if scalar.is_null())
     }
 
-    /// What the node is, in words; a variable's value is not repeated, it may be a secret.
+    /// Describes the node in words. Does not quote a variable's value, which may be a secret.
     pub(in super::super) fn describe(&self) -> String {
         let scalar = match &self.kind {
             YamlKind::Sequence(_) => return "a list".to_owned(),
@@ -167,8 +169,8 @@ impl YamlNode {
         }
     }
 
-    /// Where `path`, such as `arguments[2].type`, stands; of one that is not there, where the
-    /// last part that is there stands.
+    /// Returns the position of `path`, such as `arguments[2].type`, or of its last part that
+    /// exists.
     pub(in super::super) fn locate(&self, path: &str) -> SourcePosition {
         let mut node = self;
         for step in path_steps(path) {
@@ -178,7 +180,7 @@ impl YamlNode {
         node.position
     }
 
-    /// The scalar at `path`, if there is one.
+    /// Returns the scalar at `path`, if there is one.
     pub(in super::super) fn scalar_at(&self, path: &str) -> Option<&YamlScalar> {
         match &path_steps(path).try_fold(self, Self::child)?.kind {
             YamlKind::Scalar(scalar) => Some(scalar),
@@ -202,10 +204,10 @@ fn path_steps(path: &str) -> impl Iterator<Item = &str> {
     path.split(['.', '[']).filter(|step| !step.is_empty())
 }
 
-/// How much of a text is repeated to whoever wrote it.
+/// Maximum length of text quoted in a message.
 const SHOWN_MAXIMUM: usize = 40;
 
-/// The beginning of `text`, on one line and in quotes.
+/// Returns the beginning of `text`, on one line and in quotes.
 fn abbreviate(text: &str) -> String {
     let mut beginning: String = text.chars().take(SHOWN_MAXIMUM).collect();
     if beginning.len() < text.len() {

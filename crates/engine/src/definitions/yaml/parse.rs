@@ -1,7 +1,7 @@
-//! From the parser's events to a tree, within bounds.
+//! Builds a tree from the parser's events, within limits.
 //!
-//! The bounds make an alias bomb, a deep nest and a flood of values each an error of its own,
-//! long before they cost memory or stack.
+//! The limits turn an alias bomb, deep nesting and a flood of values into errors, long before they
+//! exhaust memory or stack.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,14 +16,14 @@ use super::substitute::{
     DefinitionVariables, Substitution, SubstitutionError, SubstitutionPolicy, substitute,
 };
 
-/// How deep lists and mappings may be nested.
+/// Maximum nesting depth of lists and mappings.
 const DEPTH_MAXIMUM: usize = 32;
-/// How many values a document may have, those repeated by aliases counted each time.
+/// Maximum number of values of a document; values repeated by aliases count each time.
 const NODES_MAXIMUM: usize = 100_000;
-/// How many bytes all scalars may have, aliases repeated and variables filled in.
+/// Maximum size of all scalars in bytes, after expanding aliases and variables.
 const TEXT_MAXIMUM: usize = 4 << 20;
 
-/// The tree of the one document in `text`.
+/// Parses the only document in `text`.
 pub(super) fn parse(
     text: &str,
     variables: DefinitionVariables<'_>,
@@ -50,14 +50,14 @@ pub(super) fn parse(
     Ok(root)
 }
 
-/// What a part of the tree takes.
+/// Size of a part of the tree.
 #[derive(Debug, Clone, Copy, Default)]
 struct NodeSize {
     nodes: usize,
     bytes: usize,
 }
 
-/// An anchored node and what repeating it costs.
+/// An anchored node and the cost of repeating it.
 struct AnchoredNode {
     node: YamlNode,
     size: NodeSize,
@@ -70,7 +70,7 @@ struct Builder<'a, E> {
     policy: SubstitutionPolicy,
     anchors: HashMap<usize, AnchoredNode>,
     used: NodeSize,
-    /// Collected, so that a user sees every variable to set at once.
+    /// Collected, so that the user sees all missing variables at once.
     substitution_problems: Problems,
 }
 
@@ -153,7 +153,7 @@ where
             let what = "this alias stands inside what it repeats";
             return Err(Problem::new(position(span.start), place.path, what));
         };
-        // Paid for before it is copied.
+        // Charge the size before copying.
         self.charge(size, span, place)?;
         match self.anchors.get(&anchor) {
             Some(anchored) => Ok(anchored.node.clone()),
@@ -297,7 +297,7 @@ where
         Problem::new(position, place.path, what).hint(hint)
     }
 
-    /// Where `wanted` stands in the source of a scalar, else where the scalar begins.
+    /// Returns the position of `wanted` in the source of a scalar, else the start of the scalar.
     fn locate(&self, wanted: &str, span: Span) -> SourcePosition {
         let found = span.byte_range().and_then(|range| {
             let offset = self.text.get(range.clone())?.find(wanted)?;
@@ -307,7 +307,7 @@ where
     }
 }
 
-/// Where in the tree the builder is.
+/// The builder's position in the tree.
 #[derive(Clone, Copy)]
 struct YamlContext<'a> {
     path: &'a str,

@@ -1,4 +1,4 @@
-//! A definition before anybody has looked into it.
+//! The unparsed bytes of a definition.
 
 use std::path::Path;
 
@@ -7,15 +7,16 @@ use super::node::YamlNode;
 use super::parse::parse;
 use super::substitute::{DefinitionVariables, SubstitutionPolicy};
 
-/// The largest a definition may be, in bytes.
+/// Maximum size of a definition, in bytes.
 pub const SOURCE_MAXIMUM: usize = 1 << 20;
 
-/// The bytes of a definition and the name it has in messages, such as its path.
+/// The bytes of a definition and its name in messages, such as its path.
 #[derive(Debug, Clone, Copy)]
 pub struct DefinitionSource<'a> {
     pub name: &'a str,
     pub bytes: &'a [u8],
-    /// The absolute folder from which the paths in it are seen; left as they are without one.
+    /// The absolute folder to which paths in it are relative. Without one, paths are left
+    /// unchanged.
     pub folder: Option<&'a Path>,
     policy: SubstitutionPolicy,
 }
@@ -31,7 +32,7 @@ impl<'a> DefinitionSource<'a> {
         }
     }
 
-    /// The same in a folder.
+    /// Returns the source with this folder.
     #[must_use]
     pub fn in_folder(self, folder: &'a Path) -> Self {
         Self {
@@ -40,7 +41,8 @@ impl<'a> DefinitionSource<'a> {
         }
     }
 
-    /// The same, read whenever it is used instead of stored: secrets may be filled in.
+    /// Returns the source, marked as read on each use instead of stored: secrets may be
+    /// substituted.
     #[must_use]
     pub(in super::super) fn without_storing(self) -> Self {
         Self {
@@ -49,7 +51,7 @@ impl<'a> DefinitionSource<'a> {
         }
     }
 
-    /// The same, from a repository: no variable is filled in.
+    /// Returns the source, marked as coming from a repository: no variable is substituted.
     #[must_use]
     pub fn from_repository(self) -> Self {
         Self {
@@ -58,12 +60,12 @@ impl<'a> DefinitionSource<'a> {
         }
     }
 
-    /// Whether it comes with a repository.
+    /// Whether it comes from a repository.
     pub(in super::super) fn is_from_repository(&self) -> bool {
         self.policy == SubstitutionPolicy::Repository
     }
 
-    /// The document's tree, with every `${VAR}` filled in.
+    /// Parses the document, with every `${VAR}` substituted.
     pub(in super::super) fn parse(
         &self,
         variables: DefinitionVariables<'_>,
@@ -93,7 +95,7 @@ impl<'a> DefinitionSource<'a> {
     }
 }
 
-/// Control characters have no business in a definition: names and texts of it reach terminals.
+/// Control characters are not allowed, because names and texts are printed to terminals.
 pub(super) fn is_forbidden(character: char) -> bool {
     character.is_control() && !matches!(character, '\t' | '\n' | '\r')
 }
@@ -103,7 +105,7 @@ pub(super) fn forbidden_message(character: char) -> String {
     format!("the control character U+{code:04X} is not allowed")
 }
 
-/// The place just after `text`.
+/// Returns the position just after `text`.
 pub(super) fn end_position(text: &str) -> SourcePosition {
     let last = text.rsplit('\n').next().unwrap_or_default();
     SourcePosition {

@@ -1,33 +1,33 @@
-//! `${VAR}` and `${VAR:default}` in a scalar; `$${` writes a literal `${`.
+//! Substitutes `${VAR}` and `${VAR:default}` in a scalar; `$${` is a literal `${`.
 
 use crate::secrets::{SHORTEST_SECRET, is_secret};
 
-/// Where values of variables come from: `None` for one that is not set.
+/// Looks up the value of a variable; `None` if it is not set.
 pub type DefinitionVariables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What becomes of a definition that is read.
+/// How a definition is used, which decides what may be substituted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SubstitutionPolicy {
-    /// It is kept as it was read, so that no secret may go into it.
+    /// It is stored as read, so secrets must not be substituted.
     Stored,
     /// It is read again whenever it is used.
     Used,
-    /// It comes with a repository, whose author must not learn what the user's variables hold.
+    /// It comes with a repository, whose author must not learn the values of the user's variables.
     Repository,
 }
 
-/// What a scalar's text became.
+/// Result of substituting a scalar's text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Substitution {
-    /// Nothing in it asked for a variable.
+    /// It contains no variables.
     Unchanged,
     /// Only `$${` was unescaped.
     Unescaped(String),
-    /// At least one variable or default went in.
+    /// At least one variable or default was substituted.
     Filled(String),
 }
 
-/// Why a scalar could not be filled in.
+/// Why a scalar could not be substituted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SubstitutionError {
     Unset {
@@ -36,18 +36,18 @@ pub(super) enum SubstitutionError {
     NotAName {
         name: String,
     },
-    /// The name says that it holds a secret.
+    /// The variable's name indicates a secret.
     Secret {
         name: String,
     },
-    /// A repository's file asked for a variable, or for its default.
+    /// A repository's file uses a variable or its default.
     Untrusted {
         name: String,
     },
     Unclosed,
 }
 
-/// Fills in every variable of `text`. What goes in is not looked at again.
+/// Substitutes every variable in `text`. Substituted values are not expanded again.
 pub(super) fn substitute(
     text: &str,
     variables: DefinitionVariables<'_>,
@@ -83,7 +83,7 @@ pub(super) fn substitute(
     })
 }
 
-/// The opposite of [`substitute`] for a text that holds no variables.
+/// The inverse of [`substitute`] for a text without variables.
 pub(in super::super) fn escape(text: &str) -> String {
     text.replace("${", "$${")
 }
@@ -105,7 +105,7 @@ fn resolve_variable(
         return Err(SubstitutionError::Untrusted { name: owned() });
     }
     match (variables(name), default) {
-        // What is too short to be hidden is none: a count of tokens, say.
+        // A value too short to be masked is not a secret, for example a number of tokens.
         (Some(value), _)
             if policy == SubstitutionPolicy::Stored
                 && is_secret(name, &value)

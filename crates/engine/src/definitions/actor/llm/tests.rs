@@ -123,7 +123,7 @@ fn a_script_path_is_relative_to_the_file() {
     assert_eq!(said.unwrap_err(), "a.yaml:5:8: `model` does not name any");
 }
 
-/// What stands after the head of an actor, and what is said of it.
+/// The text after the header of an actor, and the expected message.
 const WRONG: &[(&str, &str)] = &[
     (
         "model: gpt\n",
