@@ -47,6 +47,7 @@ impl LockService {
             ttl: ttl.clamp(TTL_MINIMUM, TTL_MAXIMUM),
             dead_holder: None,
         };
+        // Before the first attempt: once this process holds a lock, its death must be provable.
         self.liveness.keep_lock_file();
         loop {
             match self.attempt(request.clone()).await {

@@ -87,6 +87,7 @@ impl ApplyService {
             let error = format!("no apply of plan {} is on record", plan.name);
             return Err(StoreError::internal(error).into());
         };
+        // The user asked for the abort, so a missing target is given up.
         let (record, conflicts) = self
             .abort_parts(run, record, MissingTargetPolicy::Abandon)
             .await?;
@@ -123,6 +124,7 @@ impl ApplyService {
         plan: Plan,
         record: ApplyRecord,
     ) -> Result<(Plan, ApplyRecord)> {
+        // The user did not ask for an abort: a missing target may come back, so it is not given up.
         let (record, conflicts) = self
             .abort_parts(run, record, MissingTargetPolicy::Stop)
             .await?;

@@ -30,7 +30,8 @@ pub(super) enum PrepareAllOutcome {
 }
 
 impl ApplyService {
-    /// Prepares every target and locks them all. On an error everything prepared is removed.
+    /// Prepares every target and locks them all. On an error everything prepared is removed, unless
+    /// the lease is lost: then the next owner removes it.
     pub(super) async fn prepare_and_lock(
         &self,
         run: &RunLease,

@@ -141,6 +141,7 @@ impl ApplyService {
         let result = self.apply_owned(&run, request).await;
         drop(alive);
         let id = plan.identity.plan_id;
+        // Another process owns the plan now: record and release nothing (law 5).
         if result.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
             return result;
         }

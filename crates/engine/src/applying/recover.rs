@@ -49,6 +49,7 @@ impl ApplyService {
                 .runs
                 .claim(record.plan_id, Phase::Apply, Slots::Shared)
                 .await?;
+            // A live owner finishes its own attempt.
             let ClaimOutcome::Won(run) = claimed else {
                 continue;
             };

@@ -36,6 +36,7 @@ impl Executor {
         let outcome = self.run_with_watcher(&run, work, &mut alive).await;
         let ended = self.conclude(&run, outcome).await;
         drop(alive);
+        // Another process owns the plan now, so there is nothing to release (law 5).
         if ended.as_ref().is_err_and(ExecutionError::is_lease_lost) {
             return ended;
         }

@@ -211,6 +211,8 @@ impl ToolRunner {
                 return Ok(CallOutcome::Refused(refusal));
             }
         };
+        // Lock the sandbox before the call is recorded, so that the recorded `tree_before` is the
+        // tree that the tool sees.
         let guard = match access {
             ToolAccess::ReadOnly => {
                 SandboxGuard::Shared(Arc::clone(&context.sandbox.lock).read_owned().await)
@@ -338,7 +340,8 @@ fn touched_by(failure: &ToolFailure) -> TouchedPaths {
     }
 }
 
-/// Records a started process, called from the thread that started it.
+/// Records a started process, called from the thread that started it. The process waits until the
+/// record is durable, so that the next owner can kill it after a crash.
 struct Announcer {
     owner: FencedWriter,
     ids: Arc<dyn Ids>,

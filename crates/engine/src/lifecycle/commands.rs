@@ -182,7 +182,8 @@ impl PlanLifecycle {
     }
 
     /// Returns the owner of the plan's run if its process is known to be dead or alive. In that
-    /// case the process state decides, not the lease.
+    /// case the process state decides, not the lease. Probed before the transaction, because the
+    /// probe is I/O; `live_run` checks that the run is still the one that was probed.
     pub(crate) async fn proven_owner(&self, plan: PlanId) -> Result<Option<ProvenOwner>> {
         let holder = self
             .store

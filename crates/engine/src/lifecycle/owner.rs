@@ -109,6 +109,7 @@ impl PlanLifecycle {
     /// plan can still be cancelled. Other messages stay for the next owner.
     pub async fn release(&self, run: RunLease) -> Result<()> {
         let mut run = run;
+        // Retry after each cancel request: `release` refuses as long as one is pending.
         while let ReleaseOutcome::CancelRequested(held) = run.release().await? {
             run = held;
             let cancels = self

@@ -93,6 +93,7 @@ impl PlanLifecycle {
                 })
             })
             .await?;
+        // The operation id returned an earlier plan, which was created from a different request.
         if created.request != request_hash {
             return Err(LifecycleError::KeyReused {
                 plan: Box::new(created.plan),

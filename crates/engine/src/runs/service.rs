@@ -89,6 +89,7 @@ impl RunService {
         // Owners of unknown liveness; for these only the lease decides.
         let mut lapsed: Vec<(OwnerId, i64)> = Vec::new();
         loop {
+            // Before the claim: once this process owns a run, its death must be provable.
             self.liveness.keep_lock_file();
             let claimed = self.try_claim(claim.clone(), lapsed.clone()).await?;
             let holders: &[Holder] = match &claimed {

@@ -71,6 +71,7 @@ impl SandboxService {
     /// Removes every sandbox that is no longer needed and returns the outcome for each that has a
     /// folder.
     pub async fn gc(&self, request: &GcRequest) -> Result<Vec<SweptSandbox>> {
+        // List folders before reading records: a record is always written before its folder.
         let folders = self.folders().await?;
         let records = self.records().await?;
         let known: BTreeSet<SandboxId> = records.iter().map(|it| it.id).collect();

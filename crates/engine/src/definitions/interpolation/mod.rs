@@ -353,7 +353,7 @@ fn inspect(text: &str, template: &str, form: TemplateForm) -> Result<u64, FillEr
     Ok(most_joins)
 }
 
-/// Refuses a text that could cost more than its length suggests. Limits other templates of ours
+/// Refuses a text that could cost more than its length suggests. Used for the templates of actions
 /// too.
 pub(super) fn check_cost(text: &str, template: &str) -> Result<(), FillError> {
     inspect(text, template, TemplateForm::Text).map(drop)

@@ -90,8 +90,8 @@ impl YamlScalar {
         self.origin == ScalarOrigin::Substituted
     }
 
-    /// Whether the scalar is null. A variable's value is null only if it is empty, whatever its
-    /// text.
+    /// Whether the scalar is null. A substituted scalar is null only if it is unquoted and empty; a
+    /// value such as `null` does not count.
     fn is_null(&self) -> bool {
         match self.origin {
             ScalarOrigin::Written => self.resolve() == ResolvedScalar::Null,

@@ -219,6 +219,8 @@ impl ModelCallStart {
         tx: &mut dyn Transaction,
     ) -> std::result::Result<ModelCallAdmission, ModelCallStartError> {
         let plan = self.call.plan_id;
+        // The plan's lock serialises reservations, so that two calls cannot exceed the budget
+        // together.
         tx.plan_for_update(plan)?;
         let spent = tx.model_spend(plan)?;
         if let Some(reason) = exceeded(&self.budget, spent, self.call.reserved) {
@@ -228,6 +230,8 @@ impl ModelCallStart {
         let messages = tx.take_messages(plan, &[MessageKind::Prompt])?;
         let sequences: Vec<i64> = messages.iter().map(|it| it.sequence).collect();
         if sequences != self.included_messages {
+            // The error rolls the transaction back: the messages stay pending until a recorded
+            // request contains them.
             return Err(ModelCallStartError::NewMessages(messages));
         }
         for blob in self.staged.blobs.iter() {
