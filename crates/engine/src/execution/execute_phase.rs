@@ -412,7 +412,7 @@ impl Executor {
     }
 
     /// Publishes the result as a ref of our own, beside the user's branches, so that git can show
-    /// it. Returns early if `stop` is set.
+    /// it. Fails early if `stop_receiver` says that the owner must stop.
     pub(super) async fn publish(
         &self,
         plan: &Plan,

@@ -77,8 +77,8 @@ impl RestorePoint {
         }
     }
 
-    /// The state of the plan's sandboxes at `moment`, or their initial state if there is no earlier
-    /// checkpoint.
+    /// The state of the plan's sandboxes before `time`, or their initial state if there is no
+    /// earlier checkpoint.
     pub(crate) fn before(
         tx: &mut dyn Transaction,
         plan: PlanId,
@@ -139,8 +139,8 @@ impl RestorePoint {
     }
 }
 
-/// Marks everything after `earlier` as undone and sets the tree of each sandbox. Does nothing for a
-/// plan without sandboxes. The caller must append the event.
+/// Marks everything after `restore_point` as undone and sets the tree of each sandbox. Does nothing
+/// for a plan without sandboxes. The caller must append the event.
 pub(crate) fn undo_after(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,

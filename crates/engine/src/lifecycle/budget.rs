@@ -10,7 +10,7 @@ use super::error::{LifecycleError, Result};
 use super::moves::event;
 
 impl PlanLifecycle {
-    /// Sets the limits that `wanted` contains; the others stay. Fails while another process runs
+    /// Sets the limits that `requested` contains; the others stay. Fails while another process runs
     /// the plan, because it would not notice the change, and if a limit exceeds the plan's profile.
     pub async fn change_budget(
         &self,

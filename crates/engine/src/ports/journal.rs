@@ -32,10 +32,11 @@ pub trait Journal {
     /// Returns the head of `stream`. An unknown stream is empty.
     fn head(&mut self, stream: StreamId) -> Result<StreamHead>;
 
-    /// Returns up to `limit` events of `stream` after `stream_seq`, in order.
+    /// Returns up to `limit` events of `stream` with sequence numbers after `after`, in order.
     fn events(&mut self, stream: StreamId, after: i64, limit: u32) -> Result<Vec<Event>>;
 
-    /// Returns up to `limit` events of these kinds in `stream` before `stream_seq`, newest first.
+    /// Returns up to `limit` events of these kinds in `stream` with sequence numbers before
+    /// `before`, newest first.
     fn newest_events(
         &mut self,
         stream: StreamId,
@@ -44,7 +45,7 @@ pub trait Journal {
         limit: u32,
     ) -> Result<Vec<Event>>;
 
-    /// Returns up to `limit` events of all streams after `cursor`, each with the cursor behind it.
+    /// Returns up to `limit` events of all streams after `after`, each with the cursor behind it.
     /// No event can later appear before a returned cursor.
     fn all_events(&mut self, after: Cursor, limit: u32) -> Result<Vec<(Cursor, Event)>>;
 

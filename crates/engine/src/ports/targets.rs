@@ -60,8 +60,8 @@ pub trait ApplyTargets: Send + Sync + Debug {
 
     /// Reverts what a stopped intent has written, path by path. Never overwrites later changes by
     /// others: such paths are returned, the others are reverted. Once everything is reverted,
-    /// nothing is kept of the apply. A repeated call continues where it stopped. `if_gone` decides
-    /// about a target that no longer exists.
+    /// nothing is kept of the apply. A repeated call continues where it stopped. `missing_target`
+    /// decides about a target that no longer exists.
     fn abort(
         &self,
         intent: &ApplyIntent,

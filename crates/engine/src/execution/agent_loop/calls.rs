@@ -162,8 +162,8 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Returns the maximum result size for each of `calls` calls. Together they get about a third
-    /// of the model's context.
+    /// Returns the maximum result size for each of `calls` calls. Together they get one byte per
+    /// token of the model's context, about a third of it.
     fn max_result_bytes(&self, calls: usize) -> usize {
         let room = self.model.facts().context_tokens;
         let room = room.saturating_sub(self.max_answer_tokens());
