@@ -232,7 +232,7 @@ impl Executor {
         }
     }
 
-    /// Whether Apply is blocked only because nothing was validated since a rejection.
+    /// Whether Apply is blocked because nothing was validated since a rejection.
     async fn is_stale(&self, plan: &Plan) -> Result<bool, ExecutionError> {
         let (id, attempt) = (plan.identity.plan_id, plan.attempt);
         let newest = self
