@@ -53,7 +53,7 @@ use tokio::sync::watch;
 use crate::environment::Environment;
 use crate::failure::CommandFailure;
 use crate::settings::Settings;
-use crate::settings::resolve::DatabaseSetting as Place;
+use crate::settings::resolve::DatabaseSetting;
 
 pub use execution::{PlanWork, secrets};
 pub use models::{ModelProvider, model_providers, models};
@@ -429,7 +429,7 @@ pub fn file_system(path: &Path) -> Option<String> {
 
 /// Returns the database URL; `None` means SQLite in the data directory.
 fn database_url(settings: &Settings) -> Result<Option<String>> {
-    let Place::Url(url) = settings.database() else {
+    let DatabaseSetting::Url(url) = settings.database() else {
         return Ok(None);
     };
     let Some(path) = url.strip_prefix("sqlite:") else {

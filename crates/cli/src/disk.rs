@@ -29,14 +29,14 @@ pub fn format_size(bytes: u64) -> String {
     }
     // Integer tenths of the unit: rounds down, so a size never reaches the next unit by rounding.
     let mut tenths = u128::from(bytes) * 10 / 1024;
-    let mut tx = 0;
-    while tenths >= 10 * 1024 && tx + 1 < UNITS.len() {
+    let mut unit = 0;
+    while tenths >= 10 * 1024 && unit + 1 < UNITS.len() {
         tenths /= 1024;
-        tx += 1;
+        unit += 1;
     }
     match tenths < 100 {
-        true => format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[tx]),
-        false => format!("{} {}", tenths / 10, UNITS[tx]),
+        true => format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit]),
+        false => format!("{} {}", tenths / 10, UNITS[unit]),
     }
 }
 

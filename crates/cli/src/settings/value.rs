@@ -240,9 +240,9 @@ fn check_text(text: &str) -> Result<(), ValueError> {
 
 /// Parses `30s`, `5m`, `12h` or `7d`.
 pub fn parse_duration(text: &str) -> Option<Duration> {
-    let tx = text.chars().last()?;
-    let number: u64 = text.strip_suffix(tx)?.parse().ok()?;
-    let seconds = match tx {
+    let unit = text.chars().last()?;
+    let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+    let seconds = match unit {
         's' => 1,
         'm' => 60,
         'h' => 60 * 60,

@@ -90,7 +90,7 @@ impl ConfinementWorld {
         change: impl FnOnce(&Path, &mut EnvironmentVariables),
     ) -> Self {
         let folder = tempfile::Builder::new()
-            .prefix(".agents-confinement-")
+            .prefix("agents-confinement-")
             .tempdir_in(place)
             .unwrap();
         create_files(folder.path());
