@@ -1,8 +1,8 @@
-//! Actors: who plans and does the work.
+//! Actors: the definitions that do the strategizing and the work of a plan.
 //!
-//! An [`Actor`] is what its YAML file said, already read; this module checks what can be checked
-//! without a template engine or a registry. The texts inside a step are templates, which the engine
-//! checks and fills in.
+//! An [`Actor`] is a parsed YAML definition. This module runs the checks that need no template
+//! engine and no registry. The texts inside a step are templates; the engine checks and renders
+//! them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,12 +27,12 @@ pub const MODEL_MAXIMUM: usize = 4_096;
 pub const SKILLS_MAXIMUM: usize = 100;
 /// The longest the name of a skill may be, in characters.
 pub const SKILL_MAXIMUM: usize = 100;
-/// The provider whose models are files with the answers written down.
+/// The provider whose models are script files with predefined answers.
 pub const SCRIPTED_PROVIDER: &str = "scripted";
-/// The namespace whose names are this program's own.
+/// The namespace reserved for built-in names.
 pub const RESERVED_NAMESPACE: &str = "builtin";
 
-/// Somebody who can stand in a role of an action.
+/// An actor that can fill a role of an action.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Actor {
     pub name: NamespacedName,
@@ -40,7 +40,6 @@ pub struct Actor {
     pub kind: ActorKind,
 }
 
-/// How an actor works.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ActorKind {
@@ -48,26 +47,26 @@ pub enum ActorKind {
     Tool(ToolActor),
     /// Lets a model decide which tools to call.
     Llm(LlmActor),
-    /// `builtin/direct`, which needs no definition and has none: as strategy it makes the obvious
-    /// steps, as execution actor it completes with no change.
+    /// `builtin/direct`, which has no definition. As strategy actor it produces the obvious steps;
+    /// as execution actor it completes without a change.
     Direct,
 }
 
-/// A model, and what it is told and may use.
+/// A model with its prompt, tools and skills.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LlmActor {
-    /// The configured default if there is none.
+    /// `None` means the configured default model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelChoice>,
-    /// What the model is told first, before what the plan is about.
+    /// Sent to the model before the plan's own context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
     #[serde(default, skip_serializing_if = "is_plain")]
     pub options: ModelOptions,
-    /// The tools it may use; every built-in one that its phase allows if there is no list.
+    /// The allowed tools. Without a list, every built-in tool that the phase allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<NamespacedName>>,
-    /// The skills it is told of by name; all that its project has if there is no list.
+    /// The skills listed to the model by name. Without a list, all skills of the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skills: Option<Vec<String>>,
 }
@@ -76,29 +75,29 @@ fn is_plain(options: &ModelOptions) -> bool {
     *options == ModelOptions::default()
 }
 
-/// The calls of a tool actor, in their order.
+/// The calls of a tool actor, in execution order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolActor {
     pub steps: Vec<ActorStep>,
-    /// The calls that may mend what required validations found wrong.
+    /// The calls that may repair what required validations reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fix: Vec<ActorStep>,
 }
 
-/// One call of a tool.
+/// One tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActorStep {
     pub tool: NamespacedName,
-    /// A JSON object whose strings, however deep, are templates.
+    /// A JSON object. Strings at any depth are templates.
     #[serde(default = "empty_input")]
     pub input: Value,
-    /// The name under which later steps see what this one answered.
+    /// The name under which later steps can read this step's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// An expression; if it is false the step is skipped.
+    /// An expression. The step is skipped if it evaluates to false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// Which of the plan's resources the call works in; needed only if there are several.
+    /// The plan resource that the call works in; required only if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<NamespacedName>,
 }
@@ -108,7 +107,7 @@ fn empty_input() -> Value {
 }
 
 text_enum! {
-    /// The lists of calls that a tool actor has.
+    /// The step lists of a tool actor.
     StepList: "list of steps" {
         Steps = "steps",
         Fix = "fix",
@@ -116,7 +115,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// The types of actors that there are words for. Only some can be defined today.
+    /// Every known actor type. Only some of them can be defined today.
     ActorType: "type of actor" {
         Llm = "llm",
         Tool = "tool",
@@ -125,15 +124,15 @@ text_enum! {
 }
 
 text_enum! {
-    /// The actors that this program brings along. They are code and never stored.
+    /// The actors built into this program. They are code and are never stored.
     BuiltInActor: "built-in actor" {
-        /// Works with the configured default model.
+        /// Uses the configured default model.
         Coder = "builtin/coder",
         Direct = "builtin/direct",
     }
 }
 
-/// Why an actor is not one. A step is told by its place, counted from 0.
+/// Why an actor definition is invalid. Steps are identified by index, counted from 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ActorError {
     #[error("names in `{RESERVED_NAMESPACE}/` are this program's own: `{name}` cannot be defined")]
@@ -182,7 +181,7 @@ pub enum ActorError {
     },
 }
 
-/// Why a text is not the name of a skill.
+/// Why a skill name is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkillError {
     #[error("the name of a skill must not be empty")]
@@ -195,7 +194,7 @@ pub enum SkillError {
     Repeated { skill: String, first: usize },
 }
 
-/// Why a step is not one.
+/// Why a step is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     #[error(
@@ -219,17 +218,17 @@ pub enum StepError {
     InputTooLarge { length: usize },
 }
 
-/// How much of a wrong id is repeated to whoever wrote it.
+/// The maximum number of characters of an invalid id that an error message repeats.
 const SHOWN_MAXIMUM: usize = 40;
 
 impl Actor {
-    /// Checks everything that needs neither a template engine nor a registry, and tells the first
+    /// Runs every check that needs neither a template engine nor a registry. Returns the first
     /// problem.
     pub fn validate(&self) -> Result<(), ActorError> {
         self.problems().into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Every problem that [`Self::validate`] would find.
+    /// Returns every problem that [`Self::validate`] could report.
     pub fn problems(&self) -> Vec<ActorError> {
         let mut problems = Vec::new();
         if is_reserved(&self.name) {
@@ -250,7 +249,7 @@ impl Actor {
         problems
     }
 
-    /// The steps that the actor itself lays down; one that decides for itself has none.
+    /// Returns the fixed steps of a tool actor; empty for every other actor.
     pub fn steps(&self) -> &[ActorStep] {
         match &self.kind {
             ActorKind::Tool(tool) => &tool.steps,
@@ -258,7 +257,7 @@ impl Actor {
         }
     }
 
-    /// The calls that may mend what required validations found wrong.
+    /// Returns the calls that may repair what required validations reported.
     pub fn fix(&self) -> &[ActorStep] {
         match &self.kind {
             ActorKind::Tool(tool) => &tool.fix,
@@ -268,7 +267,7 @@ impl Actor {
 }
 
 impl ActorKind {
-    /// The word for it. `builtin/direct` asks no model, which is what makes a tool actor.
+    /// `builtin/direct` calls no model, so it counts as a tool actor.
     pub const fn actor_type(&self) -> ActorType {
         match self {
             Self::Tool(_) | Self::Direct => ActorType::Tool,
@@ -405,7 +404,7 @@ fn step_problems(list: StepList, steps: &[ActorStep]) -> Vec<ActorError> {
 }
 
 impl BuiltInActor {
-    /// The actor, complete.
+    /// Returns the complete actor definition.
     pub fn actor(self) -> Actor {
         match self {
             Self::Coder => Actor {
@@ -422,14 +421,14 @@ impl BuiltInActor {
         }
     }
 
-    /// The built-in actor of that name, if it is one.
+    /// Returns the built-in actor with this name, if there is one.
     pub fn from_name(name: &NamespacedName) -> Option<Self> {
         name.to_string().parse().ok()
     }
 }
 
-/// One actor for each of these models, called `provider/model`. What a name must not have becomes
-/// `-` in it; of several that would be called the same, the later ones are numbered.
+/// Returns one actor per model, named `provider/model`. Characters that a name must not contain
+/// become `-`. If several names collide, the later ones get a number.
 pub fn model_actors(models: &[ModelChoice]) -> Vec<Actor> {
     let mut actors: Vec<Actor> = Vec::new();
     let mut seen: Vec<&ModelChoice> = Vec::new();
@@ -461,7 +460,7 @@ pub fn model_actors(models: &[ModelChoice]) -> Vec<Actor> {
     actors
 }
 
-/// Whether a name is this program's own to give.
+/// Returns whether only this program may define the name.
 pub fn is_reserved(name: &NamespacedName) -> bool {
     name.server().is_none() && name.namespace() == RESERVED_NAMESPACE
 }

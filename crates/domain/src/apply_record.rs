@@ -1,4 +1,4 @@
-//! What is remembered of bringing a plan's changes to where they belong, and back.
+//! Records of applying a plan's changes to their targets and of unapplying them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,47 +8,48 @@ use crate::id::{ApplyId, PlanId, SandboxId};
 use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
-/// One attempt, over all of the plan's resources.
+/// One attempt, covering all resources of the plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApplyRecord {
     pub id: ApplyId,
     pub plan_id: PlanId,
-    /// Place among the plan's attempts: 1, 2, 3 … Given by the store.
+    /// Position among the plan's attempts: 1, 2, 3 … Assigned by the store.
     pub number: i64,
     pub direction: ApplyDirection,
-    /// The machine its targets are on.
+    /// The node that holds the targets.
     pub node: String,
-    /// Where to, as it was asked for.
+    /// The destination as the user requested it.
     pub destination: Value,
     pub state: ApplyState,
     pub resources: Vec<ApplyPart>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Given and guarded by the store.
+    /// Assigned by the store and checked on every update.
     pub version: i64,
 }
 
-/// One resource of an attempt.
+/// The part of an attempt that concerns one resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApplyPart {
-    /// What the target knows this part by.
+    /// The id under which the target knows this part.
     pub id: ApplyId,
     pub sandbox_id: SandboxId,
     pub state: ApplyPartState,
-    /// All that is needed to finish it or to take it back.
+    /// Everything needed to finish this part or to abort it, also after a crash.
     pub intent: Option<Value>,
-    /// What came of it, such as the commit that was made.
+    /// The result, such as the commit that was created.
     pub result: Option<Value>,
-    /// What stands in the way, one line a path.
+    /// The conflicts, one line per path.
     #[serde(default)]
     pub obstacles: Vec<Value>,
-    /// What was written and still stands, of a part that stopped.
+    /// Of a stopped part: the changes that were written and are still in the target.
     #[serde(default)]
     pub written: Vec<ResourcePath>,
 }
 
 impl ApplyRecord {
-    /// Whether something of it is in a target: a part is done, or stopped half-way.
+    /// Returns whether a target contains changes of this attempt: a part is done, or stopped
+    /// half-way.
     pub fn has_written(&self) -> bool {
         let is_there =
             |part: &ApplyPart| part.state == ApplyPartState::Done || !part.written.is_empty();
@@ -64,24 +65,24 @@ text_enum! {
 }
 
 text_enum! {
-    /// How far an attempt has come. Before `decided` it is only taken back, after it it only goes
-    /// forward.
+    /// The progress of an attempt. Before `decided` it can only be aborted; after `decided` it can
+    /// only go forward.
     ApplyState: "state of an apply" {
         Preparing = "preparing",
         Decided = "decided",
         Done = "done",
-        /// Somebody else changed a target after the decision.
+        /// A target was changed by somebody else after the decision.
         Stopped = "stopped",
         TakenBack = "taken_back",
     }
 }
 
 text_enum! {
-    /// How far one resource has come.
+    /// The progress of one resource.
     ApplyPartState: "state of a part" {
         Meant = "meant",
         Ready = "ready",
-        /// There is nothing to change.
+        /// There are no changes to apply.
         Nothing = "nothing",
         Done = "done",
         Stopped = "stopped",
@@ -90,12 +91,12 @@ text_enum! {
 }
 
 impl ApplyState {
-    /// Whether it waits for somebody to clear the way.
+    /// Returns whether the attempt waits until conflicts are cleared.
     pub fn is_stopped(self) -> bool {
         self == Self::Stopped
     }
 
-    /// Whether somebody has to go on with it.
+    /// Returns whether the attempt still has to be finished or aborted.
     pub fn is_unfinished(self) -> bool {
         matches!(self, Self::Preparing | Self::Decided)
     }

@@ -1,7 +1,7 @@
-//! What a plan changed: the entries of a changeset.
+//! The entries of a changeset: what a plan changed.
 //!
-//! Paths are bytes, because file names are. In JSON and in front of people they are
-//! percent-encoded, so that every name survives and none can play tricks on a terminal.
+//! Paths are bytes, because file names are. In JSON and in output they are percent-encoded: every
+//! name round-trips, and none can inject terminal escapes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use crate::percent;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourcePath(Vec<u8>);
 
-/// Why bytes are not a path inside a resource.
+/// Why bytes are not a valid path inside a resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     #[error("a path must not be empty")]
@@ -32,7 +32,7 @@ pub enum PathError {
 }
 
 impl ResourcePath {
-    /// The path with exactly these bytes.
+    /// Fails unless the bytes are a normalised relative path. The bytes are kept unchanged.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, PathError> {
         let bytes = bytes.into();
         if bytes.is_empty() {
@@ -57,14 +57,14 @@ impl ResourcePath {
     }
 }
 
-/// Percent-encoded where it has to be.
+/// Percent-encodes where needed.
 impl fmt::Display for ResourcePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         percent::write(&self.0, f)
     }
 }
 
-/// Reads the percent-encoded form.
+/// Parses the percent-encoded form.
 impl FromStr for ResourcePath {
     type Err = PathError;
 
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for ResourcePath {
     }
 }
 
-/// What happened to a path.
+/// The kind of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileOperation {
@@ -101,20 +101,20 @@ pub enum FileOperation {
     Mode,
 }
 
-/// A file's content and mode at one moment.
+/// The content and mode of a file at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState {
     /// BLAKE3 of the content, in hexadecimal.
     pub hash: String,
     pub size: u64,
-    /// As git writes it: `0o100644`, `0o100755`, `0o120000` for a symbolic link.
+    /// A git file mode: `0o100644`, `0o100755`, or `0o120000` for a symbolic link.
     pub mode: u32,
 }
 
-/// One change of one path, in the order of the changeset.
+/// One change of one path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeEntry {
-    /// Place in the changeset: 1, 2, 3 …
+    /// Position in the changeset: 1, 2, 3 …
     pub sequence: i64,
     pub path: ResourcePath,
     pub operation: FileOperation,
@@ -122,11 +122,11 @@ pub struct ChangeEntry {
     pub after: Option<FileState>,
     pub tool_call_id: ToolCallId,
     pub actor: NamespacedName,
-    /// The step of the strategy that was being done, counted from 1.
+    /// The strategy step during which the change was made, counted from 1.
     pub step: Option<u32>,
 }
 
-/// An entry whose parts contradict each other.
+/// Why the fields of an entry contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     #[error("the change of {path} must {rule}")]
@@ -139,7 +139,7 @@ pub enum ChangeError {
 }
 
 impl ChangeEntry {
-    /// Whether what is said of the file before and after fits the operation.
+    /// Fails if the file states before and after do not fit the operation.
     pub fn validate(&self) -> Result<(), ChangeError> {
         let (before, after) = (self.before.as_ref(), self.after.as_ref());
         let contents_agree = before.map(|state| &state.hash) == after.map(|state| &state.hash);

@@ -1,7 +1,7 @@
-//! Changesets: which changes belong together.
+//! Changesets: groups of changes that belong together.
 //!
-//! The header is stored when a changeset is started, so an empty one is there for everybody. A
-//! change is recorded through the handle of its changeset (law 4); there is no current one.
+//! The header is stored when a changeset is started, so an empty changeset is visible too. Every
+//! change names its changeset (law 4); there is no global current changeset.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,26 +17,26 @@ pub struct ChangesetRecord {
     pub id: ChangesetId,
     pub plan_id: PlanId,
     pub sandbox_id: SandboxId,
-    /// The plan's attempt it was started in.
+    /// The attempt of the plan in which it was started.
     pub attempt: u32,
-    /// The step of the strategy it belongs to, counted from 1.
+    /// The strategy step it belongs to, counted from 1.
     pub step: Option<u32>,
     pub state: ChangesetState,
-    /// How many entries it has; the last one has this sequence.
+    /// The number of entries, which is also the sequence number of the last entry.
     pub entries: i64,
     pub started_at: Timestamp,
     pub closed_at: Option<Timestamp>,
 }
 
 text_enum! {
-    /// Whether a changeset takes more changes.
+    /// Whether a changeset accepts more changes.
     ChangesetState: "state of a changeset" {
         Open = "open",
         Closed = "closed",
     }
 }
 
-/// A change to be recorded; its place is given by the store.
+/// A change to be recorded. The store assigns its sequence number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewChange {
     pub path: ResourcePath,
@@ -44,14 +44,13 @@ pub struct NewChange {
     pub before: Option<FileState>,
     pub after: Option<FileState>,
     pub tool_call_id: ToolCallId,
-    /// The number of that call in its plan.
+    /// The number of that tool call in its plan.
     pub call_number: i64,
     pub actor: NamespacedName,
     pub step: Option<u32>,
 }
 
 impl NewChange {
-    /// The entry at `sequence` of its changeset.
     pub fn into_entry(self, sequence: i64) -> ChangeEntry {
         ChangeEntry {
             sequence,
@@ -66,12 +65,12 @@ impl NewChange {
     }
 }
 
-/// An entry as it stands in its changeset.
+/// An entry stored in its changeset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedChange {
     pub changeset_id: ChangesetId,
     #[serde(flatten)]
     pub entry: ChangeEntry,
-    /// The checkpoint that holds the change, if it was undone by going back further.
+    /// The checkpoint that preserves the change, if a rollback undid it.
     pub undone_by: Option<CheckpointId>,
 }

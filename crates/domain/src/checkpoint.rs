@@ -1,4 +1,4 @@
-//! Checkpoints: states of a plan's sandboxes that can be gone back to.
+//! Checkpoints: states of a plan's sandboxes that can be restored.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 use crate::tree::TreeId;
 
-/// How every sandbox of a plan stood at one moment.
+/// The state of every sandbox of a plan at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     pub id: CheckpointId,
     pub plan_id: PlanId,
-    /// Place among the plan's checkpoints: 1, 2, 3 … Given by the store.
+    /// Position among the plan's checkpoints: 1, 2, 3 … Assigned by the store.
     pub number: i64,
     pub trigger: CheckpointTrigger,
     pub phase: Phase,
@@ -23,28 +23,28 @@ pub struct Checkpoint {
     pub step: Option<u32>,
     /// The number of the plan's last confirmed tool call; 0 before the first.
     pub call_number: i64,
-    /// The decision that was being carried out.
+    /// The decision that was being executed.
     pub decision_id: Option<DecisionId>,
     pub label: String,
     pub trees: BTreeMap<SandboxId, TreeId>,
-    /// The decisions that going back from here superseded; going back to here reinstates them.
+    /// The decisions that a rollback from here superseded. Restoring this checkpoint reinstates
+    /// them.
     #[serde(default)]
     pub superseded: Vec<DecisionId>,
     pub created_at: Timestamp,
-    /// The checkpoint that was made before going back further than this one, if that happened.
+    /// The checkpoint taken before a rollback beyond this one, if that happened.
     pub undone_by: Option<CheckpointId>,
 }
 
 text_enum! {
-    /// Why a checkpoint was made.
     CheckpointTrigger: "reason for a checkpoint" {
-        /// Before a tool that writes.
+        /// Before a tool call that writes.
         ToolWrite = "on_tool_write",
-        /// After a tool that writes.
+        /// After a tool call that writes.
         ToolWriteComplete = "on_tool_write_complete",
         SubplanSpawn = "on_subplan_spawn",
         Error = "on_error",
-        /// Before going back to an earlier one, so that this can be undone too.
+        /// Before a rollback, so the rollback itself can be undone.
         Rollback = "on_rollback",
     }
 }

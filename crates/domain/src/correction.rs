@@ -1,4 +1,4 @@
-//! Corrections: attempts to change a decision and what followed from it.
+//! Corrections: attempts to change a decision and its consequences.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,38 +6,37 @@ use crate::id::{CorrectionId, DecisionId, PlanId};
 use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
-/// One attempt, kept whatever becomes of it.
+/// One attempt. The record is kept whatever the outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Correction {
     pub id: CorrectionId,
     pub plan_id: PlanId,
     pub original_decision_id: DecisionId,
-    /// What was decided instead, once it is.
+    /// The replacement decision, once it is made.
     pub new_decision_id: Option<DecisionId>,
     pub mode: CorrectionMode,
     pub guidance: String,
-    /// What the correction touches, nearest first, the original decision at the head.
+    /// The affected decisions, nearest first. The corrected decision itself comes first.
     pub affected: Vec<DecisionId>,
     pub state: CorrectionState,
     pub created_at: Timestamp,
-    /// When it became `complete` or `failed`.
+    /// When the state became `complete` or `failed`.
     pub completed_at: Option<Timestamp>,
-    /// Given and guarded by the store.
+    /// Assigned by the store and checked on every update.
     pub version: i64,
 }
 
 text_enum! {
-    /// What becomes of what was decided before.
+    /// What happens to the corrected decision.
     CorrectionMode: "correction mode" {
-        /// The decision and all it led to are given up and made again.
+        /// The decision and its consequences are superseded and made again.
         Revert = "revert",
-        /// Everything is kept; the guidance is added as a decision.
+        /// Everything is kept; the guidance is added as a new decision.
         Append = "append",
     }
 }
 
 text_enum! {
-    /// How far a correction has come.
     CorrectionState: "correction state" {
         Pending = "pending",
         Executing = "executing",
@@ -46,7 +45,7 @@ text_enum! {
     }
 }
 
-/// A step a correction cannot take.
+/// An illegal state transition of a correction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a correction that is {from} cannot become {to}")]
 pub struct IllegalCorrectionTransition {
@@ -55,14 +54,14 @@ pub struct IllegalCorrectionTransition {
 }
 
 impl CorrectionState {
-    /// Whether nothing comes after it.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Complete | Self::Failed)
     }
 }
 
 impl Correction {
-    /// This correction in its next state; the version is the store's to change.
+    /// Returns this correction in its next state. The version is unchanged; the store increments
+    /// it.
     pub fn transition(
         &self,
         to: CorrectionState,

@@ -1,4 +1,4 @@
-//! Decisions: the choices of a plan, in a tree, each with what was known when it was made.
+//! Decisions: the choices of a plan, as a tree. Each stores the context it was made in.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -11,25 +11,24 @@ use crate::lifecycle::Phase;
 use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
-/// A choice recorded in the plan's tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     pub decision_id: DecisionId,
     pub plan_id: PlanId,
     pub parent_decision_id: Option<DecisionId>,
     pub decision_type: DecisionType,
-    /// Where the plan stood when this was decided, and so what has to be done again to decide
-    /// otherwise.
+    /// The phase in which the plan was when this was decided. Changing the decision repeats the
+    /// work from this phase on.
     #[serde(default = "earliest_phase")]
     pub phase: Phase,
-    /// Place among the plan's decisions: 1, 2, 3 …
+    /// Position among the plan's decisions: 1, 2, 3 …
     pub sequence_number: i64,
     pub question: String,
     pub chosen_option: String,
     pub alternatives_considered: Vec<String>,
     pub confidence_score: Option<Confidence>,
     pub rationale: String,
-    /// The actor's own words, unedited.
+    /// The actor's reasoning, unedited.
     pub actor_reasoning: Option<String>,
     pub context_snapshot: ContextSnapshot,
     pub is_correction: bool,
@@ -48,7 +47,7 @@ const fn earliest_phase() -> Phase {
 #[derive(Debug, Clone)]
 pub struct NewDecision {
     pub plan_id: PlanId,
-    /// `None` for the root alone.
+    /// `None` only for the root.
     pub parent: Option<DecisionId>,
     pub decision_type: DecisionType,
     pub phase: Phase,
@@ -57,22 +56,22 @@ pub struct NewDecision {
     pub rationale: String,
 }
 
-/// What the actor knew: enough to make the decision again.
+/// The actor's context, sufficient to make the decision again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ContextSnapshot {
-    /// Hash of the context the actor read.
+    /// Hash of the context that the actor read.
     pub hash: String,
-    /// Where that context is stored.
+    /// Reference to the stored context.
     pub context_ref: Option<String>,
     pub resources: Vec<String>,
-    /// Where the actor's own state is stored.
+    /// Reference to the stored state of the actor.
     pub actor_state_ref: Option<String>,
 }
 
 text_enum! {
-    /// What a decision is about.
+    /// The subject of a decision.
     DecisionType: "decision type" {
-        /// The root of the tree: what the plan was asked to do.
+        /// The root of the tree: the task given to the plan.
         PromptDefinition = "prompt_definition",
         InvariantEnforced = "invariant_enforced",
         StrategyChoice = "strategy_choice",
@@ -88,7 +87,7 @@ text_enum! {
 }
 
 impl DecisionType {
-    /// The phases in which such a decision is made.
+    /// Returns the phases in which such a decision may be made.
     pub const fn phases(self) -> &'static [Phase] {
         match self {
             Self::PromptDefinition | Self::StrategyChoice => &[Phase::Strategize],
@@ -97,13 +96,13 @@ impl DecisionType {
             }
             Self::ImplementationChoice | Self::ToolInvocation => &[Phase::Execute],
             Self::ValidationResponse => &[Phase::Execute, Phase::Apply],
-            // Every phase is entered by reconciling invariants, can fail, and can be interrupted.
+            // Entering any phase reconciles invariants, and any phase can fail or be interrupted.
             Self::InvariantEnforced | Self::ErrorRecovery | Self::UserIntervention => Phase::ALL,
         }
     }
 }
 
-/// A decision that does not belong where it was put.
+/// A decision that is not allowed at its place in the tree.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecisionError {
     #[error("a {0} decision needs a parent; only prompt_definition is a root")]
@@ -120,7 +119,7 @@ pub enum DecisionError {
 }
 
 impl Decision {
-    /// A decision with nothing said beyond the choice; its place is the store's to give.
+    /// Creates a decision with only the choice filled in. The store assigns its sequence number.
     pub fn new(new: NewDecision, id: DecisionId, at: Timestamp) -> Self {
         Self {
             decision_id: id,
@@ -145,7 +144,7 @@ impl Decision {
         }
     }
 
-    /// Whether this decision may be recorded while its plan is in `phase`.
+    /// Fails if this decision may not be recorded while its plan is in `phase`.
     pub fn validate(&self, phase: Phase) -> Result<(), DecisionError> {
         let decision_type = self.decision_type;
         if !decision_type.phases().contains(&phase) {
@@ -164,16 +163,16 @@ impl Decision {
     }
 }
 
-/// One decision leads to another: as its parent, or because the other used what it produced.
+/// One decision influences another: it is the parent, or the other used its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DecisionEdge {
     pub from: DecisionId,
     pub to: DecisionId,
 }
 
-/// Everything a correction of `target` touches, nearest first, `target` itself at the head:
-/// what is reached over structural children and influences together. Each decision and each edge
-/// is looked at once, cycles included.
+/// Returns every decision that a correction of `target` affects, nearest first, starting with
+/// `target`. Follows both children and influences. Visits each decision and each edge once, so
+/// cycles terminate.
 pub fn affected_by_correction(
     target: DecisionId,
     children: &[DecisionEdge],

@@ -1,5 +1,4 @@
-//! Errors of a plan as its history keeps them: what failed, what is done about it, and what the
-//! user can run.
+//! The error history of a plan: what failed, how it is recovered, and which commands can help.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -10,7 +9,6 @@ use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
 text_enum! {
-    /// What kind of thing went wrong.
     ErrorCategory: "error category" {
         TransientNetwork = "transient_network",
         RateLimit = "rate_limit",
@@ -20,7 +18,7 @@ text_enum! {
         Validation = "validation",
         Resource = "resource",
         MergeConflict = "merge_conflict",
-        /// Somebody else changed a target after Apply had decided what to write to it.
+        /// A target was changed by somebody else after Apply had decided what to write.
         TargetMoved = "target_moved",
         ModelOutput = "model_output",
         Budget = "budget",
@@ -29,23 +27,23 @@ text_enum! {
 }
 
 text_enum! {
-    /// What is done about an error.
+    /// The recovery from an error.
     RecoveryAction: "recovery" {
-        /// The same again, later.
+        /// Retry the same work later.
         Retry = "retry",
-        /// Back to `strategize`.
+        /// Go back to `strategize`.
         Revert = "revert",
-        /// Another choice at one of the plan's decisions.
+        /// Correct one of the plan's decisions.
         Correct = "correct",
-        /// Guidance from a human.
+        /// Ask the user for guidance.
         Prompt = "prompt",
         Cancel = "cancel",
-        /// Something outside the plan has to be put right first.
+        /// The user must fix something outside the plan first.
         Manual = "manual",
     }
 }
 
-/// A command that could help, and why.
+/// A command that could help, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryHint {
     pub action: RecoveryAction,
@@ -54,8 +52,9 @@ pub struct RecoveryHint {
 }
 
 impl ErrorCategory {
-    /// Whether time alone may cure it, so that it is retried with backoff. Wrong credentials do
-    /// not become right by waiting, and what may have had an effect is never repeated blindly.
+    /// Returns whether the error may disappear by waiting, so that it is retried with backoff.
+    /// Wrong credentials do not become valid by waiting, and work that may have had an effect is
+    /// never repeated blindly.
     pub const fn is_transient(self) -> bool {
         matches!(
             self,
@@ -63,12 +62,12 @@ impl ErrorCategory {
         )
     }
 
-    /// The recovery chosen when nobody knows better: the first of the hints.
+    /// The recovery used when nothing more specific is known: the first of the hints.
     pub const fn default_recovery(self) -> RecoveryAction {
         self.recoveries().0
     }
 
-    /// The first and the second thing to try.
+    /// The preferred recovery and the alternative.
     const fn recoveries(self) -> (RecoveryAction, RecoveryAction) {
         match self {
             Self::TransientNetwork | Self::RateLimit | Self::Timeout => {
@@ -85,7 +84,7 @@ impl ErrorCategory {
         }
     }
 
-    /// What the user can run, the likeliest help first.
+    /// Returns commands for the user, the most likely help first.
     pub fn hints(self, plan: PlanId, phase: Phase) -> Vec<RecoveryHint> {
         let (first, second) = self.recoveries();
         let mut hints = vec![first.hint(plan, phase), second.hint(plan, phase)];
@@ -147,7 +146,7 @@ impl RecoveryAction {
 pub struct ErrorRecord {
     pub id: ErrorId,
     pub plan_id: PlanId,
-    /// Place among the plan's errors: 1, 2, 3 … in the order in which they first happened; `None`
+    /// Position among the plan's errors in the order of their first occurrence: 1, 2, 3 … `None`
     /// before it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<i64>,
@@ -157,17 +156,16 @@ pub struct ErrorRecord {
     /// Counted from 1; `None` outside a step.
     pub step: Option<u32>,
     pub attempt: u32,
-    /// What caused it, and what caused that.
+    /// The causes, outermost first.
     pub cause_chain: Vec<String>,
     pub recovery: RecoveryAction,
     pub hints: Vec<RecoveryHint>,
-    /// How often exactly this happened.
+    /// How often this exact error occurred.
     pub occurrences: u64,
-    /// When it last happened.
+    /// The time of the last occurrence.
     pub at: Timestamp,
 }
 
-/// An error to be recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewError {
     pub plan_id: PlanId,
@@ -180,7 +178,7 @@ pub struct NewError {
 }
 
 impl ErrorRecord {
-    /// The first occurrence, with the recovery and hints of its category.
+    /// Creates the first occurrence, with the recovery and hints of its category.
     pub fn new(new: NewError, id: ErrorId, at: Timestamp) -> Self {
         Self {
             id,
@@ -199,13 +197,13 @@ impl ErrorRecord {
         }
     }
 
-    /// What makes two errors of a plan the same: category, phase, step and message. Identical
-    /// repeats are counted, not listed.
+    /// Identifies equal errors of a plan: category, phase, step and message. Identical repeats are
+    /// counted, not listed.
     pub fn identity_key(&self) -> String {
         json!([self.category, self.phase, self.step, self.message]).to_string()
     }
 
-    /// This record after the same error came again.
+    /// Returns this record with one more occurrence at `at`.
     pub fn with_occurrence(&self, at: Timestamp) -> Self {
         Self {
             occurrences: self.occurrences.saturating_add(1),

@@ -1,7 +1,7 @@
-//! The journal's events: what happened, in which stream, at which place in it.
+//! The journal's events: what happened, in which stream, at which position.
 //!
-//! Each stream is numbered without gaps and chained by hashes. A kind carries a version; payloads
-//! written by an older version are brought up to date on reading in [`upcast`](crate::upcast).
+//! Each stream is numbered without gaps and chained by hashes. A kind has a version; payloads of
+//! older versions are converted on reading by [`upcast`](crate::upcast).
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::id::{IdError, PlanId};
 use crate::time::Timestamp;
 
-/// Whose events these are: one plan's, or the installation's own.
+/// The stream an event belongs to: one plan's, or the installation's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StreamId {
     System,
@@ -44,17 +44,16 @@ impl FromStr for StreamId {
 
 macro_rules! event_kinds {
     ($($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)?) => {
-        /// What happened. Written by this program, or by a newer one (`Unknown`): readers pass
-        /// over what they do not know.
+        /// The kind of an event. `Unknown` is a kind written by a newer program; readers skip it.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         pub enum EventKind {
             $($(#[$doc])* $variant,)+
-            /// A kind of a newer program, kept as it was written.
+            /// A kind of a newer program, stored verbatim.
             Unknown(String),
         }
 
         impl EventKind {
-            /// Every kind this program writes.
+            /// Every kind that this program writes.
             pub const ALL: &'static [EventKind] = &[$(EventKind::$variant),+];
 
             pub fn as_str(&self) -> &str {
@@ -84,13 +83,13 @@ event_kinds! {
     PlanCancelled = "plan_cancelled",
     PlanErrored = "plan_errored",
     PlanReverted = "plan_reverted",
-    /// A plan went back to be worked on again, because a decision was corrected.
+    /// The plan went back to an earlier phase because a decision was corrected.
     PlanCorrected = "plan_corrected",
     PlanWaiting = "plan_waiting",
     PlanPrompted = "plan_prompted",
-    /// A human gave a plan another budget.
+    /// The user changed the plan's budget.
     PlanBudgetChanged = "plan_budget_changed",
-    /// A plan's rows were removed; its journal stays.
+    /// The plan's rows were removed; its journal stays.
     PlanDeleted = "plan_deleted",
     ActionCreated = "action_created",
     ActionUpdated = "action_updated",
@@ -104,7 +103,7 @@ event_kinds! {
     ResourceUnlinked = "resource_unlinked",
     ProfileAdded = "profile_added",
     ProfileUpdated = "profile_updated",
-    /// The user consented to use a file of a repository with this content.
+    /// The user consented to use a repository file with this content.
     RepositoryFileTrusted = "repository_file_trusted",
     ActorAdded = "actor_added",
     ActorUpdated = "actor_updated",
@@ -112,16 +111,15 @@ event_kinds! {
     ValidationAdded = "validation_added",
     ValidationUpdated = "validation_updated",
     ValidationRemoved = "validation_removed",
-    /// A validation was bound to a resource.
     ValidationAttached = "validation_attached",
     ValidationDetached = "validation_detached",
     DecisionCreated = "decision_created",
-    /// One decision was found to have used the outcome of another.
+    /// One decision was found to use the outcome of another.
     DecisionInfluenced = "decision_influenced",
     DecisionApproved = "decision_approved",
     DecisionCorrected = "decision_corrected",
     DecisionSuperseded = "decision_superseded",
-    /// Going back was undone, and decisions that it had superseded stand again.
+    /// A rollback was undone, which reinstated the decisions it had superseded.
     DecisionReinstated = "decision_reinstated",
     CorrectionRequested = "correction_requested",
     CorrectionCompleted = "correction_completed",
@@ -134,81 +132,80 @@ event_kinds! {
     ActorInvoked = "actor_invoked",
     ActorCompleted = "actor_completed",
     ActorErrored = "actor_errored",
-    /// A model is asked; what it may cost is reserved.
+    /// A model request was started and its maximum cost reserved.
     ModelAsked = "model_asked",
     ModelAnswered = "model_answered",
     ModelFailed = "model_failed",
-    /// A dead owner had asked a model; what was reserved counts as used up.
+    /// The owner died during a model request; the reserved cost counts as spent.
     ModelInterrupted = "model_interrupted",
-    /// What a resource itself says to actors was read.
+    /// The instructions that a resource has for actors were read.
     InstructionsRead = "instructions_read",
-    /// The old turns of a conversation were replaced by a summary.
+    /// Old turns of a conversation were replaced by a summary.
     ConversationCompacted = "conversation_compacted",
     ToolInvoked = "tool_invoked",
     ToolCompleted = "tool_completed",
     ToolErrored = "tool_errored",
-    /// A guard, a flag or a schema did not let a call through.
+    /// A guard, a flag or a schema refused a tool call.
     ToolRefused = "tool_refused",
-    /// A call that a dead owner had begun was undone.
+    /// A tool call of a dead owner was rolled back.
     ToolInterrupted = "tool_interrupted",
-    /// A tool started a process; it does nothing before this is on record.
+    /// A tool started a process. The process does nothing before this event is committed.
     ProcessStarted = "process_started",
-    /// A sandbox is meant to be made.
+    /// A sandbox is about to be created.
     SandboxIntended = "sandbox_intended",
     SandboxStateChanged = "sandbox_state_changed",
-    /// A sandbox's folder was removed.
+    /// The folder of a sandbox was removed.
     SandboxRemoved = "sandbox_removed",
     ChangesetStarted = "changeset_started",
     ChangesetClosed = "changeset_closed",
     ChangeRecorded = "change_recorded",
     CheckpointCreated = "checkpoint_created",
-    /// A plan's sandboxes were set back to a checkpoint.
+    /// A plan's sandboxes were rolled back to a checkpoint.
     CheckpointRestored = "checkpoint_restored",
-    /// A human said that the plan should go on.
+    /// The user requested that the plan runs.
     ExecuteRequested = "execute_requested",
-    /// A human said that the plan should go on as far as it may.
+    /// The user requested that the plan runs as far as it may.
     ResumeRequested = "resume_requested",
     StrategyStored = "strategy_stored",
     StrategyApproved = "strategy_approved",
     ValidationsCompleted = "validations_completed",
-    /// Parts of the result were taken out by a human.
+    /// The user removed parts of the result.
     ChangeRejected = "change_rejected",
-    /// A human said that the plan's changes should go where they belong.
+    /// The user requested that the plan's changes are applied.
     ApplyRequested = "apply_requested",
     ApplyIntended = "apply_intended",
-    /// All targets are ready: from here on an apply only goes forward.
+    /// All targets are ready. From here on, the apply can only go forward.
     ApplyDecided = "apply_decided",
-    /// An apply ended without all of its targets changed.
+    /// An apply ended before all of its targets were changed.
     ApplyStopped = "apply_stopped",
-    /// A human took what stands for what was meant.
+    /// The user accepted the current state of the targets as the result.
     ApplySettled = "apply_settled",
-    /// An apply that was not decided was taken back.
+    /// An undecided apply was aborted.
     ApplyTakenBack = "apply_taken_back",
     PlanUnapplied = "plan_unapplied",
-    /// A plan's sandboxes were moved onto the current commits of its targets.
+    /// The plan's sandboxes were rebased onto the current commits of their targets.
     PlanRebased = "plan_rebased",
     ErrorRecorded = "error_recorded",
     BudgetWarning = "budget_warning",
     BudgetExceeded = "budget_exceeded",
-    /// Somebody has a word for the owner of a plan.
+    /// A message was sent to the owner of a plan.
     MessageSent = "message_sent",
-    /// The owner of a plan took the messages that were there for it.
+    /// The owner of a plan received its pending messages.
     MessageTaken = "message_taken",
-    /// A process took a plan's run.
+    /// A process claimed a plan's run.
     RunClaimed = "run_claimed",
-    /// A process gave a plan's run back.
+    /// A process released a plan's run.
     RunReleased = "run_released",
-    /// A command moved the plan past an owner that was dead or whose lease had run out.
+    /// A command moved the plan although it had an owner, because that owner was dead or its lease
+    /// had expired.
     RunEvicted = "run_evicted",
-    /// Payloads of this stream were erased on request; names the erased places.
+    /// Payloads of this stream were erased on request. The payload names the erased positions.
     PayloadPurged = "payload_purged",
-    /// The data directory or database was set up.
+    /// The data directory or database was initialised.
     StoreInitialised = "store_initialised",
-    /// A backup was written.
     BackupCreated = "backup_created",
-    /// The contents came from a backup.
+    /// The contents were restored from a backup.
     BackupRestored = "backup_restored",
-    /// Rubbish was collected.
     GarbageCollected = "garbage_collected",
 }
 
@@ -230,7 +227,7 @@ impl<'de> Deserialize<'de> for EventKind {
     }
 }
 
-/// An event to be appended; its place, time and hashes are given by the store.
+/// An event to be appended. The store assigns its position, time and hashes.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
     pub kind: EventKind,
@@ -239,7 +236,6 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// An event with `payload` as its JSON body.
     pub fn new(
         kind: EventKind,
         actor: impl Into<String>,
@@ -253,17 +249,17 @@ impl NewEvent {
     }
 }
 
-/// An event as it stands in the journal.
+/// An event stored in the journal.
 #[derive(Debug, Clone, Serialize)]
 pub struct Event {
     /// Increases over all streams; may have gaps.
     pub seq: i64,
     pub stream: StreamId,
-    /// Place in its stream: 1, 2, 3 … without gaps. Shown as `plan_seq`.
+    /// Position in the stream: 1, 2, 3 … without gaps. Shown as `plan_seq`.
     #[serde(rename = "plan_seq")]
     pub stream_seq: i64,
     pub kind: EventKind,
-    /// Version of the kind's payload.
+    /// The version of the kind's payload.
     pub v: i64,
     pub at: Timestamp,
     pub actor: String,

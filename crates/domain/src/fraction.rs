@@ -1,6 +1,6 @@
-//! Numbers from 0 to 1: how sure an actor is, and how sure it has to be.
+//! Numbers from 0 to 1: the confidence of an actor, and the confidence required of it.
 //!
-//! They are two types so that a confidence cannot be given where a threshold is meant.
+//! Two types, so that a confidence cannot be passed where a threshold is expected.
 
 use std::fmt;
 
@@ -63,14 +63,14 @@ macro_rules! fractions {
 fractions! {
     /// How sure an actor is of its choice.
     Confidence: "confidence",
-    /// How sure an actor must be to go on without a human.
+    /// The confidence an actor needs to continue without the user's approval.
     Threshold: "threshold",
 }
 
 impl Threshold {
-    /// Seven in ten, for profiles that gate by confidence.
+    /// For profiles that gate by confidence.
     pub(crate) const SEVEN_TENTHS: Self = Self(0.7);
-    /// Nine in ten, for what is hard to undo.
+    /// For actions that are hard to undo.
     pub(crate) const NINE_TENTHS: Self = Self(0.9);
 }
 

@@ -1,8 +1,7 @@
-//! Identifiers: ULIDs, one type for each kind of thing so that they cannot be mixed up.
+//! Identifiers: ULIDs, one type per kind of entity so that they cannot be mixed up.
 //!
-//! An id is made by the `Ids` port, never here: this crate knows no clock and no randomness.
-//! People see the last eight characters and may type any unique prefix or suffix of at least
-//! four ([`IdFragment`]).
+//! The `Ids` port creates ids; this crate has no clock and no randomness. Users see the last eight
+//! characters and may type any unique prefix or suffix of at least four ([`IdFragment`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,12 +13,12 @@ use crate::time::Timestamp;
 
 /// Length of a ULID in its canonical text form.
 pub const ID_LENGTH: usize = 26;
-/// How many characters of an id people are shown.
+/// The number of characters of an id that users see.
 pub const SHORT_LENGTH: usize = 8;
-/// The fewest characters that may stand for an id.
+/// The minimum length of an id fragment.
 pub const FRAGMENT_MINIMUM: usize = 4;
 
-/// Why a text is not an id.
+/// Why a text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     #[error("an id is 26 characters of Crockford base 32, this one is {length} characters long")]
@@ -55,13 +54,13 @@ macro_rules! ids {
                 Self(ulid)
             }
 
-            /// When it was made, to the millisecond, by the clock of whoever made it.
+            /// The creation time in milliseconds, by the clock of the creating process.
             pub fn created_at(&self) -> Timestamp {
                 let millis = i64::try_from(self.0.timestamp_ms()).unwrap_or(i64::MAX);
                 Timestamp::from_micros(millis.saturating_mul(1000))
             }
 
-            /// The last eight characters, lower case: what people are shown.
+            /// The last eight characters in lower case, as shown to users.
             pub fn short(&self) -> String {
                 short(self.0)
             }
@@ -94,7 +93,7 @@ ids! {
     ChangesetId,
     /// One invocation of a tool.
     ToolCallId,
-    /// One time a model was asked.
+    /// One request to a model.
     ModelCallId,
     /// An entry of a plan's error history.
     ErrorId,
@@ -104,21 +103,21 @@ ids! {
     ResourceId,
     /// One attempt to change a decision.
     CorrectionId,
-    /// A word to the owner of a plan.
+    /// A message to the owner of a plan.
     MessageId,
-    /// A rule that plans must keep.
+    /// A rule that plans must follow.
     InvariantId,
     /// A validation bound to a resource.
     AttachmentId,
     /// A restorable state of a plan's sandboxes.
     CheckpointId,
-    /// A private tree of one resource, made for one plan.
+    /// A private copy of one resource for one plan.
     SandboxId,
-    /// One attempt to bring a plan's changes to where they belong, or back.
+    /// One attempt to apply or unapply a plan's changes.
     ApplyId,
     /// One process that may own runs and locks.
     OwnerId,
-    /// A caller's name for one write: the same id again returns the first result.
+    /// A caller's id for one write. Repeating the write with the same id returns the first result.
     OperationId,
 }
 
@@ -127,7 +126,7 @@ fn short(ulid: Ulid) -> String {
     text[ID_LENGTH - SHORT_LENGTH..].to_owned()
 }
 
-/// A prefix or suffix of an id, as people type it.
+/// A prefix or suffix of an id, as typed by a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdFragment(String);
 

@@ -1,4 +1,4 @@
-//! Invariants: rules that plans must keep, and which of them hold where several scopes speak.
+//! Invariants: rules that plans must follow, and which of them win when several scopes conflict.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::name::NamespacedName;
 use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
-/// A rule, and where it holds.
+/// A rule and its scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invariant {
     pub id: InvariantId,
@@ -22,7 +22,7 @@ pub struct Invariant {
     pub created_at: Timestamp,
 }
 
-/// Where a rule holds.
+/// The scope of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InvariantScope {
@@ -33,7 +33,7 @@ pub enum InvariantScope {
 }
 
 text_enum! {
-    /// A scope without whom it names.
+    /// A scope without its target.
     InvariantScopeKind: "scope" {
         Global = "global",
         Project = "project",
@@ -52,7 +52,7 @@ impl InvariantScope {
         }
     }
 
-    /// Whom the scope names, as text; nobody if it is global.
+    /// The target of the scope as text; `None` if the scope is global.
     pub fn target(&self) -> Option<String> {
         match self {
             Self::Global => None,
@@ -62,7 +62,7 @@ impl InvariantScope {
     }
 }
 
-/// A rule as it was frozen into a plan.
+/// A rule as frozen into a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanInvariant {
     pub text: String,
@@ -78,7 +78,7 @@ impl From<&Invariant> for PlanInvariant {
     }
 }
 
-/// An invariant that cannot be.
+/// Why an invariant is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvariantError {
     #[error("an invariant needs a text")]
@@ -104,7 +104,7 @@ impl Invariant {
         }
     }
 
-    /// What the rule says, whatever its case and white space: within one scope it is said once.
+    /// The text without differences in case and white space. It is unique within one scope.
     pub fn normalised_text(&self) -> String {
         normalise(&self.text)
     }
@@ -130,18 +130,18 @@ enum Strength {
     Global,
 }
 
-/// The rules that hold among those that apply to a plan: strongest first, in the given order
-/// where they are equally strong, and each text once, from the strongest scope that has it.
+/// Returns the effective rules among those that apply to a plan. Strongest first; equally strong
+/// rules keep the given order. Each text occurs once, from the strongest scope that has it.
 pub fn reconcile<'a>(applicable: impl IntoIterator<Item = &'a Invariant>) -> Vec<&'a Invariant> {
     let mut effective: Vec<&Invariant> = applicable.into_iter().collect();
-    // Stable: the caller's order is kept within one scope.
+    // The sort is stable, so the caller's order is kept within one scope.
     effective.sort_by_key(|invariant| invariant.strength());
     let mut seen = HashSet::new();
     effective.retain(|invariant| seen.insert(invariant.normalised_text()));
     effective
 }
 
-/// Two texts that differ only in case and white space say the same.
+/// Texts that differ only in case and white space are equal.
 fn normalise(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").to_lowercase()

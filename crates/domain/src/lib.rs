@@ -1,4 +1,4 @@
-//! What things are and which moves are legal.
+//! The domain model: entities, values and the legal moves of a plan.
 //!
 //! Pure values: no I/O, no async, no clock, no randomness, no knowledge of storage or terminals.
 //! Start reading at [`lifecycle`] for the moves a plan may make and at [`event`] for what the

@@ -1,5 +1,5 @@
-//! Messages to the owner of a running plan: cancel, pause and prompt (law 5). Whoever owns the
-//! plan takes them in order, each once.
+//! Messages to the owner of a running plan: cancel, pause and prompt (law 5). The current owner
+//! receives them in order, each once.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,25 +7,25 @@ use crate::id::{MessageId, PlanId};
 use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
-/// A word to whoever owns a plan.
+/// A message to the owner of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanMessage {
     pub id: MessageId,
     pub plan_id: PlanId,
-    /// Place among the plan's messages: 1, 2, 3 … Given by the store.
+    /// Position among the plan's messages: 1, 2, 3 … Assigned by the store.
     pub sequence: i64,
     pub kind: MessageKind,
     /// The reason or the guidance.
     pub body: String,
-    /// Who sent it.
+    /// The sender.
     pub actor: String,
     pub at: Timestamp,
-    /// When the owner took it.
+    /// When the owner received it.
     pub taken_at: Option<Timestamp>,
 }
 
 text_enum! {
-    /// What the owner is asked to do.
+    /// What the message asks the owner to do.
     MessageKind: "kind of message" {
         Cancel = "cancel",
         Prompt = "prompt",

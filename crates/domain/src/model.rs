@@ -1,8 +1,8 @@
-//! Conversations with models: what is asked, what is answered, and what it cost.
+//! Conversations with models: requests, answers and cost.
 //!
-//! Everything here is the same for every vendor and is stored as it is, so it holds nothing that
-//! differs from one run to the next: no vendor's ids, no times, no keys. A call of a tool is named
-//! by its place in the conversation.
+//! All types are vendor-neutral and stored as they are. They contain nothing that differs between
+//! two runs: no vendor ids, no times, no keys. A tool call is identified by its position in the
+//! conversation.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,12 +10,12 @@ use serde_json::Value;
 use crate::name::NamespacedName;
 use crate::text_enum::text_enum;
 
-/// Which model, and from whom.
+/// A model and its provider.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ModelChoice {
     /// The name under which the provider is configured, such as `openai`, `anthropic`, `scripted`.
     pub provider: String,
-    /// The provider's own name for it. A script's path, for `scripted`.
+    /// The provider's name for the model; the path of the script for `scripted`.
     pub model: String,
 }
 
@@ -25,7 +25,7 @@ impl std::fmt::Display for ModelChoice {
     }
 }
 
-/// Why a text is not `provider/model`.
+/// Why a text is not a valid `provider/model`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a model is written PROVIDER/MODEL, such as `openai/gpt-5-mini`")]
 pub struct ModelChoiceError;
@@ -33,7 +33,7 @@ pub struct ModelChoiceError;
 impl std::str::FromStr for ModelChoice {
     type Err = ModelChoiceError;
 
-    /// Everything behind the first `/` is the model's name; some providers have more of them in it.
+    /// Splits at the first `/`, because model names of some providers contain more of them.
     fn from_str(text: &str) -> Result<Self, ModelChoiceError> {
         let is_printable = |part: &&str| !part.is_empty() && !part.contains(char::is_control);
         let (provider, model) = text.split_once('/').ok_or(ModelChoiceError)?;
@@ -47,7 +47,7 @@ impl std::str::FromStr for ModelChoice {
     }
 }
 
-/// Everything a model is asked with.
+/// A complete request to a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequest {
     pub messages: Vec<ModelMessage>,
@@ -56,7 +56,7 @@ pub struct ModelRequest {
     pub tool_choice: ToolChoice,
     #[serde(default)]
     pub options: ModelOptions,
-    /// The shape the answer's text must have, as a JSON Schema.
+    /// The JSON Schema that the text of the answer must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
 }
@@ -77,32 +77,33 @@ pub enum ModelMessage {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<RequestedToolCall>,
     },
-    /// What one of the calls of the last assistant's turn answered.
+    /// The result of one of the tool calls of the last assistant turn.
     Tool {
         call: ToolCallPosition,
         text: String,
     },
 }
 
-/// Where a call stands in a conversation: the turn it was asked for in, and which of that turn's
-/// calls it is, both counted from 1.
+/// The position of a tool call in a conversation: the turn that requested it and the call within
+/// that turn, both counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ToolCallPosition {
     pub turn: u32,
     pub slot: u32,
 }
 
-/// A call of a tool as the model asked for it.
+/// A tool call as the model requested it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestedToolCall {
     pub place: ToolCallPosition,
-    /// The tool's own name, not a vendor's spelling of it. Models ask for tools that do not exist.
+    /// The name of the tool in this program, not the vendor's spelling. The tool need not exist:
+    /// models invent names.
     pub tool: String,
-    /// The JSON as the model wrote it; it need not be any.
+    /// The arguments as the model wrote them. They may be invalid JSON.
     pub arguments: String,
 }
 
-/// A tool a model may ask for.
+/// A tool offered to a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OfferedTool {
     pub name: NamespacedName,
@@ -111,7 +112,7 @@ pub struct OfferedTool {
 }
 
 text_enum! {
-    /// Whether the model must ask for a tool.
+    /// Whether the model must call a tool.
     ToolChoice: "choice of tools" {
         Auto = "auto",
         Required = "required",
@@ -119,19 +120,19 @@ text_enum! {
     }
 }
 
-/// How a model should answer.
+/// Parameters of the answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// How many tokens an answer may have.
+    /// The maximum number of tokens of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelAnswer {
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -143,7 +144,7 @@ pub struct ModelAnswer {
     pub usage: Usage,
 }
 
-/// A call in an answer; its slot is its place in the list.
+/// A tool call in an answer. Its slot is its index in the list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerToolCall {
     pub tool: String,
@@ -151,30 +152,30 @@ pub struct AnswerToolCall {
 }
 
 text_enum! {
-    /// Why a model stopped.
+    /// Why a model stopped generating.
     #[derive(Default)]
     FinishReason: "reason to finish" {
         #[default]
         Stop = "stop",
         ToolCalls = "tool_calls",
-        /// The answer reached its bound of tokens.
+        /// The answer reached its token limit.
         Length = "length",
-        /// The vendor held the answer back.
+        /// The vendor withheld the answer.
         Refused = "refused",
         Other = "other",
     }
 }
 
-/// What an answer used, in tokens.
+/// Token usage of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// All that was read, cached or not.
+    /// All input tokens, cached or not.
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// How many of the input were read from the vendor's cache.
+    /// Input tokens read from the vendor's cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_tokens: u64,
-    /// How many of the input were written to the vendor's cache.
+    /// Input tokens written to the vendor's cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_written_tokens: u64,
 }
@@ -187,21 +188,21 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Dollars for a million tokens.
+/// In US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Price {
     pub input: f64,
     pub output: f64,
-    /// For input read from the vendor's cache; as other input if it is not stated.
+    /// For input read from the vendor's cache; `None` means the normal input price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_input: Option<f64>,
-    /// For input written to the vendor's cache; as other input if it is not stated.
+    /// For input written to the vendor's cache; `None` means the normal input price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<f64>,
 }
 
 impl Price {
-    /// What this much costs, in dollars.
+    /// Returns the cost in US dollars.
     pub fn cost(&self, usage: &Usage) -> f64 {
         let plain = usage
             .input_tokens

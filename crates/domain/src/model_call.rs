@@ -1,4 +1,4 @@
-//! What is remembered of each time a model was asked.
+//! Records of requests to models.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,16 +9,17 @@ use crate::name::NamespacedName;
 use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
-/// One conversation of a plan with a model: what belongs together and is gone on with.
+/// Identifies one conversation of a plan with a model. Calls with the same key continue the same
+/// conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ConversationKey {
     pub phase: Phase,
-    /// The number of the strategy that is carried out, or how many there are while the next one is
-    /// looked for.
+    /// The number of the strategy being executed; while strategizing, the number of existing
+    /// strategies.
     pub strategy: i64,
-    /// The step of the strategy, counted from 1; 0 before there is one.
+    /// The strategy step, counted from 1; 0 before there is a strategy.
     pub step: u32,
-    /// Which attempt to mend what validations found wrong; 0 is the work itself.
+    /// The repair round after failed validations; 0 is the original work.
     pub round: u32,
 }
 
@@ -34,47 +35,46 @@ impl std::fmt::Display for ConversationKey {
     }
 }
 
-/// A model that is about to be asked.
+/// A model request that is about to be sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewModelCall {
     pub id: ModelCallId,
     pub plan_id: PlanId,
     pub conversation: ConversationKey,
-    /// Which turn of the conversation, counted from 1.
+    /// The turn of the conversation, counted from 1.
     pub turn: u32,
     pub actor: NamespacedName,
     pub model: ModelChoice,
-    /// The blob that says what is asked.
+    /// The blob that holds the request.
     pub request: String,
-    /// What may be used up at most.
+    /// The maximum that the request may spend.
     pub reserved: ModelSpend,
-    /// The newest call of a tool when it was asked.
+    /// The number of the plan's newest tool call at the time of the request.
     pub after_call: i64,
 }
 
-/// A call as it stands in the plan's record.
+/// A stored model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelCallRecord {
     #[serde(flatten)]
     pub call: NewModelCall,
-    /// Place among the plan's calls of models: 1, 2, 3 … Given by the store.
+    /// Position among the plan's model calls: 1, 2, 3 … Assigned by the store.
     pub number: i64,
-    /// How many calls the plan's actor had made before. Given by the store.
+    /// The number of earlier calls of the plan's actor. Assigned by the store.
     pub ordinal: u64,
     pub state: ModelCallState,
     /// The blob that holds the answer.
     pub answer: Option<String>,
     pub usage: Usage,
-    /// What counts as used up; until the call has ended all that was reserved.
+    /// What counts as spent. Until the call has ended, this is the whole reservation.
     pub spent: ModelSpend,
     pub error: Option<String>,
     pub started_at: Timestamp,
     pub finished_at: Option<Timestamp>,
-    /// The checkpoint that holds what followed from it, if that was undone by going back further.
+    /// The checkpoint that preserves the consequences of the call, if a rollback undid them.
     pub undone_by: Option<CheckpointId>,
 }
 
-/// How a call ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelCallEnd {
     pub state: ModelCallState,
@@ -84,7 +84,7 @@ pub struct ModelCallEnd {
     pub error: Option<String>,
 }
 
-/// What was used up of a budget.
+/// The part of a budget that was spent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelSpend {
     pub tokens: u64,
@@ -92,13 +92,12 @@ pub struct ModelSpend {
 }
 
 text_enum! {
-    /// How far a call of a model has come.
     ModelCallState: "state of a model call" {
-        /// Asked, and perhaps answered without anybody knowing.
+        /// Sent. The provider may have answered without a record of it.
         Asked = "asked",
         Answered = "answered",
         Failed = "failed",
-        /// Its owner died during it; what was reserved counts as used up.
+        /// The owner died during the call; the reservation counts as spent.
         Interrupted = "interrupted",
     }
 }

@@ -1,4 +1,4 @@
-//! Namespaced names: `[[server:]namespace/]name`. A bare name lives in `local/`.
+//! Namespaced names: `[[server:]namespace/]name`. A bare name belongs to `local/`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The namespace of a name written without one.
 pub const DEFAULT_NAMESPACE: &str = "local";
-/// The longest a server, namespace or name may be, in characters.
+/// The maximum length of a server, namespace or name, in characters.
 pub const PART_MAXIMUM: usize = 100;
 
-/// `[[server:]namespace/]name`, checked and with its namespace filled in.
+/// A validated `[[server:]namespace/]name` with its namespace filled in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NamespacedName {
     server: Option<String>,
@@ -18,7 +18,7 @@ pub struct NamespacedName {
     name: String,
 }
 
-/// Why a text is not a namespaced name.
+/// Why a text is not a valid namespaced name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     #[error("the {part} of a name must not be empty; names are written [[server:]namespace/]name")]
@@ -46,12 +46,12 @@ impl NamespacedName {
         &self.name
     }
 
-    /// A name of this program's own, whose parts are known to be legal.
+    /// A name in the `builtin` namespace. The caller guarantees that it is legal.
     pub fn built_in(name: &'static str) -> Self {
         Self::in_namespace("builtin", name)
     }
 
-    /// The same in another namespace of ours.
+    /// A name in `namespace`. The caller guarantees that both parts are legal.
     pub fn in_namespace(namespace: &'static str, name: &'static str) -> Self {
         Self {
             server: None,
@@ -60,9 +60,9 @@ impl NamespacedName {
         }
     }
 
-    /// The legal name nearest to `text`, in the default namespace: what is not allowed becomes `-`,
-    /// what cannot begin a name is dropped and what is too long is cut. If nothing is left it is
-    /// `unnamed`.
+    /// Returns the legal name closest to `text`, in the default namespace. Illegal characters
+    /// become `-`, characters that cannot begin a name are dropped, and long names are truncated.
+    /// Returns `unnamed` if nothing is left.
     pub fn sanitize(text: &str) -> Self {
         Self {
             server: None,
@@ -71,7 +71,7 @@ impl NamespacedName {
         }
     }
 
-    /// The same in the namespace nearest to another text.
+    /// Like [`Self::sanitize`], with a sanitized namespace.
     pub fn sanitize_in(namespace: &str, text: &str) -> Self {
         Self {
             server: None,
@@ -80,7 +80,8 @@ impl NamespacedName {
         }
     }
 
-    /// The `number`th of several who want this name: itself, `name-2`, `name-3` …
+    /// Returns the `number`th variant of a name that is taken: the name itself, `name-2`, `name-3`
+    /// …
     #[must_use]
     pub fn with_number(&self, number: u32) -> Self {
         match number {
@@ -92,8 +93,8 @@ impl NamespacedName {
         }
     }
 
-    /// `namespace/name-suffix`. A long name is cut so that the whole stays legal, which loses
-    /// nothing: the suffix is the tail of an id and tells the names apart.
+    /// Returns `namespace/name-suffix`. A long name is truncated so that the result stays legal.
+    /// The suffix is the tail of an id, so names stay distinct.
     pub(crate) fn with_id(&self, suffix: &str) -> Self {
         let room = PART_MAXIMUM.saturating_sub(suffix.len() + 1);
         let kept: String = self.name.chars().take(room).collect();
@@ -154,7 +155,7 @@ fn sanitize_part(text: &str) -> String {
     }
 }
 
-/// Whether a text can be a part of a name.
+/// Returns whether a text is a legal server, namespace or name.
 pub fn is_name_part(text: &str) -> bool {
     check_part("part", text).is_ok()
 }

@@ -1,11 +1,11 @@
 //! Percent-encoding of bytes that are almost always text: paths.
 //!
-//! What is not UTF-8, control characters and `%` itself are encoded, so that every byte string
-//! survives and none can play tricks on a terminal.
+//! Encodes invalid UTF-8, control characters and `%` itself, so every byte string round-trips and
+//! none can inject terminal escapes.
 
 use std::fmt::{self, Write};
 
-/// Writes `bytes` readably.
+/// Writes `bytes`, encoded only where needed.
 pub(crate) fn write(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -31,7 +31,7 @@ pub(crate) struct PercentDecodeError {
     pub(crate) at: usize,
 }
 
-/// Reads what [`write()`] wrote.
+/// Decodes what [`write()`] wrote.
 pub(crate) fn read(text: &str) -> Result<Vec<u8>, PercentDecodeError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

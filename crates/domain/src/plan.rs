@@ -1,7 +1,8 @@
 //! Plans: one use of an action on projects.
 //!
-//! A [`Plan`] is a value. A move gives a changed copy, which becomes true only when the store has
-//! written it (law 1); the version it was read with says whether that write may happen.
+//! A [`Plan`] is a value. A move returns a changed copy, which takes effect only when the store has
+//! written it (law 1). The store rejects the write if the version it was read with is no longer the
+//! newest.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ use crate::name::NamespacedName;
 use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
-/// One use of an action, where it stands and how far it has come.
+/// One use of an action, with its position in the lifecycle and its progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "PlanRecord", into = "PlanRecord")]
 pub struct Plan {
@@ -33,36 +34,36 @@ pub struct Plan {
     pub name: NamespacedName,
     pub brief: PlanBrief,
     pub position: Position,
-    /// Begins at 1; each correction makes a new one.
+    /// Starts at 1; each correction increments it.
     pub attempt: u32,
     pub decision_root_id: Option<DecisionId>,
-    /// Counted from 1; `None` before the first.
+    /// Counted from 1; `None` before the first step completes.
     pub last_completed_step: Option<u32>,
     pub last_checkpoint_id: Option<CheckpointId>,
     /// Why the plan is errored, constrained or cancelled.
     pub error_message: Option<String>,
     pub timestamps: PlanTimestamps,
-    /// Given and guarded by the store.
+    /// Assigned by the store and checked on every update.
     pub version: i64,
 }
 
-/// Which plan this is, and whose child.
+/// The ids of a plan, its parent and its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanIdentity {
     pub plan_id: PlanId,
     pub parent_plan_id: Option<PlanId>,
-    /// The plan itself, if it is nobody's child.
+    /// The plan's own id if it has no parent.
     pub root_plan_id: PlanId,
 }
 
-/// What a plan was asked to do: frozen when it is made.
+/// The task of a plan, frozen when the plan is created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanBrief {
     pub action_name: NamespacedName,
     pub description: String,
     pub projects: Vec<NamespacedName>,
     pub arguments: BTreeMap<String, Value>,
-    /// The whole profile as it was at `plan use`, its name included.
+    /// The whole profile, including its name, as it was at `plan use`.
     pub automation_profile: AutomationProfile,
     pub automation_source: ProfileSource,
     pub actors: Actors,
@@ -71,7 +72,7 @@ pub struct PlanBrief {
     pub definition_of_done: String,
     #[serde(default, skip_serializing_if = "is_default")]
     pub long_description: Option<String>,
-    /// The commands that gate, their texts filled in.
+    /// The commands that gate, with their templates rendered.
     #[serde(default, skip_serializing_if = "is_default")]
     pub checks: Vec<Check>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -82,25 +83,25 @@ pub struct PlanBrief {
     pub base: BaseSource,
 }
 
-/// What a plan does not have is not written, so that plans of older programs are written as they
-/// were read.
+/// Default values are not serialised, so plans written by older programs are written back
+/// unchanged.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 text_enum! {
-    /// What a plan's sandboxes begin with.
+    /// The initial contents of a plan's sandboxes.
     #[derive(Default)]
     BaseSource: "base" {
-        /// What was committed last; uncommitted files stay out.
+        /// The last commit, without uncommitted files.
         #[default]
         Head = "head",
-        /// The files as they lie there.
+        /// The files of the working tree.
         Worktree = "worktree",
     }
 }
 
-/// What is wrong with a brief.
+/// Why a brief is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BriefError {
     #[error(transparent)]
@@ -112,8 +113,8 @@ pub enum BriefError {
 }
 
 impl PlanBrief {
-    /// Everything that is wrong with the brief itself: what filling in the arguments made of its
-    /// texts, and what an older or foreign program may have written.
+    /// Returns every problem of the brief itself: problems in the rendered texts, and values that
+    /// an older or foreign program may have written.
     pub fn problems(&self) -> Vec<BriefError> {
         let required = [
             ("description", &self.description, DESCRIPTION_MAXIMUM),
@@ -145,7 +146,7 @@ impl PlanBrief {
 pub struct PlanTimestamps {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// When each phase was first started since the plan last came to `strategize`.
+    /// The first start of each phase since the plan last entered `strategize`.
     pub strategize_started_at: Option<Timestamp>,
     pub execute_started_at: Option<Timestamp>,
     pub apply_started_at: Option<Timestamp>,
@@ -153,7 +154,6 @@ pub struct PlanTimestamps {
     pub finished_at: Option<Timestamp>,
 }
 
-/// A plan to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewPlan {
     pub brief: PlanBrief,
@@ -181,7 +181,7 @@ impl Plan {
         }
     }
 
-    /// This plan after `asked`; the version is the store's to change.
+    /// Returns this plan after `requested`. The version is unchanged; the store increments it.
     pub fn make_move(&self, requested: Move, at: Timestamp) -> Result<Self, IllegalMove> {
         let position = self.position.after(requested)?;
         let mut plan = Self {
@@ -193,7 +193,7 @@ impl Plan {
             Move::Retry => plan.error_message = None,
             Move::Revert => {
                 plan.error_message = None;
-                // The steps belonged to the strategy that is given up.
+                // The completed steps belong to the abandoned strategy.
                 plan.last_completed_step = None;
             }
             Move::Correct(_) => {
@@ -240,8 +240,8 @@ impl PlanTimestamps {
     }
 }
 
-/// A plan as it is written: phase and state stand beside the other keys, where scripts and SQL
-/// look for them.
+/// The serialised form of a plan: phase and state are top-level keys, where scripts and SQL look
+/// for them.
 #[derive(Serialize, Deserialize)]
 struct PlanRecord {
     identity: PlanIdentity,
@@ -442,7 +442,7 @@ mod tests {
         let again = after(&errored, &[(Move::Correct(Phase::Execute), 7)]);
         assert_eq!((again.attempt, again.error_message.clone()), (2, None));
         assert_eq!(again.timestamps.execute_started_at, Some(at(5)));
-        // What becomes of the steps depends on what was corrected.
+        // Which steps are repeated depends on the corrected decision.
         assert_eq!(again.last_completed_step, Some(2));
         let anew = after(&again, &[(Move::Correct(Phase::Strategize), 8)]);
         assert_eq!((anew.attempt, anew.position.reversions()), (3, 1));

@@ -1,17 +1,18 @@
-//! What is remembered of the processes that tools start.
+//! Records of the processes that tools start.
 
 use serde::{Deserialize, Serialize};
 
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// How well a command was kept inside its sandbox.
+    /// How strongly a command was confined to its sandbox.
     Confinement: "level of confinement" {
-        /// Own view of the file system, own processes, network on demand (bubblewrap).
+        /// Own mount and process namespaces; network only on request (bubblewrap).
         Namespaces = "namespaces",
-        /// Writes, reads and sockets limited by the kernel (Landlock); the rest is the machine's.
+        /// The kernel restricts writes, reads and sockets (Landlock); everything else is shared
+        /// with the machine.
         Landlock = "landlock",
-        /// Nothing but its working directory and a clean environment.
+        /// Only a working directory and a clean environment.
         None = "none",
     }
 }
@@ -26,11 +27,11 @@ text_enum! {
     }
 }
 
-/// Enough to find a process again, and to know that it is the same one.
+/// Identifies a process across restarts of this program and detects a reused process id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     pub process_group: i32,
-    /// In clock ticks since the boot, as the kernel says; a number that was used again differs.
+    /// In clock ticks since boot, as reported by the kernel. Differs if the process id was reused.
     pub started: u64,
     pub boot_id: String,
     pub confinement: Confinement,

@@ -1,4 +1,4 @@
-//! Projects and their resources: what plans work on.
+//! Projects and their resources: the targets of plans.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,21 +12,21 @@ use crate::percent;
 use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
-/// A named set of resources. Which ones are linked to it is the store's to say.
+/// A named set of resources. The store keeps the links to them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
     pub id: ProjectId,
     pub name: NamespacedName,
     pub description: Option<String>,
-    /// For plans whose action and caller name none.
+    /// The default for plans whose action and caller name no profile.
     pub automation_profile: Option<ProfileName>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Given and guarded by the store.
+    /// Assigned by the store and checked on every update.
     pub version: i64,
 }
 
-/// A place on this machine that plans may work on.
+/// A path on this machine that plans may work on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
     pub id: ResourceId,
@@ -34,23 +34,24 @@ pub struct Resource {
     pub resource_type: ResourceType,
     pub path: AbsolutePath,
     pub created_at: Timestamp,
-    /// Given and guarded by the store.
+    /// Assigned by the store and checked on every update.
     pub version: i64,
 }
 
 text_enum! {
-    /// What a resource is, which says how it is sandboxed and how work comes home.
+    /// The type of a resource. It determines how the resource is sandboxed and how changes are
+    /// applied.
     ResourceType: "resource type" {
         GitCheckout = "git-checkout",
         FsDirectory = "fs-directory",
     }
 }
 
-/// A path from the root, in its one spelling: no `.` or `..`, no empty component, no NUL.
+/// A normalised absolute path: no `.` or `..`, no empty component, no NUL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AbsolutePath(Vec<u8>);
 
-/// Why bytes are not the path of a resource.
+/// Why bytes are not a valid resource path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AbsolutePathError {
     #[error("the path of a resource must begin with `/`")]
@@ -68,7 +69,7 @@ pub enum AbsolutePathError {
 const ROOT: &[u8] = b"/";
 
 impl AbsolutePath {
-    /// The path with exactly these bytes.
+    /// Fails unless the bytes are a normalised absolute path. The bytes are kept unchanged.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, AbsolutePathError> {
         let bytes = bytes.into();
         if bytes.contains(&0) {
@@ -95,7 +96,7 @@ impl AbsolutePath {
         &self.0
     }
 
-    /// The last component; nothing for the root itself.
+    /// The last component; empty for the root.
     pub fn last_component(&self) -> &[u8] {
         self.0
             .rsplit(|byte| *byte == b'/')
@@ -103,7 +104,7 @@ impl AbsolutePath {
             .unwrap_or_default()
     }
 
-    /// Whether this is `other` or inside it.
+    /// Returns whether this path equals `other` or is inside it.
     pub fn is_within(&self, other: &Self) -> bool {
         match self.0.strip_prefix(other.0.as_slice()) {
             Some(rest) => rest.is_empty() || rest[0] == b'/' || other.0 == ROOT,
@@ -112,14 +113,14 @@ impl AbsolutePath {
     }
 }
 
-/// Percent-encoded where it has to be.
+/// Percent-encodes where needed.
 impl fmt::Display for AbsolutePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         percent::write(&self.0, f)
     }
 }
 
-/// Reads the percent-encoded form.
+/// Parses the percent-encoded form.
 impl FromStr for AbsolutePath {
     type Err = AbsolutePathError;
 

@@ -1,4 +1,4 @@
-//! Who has models, and what is known of them: what users state about providers and models.
+//! User settings for model providers and their models.
 
 use std::time::Duration;
 
@@ -6,45 +6,44 @@ use crate::model::{ModelChoice, Price};
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// The language a provider speaks.
+    /// The API of a provider.
     ProviderKind: "kind of provider" {
-        /// Chat completions as OpenAI has them; most servers speak them.
+        /// The OpenAI chat completions API, which most servers implement.
         OpenAi = "openai",
-        /// Messages as Anthropic has them.
+        /// The Anthropic messages API.
         Anthropic = "anthropic",
-        /// A script in a file.
+        /// A script file.
         Scripted = "scripted",
     }
 }
 
-/// What a user states about a provider; what is left out is as it is built in.
+/// User settings for one provider. `None` means the built-in value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProviderDefinition {
     pub name: String,
     pub kind: Option<ProviderKind>,
     pub base_url: Option<String>,
-    /// The environment variable that holds the key. A key itself is never written into a file.
+    /// The environment variable that holds the API key. A key itself is never written to a file.
     pub key_variable: Option<String>,
-    /// How many requests may be under way at once.
+    /// The maximum number of concurrent requests.
     pub concurrency: Option<u32>,
     pub requests_per_minute: Option<u32>,
     pub timeouts: TimeoutsDefinition,
 }
 
-/// How long a provider is waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimeoutsDefinition {
-    /// For a connection.
+    /// For establishing a connection.
     pub connect: Option<Duration>,
-    /// For the first part of an answer.
+    /// Until the first part of an answer.
     pub first_part: Option<Duration>,
-    /// From one part to the next.
+    /// Between two parts of an answer.
     pub between_parts: Option<Duration>,
     /// For the whole answer.
     pub whole: Option<Duration>,
 }
 
-/// What is stated about a model.
+/// User settings for one model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelDefinition {
     pub choice: ModelChoice,
@@ -53,7 +52,7 @@ pub struct ModelDefinition {
     pub answer_tokens: Option<u64>,
 }
 
-/// Everything that is stated, in the order of the file.
+/// All provider and model settings, in file order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelDefinitions {
     pub providers: Vec<ProviderDefinition>,

@@ -1,4 +1,4 @@
-//! What is remembered of a sandbox, so that any process can go on with it.
+//! The stored record of a sandbox, which lets any process resume work in it.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 use crate::tree::TreeId;
 
-/// A private tree of one resource of one plan.
+/// A private copy of one resource for one plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxRecord {
     pub id: SandboxId,
@@ -20,54 +20,54 @@ pub struct SandboxRecord {
     pub resource_path: AbsolutePath,
     pub resource_type: ResourceType,
     pub base: BaseSource,
-    /// The machine it is on; not known of those that were made before machines were told apart.
+    /// The node that holds the sandbox. `None` for records older than this field.
     #[serde(default)]
     pub node: Option<String>,
     pub state: SandboxState,
     pub folder: FolderState,
-    /// Known once the sandbox was made.
+    /// `None` until the sandbox has been created.
     pub base_tree: Option<TreeId>,
-    /// The commit the base is or stands on; none of a folder or before the first commit.
+    /// The commit that the base tree is, or is based on; `None` for a folder or before the first
+    /// commit.
     pub base_commit: Option<String>,
-    /// How the tree stood after the last confirmed call.
+    /// The tree after the last confirmed tool call.
     pub tree: Option<TreeId>,
-    /// What is not in it, or not as one might expect, in words.
+    /// Notes about files that are missing from the sandbox or differ from what a user may expect.
     #[serde(default)]
     pub warnings: Vec<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Given and guarded by the store.
+    /// Assigned by the store and checked on every update.
     pub version: i64,
 }
 
 text_enum! {
-    /// How far a sandbox has come.
     SandboxState: "state of a sandbox" {
-        /// Meant to be made; perhaps half-made.
+        /// About to be created, possibly half-created.
         Creating = "creating",
-        /// Worked in.
+        /// In use.
         Active = "active",
-        /// All of its changes are on record.
+        /// All of its changes are recorded.
         Captured = "captured",
-        /// Its changes are where they belong.
+        /// Its changes are in the target.
         Applied = "applied",
-        /// Its changes are not wanted.
+        /// Its changes were dropped.
         Discarded = "discarded",
     }
 }
 
 text_enum! {
-    /// Whether a sandbox's folder is there.
+    /// Whether a sandbox's folder exists.
     FolderState: "state of a folder" {
         Kept = "kept",
-        /// Meant to be removed; perhaps half-removed.
+        /// About to be removed, possibly half-removed.
         Leaving = "leaving",
         Gone = "gone",
     }
 }
 
 impl SandboxRecord {
-    /// The machine it is on, if that is another one than `here` and there is something of it.
+    /// Returns the node that holds the sandbox, if it is not `here` and its folder may still exist.
     pub fn other_node(&self, here: &str) -> Option<&str> {
         let node = self.node.as_deref().filter(|node| *node != here);
         node.filter(|_| self.folder != FolderState::Gone)
@@ -75,7 +75,7 @@ impl SandboxRecord {
 }
 
 impl SandboxState {
-    /// Whether a sandbox may go from here to `next`.
+    /// Returns whether the transition to `next` is legal.
     pub fn can_become(self, next: Self) -> bool {
         use SandboxState::{Active, Applied, Captured, Creating, Discarded};
         matches!(
@@ -83,7 +83,7 @@ impl SandboxState {
             (Creating, Active | Discarded)
                 | (Active, Captured | Discarded)
                 | (Captured, Active | Applied | Discarded)
-                // What was applied can be taken back and worked on again.
+                // An applied sandbox can be unapplied and worked on again.
                 | (Applied, Captured)
         )
     }

@@ -1,4 +1,4 @@
-//! Strategies: what Strategize gives and Execute carries out, named by their hash.
+//! Strategies: the result of Strategize and the input of Execute, identified by their hash.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,17 +6,17 @@ use crate::id::{DecisionId, PlanId};
 use crate::name::NamespacedName;
 use crate::time::Timestamp;
 
-/// What is to be done, in which steps.
+/// The steps of the work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Strategy {
     pub summary: String,
-    /// BLAKE3 of the definition of the actor that carries it out.
+    /// BLAKE3 of the definition of the actor that executes it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub execution: String,
     pub steps: Vec<StrategyStep>,
 }
 
-/// One step, carried out by the plan's execution actor.
+/// One step, executed by the plan's execution actor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StrategyStep {
     pub title: String,
@@ -24,11 +24,11 @@ pub struct StrategyStep {
     pub description: String,
 }
 
-/// A strategy as it was stored; Execute carries out exactly the one that was approved.
+/// A stored strategy. Execute runs exactly the approved one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StrategyRecord {
     pub plan_id: PlanId,
-    /// Place among the plan's strategies: 1, 2, 3 … Given by the store.
+    /// Position among the plan's strategies: 1, 2, 3 … Assigned by the store.
     pub number: i64,
     pub attempt: u32,
     /// BLAKE3 of the strategy's JSON.
@@ -42,16 +42,16 @@ pub struct StrategyRecord {
     pub approved_at: Option<Timestamp>,
 }
 
-/// What stands before the name of a profile that approved a strategy by itself.
+/// The prefix of the approver's name if a profile approved the strategy automatically.
 const BY_PROFILE: &str = "profile ";
 
 impl StrategyRecord {
-    /// Who approves for a profile of this name.
+    /// Returns the approver to record if the profile approves automatically.
     pub fn approver(profile: &impl std::fmt::Display) -> String {
         format!("{BY_PROFILE}{profile}")
     }
 
-    /// Whether no human had to.
+    /// Returns whether the strategy was approved without the user.
     pub fn is_approved_by_profile(&self) -> bool {
         let by = self.approved_by.as_deref();
         by.is_some_and(|by| by.starts_with(BY_PROFILE))

@@ -1,9 +1,9 @@
 //! Closed sets of words that are stored and printed.
 //!
-//! One list of words gives the enum, its text in both directions and its JSON, so that the same
-//! thing has the same name in domain, SQL, CLI and JSON.
+//! One list of words defines the enum, its text in both directions and its JSON, so a value has the
+//! same name in domain, SQL, CLI and JSON.
 
-/// A text that is none of a set's words.
+/// A text that is not one of the enum's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {what}: use {known}")]
 pub struct UnknownValue {
@@ -12,7 +12,7 @@ pub struct UnknownValue {
     known: String,
 }
 
-/// How much of a wrong text is repeated to whoever gave it.
+/// The maximum number of characters of an invalid text that an error message repeats.
 const SHOWN_MAXIMUM: usize = 40;
 
 impl UnknownValue {

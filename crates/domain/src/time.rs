@@ -1,4 +1,4 @@
-//! Points in time: UTC microseconds. This crate reads no clock; time comes from the `Clock` port
+//! Points in time as UTC microseconds. This crate reads no clock; time comes from the `Clock` port
 //! or, for leases, from the database.
 
 use std::fmt;
@@ -25,19 +25,19 @@ impl Timestamp {
         self.0
     }
 
-    /// The time `span` later; saturates at the end of time.
+    /// The time `span` later; saturates at the maximum.
     pub fn after(self, span: Duration) -> Self {
         let micros = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(micros))
     }
 
-    /// The time `span` earlier; saturates at the beginning of time.
+    /// The time `span` earlier; saturates at the minimum.
     pub fn before(self, span: Duration) -> Self {
         let micros = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
         Self(self.0.saturating_sub(micros))
     }
 
-    /// How long ago `earlier` was; zero if it lies ahead.
+    /// The time since `earlier`; zero if `earlier` is in the future.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

@@ -1,4 +1,4 @@
-//! Tools: atomic operations with JSON schemas and flags that say what they may do.
+//! Tools: atomic operations with JSON schemas and flags that state their effects.
 
 pub mod control;
 
@@ -10,16 +10,17 @@ use serde_json::Value;
 use crate::name::NamespacedName;
 use crate::text_enum::text_enum;
 
-/// What a tool is called, takes, gives and may do.
+/// The name, schemas, timeout and effects of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDefinition {
     pub name: NamespacedName,
     pub description: String,
-    /// JSON Schemas; what does not match is refused before and reported after the call.
+    /// JSON Schemas. Input that does not match is refused before the call; output that does not
+    /// match is reported after it.
     pub input_schema: Value,
     pub output_schema: Value,
     pub capability: Capability,
-    /// How long a call may take, in seconds.
+    /// The timeout of a call, in seconds.
     pub timeout_seconds: u64,
 }
 
@@ -30,8 +31,8 @@ impl ToolDefinition {
 }
 
 text_enum! {
-    /// Whether a tool changes its sandbox. Tools that only read share it; one that writes has it
-    /// alone.
+    /// Whether a tool changes its sandbox. Read-only tools share the sandbox; a tool that writes
+    /// has exclusive access.
     ToolAccess: "access" {
         ReadOnly = "read_only",
         Writes = "writes",
@@ -39,7 +40,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Whether doing it twice equals doing it once, outside the sandbox.
+    /// Whether a repeated call has the same effect outside the sandbox as a single one.
     Repeatability: "repeatability" {
         Idempotent = "idempotent",
         OnceOnly = "once_only",
@@ -47,26 +48,26 @@ text_enum! {
 }
 
 text_enum! {
-    /// Whether a profile must allow the tool expressly.
+    /// Whether a profile must allow the tool explicitly.
     Safety: "safety" {
         Safe = "safe",
         Unsafe = "unsafe",
     }
 }
 
-/// What a tool may do.
+/// The effects of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
     pub access: ToolAccess,
     pub repeatable: Repeatability,
     pub safety: Safety,
-    /// What it does outside the sandbox, in words; empty if nothing.
+    /// Descriptions of its effects outside the sandbox; empty if there are none.
     #[serde(default)]
     pub side_effects: Vec<String>,
 }
 
 impl Capability {
-    /// Only looks at the sandbox.
+    /// Reads the sandbox and has no other effect.
     pub fn read_only() -> Self {
         Self {
             access: ToolAccess::ReadOnly,

@@ -1,19 +1,19 @@
-//! The name of a captured tree.
+//! The id of a captured tree.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A captured tree: the git tree of its files and, where there are any, the list of its empty
-/// directories, which git cannot hold.
+/// Identifies a captured tree: the git tree of its files and, if there are any, the list of its
+/// empty directories, which git cannot store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TreeId {
     files: String,
     empty_directories: Option<String>,
 }
 
-/// A text that names no tree.
+/// A text that is not a tree id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not the id of a git object")]
 pub struct TreeIdError {
@@ -21,7 +21,7 @@ pub struct TreeIdError {
 }
 
 impl TreeId {
-    /// From the object ids of a tree and of a list of empty directories.
+    /// Builds the id from the object ids of a git tree and of a list of empty directories.
     pub fn new(files: &str, empty_directories: Option<&str>) -> Result<Self, TreeIdError> {
         for id in [Some(files), empty_directories].into_iter().flatten() {
             let digits = id.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -1,7 +1,7 @@
-//! Files that a repository brings along, and the user's consent to use them.
+//! Files that a repository contains, and the user's consent to use them.
 //!
-//! A repository is content from elsewhere: what its files ask for is done only after the user has
-//! seen and allowed exactly this content. A consent therefore names the file *and* its hash.
+//! A repository is untrusted content: the program acts on its files only after the user has seen
+//! and allowed exactly this content. A consent therefore names the file *and* its hash.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,12 @@ use crate::change::ResourcePath;
 use crate::project::AbsolutePath;
 use crate::time::Timestamp;
 
-/// A file of a repository, with the content it had when it was read.
+/// A repository file, with the hash of the content that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepositoryFile {
-    /// The top of the working tree, without symbolic links.
+    /// The root of the working tree, with symbolic links resolved.
     pub repository: AbsolutePath,
-    /// Seen from there.
+    /// Relative to `repository`.
     pub path: ResourcePath,
     /// BLAKE3 of the bytes that were read.
     pub hash: String,
@@ -33,16 +33,16 @@ pub struct Consent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrustState {
-    /// This content was consented to.
+    /// The user consented to this content.
     Trusted,
-    /// No content of this file was ever consented to.
+    /// The user never consented to any content of this file.
     FirstUse,
-    /// Another content was.
+    /// The user consented to different content.
     Changed,
 }
 
 impl RepositoryFile {
-    /// Compares the file with the consents to it, of whatever content.
+    /// Compares the file with all consents to it, whatever content they name.
     pub fn trust_state(&self, consents: &[Consent]) -> TrustState {
         let of_this_file = |consent: &&Consent| {
             consent.file.repository == self.repository && consent.file.path == self.path

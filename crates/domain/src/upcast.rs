@@ -1,32 +1,32 @@
-//! Brings event payloads of older versions up to date, in this one file.
+//! Converts event payloads of older versions to the current version.
 //!
-//! Each step takes a kind's payload from one version to the next. When a payload changes, add a
-//! step and leave the old ones, and the corpus in `tests/events`, as they are: journals are read
-//! for ever.
+//! Each step converts a kind's payload from one version to the next. When a payload changes, add a
+//! step; never change old steps or the corpus in `tests/events`, because journals are kept forever.
 
 use serde_json::Value;
 
 use crate::event::EventKind;
 
-/// The version in which a kind was first written.
+/// The version in which every kind was first written.
 const FIRST_VERSION: i64 = 1;
 
-/// Takes the payload of `kind` from version `from` to the next.
+/// Converts the payload of `kind` from version `from` to the next.
 struct UpcastStep {
     kind: EventKind,
     from: i64,
     change: fn(Value) -> Value,
 }
 
-/// In the order of their versions. Every kind is still at its first.
+/// Ordered by version. Every kind is still at its first version.
 const STEPS: &[UpcastStep] = &[];
 
-/// A payload, and whether this program knows what it means.
+/// A payload, and whether this program understands its version.
 #[derive(Debug, Clone, PartialEq)]
 pub enum UpcastOutcome {
     /// In the newest version of its kind.
     Current(Value),
-    /// Written by a newer program, unchanged: read what is known in it and pass over the rest.
+    /// Written by a newer program and left unchanged. Readers use the fields they know and ignore
+    /// the rest.
     Newer { v: i64, payload: Value },
 }
 
@@ -43,7 +43,7 @@ pub fn current_version(kind: &EventKind) -> i64 {
     newest_version(kind, STEPS)
 }
 
-/// Brings the payload of a `kind` written in version `v` up to the newest version.
+/// Converts a payload of `kind` from version `v` to the newest version.
 pub fn upcast(kind: &EventKind, v: i64, payload: Value) -> Result<UpcastOutcome, UpcastError> {
     upcast_by(STEPS, kind, v, payload)
 }

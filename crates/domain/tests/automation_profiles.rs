@@ -1,5 +1,5 @@
-//! The page about automation profiles says what the code does: its tables are rendered here and
-//! compared.
+//! Checks that the documentation of automation profiles matches the code: renders its tables and
+//! compares them.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,7 +10,7 @@ use cleveragents_domain::{AutomationProfile, BuiltInProfile, Confidence};
 
 const PAGE: &str = "docs/automation-profiles.md";
 
-/// Each threshold, its group and what it gates.
+/// Each threshold with its group and description.
 fn threshold_table() -> String {
     let mut table =
         "| threshold | group | a plan that is less sure asks before it may |\n|---|---|---|\n"
@@ -51,7 +51,7 @@ fn value_table() -> String {
     table
 }
 
-/// What each command does under each profile.
+/// The behaviour of each command under each profile.
 fn command_table() -> String {
     let mut table = "| profile | `use` | `execute` | `execute` again | `apply` |\n".to_owned();
     table.push_str("|---|---|---|---|---|\n");
@@ -74,7 +74,7 @@ fn command_table() -> String {
     table
 }
 
-/// What `execute`, `execute` again and `apply` do.
+/// The behaviour of `execute`, a second `execute`, and `apply`.
 fn command_steps(profile: &AutomationProfile, confidence: Confidence) -> [&'static str; 3] {
     let executes = profile.gate(ThresholdName::CreateTool, confidence);
     let applies = profile.gate(ThresholdName::SelectTool, confidence);

@@ -1,5 +1,5 @@
 //! The corpus of old events: every kind, as each version of the program wrote it, can still be
-//! read. A new version of a kind gets a new file here; the old ones never change.
+//! read. A new version of a kind gets a new file here; old files never change.
 
 use std::collections::BTreeSet;
 
@@ -51,8 +51,8 @@ fn every_old_payload_is_upcast() {
     }
 }
 
-/// Reads a payload, or a part of it, and writes it again: nothing may be lost on the way. Keys
-/// that came later are there with what they mean when absent.
+/// Deserialises a payload, or a part of it, and serialises it again; nothing may be lost. Keys
+/// added later appear with their default values.
 fn reads_back<T: DeserializeOwned + Serialize>(part: &Value) -> serde_json::Result<()> {
     let read: T = serde_json::from_value(part.clone())?;
     assert_preserved(part, &serde_json::to_value(read)?);

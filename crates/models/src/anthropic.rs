@@ -1,4 +1,4 @@
-//! Messages as Anthropic has them.
+//! The Anthropic messages API.
 
 mod request;
 mod stream;
@@ -6,9 +6,9 @@ mod stream;
 pub(crate) use request::{TEXT_TOOL, request_body};
 pub(crate) use stream::MessagesDecoder;
 
-/// What is asked for, behind the base address.
+/// The path after the base URL.
 pub(crate) const PATH: &str = "/v1/messages";
-/// The version of the language, which is a header.
+/// The API version, sent as a header.
 pub(crate) const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
 #[cfg(test)]

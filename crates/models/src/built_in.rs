@@ -4,15 +4,15 @@ use cleveragents_domain::provider::ProviderKind;
 
 use crate::settings::{ProviderAccess, ProviderSettings, ProviderStatus, Timeouts};
 
-/// A provider that need not be described.
+/// A provider that works without user settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuiltInProvider {
     pub name: &'static str,
     pub kind: ProviderKind,
     pub base_url: &'static str,
-    /// The variable its own programs read; none for servers of one's own machine.
+    /// The environment variable that its own tools read; `None` for servers on the local machine.
     pub key_variable: Option<&'static str>,
-    /// How many requests at once; a server on one's own machine has few slots.
+    /// The maximum number of concurrent requests; a local server has few slots.
     pub concurrency: u32,
 }
 
@@ -41,7 +41,7 @@ const fn local(name: &'static str, base_url: &'static str) -> BuiltInProvider {
     }
 }
 
-/// All of them, in order of preference.
+/// All built-in providers, in order of preference.
 pub const BUILT_IN: [BuiltInProvider; 9] = [
     vendor(
         "anthropic",
@@ -84,7 +84,7 @@ impl BuiltInProvider {
         BUILT_IN.iter().find(|provider| provider.name == name)
     }
 
-    /// It as it is when nobody says anything about it.
+    /// The settings used if the user states nothing.
     pub fn settings(&self) -> ProviderSettings {
         ProviderSettings {
             name: self.name.to_owned(),

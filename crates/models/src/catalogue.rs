@@ -1,14 +1,14 @@
-//! What is known of models before they are asked: what the user states, then what is shipped.
+//! Known facts about models: the user's settings first, then the shipped catalogue.
 
 use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::provider::ModelDefinition;
 use cleveragents_engine::definitions::{DefinitionErrors, DefinitionSource, read_models};
 use cleveragents_engine::ports::models::ModelFacts;
 
-/// The shipped part, in the same format as a user's file.
+/// The shipped catalogue, in the format of a user's file.
 const SHIPPED: &str = include_str!("catalogue.yaml");
 
-/// What a model is taken for that nobody knows: as small as those that run on one's own machine.
+/// The assumed context of an unknown model, as small as that of typical local models.
 const CONTEXT_TOKENS: u64 = 32_768;
 const ANSWER_TOKENS: u64 = 4_096;
 
@@ -29,7 +29,7 @@ impl ModelCatalogue {
         })
     }
 
-    /// What is known of a model, each fact from whoever states it first.
+    /// Returns the facts about a model, each from the first statement that has it.
     pub(crate) fn facts(&self, choice: &ModelChoice) -> ModelFacts {
         let stated = self.user_defined.iter().find(|it| it.choice == *choice);
         let shipped = self
@@ -44,12 +44,12 @@ impl ModelCatalogue {
             choice: choice.clone(),
             price: known.iter().find_map(|it| it.price),
             context_tokens,
-            // A small window is not for the answer alone.
+            // A small context window must leave room for the request.
             answer_tokens: answer_tokens.unwrap_or(ANSWER_TOKENS.min(context_tokens.div_ceil(4))),
         }
     }
 
-    /// The models of a provider that somebody knows, in order of preference.
+    /// Returns the known models of a provider, in order of preference.
     pub(crate) fn models_of(&self, provider: &str) -> impl Iterator<Item = &ModelChoice> {
         let all = self.user_defined.iter().chain(&self.shipped);
         all.map(|it| &it.choice)
@@ -57,7 +57,8 @@ impl ModelCatalogue {
     }
 }
 
-/// Whether `asked` is `known`, or one dated version of it, such as `gpt-5-2025-08-07`.
+/// Returns whether `requested` equals `known` or is a dated version of it, such as
+/// `gpt-5-2025-08-07`.
 fn is_version(requested: &ModelChoice, known: &ModelChoice) -> bool {
     let rest = requested.model.strip_prefix(&known.model);
     let is_date = |rest: &str| {

@@ -1,4 +1,4 @@
-//! Every model there is, by provider.
+//! All available models, by provider.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -29,7 +29,7 @@ use crate::{anthropic, openai};
 /// The name of the provider whose models are scripts.
 const SCRIPTED: &str = "scripted";
 
-/// The models of all providers in the settings, and scripts.
+/// The models of all configured providers, and scripts.
 #[derive(Debug)]
 pub struct ConfiguredModels {
     settings: ModelSettings,
@@ -38,13 +38,13 @@ pub struct ConfiguredModels {
     providers: Vec<Arc<Provider>>,
 }
 
-/// A provider, and what all its models share.
+/// A provider with the state that its models share.
 struct Provider {
     settings: ProviderSettings,
     proxies: Proxies,
     limiter: Arc<RequestLimiter>,
     clock: Arc<dyn Clock>,
-    /// Built when the first model is opened: certificates take a while to load.
+    /// Built when the first model is opened, because loading certificates takes time.
     client: OnceLock<Client>,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Debug for Provider {
 }
 
 impl ConfiguredModels {
-    /// Nothing is opened, connected or loaded yet.
+    /// Opens, connects and loads nothing yet.
     pub fn new(settings: ModelSettings) -> Result<Self, DefinitionErrors> {
         let catalogue = ModelCatalogue::new(settings.models.clone())?;
         let provider = |it: &ProviderSettings| {
@@ -159,7 +159,7 @@ impl Provider {
     }
 }
 
-/// A model that is asked over HTTP.
+/// A model reached over HTTP.
 #[derive(Debug)]
 struct HttpModel {
     provider: Arc<Provider>,
@@ -212,7 +212,7 @@ impl HttpModel {
             WireProtocol::OpenAi(_) => Vocabulary::for_openai_model(&facts.choice.model),
             WireProtocol::Anthropic => Vocabulary::Unknown,
         };
-        // People write Anthropic's address with and without its version.
+        // Users write Anthropic's URL with and without the version.
         let root = match protocol {
             WireProtocol::Anthropic => base_url.trim_end_matches("/v1"),
             WireProtocol::OpenAi(_) => base_url,
@@ -298,14 +298,14 @@ impl Model for HttpModel {
     }
 }
 
-/// The address may hold a password, so what is wrong with it is not repeated.
+/// The URL may contain a password, so the error does not repeat it.
 fn is_http_url(text: &str) -> bool {
     let is_web = |url: &reqwest::Url| matches!(url.scheme(), "http" | "https");
     reqwest::Url::parse(text).is_ok_and(|url| is_web(&url) && url.has_host())
 }
 
-/// A header that is not shown when requests are. A key that is no header goes nowhere, and the
-/// provider says that it is missing.
+/// Marks the header as sensitive, so that it is not logged. A key that is not a valid header value
+/// is not sent, and the provider then reports that it is missing.
 fn sensitive_header(key: &Secret) -> reqwest::header::HeaderValue {
     let header = reqwest::header::HeaderValue::from_str(key.expose());
     let mut header = header.unwrap_or(reqwest::header::HeaderValue::from_static(""));

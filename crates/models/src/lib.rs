@@ -1,10 +1,10 @@
-//! The models behind the engine's port: providers that speak OpenAI's or Anthropic's language over
-//! HTTP, and scripts that stand in for a model.
+//! The models behind the engine's port: providers with an OpenAI or Anthropic API over HTTP, and
+//! scripts that replace a model.
 //!
-//! An adapter makes one attempt and says exactly how it failed; trying again is the engine's. It
-//! reads no environment and no settings: [`ModelSettings`] is all it knows, and nothing is opened
-//! or loaded before a model is asked for. Start reading at [`ConfiguredModels`], then `wire`, which
-//! both languages share.
+//! An adapter makes one attempt and reports exactly how it failed; the engine retries. It reads no
+//! environment and no files for settings: [`ModelSettings`] is its only input, and nothing is
+//! opened or loaded before a model is requested. Start reading at [`ConfiguredModels`], then
+//! `wire`, which both APIs share.
 
 mod anthropic;
 mod built_in;

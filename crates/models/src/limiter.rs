@@ -1,4 +1,5 @@
-//! How much is asked of one provider: so many requests at once, so many in any minute.
+//! Limits the requests to one provider: the number of concurrent requests and the number per
+//! minute.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,14 +10,14 @@ use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What every request to a provider passes first.
+/// Every request to a provider passes this limiter first.
 #[derive(Debug)]
 pub(crate) struct RequestLimiter {
     permits: Arc<Semaphore>,
     rate_limiter: Option<MinuteRateLimiter>,
 }
 
-/// A place among the requests under way; it is free again when this is dropped.
+/// Permission for one concurrent request; released when dropped.
 #[derive(Debug)]
 pub(crate) struct RequestPermit {
     _permit: Option<OwnedSemaphorePermit>,
@@ -31,9 +32,9 @@ impl RequestLimiter {
         }
     }
 
-    /// Waits for a place, then for the minute to have room.
+    /// Waits for a permit, then for the rate limit.
     pub(crate) async fn acquire(&self) -> RequestPermit {
-        // The semaphore is never closed, so there is always a permit in the end.
+        // The semaphore is never closed, so a permit is eventually granted.
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
         if let Some(pace) = &self.rate_limiter {
             let start = pace.reserve(Instant::now());
@@ -43,11 +44,12 @@ impl RequestLimiter {
     }
 }
 
-/// So many moments in any minute. One verb, under one lock: two callers never get the same moment.
+/// Grants a limited number of start times per minute. Reserving is one operation under one lock, so
+/// two callers never get the same start time.
 #[derive(Debug)]
 struct MinuteRateLimiter {
     per_minute: usize,
-    /// The newest moments given, oldest first, at most `per_minute` of them.
+    /// The newest granted start times, oldest first, at most `per_minute` of them.
     granted: Mutex<VecDeque<Instant>>,
 }
 
@@ -59,8 +61,8 @@ impl MinuteRateLimiter {
         }
     }
 
-    /// The first moment from `now` on at which one more request fits. It is taken, even if nobody
-    /// comes.
+    /// Reserves the first start time from `now` on that fits the limit. It counts even if the
+    /// caller goes away.
     fn reserve(&self, now: Instant) -> Instant {
         let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut start = now;

@@ -1,4 +1,4 @@
-//! Chat completions as OpenAI has them and most servers speak them.
+//! The OpenAI chat completions API, which most servers implement.
 
 mod request;
 mod stream;
@@ -6,7 +6,7 @@ mod stream;
 pub(crate) use request::{OpenAiDialect, call_id, request_body};
 pub(crate) use stream::ChatDecoder;
 
-/// What is asked for, behind the base address.
+/// The path after the base URL.
 pub(crate) const PATH: &str = "/chat/completions";
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! A model that answers from a file: one turn a request, its faults included.
+//! A model that answers from a script file: one turn per request, including faults.
 //!
-//! It waits only as long as its script says, on the clock of the runtime, so that tests may stop
+//! It waits only as long as its script says and uses the runtime's clock, so that tests can pause
 //! that clock.
 
 use std::collections::VecDeque;
@@ -21,25 +21,25 @@ use futures_util::stream::unfold;
 use crate::settings::ScriptSettings;
 use crate::tokens::Vocabulary;
 
-/// How many characters of a text are one part of the answer.
+/// The number of characters per part of an answer.
 const PART_CHARACTERS: usize = 24;
-/// How long each part of a slow answer takes if the script does not say.
+/// The default delay of each part of a slow answer.
 const SLOW_PART_DELAY: Duration = Duration::from_millis(100);
-/// What a slow turn says that has nothing to say.
+/// The text of a slow turn that has no text.
 const SLOW_TEXT: &str = "This answer takes its time, and then it is there.";
 
-/// A script, read and checked.
+/// A parsed and validated script.
 #[derive(Debug)]
 pub(crate) struct ScriptedModel {
     facts: ModelFacts,
     script: Arc<ModelScript>,
 }
 
-/// One thing that a stream does: wait, then give a part or fail.
+/// One step of a stream: wait, then yield a part or fail.
 type ScriptStep = (Duration, Result<Delta, ModelError>);
 
 impl ScriptedModel {
-    /// Reads the script that `choice` names.
+    /// Opens the script that `choice` names.
     pub(crate) fn open(
         choice: &ModelChoice,
         settings: &ScriptSettings,
@@ -147,8 +147,8 @@ impl ScriptedModel {
         let mut steps = VecDeque::new();
         if fault.kind.has_parts() {
             steps = self.answer_steps(request, &with_text(turn));
-            // The last part of an answer is that it is finished, and the one before what it used:
-            // half of the rest arrives.
+            // The last part of an answer is its end, and the one before is the usage: half of the
+            // remaining parts arrive.
             steps.truncate(steps.len().saturating_sub(2).div_ceil(2));
         }
         let delay = match steps.is_empty() {
@@ -210,7 +210,7 @@ impl Model for ScriptedModel {
     }
 }
 
-/// The turn, with something to say if it had nothing.
+/// Returns the turn, with a default text if it had none.
 fn with_text(turn: &ScriptTurn) -> ScriptTurn {
     let mut turn = turn.clone();
     if turn.text.is_empty() && turn.tool_calls.is_empty() {
@@ -219,7 +219,7 @@ fn with_text(turn: &ScriptTurn) -> ScriptTurn {
     turn
 }
 
-/// A text in several parts, as models send it.
+/// Splits a text into parts, as models send it.
 fn split_text(text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     characters
@@ -228,7 +228,8 @@ fn split_text(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The file up to a byte more than a script may have: whoever reads the script says that then.
+/// Reads at most one byte more than a script may have, so that the parser can report that it is too
+/// long.
 fn read_script_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = SOURCE_MAXIMUM as u64 + 1;

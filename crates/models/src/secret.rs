@@ -1,12 +1,12 @@
-//! Keys, which nobody sees by accident.
+//! API keys that cannot be printed by accident.
 
 use std::fmt;
 
-/// A text that is shown to nobody: neither `Debug` nor `Display` tell it.
+/// A text that neither `Debug` nor `Display` prints.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
-/// What stands in the place of a secret.
+/// Printed in place of a secret.
 const MASK: &str = "«secret»";
 
 impl Secret {
@@ -14,12 +14,12 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, for the one header it belongs in.
+    /// Returns the text itself, for the one header that needs it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// `text` without this secret: servers repeat what they were sent.
+    /// Removes this secret from `text`. Needed because servers repeat what they were sent.
     pub(crate) fn redact(&self, text: &str) -> String {
         match self.0.is_empty() {
             true => text.to_owned(),

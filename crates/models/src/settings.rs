@@ -1,4 +1,4 @@
-//! Everything the adapters know: providers, models and limits, as values.
+//! All settings of the adapters as values: providers, models and limits.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ use cleveragents_engine::ports::Clock;
 
 use crate::secret::Secret;
 
-/// What there is to ask, and how.
+/// The settings of all adapters.
 #[derive(Debug, Clone)]
 pub struct ModelSettings {
-    /// Every provider that may be named, in order of preference.
+    /// Every usable provider, in order of preference.
     pub providers: Vec<ProviderSettings>,
-    /// What the user states about models; it wins over what is built in.
+    /// The user's statements about models; they override the built-in ones.
     pub models: Vec<ModelDefinition>,
-    /// The model to prefer over all others.
+    /// The model preferred over all others.
     pub preferred: Option<ModelChoice>,
     pub scripts: ScriptSettings,
     pub proxies: Proxies,
-    /// Servers name the time at which they want to be asked again.
+    /// Needed because servers may send the time of a retry as a date.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -31,48 +31,46 @@ pub struct ModelSettings {
 pub struct ProviderSettings {
     pub name: String,
     pub kind: ProviderKind,
-    /// Where it answers; without it nothing can be asked.
+    /// The base URL; without it no request can be made.
     pub base_url: Option<String>,
     pub access: ProviderAccess,
     pub status: ProviderStatus,
-    /// How many requests of this process may be under way at once.
+    /// The maximum number of concurrent requests of this process.
     pub concurrency: u32,
-    /// How many requests this process may make in any minute.
+    /// The maximum number of requests of this process per minute.
     pub requests_per_minute: Option<u32>,
     pub timeouts: Timeouts,
 }
 
-/// What a provider wants to see first.
+/// How a provider authenticates requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProviderAccess {
-    /// Nothing: it serves whoever reaches it.
+    /// Not at all.
     Free,
     Key(Secret),
-    /// A key that nobody set; this says where it is looked for.
+    /// A required key is not set; this says where it is looked up.
     Missing {
         expected_variable: String,
     },
 }
 
-/// Whether a provider counts as set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderStatus {
-    /// Its key or its address was given.
+    /// Its key or its URL was given.
     Configured,
-    /// Nobody said anything about it. It may still be named.
+    /// The user stated nothing about it. It may still be used by name.
     NotConfigured,
 }
 
-/// How long a provider is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a connection.
+    /// For establishing a connection.
     pub connect: Duration,
-    /// For the first part of an answer.
+    /// Until the first part of an answer.
     pub first_part: Duration,
-    /// From one part to the next, whatever it is.
+    /// Between two parts, whatever their kind.
     pub between_parts: Duration,
-    /// For a whole answer.
+    /// For the whole answer.
     pub total: Duration,
 }
 
@@ -88,7 +86,7 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// This, but as `stated` where it says anything.
+    /// Returns these timeouts with the values that `stated` overrides.
     #[must_use]
     pub fn override_with(self, overrides: TimeoutsDefinition) -> Self {
         Self {
@@ -100,13 +98,13 @@ impl Timeouts {
     }
 }
 
-/// What a variable is; nothing if it is not set.
+/// Returns the value of a variable; `None` if it is not set.
 type VariableLookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// Where scripts are, and what `${VAR}` in them means.
+/// Where scripts are, and how `${VAR}` in them is resolved.
 #[derive(Clone)]
 pub struct ScriptSettings {
-    /// The folder that paths which are not absolute start from.
+    /// The base folder of relative paths.
     pub folder: PathBuf,
     pub variables: Arc<VariableLookup>,
 }
@@ -119,11 +117,11 @@ impl fmt::Debug for ScriptSettings {
     }
 }
 
-/// Who passes requests on, as `http_proxy`, `https_proxy` and `no_proxy` say it.
+/// The proxies, in the format of `http_proxy`, `https_proxy` and `no_proxy`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     pub http: Option<Secret>,
     pub https: Option<Secret>,
-    /// Hosts that are asked without one, separated by commas.
+    /// Hosts reached without a proxy, separated by commas.
     pub no_proxy: Option<String>,
 }

@@ -1,35 +1,35 @@
-//! How many tokens a request has at most, found without asking anybody.
+//! Upper bounds for the number of tokens of a request, computed offline.
 //!
-//! The vocabulary of OpenAI's newer models is public and counted exactly. Others' count is that
-//! one's with a margin for what they are known to cut smaller: a second vocabulary would be another
-//! 15 MB of the program. No tokenizer makes more tokens than there
-//! are bytes, so that is the bound of every bound.
+//! The vocabulary of OpenAI's newer models is public and counted exactly. For other models the same
+//! count is used with a margin for their finer tokenizers; a second vocabulary would add 15 MB to
+//! the program. No tokenizer produces more tokens than bytes, so that limits every bound.
 
 use bpe_openai::Tokenizer;
 use cleveragents_domain::model::{ModelMessage, ModelRequest};
 
-/// What a request costs beside everything in it: templates of some models greet in their own way.
+/// Tokens of a request beside its contents: the templates of some models add their own preamble.
 const REQUEST_OVERHEAD: u64 = 64;
-/// What a message, or a call, costs beside its text.
+/// Tokens of a message, or a call, beside its text.
 const MESSAGE_OVERHEAD: u64 = 8;
-/// What a tool costs beside its name, description and schema.
+/// Tokens of a tool beside its name, description and schema.
 const TOOL_OVERHEAD: u64 = 16;
-/// What tools cost at all: vendors explain how to call them.
+/// Tokens for using tools at all: vendors add instructions for calling them.
 const TOOLS_OVERHEAD: u64 = 400;
 
-/// How a model cuts text.
+/// The tokenizer of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vocabulary {
     /// OpenAI's newer models.
     O200k,
-    /// Another, or nobody told.
+    /// Another tokenizer, or an unknown one.
     Unknown,
-    /// Bytes are enough: nobody pays for a script.
+    /// Byte counts are sufficient, because scripts cost nothing.
     Rough,
 }
 
 impl Vocabulary {
-    /// The vocabulary of a model of OpenAI's; whoever else uses its names is believed too.
+    /// Returns the tokenizer of an OpenAI model. Other providers that use the same names are
+    /// assumed to use the same tokenizer.
     pub(crate) fn for_openai_model(model: &str) -> Self {
         let is_older = ["gpt-4-", "gpt-3.5"].iter().any(|it| model.starts_with(it));
         let is_newer = ["gpt-", "o1", "o3", "o4", "chatgpt-"];
@@ -41,7 +41,7 @@ impl Vocabulary {
         }
     }
 
-    /// The most tokens a text may be.
+    /// The maximum number of tokens of a text.
     pub(crate) fn count(self, text: &str) -> u64 {
         let exact = |tokenizer: &Tokenizer| to_u64(tokenizer.count(text));
         match self {
@@ -51,7 +51,7 @@ impl Vocabulary {
         }
     }
 
-    /// The most tokens a request may be.
+    /// The maximum number of tokens of a request.
     pub(crate) fn count_request(self, request: &ModelRequest) -> u64 {
         let messages: u64 = request
             .messages
@@ -91,8 +91,8 @@ impl Vocabulary {
     }
 }
 
-/// Four tenths more, a token for each digit (many cut numbers digit by digit) and one for each byte
-/// that is no ASCII (small vocabularies fall back to bytes).
+/// Adds 40 %, one token per digit (many tokenizers split numbers into digits) and one per non-ASCII
+/// byte (small vocabularies fall back to bytes).
 fn with_margin(text: &str, count: u64) -> u64 {
     let is_costly = |byte: &u8| byte.is_ascii_digit() || !byte.is_ascii();
     let costly = to_u64(text.bytes().filter(is_costly).count());

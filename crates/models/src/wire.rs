@@ -1,5 +1,4 @@
-//! What both languages share: the stream of events, what an answer may be, names of tools, and how
-//! a failure is told.
+//! Shared by both APIs: the event stream, the assembly of an answer, tool names, and failures.
 
 pub(crate) mod answer;
 pub(crate) mod arguments;

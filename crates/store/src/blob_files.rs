@@ -1,5 +1,5 @@
-//! Large blobs beside a SQLite database: `blobs/ab/<hash>`, written and synced before any row
-//! names them.
+//! Large blobs next to a SQLite database: `blobs/ab/<hash>`. They are written and synced before any
+//! row references them.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,13 +11,13 @@ use cleveragents_engine::ports::{BlobHash, Clock, Result, StoreError};
 
 use crate::files::{create_private_folder, map_io_error, open_private, replace, sync_folder};
 
-/// The folder of large blobs. Staging shares `blobs.lock`; a sweep holds it alone.
+/// The folder of large blobs. Staging holds `blobs.lock` shared; a sweep holds it exclusively.
 #[derive(Debug, Clone)]
 pub(crate) struct BlobFiles {
     folder: PathBuf,
 }
 
-/// A file in the folder that may be swept.
+/// A file in the folder that a sweep may remove.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredFile {
     pub(crate) path: PathBuf,
@@ -32,7 +32,8 @@ impl BlobFiles {
         }
     }
 
-    /// Writes a blob's file, or touches the one that is there so that no sweep takes it.
+    /// Writes a blob's file. If the file exists, updates its modification time so that no sweep
+    /// removes it.
     pub(crate) fn stage(&self, hash: &BlobHash, bytes: &[u8], clock: &dyn Clock) -> Result<()> {
         let path = self.path(hash);
         self.stage_at(&path, bytes, clock)
@@ -44,12 +45,13 @@ impl BlobFiles {
         lock.lock_shared()?;
         let folder = path.parent().unwrap_or(&self.folder);
         create_private_folder(folder)?;
-        // Whoever made the folders may not have come to sync them: each stager does.
+        // Another process may have created the folders and crashed before syncing them, so every
+        // staging syncs.
         sync_folder(&self.folder)?;
         if let Some(data_directory) = self.folder.parent() {
             sync_folder(data_directory)?;
         }
-        // A file of the right name may have been damaged since: only its content counts.
+        // The existing file may have been damaged, so its content is compared.
         if !fs::read(path).is_ok_and(|found| found == bytes) {
             // Two stagings of one blob in one process must not share a temporary file.
             let thread = format!("{:?}", std::thread::current().id());
@@ -57,7 +59,7 @@ impl BlobFiles {
             let temporary = path.with_extension(format!("{}-{unique}.tmp", std::process::id()));
             replace(path, &temporary, bytes)?;
         }
-        // The clock that says what is old also says what is new.
+        // The sweep compares against the same clock, so the modification time is set from it.
         let now = Duration::from_micros(clock.now().as_micros().unsigned_abs());
         open_private(path)?.set_modified(std::time::UNIX_EPOCH + now)
     }
@@ -70,7 +72,7 @@ impl BlobFiles {
         })
     }
 
-    /// Keeps every file where it is until the answer is dropped.
+    /// Prevents the removal of any file until the returned guard is dropped.
     pub(crate) fn lock_shared(&self) -> Result<File> {
         let hold = || -> io::Result<File> {
             let lock = self.open_lock_file()?;
@@ -80,7 +82,7 @@ impl BlobFiles {
         hold().map_err(|e| map_io_error(&self.folder, &e))
     }
 
-    /// Files last touched before `cutoff`.
+    /// Returns the files last touched before `cutoff`.
     pub(crate) fn older_than(&self, cutoff: Timestamp) -> Result<Vec<StoredFile>> {
         if !self.folder.exists() {
             return Ok(Vec::new());
@@ -89,7 +91,8 @@ impl BlobFiles {
             .map_err(|e| map_io_error(&self.folder, &e))
     }
 
-    /// Removes those of `files` that nobody has touched since; no staging happens meanwhile.
+    /// Removes those of `files` that were not touched since `cutoff`. The exclusive lock keeps
+    /// stagings out meanwhile.
     pub(crate) fn remove(&self, files: &[StoredFile], cutoff: Timestamp) -> Result<u64> {
         if files.is_empty() {
             return Ok(0);
@@ -99,7 +102,7 @@ impl BlobFiles {
             lock.lock()?;
             let mut removed = 0;
             for file in files {
-                // Others collect too; what is gone is gone.
+                // Another process may collect at the same time, so a missing file is not an error.
                 let facts = fs::metadata(&file.path);
                 if facts.is_ok_and(|facts| modified_at(&facts).is_ok_and(|at| at < cutoff)) {
                     removed += u64::from(fs::remove_file(&file.path).is_ok());

@@ -1,4 +1,4 @@
-//! An open database of any kind, as the engine's store.
+//! An open database of any engine, implementing the engine's `Store` port.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::queue::{TaskFn, TaskOutput, TransactionMode};
 use crate::session::{StoreSession, run_once};
 use crate::sqlite::Sqlite;
 
-/// What the engines have in common: they run work in transactions on their own threads.
+/// The common interface of the engines: they run tasks in transactions on their own threads.
 pub(crate) trait StoreBackend: Send + Sync + Debug {
     fn submit(&self, mode: TransactionMode, work: TaskFn)
     -> StoreFuture<TaskOutput, StoreJobError>;
 
-    /// Where the data is, for people.
+    /// The location of the data, for messages.
     fn location(&self) -> String;
 
-    /// Begins to hear of other processes' commits, if this engine can.
+    /// Starts listening for commits of other processes, if this engine supports it.
     fn listen(&self) {}
 }
 
-/// Which engine holds the data.
+/// The engine that holds the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     Memory,
@@ -38,17 +38,16 @@ pub enum Engine {
     Postgres,
 }
 
-/// What a database is opened with.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     pub directory: DataDirectory,
     pub presence: Arc<ProcessPresence>,
     pub clock: Arc<dyn Clock>,
-    /// What this process is, for others who find it in their way.
+    /// Describes this process to other processes that wait for its locks.
     pub command: String,
 }
 
-/// An open database. Dropping it waits for what was already sent.
+/// An open database. Dropping it waits for tasks that were already submitted.
 #[derive(Debug)]
 pub struct Database {
     pub(crate) backend: Box<dyn StoreBackend>,
@@ -60,7 +59,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// A SQLite file in the data directory.
+    /// Opens the SQLite file in the data directory.
     pub fn sqlite(options: &StoreOptions) -> Result<Arc<Self>> {
         let hints = new_hints();
         let StoreOptions {
@@ -80,7 +79,7 @@ impl Database {
         }))
     }
 
-    /// A PostgreSQL database.
+    /// Opens a PostgreSQL database.
     pub fn postgres(url: &str, options: &StoreOptions) -> Result<Arc<Self>> {
         let hints = new_hints();
         let backend = Postgres::open(url, &options.command, &hints)?;
@@ -94,7 +93,7 @@ impl Database {
         }))
     }
 
-    /// Opens what `url` names: nothing (SQLite in the data directory), or PostgreSQL.
+    /// Opens PostgreSQL at `url`, or SQLite in the data directory if `url` is `None`.
     pub fn open(url: Option<&str>, options: &StoreOptions) -> Result<Arc<Self>> {
         match url {
             None => Self::sqlite(options),
@@ -109,7 +108,7 @@ impl Database {
         }
     }
 
-    /// A database that lives and dies with this value.
+    /// A database in memory; its contents are dropped with this value.
     pub fn memory(clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
         let hints = new_hints();
         let backend = Sqlite::memory(&clock, &hints)?;
@@ -135,7 +134,7 @@ impl Database {
         self.backend.location()
     }
 
-    /// Work of the store itself, in one transaction and without an operation id.
+    /// Runs internal work of the store in one transaction, without an operation id.
     pub(crate) async fn transact<T: Send + 'static>(
         &self,
         mode: TransactionMode,
@@ -171,7 +170,7 @@ impl Database {
     }
 }
 
-/// The engine's port, on a shared handle so that answers outlive the call.
+/// Implemented with a shared handle so that returned futures can outlive the call.
 impl Store for Database {
     fn write(
         &self,

@@ -1,4 +1,4 @@
-//! The data directory: private, local, with a name of its own.
+//! The data directory: private, on a local file system, with a persistent node name.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,7 @@ use cleveragents_engine::ports::{Ids, Result, StoreError};
 
 use crate::files::{create_private_folder, map_io_error, open_private, sync_folder};
 
-/// File systems that other machines write too; flock and shared memory do not hold there.
+/// File systems that other machines may write to; flock and shared memory are not reliable there.
 const NETWORK_FILE_SYSTEMS: &[&str] = &[
     "nfs",
     "nfs4",
@@ -48,7 +48,7 @@ pub struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// Creates the directory if need be (0700) and refuses a network file system.
+    /// Creates the directory if necessary (0700). Fails on a network file system.
     pub fn open(path: &Path) -> Result<Self> {
         if !path.exists() {
             create_private_folder(path).map_err(|e| map_io_error(path, &e))?;
@@ -74,14 +74,14 @@ impl DataDirectory {
         self.path.join("cleveragents.db")
     }
 
-    /// This node's name: made once for this directory, joined with the machine's own so that a
-    /// copied directory is another node.
+    /// Returns this node's name. It is created once per directory and combined with the machine's
+    /// id, so that a copied directory is a different node.
     pub fn node(&self, ids: &dyn Ids) -> Result<String> {
         let path = self.path.join("node");
         let own = self
             .load_or_create_node(&path, ids)
             .map_err(|e| map_io_error(&path, &e))?;
-        // The machine's id is to be kept to oneself: only a hash of it is shown.
+        // The machine id is confidential: only a hash of it is exposed.
         let machine = fs::read("/etc/machine-id").unwrap_or_default();
         let machine = blake3::hash(&machine).to_hex();
         Ok(format!("{own}@{}", &machine.as_str()[..12]))
@@ -108,7 +108,7 @@ impl DataDirectory {
 }
 
 fn refuse_network_file_system(path: &Path) -> Result<()> {
-    // Where there is no mount table (not Linux) nothing can be said.
+    // Without a mount table (not Linux) the file system cannot be determined.
     let Ok(table) = fs::read("/proc/self/mountinfo") else {
         return Ok(());
     };
@@ -124,7 +124,7 @@ fn refuse_network_file_system(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The type of the file system that holds `path`, from the text of `/proc/self/mountinfo`.
+/// Returns the type of the file system that holds `path`, given the text of `/proc/self/mountinfo`.
 pub fn file_system_type(table: &[u8], path: &Path) -> Option<String> {
     let mut best: Option<(usize, String)> = None;
     for line in table.split(|byte| *byte == b'\n') {
@@ -133,7 +133,7 @@ pub fn file_system_type(table: &[u8], path: &Path) -> Option<String> {
         };
         let length = mount_point.len();
         let holds = path.starts_with(Path::new(std::ffi::OsStr::from_bytes(&mount_point)));
-        // Of two mounts on one point the later one is on top.
+        // If two mounts share a mount point, the later one is on top.
         if holds && best.as_ref().is_none_or(|(found, _)| length >= *found) {
             best = Some((length, kind));
         }
@@ -141,7 +141,7 @@ pub fn file_system_type(table: &[u8], path: &Path) -> Option<String> {
     best.map(|(_, kind)| kind)
 }
 
-/// The mount point (unescaped) and the file system type of one line.
+/// Returns the mount point (unescaped) and the file system type of one line.
 fn parse_mount(line: &[u8]) -> Option<(Vec<u8>, String)> {
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let mount_point = unescape_octal(fields.get(4)?);

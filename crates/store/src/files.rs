@@ -1,4 +1,4 @@
-//! Files replaced whole, and OS locks between processes (law 10).
+//! Atomic file replacement, and OS locks between processes (law 10).
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -7,12 +7,13 @@ use std::path::Path;
 
 use cleveragents_engine::ports::StoreError;
 
-/// Creates a folder only its owner may enter, with its parents; one that exists is left as it is.
+/// Creates a folder, with its parents, that only its owner may enter. An existing folder is left
+/// unchanged.
 pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Opens (or makes) a file only its owner may read: a lock or a piece of state.
+/// Opens or creates a lock or state file that only its owner may read.
 pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -23,7 +24,8 @@ pub(crate) fn open_private(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Replaces `path` by `content`: written beside it, synced, renamed, and the folder synced.
+/// Replaces `path` by `content`: writes to a temporary file, syncs it, renames it and syncs the
+/// folder.
 pub(crate) fn replace(path: &Path, temporary: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
@@ -45,7 +47,7 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// What an I/O error on `path` means to the user.
+/// Maps an I/O error on `path` to a store error.
 pub(crate) fn map_io_error(path: &Path, error: &io::Error) -> StoreError {
     let (path, reason) = (path.to_owned(), error.to_string());
     match error.kind() {

@@ -1,7 +1,7 @@
 //! The storage ports on SQLite, PostgreSQL and memory.
 //!
 //! All SQL of the project is here, one text for both engines ([`dialect`] has the exceptions).
-//! [`Database`] is the port's implementation; [`session`] speaks the ports' verbs; [`sqlite`] and
+//! [`Database`] implements the port; [`session`] implements its operations; [`sqlite`] and
 //! [`postgres`] own threads and connections; [`maintenance`] backs up, restores and collects. The
 //! crate reads no environment and prints nothing.
 

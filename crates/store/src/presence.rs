@@ -1,6 +1,6 @@
-//! Which processes use a data directory: each holds an OS lock on `run/<owner>.lock` while it
-//! lives. The kernel frees the lock when the process dies, however it dies, so a free lock is
-//! proof of death.
+//! Tracks which processes use a data directory. Each holds an OS lock on `run/<owner>.lock` while
+//! it runs. The kernel releases the lock when the process dies, however it dies, so a free lock
+//! proves that the process is dead.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::{create_private_folder, map_io_error, open_private};
 
-/// What a process says of itself in its lock file.
+/// What a process writes about itself to its lock file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProcessInfo {
     pub pid: u32,
@@ -24,7 +24,7 @@ pub struct ProcessInfo {
     pub since: Timestamp,
 }
 
-/// This process's presence in a data directory; ends when dropped or when the process dies.
+/// This process's presence in a data directory. It ends when dropped or when the process dies.
 #[derive(Debug)]
 pub struct ProcessPresence {
     folder: PathBuf,
@@ -37,7 +37,7 @@ pub struct ProcessPresence {
 }
 
 impl ProcessPresence {
-    /// Announces `owner`, a fresh id, in `<data directory>/run`.
+    /// Registers `owner`, a fresh id, in `<data directory>/run`.
     pub fn announce(
         data_directory: &Path,
         node: String,
@@ -59,7 +59,7 @@ impl ProcessPresence {
         self.owner
     }
 
-    /// The live processes that use the directory, this one left out.
+    /// Returns the live processes that use the directory, except this one.
     pub fn other_processes(&self) -> Result<Vec<ProcessInfo>> {
         let io_error = |e: io::Error| map_io_error(&self.folder, &e);
         let mut processes = Vec::new();
@@ -74,14 +74,13 @@ impl ProcessPresence {
         Ok(processes)
     }
 
-    /// What a live process of this directory says of itself.
+    /// Returns what a live process of this directory wrote about itself.
     pub fn process_info(&self, owner: OwnerId) -> Option<ProcessInfo> {
         let path = lock_path(&self.folder, owner);
         (probe(&path) == OwnerStatus::Alive).then(|| read_process_info(&path))?
     }
 
-    /// Lock files of the dead that are not in `keep`; with `remove`, they are taken away. Returns
-    /// their number.
+    /// Counts the lock files of dead processes that are not in `keep`. With `remove`, deletes them.
     pub fn sweep(&self, keep: &HashSet<OwnerId>, remove: bool) -> Result<u64> {
         let io_error = |e: io::Error| map_io_error(&self.folder, &e);
         let mut swept = 0;
@@ -89,15 +88,16 @@ impl ProcessPresence {
             if owner == self.owner || keep.contains(&owner) {
                 continue;
             }
-            // The exclusive lock keeps a process that is just announcing itself from being
-            // mistaken for a dead one: it checks that its file is still there (see `create_lock_file`).
+            // A process that is just registering may not hold its lock yet. Removing its file under
+            // the exclusive lock is safe, because it checks afterwards that its file still exists
+            // (see `create_lock_file`).
             let Ok(file) = File::open(&path) else {
                 continue;
             };
             if file.try_lock().is_ok() {
                 swept += 1;
                 if remove {
-                    // Gone already is as good.
+                    // The file may already be gone.
                     let _ = fs::remove_file(&path);
                 }
             }
@@ -125,8 +125,8 @@ impl Liveness for ProcessPresence {
 
 impl Drop for ProcessPresence {
     fn drop(&mut self) {
-        // Who may still own something leaves the file behind, as proof of its death. To others it
-        // is only rubbish, which a collection takes.
+        // A process that may still own runs or locks leaves its file behind as proof of its death.
+        // Otherwise the file is garbage that a collection would remove.
         if !self.keep_lock_file.load(Ordering::Relaxed) {
             let _ = fs::remove_file(lock_path(&self.folder, self.owner));
         }
@@ -143,8 +143,8 @@ fn create_lock_file(folder: &Path, owner: OwnerId, info: &ProcessInfo) -> io::Re
     loop {
         let mut file = open_private(&path)?;
         file.lock()?;
-        // A sweep may have removed the file between opening and locking it: a lock on a file
-        // without a name protects nobody.
+        // A sweep may have removed the file between opening and locking it. A lock on an unlinked
+        // file is invisible to other processes.
         let named = fs::metadata(&path).is_ok_and(|found| {
             file.metadata()
                 .is_ok_and(|held| held.ino() == found.ino() && held.dev() == found.dev())
@@ -156,12 +156,13 @@ fn create_lock_file(folder: &Path, owner: OwnerId, info: &ProcessInfo) -> io::Re
     }
 }
 
-/// A shared lock tells without getting into the way of others who ask the same.
+/// Uses a shared lock so that concurrent probes do not block each other.
 fn probe(path: &Path) -> OwnerStatus {
     match File::open(path) {
         Ok(file) if file.try_lock_shared().is_ok() => OwnerStatus::Dead,
         Ok(_) => OwnerStatus::Alive,
-        // No file, no proof: the owner may live in another directory under a copied node name.
+        // Without a file there is no proof of death: the owner may run in another directory with a
+        // copied node name.
         Err(_) => OwnerStatus::Unknown,
     }
 }

@@ -1,4 +1,4 @@
-//! How work reaches the store's own threads: callers send tasks and await answers.
+//! The task queue of the store's threads: callers submit tasks and await results.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 
 use crate::session::StoreSession;
 
-/// Anything a task may return.
 pub(crate) type TaskOutput = Box<dyn Any + Send>;
 /// Work inside one transaction; may run more than once.
 pub(crate) type TaskFn =
@@ -25,7 +24,7 @@ pub(crate) enum TransactionMode {
     Read,
 }
 
-/// A task on its way: what to do, and who waits for it.
+/// A queued task with the channel for its result.
 pub(crate) struct StoreTask {
     pub(crate) mode: TransactionMode,
     pub(crate) work: TaskFn,
@@ -33,7 +32,7 @@ pub(crate) struct StoreTask {
 }
 
 impl StoreTask {
-    /// Runs the work; a panic in it is an error of that task alone.
+    /// Runs the work. A panic in it becomes an error of that task only.
     pub(crate) fn run(&self, session: &mut StoreSession<'_>) -> TaskResult {
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.work)(session)));
         let outcome = outcome.unwrap_or_else(|_| {
@@ -46,8 +45,8 @@ impl StoreTask {
         }
     }
 
-    /// Answers the caller; one who no longer waits is passed over. What the work held is let go
-    /// before, so that a caller who then drops the store is the last to hold it.
+    /// Sends the result to the caller, or drops it if the caller no longer waits. The work closure
+    /// is dropped first, so that a caller that then drops the store holds the last reference.
     pub(crate) fn send_result(self, outcome: TaskResult) {
         let Self { work, reply, .. } = self;
         drop(work);
@@ -59,9 +58,9 @@ impl StoreTask {
     }
 }
 
-/// Waits for threads of the store to end. Work whose caller went away may hold the last of the
-/// store, which is then dropped by the very thread that did the work: what waits for that one
-/// would wait for ever, and all of them end by themselves.
+/// Joins threads of the store. If the caller is gone, a task may hold the last reference to the
+/// store, which is then dropped on the thread that ran the task. Joining itself would deadlock, so
+/// then nothing is joined; all threads end by themselves.
 pub(crate) fn join_threads(threads: impl Iterator<Item = JoinHandle<()>>) {
     let threads: Vec<_> = threads.collect();
     let current = std::thread::current().id();
@@ -72,7 +71,7 @@ pub(crate) fn join_threads(threads: impl Iterator<Item = JoinHandle<()>>) {
     }
 }
 
-/// Sends `work` into `queue` and awaits its answer.
+/// Sends `work` to `queue` and awaits its result.
 pub(crate) fn submit(
     queue: Option<&Sender<StoreTask>>,
     mode: TransactionMode,
@@ -80,7 +79,7 @@ pub(crate) fn submit(
 ) -> StoreFuture<TaskOutput, StoreJobError> {
     let (reply, answer) = oneshot::channel();
     let task = StoreTask { mode, work, reply };
-    // A task that could not be sent is dropped, which the receiver below notices.
+    // A task that could not be sent is dropped, which closes the channel of the receiver below.
     let _ = queue.map(|queue| queue.send(task));
     Box::pin(async move {
         answer.await.unwrap_or_else(|_| {

@@ -1,5 +1,5 @@
-//! Numbered, forward-only migrations. Creating and migrating happen under the schema's exclusive
-//! lock, which each engine takes in its own way; this module says what to run.
+//! Numbered, forward-only migrations. Creating and migrating happen under the exclusive schema
+//! lock, which each engine implements differently; this module provides the scripts.
 
 use cleveragents_engine::ports::{Result, StoreError};
 
@@ -57,10 +57,10 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// The schema this program writes.
+/// The schema version that this program writes.
 pub const NEWEST_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
-/// Tables of the schema in the order in which rows may be inserted.
+/// The tables of the schema, in an order in which rows can be inserted.
 pub(crate) const TABLES: &[&str] = &[
     "operations",
     "streams",
@@ -107,7 +107,7 @@ pub(crate) const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_vers
 
 const APP_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What an engine finds when it looks at its schema.
+/// The state of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SchemaState {
     Current,
@@ -117,7 +117,7 @@ pub(crate) enum SchemaState {
     },
 }
 
-/// Looks at the schema through a transaction; `exists` says whether `schema_versions` is there.
+/// Inspects the schema in a transaction; `exists` says whether the table `schema_versions` exists.
 pub(crate) fn inspect_schema(
     tx: &mut dyn SqlExecutor,
     location: &str,
@@ -146,7 +146,7 @@ pub(crate) fn inspect_schema(
     }
 }
 
-/// The script that brings a schema from `from` to the newest version.
+/// The script that migrates a schema from `from` to the newest version.
 pub(crate) fn migration_script(dialect: SqlDialect, from: i64) -> String {
     let mut script = String::new();
     if from == 0 {
@@ -161,8 +161,8 @@ pub(crate) fn migration_script(dialect: SqlDialect, from: i64) -> String {
     script
 }
 
-/// Carries over what SQL alone cannot and records the migrations that [`migration_script`] ran, in the same
-/// transaction.
+/// Migrates data that SQL alone cannot migrate and records the migrations that [`migration_script`]
+/// ran, in the same transaction.
 pub(crate) fn record_migrations(tx: &mut dyn SqlExecutor, from: i64) -> Result<()> {
     StoreSession::new(tx, None).backfill(from)?;
     for migration in MIGRATIONS.iter().filter(|m| m.version > from) {

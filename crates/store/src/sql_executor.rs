@@ -1,4 +1,4 @@
-//! A transaction as SQL sees it: two verbs, the same text for both engines.
+//! An open SQL transaction: two operations, the same SQL text for both engines.
 
 use cleveragents_engine::ports::{Result, StoreError};
 
@@ -6,9 +6,9 @@ use crate::dialect::SqlDialect;
 use crate::value::{Param, SqlRow};
 
 /// An open transaction of either engine. Placeholders are `?1`, `?2`, …; see [`SqlDialect`] for the
-/// few words that differ.
+/// SQL that differs.
 pub(crate) trait SqlExecutor {
-    /// Runs a statement and says how many rows it changed.
+    /// Runs a statement and returns the number of rows it changed.
     fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64>;
 
     /// Runs a statement and returns its rows.
@@ -17,9 +17,9 @@ pub(crate) trait SqlExecutor {
     fn dialect(&self) -> SqlDialect;
 }
 
-/// Remembers that a statement failed. PostgreSQL turns the commit of such a transaction into a
-/// silent rollback, and a closure might swallow the error; a transaction with a failed statement
-/// is therefore never committed, on either engine.
+/// Records that a statement failed. PostgreSQL turns the commit of such a transaction into a silent
+/// rollback, and a closure might swallow the error. A transaction with a failed statement is
+/// therefore never committed, on either engine.
 pub(crate) struct FailureTracker<'a> {
     executor: &'a mut dyn SqlExecutor,
     failure: Option<StoreError>,

@@ -1,15 +1,15 @@
-//! Values in and out of SQL, the same for both engines: text, 64-bit integers, reals and bytes.
+//! SQL values, the same for both engines: text, 64-bit integers, reals and bytes.
 //!
-//! PostgreSQL's text cannot hold NUL. Both engines therefore store it escaped, so that a text
-//! reads back as it was written, wherever it is stored.
+//! PostgreSQL's text cannot contain NUL. Both engines therefore store it escaped, so that a text
+//! reads back unchanged from either.
 
 use std::borrow::Cow;
 
 use cleveragents_domain::Timestamp;
 use cleveragents_engine::ports::{Result, StoreError};
 
-/// Stands for NUL (followed by `0`) and for itself (followed by `1`). A noncharacter: it does not
-/// occur in interchanged text, so ordinary text is stored as it is.
+/// Represents NUL (followed by `0`) and itself (followed by `1`). It is a noncharacter, which does
+/// not occur in interchanged text, so ordinary text is stored unchanged.
 const ESCAPE: char = '\u{fdd0}';
 
 /// A parameter of a statement.
@@ -64,7 +64,7 @@ impl<'a, T: Into<Param<'a>>> From<Option<T>> for Param<'a> {
     }
 }
 
-/// Parameters of a statement, each converted.
+/// Builds a statement's parameters, converting each.
 macro_rules! params {
     ($($value:expr),* $(,)?) => { &[$($crate::value::Param::from($value)),*] };
 }
@@ -80,7 +80,7 @@ pub(crate) enum SqlValue {
     Bytes(Vec<u8>),
 }
 
-/// A result row; columns are taken by position and type.
+/// A result row; columns are read by position and type.
 #[derive(Debug, Clone)]
 pub(crate) struct SqlRow(pub(crate) Vec<SqlValue>);
 
@@ -123,7 +123,7 @@ impl SqlRow {
         }
     }
 
-    /// A text that says what `T` it is.
+    /// Parses a text column as `T`.
     pub(crate) fn parsed<T: std::str::FromStr>(&self, column: usize) -> Result<T>
     where
         T::Err: std::fmt::Display,
@@ -133,7 +133,7 @@ impl SqlRow {
         })
     }
 
-    /// The same where there may be none.
+    /// Like [`Self::parsed`], for a nullable column.
     pub(crate) fn optional_parsed<T: std::str::FromStr>(&self, column: usize) -> Result<Option<T>>
     where
         T::Err: std::fmt::Display,

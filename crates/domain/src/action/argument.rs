@@ -1,7 +1,8 @@
-//! Typed arguments of an action: what may be declared, and what may be given.
+//! Typed arguments of an action: their declarations and the given values.
 //!
-//! A hyphen in an argument's name reads as `_` in templates, so `max-files` and `max_files` are
-//! the same argument. `pattern` is data here; whoever has a regular-expression engine checks it.
+//! A hyphen in an argument's name becomes `_` in templates, so `max-files` and `max_files` are the
+//! same argument. `pattern` is not checked here, because this crate has no regular-expression
+//! engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ use crate::text_enum::text_enum;
 /// The longest an argument's name may be, in bytes.
 pub const NAME_MAXIMUM: usize = 100;
 
-/// An argument as an action declares it.
+/// The declaration of an argument.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Argument {
@@ -33,7 +34,6 @@ pub struct Argument {
 }
 
 text_enum! {
-    /// What an argument's values look like.
     ArgumentType: "argument type" {
         String = "string",
         Integer = "integer",
@@ -44,7 +44,7 @@ text_enum! {
     }
 }
 
-/// Why an argument cannot be declared like this.
+/// Why a declaration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentDeclarationError {
     #[error(
@@ -73,7 +73,7 @@ pub enum ArgumentDeclarationError {
     DescriptionTooLong { name: String },
 }
 
-/// Why given values do not fit the declared arguments.
+/// Why given values do not match the declarations.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
     #[error("the argument `{name}` is required ({expected})")]
@@ -104,13 +104,13 @@ fn known_arguments(known: &[String]) -> String {
     }
 }
 
-/// The name under which templates know an argument.
+/// The name of an argument in templates.
 pub fn template_name(name: &str) -> String {
     name.replace('-', "_")
 }
 
 impl Argument {
-    /// What a value must be, in words.
+    /// Describes the legal values, for error messages.
     fn expected(&self) -> String {
         match self.argument_type {
             ArgumentType::String => "a string".to_owned(),
@@ -135,7 +135,7 @@ impl Argument {
         }
     }
 
-    /// Reads a value as it was typed.
+    /// Parses a value as the user typed it.
     fn read(&self, given: &str) -> Result<Value, ArgumentError> {
         let value = match self.argument_type {
             ArgumentType::String => Some(Value::from(given)),
@@ -207,7 +207,7 @@ impl Argument {
     }
 }
 
-/// Integers stay integers, so that `3` is not shown as `3.0`.
+/// Integers stay integers, so that `3` is not printed as `3.0`.
 fn read_number(given: &str) -> Option<Value> {
     if let Ok(integer) = given.parse::<i64>() {
         return Some(Value::from(integer));
@@ -226,7 +226,7 @@ pub(crate) fn is_argument_name(name: &str) -> bool {
     name.starts_with(first) && name.chars().all(rest) && name.len() <= NAME_MAXIMUM
 }
 
-/// Checks each argument, and that their names stay apart in templates.
+/// Checks each declaration, and that all names are distinct in templates.
 pub(super) fn validate_declarations(
     arguments: &[Argument],
 ) -> Result<(), ArgumentDeclarationError> {
@@ -243,7 +243,7 @@ pub(super) fn validate_declarations(
     Ok(())
 }
 
-/// Reads `given` as `arguments` declare it; the result is keyed by the declared names.
+/// Parses `given` according to `arguments`. The result is keyed by the declared names.
 pub(super) fn parse_arguments(
     arguments: &[Argument],
     given: &BTreeMap<String, String>,

@@ -1,7 +1,7 @@
 //! Actions: reusable, typed templates of work.
 //!
-//! An [`Action`] is what its YAML file said, already read; this module checks what can be checked
-//! without asking anybody. [`argument`] holds its typed arguments.
+//! An [`Action`] is a parsed YAML definition. This module runs the checks that need no registry,
+//! file or model. [`argument`] defines its typed arguments.
 
 pub mod argument;
 
@@ -23,7 +23,7 @@ pub const DESCRIPTION_MAXIMUM: usize = 4 * 1024;
 /// The longest any text of an action may be, in bytes.
 pub const TEXT_MAXIMUM: usize = 64 * 1024;
 
-/// A reusable template: what to do, by whom, and when it is done.
+/// A reusable template: the task, its actors, and the definition of done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Action {
     pub id: ActionId,
@@ -31,7 +31,7 @@ pub struct Action {
     pub description: String,
     pub long_description: Option<String>,
     pub actors: Actors,
-    /// For actors and people; only `checks` and required validations gate.
+    /// For actors and users; only `checks` and required validations gate.
     pub definition_of_done: String,
     #[serde(default = "reusable_by_default")]
     pub reusable: bool,
@@ -52,7 +52,7 @@ pub struct Action {
     pub skills: Vec<NamespacedName>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Given and guarded by the store.
+    /// Assigned by the store and checked on every update.
     pub version: i64,
 }
 
@@ -60,7 +60,7 @@ fn reusable_by_default() -> bool {
     true
 }
 
-/// Who does the work, by name; names are resolved at preflight.
+/// The actors by role and name. Names are resolved at preflight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actors {
     pub strategy_actor: NamespacedName,
@@ -72,7 +72,7 @@ pub struct Actors {
 }
 
 impl Actors {
-    /// Everybody who is named, the two who must be first.
+    /// Returns all named actors, the two required ones first.
     pub fn names(&self) -> impl Iterator<Item = &NamespacedName> {
         let optional = [
             &self.estimation_actor,
@@ -86,7 +86,7 @@ impl Actors {
 }
 
 text_enum! {
-    /// Whether new plans may be made of an action.
+    /// Whether new plans may use an action.
     #[derive(Default)]
     ActionState: "action state" {
         #[default]
@@ -105,7 +105,7 @@ pub struct Check {
     pub timeout: Option<u64>,
 }
 
-/// What a plan and its children may use up; `None` is without limit.
+/// Limits for a plan and its children; `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
@@ -115,7 +115,7 @@ pub struct Budget {
     pub wall: Option<u64>,
 }
 
-/// Why an action is not one.
+/// Why an action is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ActionError {
     #[error("`{field}` must not be empty")]
@@ -135,7 +135,7 @@ pub enum ActionError {
 }
 
 impl Action {
-    /// Checks everything that needs no registry, file or model.
+    /// Runs every check that needs no registry, file or model.
     pub fn validate(&self) -> Result<(), ActionError> {
         check_required("description", &self.description, DESCRIPTION_MAXIMUM)?;
         check_required("definition_of_done", &self.definition_of_done, TEXT_MAXIMUM)?;
@@ -153,8 +153,8 @@ impl Action {
         Ok(())
     }
 
-    /// The values a plan gets: those given, read as their declared types, and the defaults of
-    /// those not given. An optional argument with neither is left out.
+    /// Returns the argument values of a plan: the given values parsed as their declared types, and
+    /// the defaults of arguments not given. Optional arguments with neither are omitted.
     pub fn parse_arguments(
         &self,
         given: &BTreeMap<String, String>,

@@ -1,12 +1,12 @@
-//! The eight built-in profiles. Their numbers are chosen so that what users are promised of each
-//! command under each profile is true; the test below holds that table.
+//! The eight built-in profiles. The test below checks that their numbers match the documented
+//! behaviour of each command under each profile.
 
 use super::{AutomationProfile, Guards, ProfileName, RetryLimits, Thresholds};
 use crate::fraction::Threshold;
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// A profile that is always there, from the most careful to the least.
+    /// A profile that always exists, ordered from most to least careful.
     BuiltInProfile: "built-in profile" {
         Manual = "manual",
         Review = "review",
@@ -23,7 +23,7 @@ const ALWAYS_ASK: Threshold = Threshold::ONE;
 const NEVER_ASK: Threshold = Threshold::ZERO;
 
 impl BuiltInProfile {
-    /// The profile of whoever chose none.
+    /// The profile used if none is chosen.
     pub const DEFAULT: Self = Self::Supervised;
 
     pub fn profile(self) -> AutomationProfile {
@@ -99,7 +99,7 @@ impl BuiltInProfile {
     }
 }
 
-/// Whether sandbox, checkpoints and safe tools are insisted on.
+/// Whether a profile requires a sandbox, checkpoints and safe tools.
 #[derive(PartialEq, Eq)]
 enum SafetyRequirement {
     Required,
@@ -112,8 +112,8 @@ mod tests {
     use super::*;
     use crate::fraction::Confidence;
 
-    /// What one `plan execute` does: it is the human's word for Strategize,
-    /// and the thresholds say how far beyond it goes.
+    /// What the first `plan execute` does. The command itself approves Strategize; the thresholds
+    /// decide how far it continues.
     fn first_execute(profile: &AutomationProfile, confidence: Confidence) -> &'static str {
         let executes = profile.gate(ThresholdName::CreateTool, confidence);
         let applies = profile.gate(ThresholdName::SelectTool, confidence);
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// What the second `plan execute` does: it is the human's word for Execute.
+    /// What the second `plan execute` does. The command itself approves Execute.
     fn second_execute(profile: &AutomationProfile, confidence: Confidence) -> &'static str {
         match profile.gate(ThresholdName::SelectTool, confidence) {
             GateDecision::Ask => "executes",
@@ -151,7 +151,7 @@ mod tests {
         for (built_in, expected) in table {
             let profile = built_in.profile();
             assert_eq!(first_execute(&profile, Confidence::ONE), expected);
-            // Only `cautious` minds how confident the actor is.
+            // Only `cautious` depends on the actor's confidence.
             let unsure = match built_in {
                 BuiltInProfile::Cautious => "strategizes",
                 _ => expected,

@@ -1,15 +1,15 @@
-//! Guards: checked before every tool call, in a fixed order, whatever the thresholds say.
+//! Guards: checked before every tool call, in a fixed order, independent of the thresholds.
 
 use serde::{Deserialize, Serialize};
 
 use crate::name::NamespacedName;
 
-/// What a plan's tool calls may not do.
+/// Restrictions on a plan's tool calls.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Guards {
     pub tool_denylist: Vec<NamespacedName>,
-    /// Empty: every tool that is not denied.
+    /// If empty, every tool that is not denied is allowed.
     pub tool_allowlist: Vec<NamespacedName>,
     pub max_tool_calls_per_step: Option<u32>,
     /// In US dollars, over the whole plan.
@@ -18,35 +18,35 @@ pub struct Guards {
     pub require_approval_for_apply: bool,
 }
 
-/// What a call would do if it were let through.
+/// The effect of a call if it is permitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolEffect {
     Read,
     Write,
-    /// Bring the plan's changes to the real resources.
+    /// Apply the plan's changes to the real resources.
     Apply,
 }
 
-/// Whether a human approved this very call.
+/// Whether the user approved this particular call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approval {
     Given,
     Missing,
 }
 
-/// A tool call that is about to be made.
+/// A tool call that is about to start.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GuardedCall<'a> {
     pub tool: &'a NamespacedName,
     pub effect: ToolEffect,
-    /// Calls already made in this step, this one not counted.
+    /// The number of calls already made in this step, without this one.
     pub calls_so_far: u32,
-    /// What the plan has cost so far, in US dollars.
+    /// The plan's cost so far, in US dollars.
     pub cost_so_far: f64,
     pub approval: Approval,
 }
 
-/// Which guard refused a call.
+/// The guard that refused a call.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GuardRefusal {
     #[error("the tool {tool} is on the profile's denylist")]
@@ -64,8 +64,8 @@ pub enum GuardRefusal {
 }
 
 impl Guards {
-    /// Lets `call` through, or names the first guard that does not: denylist, allowlist, calls,
-    /// budget, writes, apply.
+    /// Permits `call`, or returns the first guard that refuses it. The order is denylist,
+    /// allowlist, calls, budget, writes, apply.
     pub fn check(&self, call: &GuardedCall<'_>) -> Result<(), GuardRefusal> {
         let tool = || call.tool.clone();
         if self.tool_denylist.contains(call.tool) {
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// Every guard is violated at once; taking them away one by one shows their order.
+    /// The call violates every guard at once; removing them one by one shows their order.
     #[test]
     fn guards_are_checked_in_order() {
         let shell = tool("builtin/shell");

@@ -1,8 +1,8 @@
-//! Automation profiles: where a human must decide.
+//! Automation profiles: which steps need the user's approval.
 //!
-//! A profile is eleven thresholds, three flags, [`guards`] for every tool call and limits on
-//! repetition. It is resolved once, at `plan use`, and frozen into the plan. The eight built-in
-//! profiles are in [`built_in`]. Which command consults which threshold is the engine's business.
+//! A profile has eleven thresholds, three flags, [`guards`] for every tool call, and retry limits.
+//! It is resolved once, at `plan use`, and frozen into the plan. The eight built-in profiles are in
+//! [`built_in`]. The engine decides which command consults which threshold.
 
 pub mod built_in;
 pub mod guards;
@@ -22,7 +22,6 @@ pub use built_in::BuiltInProfile;
 pub use guards::{Approval, GuardRefusal, GuardedCall, Guards, ToolEffect};
 pub use threshold_groups::ThresholdGroup;
 
-/// Says where a human must decide.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AutomationProfile {
@@ -30,7 +29,7 @@ pub struct AutomationProfile {
     #[serde(default)]
     pub description: String,
     pub thresholds: Thresholds,
-    /// Refuse resources that cannot be sandboxed. Those that can be always are.
+    /// Refuse resources that cannot be sandboxed. Resources that can be sandboxed always are.
     pub require_sandbox: bool,
     pub require_checkpoints: bool,
     pub allow_unsafe_tools: bool,
@@ -41,21 +40,20 @@ pub struct AutomationProfile {
 }
 
 impl AutomationProfile {
-    /// Whether a plan under this profile may pass the gate of `name` alone.
+    /// Returns whether a plan under this profile may pass the gate of `name` without approval.
     pub fn gate(&self, name: ThresholdName, confidence: Confidence) -> GateDecision {
         gate(self.thresholds.get(name), confidence)
     }
 }
 
-/// What to do at a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GateDecision {
     Proceed,
     Ask,
 }
 
-/// Proceed when sure enough. A threshold of 1 always asks, however sure the actor is, and a
-/// threshold of 0 never does.
+/// Proceeds if `confidence` reaches `threshold`. A threshold of 1 always asks, whatever the
+/// confidence; a threshold of 0 never asks.
 pub fn gate(threshold: Threshold, confidence: Confidence) -> GateDecision {
     if threshold < Threshold::ONE && confidence.value() >= threshold.value() {
         GateDecision::Proceed
@@ -67,7 +65,7 @@ pub fn gate(threshold: Threshold, confidence: Confidence) -> GateDecision {
 macro_rules! thresholds {
     ($($(#[$doc:meta])* $variant:ident / $field:ident = $text:literal),+ $(,)?) => {
         text_enum! {
-            /// The name of a threshold, which says what it gates.
+            /// The name of a threshold.
             ThresholdName: "threshold" { $($(#[$doc])* $variant = $text),+ }
         }
 
@@ -79,7 +77,7 @@ macro_rules! thresholds {
         }
 
         impl Thresholds {
-            /// The same value for all.
+            /// Sets every threshold to the same value.
             pub const fn all(value: Threshold) -> Self {
                 Self { $($field: value),+ }
             }
@@ -90,7 +88,7 @@ macro_rules! thresholds {
                 }
             }
 
-            /// Each threshold made of the two of its name.
+            /// Combines the thresholds of the same name with `pick`.
             fn merge(&self, other: &Self, pick: impl Fn(Threshold, Threshold) -> Threshold) -> Self {
                 Self { $($field: pick(self.$field, other.$field)),+ }
             }
@@ -123,7 +121,7 @@ thresholds! {
     ApprovePlan / approve_plan = "approve_plan",
 }
 
-/// How often something may be tried again.
+/// Limits on retries and repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryLimits {
@@ -141,7 +139,7 @@ impl Default for RetryLimits {
 }
 
 text_enum! {
-    /// Who chose a plan's profile; the first of these that names one wins.
+    /// The source of a plan's profile. The first source that names a profile wins.
     ProfileSource: "profile source" {
         Plan = "plan",
         Action = "action",
@@ -150,7 +148,7 @@ text_enum! {
     }
 }
 
-/// A built-in profile's bare word, or a custom profile's namespaced name.
+/// The bare name of a built-in profile, or the namespaced name of a custom profile.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ProfileName {
     BuiltIn(BuiltInProfile),

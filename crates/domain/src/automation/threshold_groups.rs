@@ -1,10 +1,10 @@
-//! What the thresholds gate, in words for people, and which of them belong together.
+//! User-facing descriptions and groups of the thresholds.
 
 use super::ThresholdName;
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// Thresholds that are about the same.
+    /// Thresholds with a common topic.
     ThresholdGroup: "group of thresholds" {
         PhaseTransitions = "phase_transitions",
         DecisionAutomation = "decision_automation",
@@ -14,7 +14,7 @@ text_enum! {
 }
 
 impl ThresholdGroup {
-    /// The group's thresholds, in their usual order.
+    /// Returns the group's thresholds in the order of [`ThresholdName`].
     pub fn thresholds(self) -> impl Iterator<Item = ThresholdName> {
         let all = ThresholdName::ALL.iter().copied();
         all.filter(move |name| name.group() == self)
@@ -37,7 +37,8 @@ impl ThresholdName {
         }
     }
 
-    /// What a plan may not do alone while the actor is less sure than the threshold.
+    /// Describes what a plan may not do without approval while the confidence is below the
+    /// threshold.
     pub const fn description(self) -> &'static str {
         match self {
             Self::DecomposeTask => "start Strategize once the plan is there",

@@ -1,8 +1,8 @@
-//! Merging two profiles: the stricter of each element holds.
+//! Merging two profiles: for each element, the stricter one wins.
 //!
-//! Needed because a repository may ask for a profile and may only tighten what its user chose. No
+//! Needed because a repository may request a profile but may only tighten the user's choice. No
 //! profile is stricter than another as a whole (`cautious` asks where `supervised` does not, and
-//! the other way round), so the comparison is made element by element.
+//! vice versa), so each element is compared separately.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use super::{AutomationProfile, Guards, RetryLimits, Thresholds};
 use crate::name::NamespacedName;
 
 impl AutomationProfile {
-    /// Returns this profile with every element that `other` has stricter taken from there. Name and
+    /// Returns this profile with every element replaced for which `other` is stricter. Name and
     /// description stay, unless `other` is stricter in all elements: then the result is `other`.
     #[must_use]
     pub fn tightened_by(&self, other: &Self) -> Self {
@@ -35,7 +35,8 @@ impl AutomationProfile {
         merged
     }
 
-    /// Whether `other` would change nothing: this profile is at least as strict in every element.
+    /// Returns whether merging `other` would change nothing: this profile is at least as strict in
+    /// every element.
     pub fn is_at_least_as_strict_as(&self, other: &Self) -> bool {
         self.tightened_by(other) == *self
     }
@@ -104,7 +105,7 @@ fn union(one: &[NamespacedName], two: &[NamespacedName]) -> Vec<NamespacedName> 
     all
 }
 
-/// The smaller of two limits; no limit is the largest.
+/// The smaller of two limits. `None` means no limit and is the largest.
 fn smaller_limit<T>(one: Option<T>, two: Option<T>, smaller: fn(T, T) -> T) -> Option<T> {
     match (one, two) {
         (Some(one), Some(two)) => Some(smaller(one, two)),
@@ -159,7 +160,8 @@ mod tests {
         assert_eq!(full_auto.tightened_by(&supervised), supervised);
     }
 
-    /// `supervised` comes before `cautious` in the list of profiles, and is freer in four places.
+    /// `supervised` comes before `cautious` in the list of profiles, but is less strict in four
+    /// elements.
     #[test]
     fn partly_stricter_profiles_are_merged() {
         let merged = BuiltInProfile::Cautious

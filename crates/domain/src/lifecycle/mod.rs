@@ -1,8 +1,8 @@
-//! The lifecycle of a plan: where it can stand and which moves are legal.
+//! The lifecycle of a plan: its positions and the legal moves between them.
 //!
-//! `table` holds the one table of legal moves; nothing else decides. `position` is where a plan
-//! stands. Neither knows of storage, owners or commands: a caller asks a [`Position`] what it
-//! would be [`after`](Position::after) a [`Move`] and writes down the answer.
+//! `table` holds the only table of legal moves. `position` is the phase and state of a plan.
+//! Neither knows storage, owners or commands: a caller asks a [`Position`] for the position
+//! [`after`](Position::after) a [`Move`] and stores the result.
 
 mod position;
 mod table;
@@ -19,12 +19,11 @@ use crate::time::Timestamp;
 pub use position::{ImpossiblePosition, Position, PositionParts};
 pub use table::{IllegalMove, Move, MoveKind, Obstacle, PositionOutcome};
 
-/// How often a plan may go back to `strategize` from a later phase.
+/// The maximum number of times a plan may go back to `strategize` from a later phase.
 pub const MAX_REVERSIONS: u32 = 3;
 
 text_enum! {
-    /// What is being done: thinking, working in the sandbox, bringing the work home. Later phases
-    /// compare as greater.
+    /// Strategizing, working in the sandbox, applying the changes. Later phases compare as greater.
     Phase: "phase" {
         Strategize = "strategize",
         Execute = "execute",
@@ -33,7 +32,7 @@ text_enum! {
 }
 
 impl Phase {
-    /// The phase that follows when this one is complete.
+    /// The phase that follows when this one completes.
     pub const fn next(self) -> Option<Self> {
         match self {
             Self::Strategize => Some(Self::Execute),
@@ -44,28 +43,30 @@ impl Phase {
 }
 
 text_enum! {
-    /// How far the phase has come.
+    /// The progress within a phase.
     PlanState: "state" {
         Queued = "queued",
         Processing = "processing",
         Complete = "complete",
         Errored = "errored",
         Cancelled = "cancelled",
-        /// Stopped by a rule, not by a fault: failed validations, a merge conflict, a closed gate.
+        /// Stopped by a rule rather than a fault: failed validations, a merge conflict, a closed
+        /// gate.
         Constrained = "constrained",
         Applied = "applied",
-        /// Applied, and taken back out again. It can be applied, reverted or corrected anew.
+        /// Applied and then unapplied. The plan can be applied, reverted or corrected again.
         Unapplied = "unapplied",
     }
 }
 
 impl PlanState {
-    /// Whether the plan counts as finished: nothing is done for it unless a user asks for it.
+    /// Returns whether the plan is finished. Nothing happens to a finished plan unless the user
+    /// requests it.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Applied | Self::Cancelled | Self::Unapplied)
     }
 
-    /// Whether a plan can be in this state while in `phase`.
+    /// Returns whether a plan can have this state in `phase`.
     pub const fn is_legal_in(self, phase: Phase) -> bool {
         match self {
             Self::Complete => !matches!(phase, Phase::Apply),
@@ -77,7 +78,6 @@ impl PlanState {
 }
 
 text_enum! {
-    /// What a waiting plan waits for.
     WaitReasonKind: "kind of waiting" {
         Slot = "slot",
         Approval = "approval",
@@ -87,25 +87,25 @@ text_enum! {
     }
 }
 
-/// Why a queued plan is not being worked on. Nobody owns it while it waits.
+/// Why a queued plan is not running. A waiting plan has no owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum WaitReason {
-    /// For one of the places bounded by `plan.concurrency`.
+    /// For one of the slots limited by `plan.concurrency`.
     Slot,
-    /// For a human's yes.
+    /// For the user's approval.
     Approval {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<DecisionId>,
     },
-    /// For a human's answer to a question.
+    /// For the user's answer to a question.
     Answer {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<DecisionId>,
     },
     /// For a larger budget.
     Budget,
-    /// For a time to come, such as a vendor's `Retry-After`.
+    /// Until a point in time, such as a vendor's `Retry-After`.
     Until { until: Timestamp },
 }
 
@@ -122,7 +122,7 @@ impl WaitReason {
 }
 
 text_enum! {
-    /// Where Apply stands to the write after which it only goes forward.
+    /// Whether Apply has passed the write after which it can only go forward.
     PointOfNoReturn: "side of the point of no return" {
         Ahead = "ahead",
         Passed = "passed",

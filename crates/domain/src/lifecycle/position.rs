@@ -1,5 +1,5 @@
-//! Where a plan stands. A [`Position`] can only be made by legal moves or by checking its parts,
-//! so whoever holds one need not check it again.
+//! The position of a plan. A [`Position`] is created only by legal moves or by checking its parts,
+//! so its holder need not check it again.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{MAX_REVERSIONS, Phase, PlanState, PointOfNoReturn, WaitReason};
 
-/// Phase, state and what belongs to them, always in a legal combination.
+/// Phase, state and their details, always in a legal combination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "PositionParts", into = "PositionParts")]
 pub struct Position {
     parts: PositionParts,
 }
 
-/// The parts of a position as they are stored, not yet checked.
+/// The parts of a position as stored, not yet checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PositionParts {
     pub phase: Phase,
@@ -25,7 +25,7 @@ pub struct PositionParts {
     pub point_of_no_return: PointOfNoReturn,
 }
 
-/// Parts that no sequence of legal moves leads to.
+/// A combination of parts that no sequence of legal moves can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ImpossiblePosition {
     #[error("a plan cannot be {state} in {phase}")]
@@ -43,7 +43,7 @@ pub enum ImpossiblePosition {
 }
 
 impl Position {
-    /// Where every plan begins: `strategize/queued`.
+    /// The initial position of every plan: `strategize/queued`.
     pub const fn new() -> Self {
         Self {
             parts: PositionParts {
@@ -76,7 +76,6 @@ impl Position {
         self.parts.point_of_no_return
     }
 
-    /// The parts, as they are stored.
     pub const fn parts(&self) -> PositionParts {
         self.parts
     }
@@ -85,13 +84,14 @@ impl Position {
         self.parts.state.is_terminal()
     }
 
-    /// Whether the work of `phase` is done and a command that asks for it need not do it again.
+    /// Returns whether the work of `phase` is done, so a command that requests it need not repeat
+    /// it.
     pub fn has_passed(&self, phase: Phase) -> bool {
         let done = matches!(self.state(), PlanState::Complete | PlanState::Applied);
         self.phase() > phase || (self.phase() == phase && done)
     }
 
-    /// For the table, whose moves keep the parts legal.
+    /// Only for the table, whose moves keep the parts legal.
     pub(super) const fn from_legal_parts(parts: PositionParts) -> Self {
         Self { parts }
     }

@@ -1,4 +1,4 @@
-//! The one table of legal moves, and the only function that reads it.
+//! The only table of legal moves, and the only function that reads it.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use super::position::{Position, PositionParts};
 use super::{MAX_REVERSIONS, Phase, PlanState, PointOfNoReturn, WaitReason, WaitReasonKind};
 use crate::text_enum::text_enum;
 
-/// What can be asked of a plan.
+/// A move that can be requested of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Move {
-    /// Take up the work of the phase.
+    /// Start the work of the phase.
     Start,
-    /// The phase did what it should.
+    /// The phase succeeded.
     Complete,
     /// The phase ended in an error.
     Fail,
@@ -19,31 +19,32 @@ pub enum Move {
     Constrain,
     /// Pass Apply's point of no return; after it Apply only goes forward.
     Decide,
-    /// The changes are where they belong.
+    /// The changes are in their targets.
     Apply,
-    /// Give up an apply that stopped after the point of no return: nothing of it was written, or
-    /// all was taken back.
+    /// Abort an apply that stopped after the point of no return: nothing of it was written, or all
+    /// of it was rolled back.
     Abort,
-    /// The changes were taken back out of where they belong.
+    /// The changes were removed from their targets.
     Unapply,
-    /// Give the plan back to the queue until something happens.
+    /// Return the plan to the queue until something happens.
     Wait(WaitReason),
-    /// What a waiting plan waited for has come.
+    /// The condition that a plan waited for is met.
     Resume,
-    /// Enter the next phase. It is named so that a repeated request never enters the one after it.
+    /// Enter the next phase. The phase is explicit so that a repeated request never enters the one
+    /// after it.
     Advance(Phase),
-    /// Do the same phase again after it stopped.
+    /// Repeat the same phase after it stopped.
     Retry,
     /// Go back to `strategize`.
     Revert,
-    /// Work on the plan again, from this phase on, because a human changed a decision. It is named
-    /// so that a plan that has moved on meanwhile is not thrown back further than was meant.
+    /// Work on the plan again from this phase on, because the user changed a decision. The phase is
+    /// explicit so that a plan that advanced meanwhile is not set back further than intended.
     Correct(Phase),
     Cancel,
 }
 
 text_enum! {
-    /// A move without what it carries.
+    /// A move without its data.
     MoveKind: "move" {
         Start = "start",
         Complete = "complete",
@@ -85,7 +86,7 @@ impl Move {
     }
 }
 
-/// Why a move that is legal at this phase and state is not legal for this plan.
+/// Why a move that is legal at this phase and state is illegal for this particular plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
     Waiting(WaitReasonKind),
@@ -113,7 +114,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// A move that was asked for and refused, and what could be asked instead.
+/// A refused move, with the legal alternatives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IllegalMove {
     pub requested: MoveKind,
@@ -138,16 +139,16 @@ impl fmt::Display for IllegalMove {
     }
 }
 
-/// What a command is told: repeating one in a later or terminal state is no error.
+/// The answer to a command. Repeating a command in a later or terminal state is not an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PositionOutcome {
     Moved(Position),
-    /// Nothing to do; this is how the plan stands.
+    /// Nothing to do; this is the current position.
     Unchanged(Position),
 }
 
 impl Position {
-    /// Where the plan stands after `requested`.
+    /// Returns the position after `requested`.
     pub fn after(&self, requested: Move) -> Result<Self, IllegalMove> {
         let mut obstacle = None;
         for row in TABLE
@@ -167,7 +168,7 @@ impl Position {
         })
     }
 
-    /// Every kind of move that is legal now, in the order of the table.
+    /// Returns every kind of move that is legal now, in table order.
     pub fn legal_moves(&self) -> Vec<MoveKind> {
         let legal = |row: &&TransitionRow| {
             row.covers(row.requested, self) && row.condition.obstacle(self).is_none()
@@ -177,13 +178,13 @@ impl Position {
             .filter(legal)
             .map(|row| row.requested)
             .collect();
-        // A kind with several targets has several rows, which stand together.
+        // A kind with several targets has several rows, which are adjacent.
         moves.dedup();
         moves
     }
 
-    /// Like [`after`](Self::after), for commands: where the plan already has what was asked for, or
-    /// can never move again, the answer is how it stands.
+    /// Like [`after`](Self::after), for commands: if the plan already has the requested position,
+    /// or can never move again, returns the current position.
     pub fn request_move(&self, requested: Move) -> Result<PositionOutcome, IllegalMove> {
         match self.after(requested) {
             Ok(position) => Ok(PositionOutcome::Moved(position)),
@@ -200,12 +201,12 @@ impl Position {
                 self.phase() == Phase::Strategize
                     && matches!(self.state(), PlanState::Queued | PlanState::Processing)
             }
-            // Whoever asked first was answered, and the plan went on from there.
+            // An earlier request already succeeded and the plan moved on from there.
             Move::Resume | Move::Retry => matches!(
                 self.state(),
                 PlanState::Queued | PlanState::Processing | PlanState::Complete
             ),
-            // Each correction says something new, so it is never one that was made before.
+            // Each correction is new, so it never repeats an earlier one.
             Move::Correct(_) => return false,
             _ => false,
         };
@@ -213,7 +214,7 @@ impl Position {
     }
 }
 
-/// One line of the table: `requested` at any of these phases and states leads to `target`, under a
+/// One row of the table: `requested` at any of these phases and states leads to `target`, under a
 /// condition.
 struct TransitionRow {
     requested: MoveKind,
@@ -229,7 +230,7 @@ enum MoveCondition {
     Waiting,
     PointAhead,
     PointPassed,
-    /// The point of no return is ahead and reversions are left.
+    /// The point of no return is not passed and reversions are left.
     Revertible,
 }
 
@@ -237,13 +238,13 @@ enum MoveCondition {
 enum MoveTarget {
     /// Another state of the same phase.
     State(PlanState),
-    /// The beginning of a phase.
+    /// The first state of a phase.
     Phase(Phase),
-    /// The beginning of `strategize`, counted.
+    /// The first state of `strategize`; increments the reversion count.
     Reversion,
-    /// The same place with the point of no return passed.
+    /// The same position with the point of no return passed.
     Decided,
-    /// Another state of the same phase, with the point of no return ahead again.
+    /// Another state of the same phase, with the point of no return reset.
     Undecided(PlanState),
 }
 
@@ -257,7 +258,7 @@ const NOT_TERMINAL: &[PlanState] = &[
     PlanState::Constrained,
 ];
 
-/// Where a plan may be reverted or corrected: work that was taken back can be done anew.
+/// The states in which a plan may be reverted or corrected. Unapplied work can be redone.
 const REWORKABLE: &[PlanState] = &[
     PlanState::Queued,
     PlanState::Processing,
@@ -283,7 +284,7 @@ const fn row(
     }
 }
 
-// One line a row, because it is read as a table.
+// One line per row, because it is read as a table.
 #[rustfmt::skip]
 const TABLE: &[TransitionRow] = &[
     row(MoveKind::Start, EVERY_PHASE, &[PlanState::Queued], MoveCondition::NotWaiting, MoveTarget::State(PlanState::Processing)),
@@ -347,7 +348,7 @@ impl MoveCondition {
 }
 
 impl MoveTarget {
-    /// The phase that is begun, if one is.
+    /// Returns the phase that the move enters, if any.
     const fn phase(&self) -> Option<Phase> {
         match self {
             Self::Phase(phase) => Some(*phase),

@@ -1,4 +1,4 @@
-//! What the table promises, from everywhere a plan can stand. `reversions` has reversions and
+//! The guarantees of the table, checked from every position. `reversions` covers reversions and
 //! corrections.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
@@ -299,8 +299,7 @@ fn an_unapplied_plan_can_be_reworked() {
     assert_eq!(corrected.to_string(), "execute/queued");
 }
 
-/// From everywhere a plan that is not finished can stand, moves lead to `applied` and moves lead to
-/// another finished state.
+/// From every position that is not terminal, `applied` and another terminal state are reachable.
 #[test]
 fn no_position_is_a_dead_end() {
     for position in reachable_positions()

@@ -1,5 +1,5 @@
-//! What actors with a model say by calling a tool: that they are done, what they mean to do, what
-//! they chose, what they have to ask. Such a tool touches nothing; the engine acts on what was said.
+//! Control tools, by which actors with a model report to the plan: finish, submit a strategy,
+//! record a decision, ask the user. They have no effect of their own; the engine acts on the input.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,32 +12,31 @@ pub const SUBMIT_STRATEGY: &str = "builtin/submit-strategy";
 pub const RECORD_DECISION: &str = "builtin/record-decision";
 pub const ASK_USER: &str = "builtin/ask-user";
 
-/// Every tool by which an actor says something.
 pub const ALL: [&str; 4] = [ASK_USER, FINISH, RECORD_DECISION, SUBMIT_STRATEGY];
 
-/// The longest each text may be, in bytes.
+/// The maximum length of each text, in bytes.
 pub const TEXT_MAXIMUM: usize = 16 << 10;
-/// The longest a step's title may be, in characters.
+/// The maximum length of a step's title, in characters.
 pub const TITLE_MAXIMUM: usize = 200;
-/// How many steps a strategy may have.
+/// The maximum number of steps of a strategy.
 pub const STEPS_MAXIMUM: usize = 50;
-/// How many decisions a strategy may come with.
+/// The maximum number of decisions submitted with a strategy.
 pub const DECISIONS_MAXIMUM: usize = 20;
-/// How many alternatives a decision may name.
+/// The maximum number of alternatives of a decision.
 pub const ALTERNATIVES_MAXIMUM: usize = 10;
 
-/// Whether calling this tool says something to the plan, so that it has a meaning only in one.
+/// Returns whether this is a control tool, which is meaningful only within a plan.
 pub fn is_control_tool(tool: &NamespacedName) -> bool {
     ALL.contains(&tool.to_string().as_str())
 }
 
-/// What [`FINISH`] is given.
+/// The input of [`FINISH`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinishInput {
     pub summary: String,
 }
 
-/// What [`SUBMIT_STRATEGY`] is given.
+/// The input of [`SUBMIT_STRATEGY`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubmittedStrategy {
     pub summary: String,
@@ -49,7 +48,7 @@ pub struct SubmittedStrategy {
     pub steps: Vec<StrategyStep>,
 }
 
-/// What [`RECORD_DECISION`] is given, and each decision of a strategy.
+/// The input of [`RECORD_DECISION`], also used for each decision of a strategy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatedDecision {
     pub question: String,
@@ -62,7 +61,7 @@ pub struct StatedDecision {
     pub rationale: String,
 }
 
-/// What [`ASK_USER`] is given.
+/// The input of [`ASK_USER`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     pub question: String,

@@ -1,4 +1,4 @@
-//! Which validations concern a plan.
+//! Selects the validations that apply to a plan.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use super::{Attachment, AttachmentScope, Validation};
 use crate::id::{AttachmentId, PlanId, ResourceId};
 use crate::name::NamespacedName;
 
-/// What is known of a plan when its validations are looked for.
+/// The facts about a plan that select its validations.
 #[derive(Debug, Clone, Copy)]
 pub struct ValidationTarget<'a> {
     pub plan: PlanId,
     pub projects: &'a [NamespacedName],
-    /// The resources the plan worked on; one that is there twice counts once.
+    /// The resources the plan worked on. Duplicates count once.
     pub resources: &'a [PlanResource],
 }
 
@@ -22,7 +22,7 @@ pub struct PlanResource {
     pub name: NamespacedName,
 }
 
-/// A validation to be run on a resource, with the attachment that asks for it.
+/// A validation to run on a resource, with the attachment that requires it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApplicableValidation {
     pub resource: NamespacedName,
@@ -30,7 +30,8 @@ pub struct ApplicableValidation {
     pub attachment: Attachment,
 }
 
-/// An attachment of a validation that is not there: better told than passed over, for it may gate.
+/// An attachment of a missing validation. It is an error rather than skipped, because the
+/// validation may gate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the attachment {} is of the validation `{validation}`, which is not there", .attachment.short())]
 pub struct UnknownValidation {
@@ -38,8 +39,8 @@ pub struct UnknownValidation {
     pub validation: NamespacedName,
 }
 
-/// The validations that concern a plan, by resource, mode and name. One that is attached in several
-/// scopes with the same arguments is there once, by its narrowest.
+/// Returns the validations that apply to a plan, ordered by resource, mode and name. A validation
+/// attached in several scopes with the same arguments is returned once, with its narrowest scope.
 pub fn applicable_validations(
     target: ValidationTarget<'_>,
     attachments: &[Attachment],
@@ -94,8 +95,8 @@ impl ValidationTarget<'_> {
 }
 
 impl ApplicableValidation {
-    /// The narrowest scope first among those that ask for the same; the rest makes it one order for
-    /// everybody.
+    /// Sorts the narrowest scope first among equal attachments. The other fields make the order
+    /// deterministic.
     fn sort_key(&self) -> impl Ord + use<> {
         let args: Vec<String> = self
             .attachment

@@ -1,8 +1,8 @@
-//! Validations: what the result of a plan is checked with, and which resources they are bound to.
+//! Validations: checks of a plan's result, and their attachments to resources.
 //!
-//! A [`Validation`] is a command or a tool whose answer says whether it passed; its mode says
-//! whether that gates. An [`Attachment`] binds one to a resource. [`applicable`](mod@applicable)
-//! says which of them concern a plan, [`verdict`] what came of them.
+//! A [`Validation`] is a command or a tool whose output says whether it passed; its mode says
+//! whether it gates. An [`Attachment`] binds one to a resource. [`applicable`](mod@applicable)
+//! selects those that apply to a plan, [`verdict`] holds their results.
 
 pub mod applicable;
 pub mod verdict;
@@ -27,12 +27,12 @@ pub use verdict::{
     ValidationVerdict,
 };
 
-/// How long a validation may take if its definition does not say, in seconds.
+/// The default timeout of a validation, in seconds.
 pub const TIMEOUT_DEFAULT: u64 = 300;
-/// The longest a validation may be allowed, in seconds.
+/// The maximum timeout of a validation, in seconds.
 pub const TIMEOUT_MAXIMUM: u64 = 86_400;
 
-/// A check of the result of plans.
+/// A check of a plan's result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Validation {
     pub name: NamespacedName,
@@ -44,30 +44,30 @@ pub struct Validation {
 }
 
 text_enum! {
-    /// Whether a validation that does not pass keeps the plan from being applied. It belongs to the
-    /// definition, never to an attachment. The stricter sorts first.
+    /// Whether a failed validation prevents the plan from being applied. The mode belongs to the
+    /// definition, never to an attachment. The stricter mode sorts first.
     ValidationMode: "mode of a validation" {
         Required = "required",
         Informational = "informational",
     }
 }
 
-/// What is run, and how its answer is read.
+/// What to run, and how to read its output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValidationSource {
-    /// A command for `sh -c`, run in the sandbox; a template of the attachment's arguments.
+    /// A command for `sh -c`, run in the sandbox. It is a template over the attachment's arguments.
     Run(String),
     Wraps(WrappedTool),
 }
 
-/// A tool whose output an expression turns into a verdict.
+/// A tool with an expression that converts its output to a verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WrappedTool {
     pub tool: NamespacedName,
-    /// A JSON object whose strings are templates of the attachment's arguments.
+    /// A JSON object whose strings are templates over the attachment's arguments.
     pub input: Value,
-    /// An expression over `output` that gives true, false, or an object with `passed`.
+    /// An expression over `output` that returns true, false, or an object with `passed`.
     pub transform: String,
 }
 
@@ -78,26 +78,26 @@ pub struct Attachment {
     pub validation: NamespacedName,
     pub resource: ResourceId,
     pub scope: AttachmentScope,
-    /// What the validation's templates read as `args`.
+    /// Available to the validation's templates as `args`.
     #[serde(default)]
     pub args: BTreeMap<String, Value>,
     pub created_at: Timestamp,
 }
 
-/// For which plans an attachment counts.
+/// The plans for which an attachment is in effect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttachmentScope {
-    /// For every plan that works on the resource.
+    /// Every plan that works on the resource.
     Direct,
-    /// For plans of this project.
+    /// Plans of this project.
     Project(NamespacedName),
-    /// For this plan alone.
+    /// Only this plan.
     Plan(PlanId),
 }
 
 text_enum! {
-    /// A scope without whom it names.
+    /// A scope without its target.
     AttachmentScopeKind: "scope of an attachment" {
         Direct = "direct",
         Project = "project",
@@ -114,7 +114,7 @@ impl AttachmentScope {
         }
     }
 
-    /// Whom the scope names, as text; nobody if it is direct.
+    /// The target of the scope as text; `None` if the scope is direct.
     pub fn target(&self) -> Option<String> {
         match self {
             Self::Direct => None,
@@ -124,7 +124,7 @@ impl AttachmentScope {
     }
 }
 
-/// Why a validation is not one.
+/// Why a validation is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValidationError {
     #[error("names in `{RESERVED_NAMESPACE}/` are this program's own: `{name}` cannot be defined")]
@@ -144,7 +144,7 @@ pub enum ValidationError {
 }
 
 impl ValidationError {
-    /// The key of the definition that is wrong.
+    /// The key of the definition that is invalid.
     pub const fn field(&self) -> &'static str {
         match self {
             Self::Reserved { .. } => "name",
@@ -156,13 +156,13 @@ impl ValidationError {
 }
 
 impl Validation {
-    /// Checks everything that needs neither a template engine nor a registry, and tells the first
+    /// Runs every check that needs neither a template engine nor a registry. Returns the first
     /// problem.
     pub fn validate(&self) -> Result<(), ValidationError> {
         self.problems().into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Every problem that [`Self::validate`] would find.
+    /// Returns every problem that [`Self::validate`] could report.
     pub fn problems(&self) -> Vec<ValidationError> {
         let mut problems = Vec::new();
         if is_reserved(&self.name) {

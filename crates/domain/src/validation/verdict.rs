@@ -1,4 +1,4 @@
-//! What came of validations.
+//! Results of validations.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use super::{ApplicableValidation, AttachmentScopeKind, ValidationMode};
 use crate::id::AttachmentId;
 use crate::name::NamespacedName;
 
-/// How much of what a command said is kept as its message, in characters.
+/// The maximum length of the message kept from a command's output, in characters.
 const MESSAGE_MAXIMUM: usize = 2_000;
 
-/// Whether a validation passed, and what it has to say.
+/// Whether a validation passed, with its message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ValidationVerdict {
     pub passed: bool,
@@ -20,7 +20,6 @@ pub struct ValidationVerdict {
     pub data: Option<Value>,
 }
 
-/// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValidationExit {
     Exited {
@@ -32,13 +31,13 @@ pub enum ValidationExit {
     TimedOut {
         seconds: u64,
     },
-    /// It never ran, or was stopped from outside.
+    /// It never started, or was stopped from outside.
     Failed {
         reason: String,
     },
 }
 
-/// What a command did.
+/// The outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutcome {
     pub exit: ValidationExit,
@@ -47,7 +46,7 @@ pub struct CommandOutcome {
 }
 
 impl ValidationVerdict {
-    /// A validation that could not be asked did not pass.
+    /// A validation that could not run counts as failed.
     pub fn failed(message: impl Into<String>) -> Self {
         Self {
             passed: false,
@@ -56,8 +55,8 @@ impl ValidationVerdict {
         }
     }
 
-    /// Of a command: it passes by exiting with 0, unless its last line is a JSON object with a
-    /// boolean `passed`, which then decides. One that did not end by itself never passes.
+    /// A command passes by exiting with 0, unless its last line is a JSON object with a boolean
+    /// `passed`, which then decides. A command that did not exit by itself never passes.
     pub fn from_command(outcome: &CommandOutcome) -> Self {
         let code = match &outcome.exit {
             ValidationExit::Exited { code } => *code,
@@ -95,7 +94,7 @@ impl ValidationVerdict {
         Self::from_json(&serde_json::from_str(line).ok()?)
     }
 
-    /// The verdict that a boolean or an object with a boolean `passed` is; `None` of anything else.
+    /// Accepts a boolean or an object with a boolean `passed`; returns `None` for anything else.
     pub fn from_json(value: &Value) -> Option<Self> {
         let passed = match value {
             Value::Bool(passed) => *passed,
@@ -117,7 +116,7 @@ fn last_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).rfind(|line| !line.is_empty())
 }
 
-/// The beginning of a text, which is what a sentence is told by.
+/// Keeps the beginning of a text, where a sentence has its main point.
 fn shorten(text: &str) -> String {
     match text.char_indices().nth(MESSAGE_MAXIMUM) {
         Some((cut, _)) => format!("{}…", &text[..cut]),
@@ -125,7 +124,7 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// The end of a text, where a command says what went wrong.
+/// Keeps the end of a text, where a command reports what went wrong.
 fn tail(text: &str) -> String {
     match text.char_indices().rev().nth(MESSAGE_MAXIMUM / 2) {
         Some((cut, _)) => format!("…{}", &text[cut..]),
@@ -133,7 +132,7 @@ fn tail(text: &str) -> String {
     }
 }
 
-/// One run of a validation: what was run, when it was tried and how long it took.
+/// One run of a validation: what ran, its attempt number and its duration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedValidation {
     pub verdict: ValidationVerdict,
@@ -142,7 +141,7 @@ pub struct FinishedValidation {
     pub duration_ms: u64,
 }
 
-/// What came of one validation on one resource.
+/// The result of one validation on one resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ValidationResult {
     pub validation: NamespacedName,
@@ -156,7 +155,7 @@ pub struct ValidationResult {
     pub attachment_id: AttachmentId,
     pub attachment_resource: NamespacedName,
     pub attachment_scope: AttachmentScopeKind,
-    /// The project or plan; nobody if the scope is direct.
+    /// The project or plan; `None` if the scope is direct.
     pub attachment_scope_target: Option<String>,
 }
 
@@ -183,19 +182,19 @@ impl ValidationResult {
     }
 }
 
-/// What came of all validations of a plan; Apply asks this and nothing else.
+/// The results of all validations of a plan. Apply consults only this.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ValidationSummary {
     pub required_passed: u64,
     pub required_failed: u64,
     pub informational_passed: u64,
     pub informational_failed: u64,
-    /// By resource, mode and validation.
+    /// Ordered by resource, mode and validation.
     pub results: Vec<ValidationResult>,
 }
 
 impl ValidationSummary {
-    /// The summary of these results, in whatever order they came in.
+    /// Builds the summary from results in any order.
     pub fn new(mut results: Vec<ValidationResult>) -> Self {
         results.sort_by(|one, other| one.sort_key().cmp(&other.sort_key()));
         let mut summary = Self::default();
@@ -212,7 +211,7 @@ impl ValidationSummary {
         summary
     }
 
-    /// The required validations that failed, in one line.
+    /// The failed required validations, in one line.
     pub fn required_failures(&self) -> String {
         let failed =
             |result: &&ValidationResult| !result.passed && result.mode == ValidationMode::Required;
@@ -225,7 +224,6 @@ impl ValidationSummary {
         told.join("; ")
     }
 
-    /// Whether every required validation passed.
     pub fn permits_apply(&self) -> bool {
         self.required_failed == 0
     }

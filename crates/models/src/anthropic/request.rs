@@ -1,4 +1,4 @@
-//! A request as messages want it.
+//! Builds a request for the messages API.
 
 use cleveragents_domain::model::{
     ModelMessage, ModelRequest, OfferedTool, RequestedToolCall, ToolChoice,
@@ -9,14 +9,14 @@ use crate::openai::call_id;
 use crate::wire::arguments;
 use crate::wire::tool_names::ToolNames;
 
-/// The tool whose arguments are the answer, where an answer must have a shape. No tool of ours has
-/// this spelling: all of them have a namespace.
+/// The tool whose arguments are the answer, for answers with a schema. No other tool has this
+/// encoded name, because all of them have a namespace.
 pub(crate) const TEXT_TOOL: &str = "structured-answer";
 
-/// How many of the last turns of the user are marked for the vendor's cache.
+/// How many of the last user turns are marked for the vendor's cache.
 const CACHED_TURNS: usize = 2;
 
-/// The body of the request; an answer may have `answer_tokens` if the request does not say.
+/// Builds the request body. `answer_tokens` is the default limit of the answer.
 pub(crate) fn request_body(model: &str, request: &ModelRequest, answer_tokens: u64) -> Value {
     let options = &request.options;
     let (system, mut messages) = conversation(&request.messages);
@@ -78,7 +78,7 @@ fn tool(tool: &OfferedTool) -> Value {
     })
 }
 
-/// All up to here is worth keeping for the next request.
+/// Marks everything up to here as worth caching for the next request.
 fn with_cache_control(mut block: Value) -> Value {
     block["cache_control"] = json!({"type": "ephemeral"});
     block
@@ -95,7 +95,7 @@ fn mark_cached_turns(messages: &mut [Value]) {
     }
 }
 
-/// What is said before everything else, and the turns. Neighbours of one role are one turn.
+/// Returns the system prompt and the turns. Adjacent messages of one role are merged into one turn.
 fn conversation(all: &[ModelMessage]) -> (String, Vec<Value>) {
     let is_system = |message: &&ModelMessage| matches!(message, ModelMessage::System { .. });
     let leading = all.iter().take_while(is_system).count();
@@ -140,7 +140,7 @@ fn turn(message: &ModelMessage) -> (&'static str, Vec<Value>) {
     }
 }
 
-/// An empty text is refused by the vendor.
+/// The vendor refuses empty texts.
 fn text_block(text: &str) -> Vec<Value> {
     match text.trim().is_empty() {
         true => Vec::new(),

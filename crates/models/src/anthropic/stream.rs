@@ -1,4 +1,4 @@
-//! The events of messages.
+//! Decodes the event stream of the messages API.
 
 use cleveragents_domain::model::{FinishReason, Usage};
 use cleveragents_engine::ports::models::ModelErrorKind;
@@ -10,19 +10,18 @@ use crate::wire::failure::{ModelFault, ProviderError};
 use crate::wire::reader::{DecodeProgress, Decoder, json_fault};
 use crate::wire::sse::SseEvent;
 
-/// Reads event after event.
 #[derive(Debug, Default)]
 pub(crate) struct MessagesDecoder {
-    /// The blocks that are calls, each at its place of the answer.
+    /// The blocks that are tool calls, by their index in the answer.
     calls: Vec<ToolUseBlock>,
     usage: AnthropicUsagePart,
 }
 
-/// A block that asks for a tool.
+/// A block that calls a tool.
 #[derive(Debug)]
 struct ToolUseBlock {
     index: u64,
-    /// What it was given before any part of it arrived, which is how some servers give all of it.
+    /// The input given at the start of the block; some servers send all of it there.
     input: Option<Value>,
 }
 
@@ -59,7 +58,7 @@ struct DeltaPart {
     stop_reason: Option<String>,
 }
 
-/// What was used, as far as it was told: later events repeat only some of it.
+/// The usage reported so far: later events repeat only some of it.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 struct AnthropicUsagePart {
     input_tokens: Option<u64>,
@@ -79,7 +78,7 @@ impl Decoder for MessagesDecoder {
             return Ok(DecodeProgress::More);
         }
         let part: EventPart = serde_json::from_str(data).map_err(|error| json_fault(&error))?;
-        // The type is in the data; the name of the event only repeats it.
+        // The type is in the data; the event name only repeats it.
         let kind = match part.kind.as_str() {
             "" => event.name.as_str(),
             kind => kind,
@@ -101,7 +100,7 @@ impl Decoder for MessagesDecoder {
             }
             "message_stop" => return Ok(DecodeProgress::Done),
             "error" => return Err(stream_fault(&part.error.unwrap_or(Value::Null))),
-            // `ping`, and what is not known yet.
+            // `ping`, and events not known yet.
             _ => {}
         }
         Ok(DecodeProgress::More)
@@ -207,7 +206,7 @@ fn parse_finish_reason(reason: &str) -> FinishReason {
 }
 
 impl AnthropicUsagePart {
-    /// The vendor counts what is cached apart from the rest of the input; we count it with it.
+    /// The vendor counts cached input separately; `Usage` includes it in the input.
     fn to_usage(self) -> Usage {
         let cached = self.cache_read_input_tokens.unwrap_or(0);
         let written = self.cache_creation_input_tokens.unwrap_or(0);

@@ -16,7 +16,7 @@ fn decoder() -> Box<dyn Decoder> {
     Box::new(MessagesDecoder::default())
 }
 
-/// Events, each with its name in front.
+/// Events, each preceded by its name.
 fn stream(events: &[&str]) -> String {
     let line = |data: &&str| {
         let value: serde_json::Value = serde_json::from_str(data).unwrap();
@@ -186,7 +186,7 @@ fn unreadable_events_are_malformed() {
     }
 }
 
-/// A conversation with two calls at once.
+/// A conversation with two parallel tool calls.
 fn conversation() -> ModelRequest {
     let places = [1, 2].map(|slot| ToolCallPosition { turn: 1, slot });
     let mut request = bare_request();

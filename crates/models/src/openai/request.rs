@@ -1,4 +1,4 @@
-//! A request as chat completions want it.
+//! Builds a request for the chat completions API.
 
 use cleveragents_domain::model::{
     ModelMessage, ModelRequest, OfferedTool, RequestedToolCall, ToolCallPosition, ToolChoice,
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use crate::wire::arguments;
 use crate::wire::tool_names::ToolNames;
 
-/// Where servers differ.
+/// The differences between servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpenAiDialect {
     /// OpenAI itself, whose newer models refuse `max_tokens`.
     Original,
-    /// Everybody else, of whom many know nothing newer.
+    /// All other servers, many of which support nothing newer.
     Compatible,
 }
 
@@ -33,7 +33,7 @@ impl OpenAiDialect {
     }
 }
 
-/// The body of the request; an answer may have `answer_tokens` if the request does not say.
+/// Builds the request body. `answer_tokens` is the default limit of the answer.
 pub(crate) fn request_body(
     model: &str,
     request: &ModelRequest,
@@ -115,8 +115,8 @@ fn call(call: &RequestedToolCall) -> Value {
     })
 }
 
-/// An id that depends on nothing but the call's place, so that the same conversation is always
-/// told with the same bytes.
+/// An id derived only from the call's position, so that the same conversation is always encoded to
+/// the same bytes.
 pub(crate) fn call_id(place: ToolCallPosition) -> String {
     format!("call_{}_{}", place.turn, place.slot)
 }

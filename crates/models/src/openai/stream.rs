@@ -1,4 +1,4 @@
-//! The events of chat completions.
+//! Decodes the event stream of the chat completions API.
 
 use cleveragents_domain::model::{FinishReason, Usage};
 use serde::Deserialize;
@@ -9,18 +9,17 @@ use crate::wire::failure::{ModelFault, ProviderError};
 use crate::wire::reader::{DecodeProgress, Decoder, json_fault};
 use crate::wire::sse::SseEvent;
 
-/// What ends a stream.
+/// The marker that ends a stream.
 const DONE: &str = "[DONE]";
 
-/// Reads chunk after chunk.
 #[derive(Debug, Default)]
 pub(crate) struct ChatDecoder {
-    /// Which call stands at which place of the answer.
+    /// The calls by their index in the answer.
     calls: Vec<CallKey>,
     refused: bool,
 }
 
-/// What a server tells calls apart by: their index, their id, or both.
+/// How a server identifies calls: by index, by id, or both.
 #[derive(Debug, PartialEq, Eq)]
 struct CallKey {
     index: Option<u64>,
@@ -89,7 +88,7 @@ impl Decoder for ChatDecoder {
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
             return Err(stream_fault(&error));
         }
-        // Only one answer is ever asked for.
+        // Requests never ask for more than one choice.
         if let Some(choice) = chunk.choices.unwrap_or_default().into_iter().next() {
             self.apply_choice(choice, answer)?;
         }
@@ -152,14 +151,14 @@ impl ChatDecoder {
         answer.push_call(place, name.as_deref(), &arguments)
     }
 
-    /// Which call a part belongs to: that of its index, unless it comes with another id; without
-    /// an index, that of its id; without both, the last one.
+    /// Finds the call a part belongs to: by its index, unless it has a different id; without an
+    /// index, by its id; without both, the last call.
     fn call_index(&mut self, key: CallKey) -> usize {
         let fits = |known: &CallKey| match (&key.id, &known.id) {
             (Some(id), Some(known_id)) => id == known_id && key.index == known.index,
             _ => key.index.is_none() || key.index == known.index,
         };
-        // The newest first: a server may use one index for several calls.
+        // Newest first, because a server may use one index for several calls.
         match self.calls.iter().rposition(fits) {
             Some(place) => place,
             None => {

@@ -17,7 +17,7 @@ fn decoder() -> Box<dyn Decoder> {
     Box::new(ChatDecoder::default())
 }
 
-/// Chunks, each an event, with what vendors add around them.
+/// Chunks, each an event, with the framing that vendors add.
 fn stream(chunks: &[&str]) -> String {
     chunks
         .iter()
@@ -80,7 +80,7 @@ fn parallel_calls_are_distinguished_by_index() {
     assert_reads(decoder, &stream(&chunks), &expected);
 }
 
-/// Servers that leave out the index, use one index for all, repeat names, or say `stop`.
+/// Servers that omit the index, use one index for all, repeat names, or send `stop`.
 #[test]
 fn calls_without_reliable_indexes_are_distinguished() {
     let part =
@@ -213,7 +213,7 @@ fn an_endless_answer_is_cut_off() {
     assert_eq!(deltas.len(), ANSWER_MAXIMUM / (1 << 20) + 1);
 }
 
-/// A conversation in which one call was readable and one was not.
+/// A conversation in which one call had valid arguments and one did not.
 fn conversation() -> ModelRequest {
     let place = ToolCallPosition { turn: 2, slot: 1 };
     let mut request = bare_request();

@@ -108,7 +108,7 @@ fn expected_error_kind(fault: FaultKind) -> Option<ModelErrorKind> {
     }
 }
 
-/// Every fault at every turn: that turn goes wrong in its way, and no other.
+/// Every fault at every turn: only that turn fails, and with that fault.
 #[tokio::test(start_paused = true)]
 async fn every_fault_affects_only_its_turn() {
     const TURNS: u64 = 4;

@@ -1,4 +1,4 @@
-//! An answer as it comes together: its parts in order, its bounds, and what makes it whole.
+//! Assembles an answer: the order of its parts, its limits, and when it is complete.
 
 use std::collections::VecDeque;
 
@@ -8,17 +8,17 @@ use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
 use super::failure::ModelFault;
 use super::tool_names::ToolNames;
 
-/// The most text and arguments an answer may have, in bytes. A model that never stops is stopped
-/// here, as if it had reached its bound of tokens.
+/// The maximum size of an answer's text and arguments, in bytes. A model that never stops is
+/// stopped here, as if it had reached its token limit.
 pub(crate) const ANSWER_MAXIMUM: usize = 8 << 20;
-/// The most calls an answer may have.
+/// The maximum number of calls of an answer.
 const CALLS_MAXIMUM: usize = 256;
 
-/// Parts that are waiting to be taken, and what has to be remembered of those that were.
+/// The parts not yet taken, and the state needed to decode further ones.
 #[derive(Debug)]
 pub(crate) struct AnswerAssembler {
     names: ToolNames,
-    /// A tool of our own whose arguments are the text of the answer.
+    /// A tool of ours whose arguments are the text of the answer.
     text_tool: Option<&'static str>,
     pending: VecDeque<Delta>,
     size: usize,
@@ -33,11 +33,11 @@ enum AnswerState {
     Ended,
 }
 
-/// A call as far as it has come.
+/// The state of a partial call.
 #[derive(Debug, Default)]
 struct PartialCall {
     role: CallRole,
-    /// What came before its name.
+    /// Arguments that arrived before the name.
     early_arguments: String,
     has_arguments: bool,
 }
@@ -46,9 +46,9 @@ struct PartialCall {
 enum CallRole {
     #[default]
     Nameless,
-    /// The call of a tool, by its place among those.
+    /// A tool call, by its index among the tool calls.
     Tool(usize),
-    /// Not a call: the answer's text.
+    /// Not a call but the answer's text.
     Text,
 }
 
@@ -65,17 +65,17 @@ impl AnswerAssembler {
         }
     }
 
-    /// The next part, if there is one.
+    /// Returns the next part, if any.
     pub(crate) fn next(&mut self) -> Option<Delta> {
         self.pending.pop_front()
     }
 
-    /// Whether nothing more will come.
+    /// Returns whether the answer has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.state == AnswerState::Ended
     }
 
-    /// Whether it may end here.
+    /// Returns whether the answer may end here.
     pub(crate) fn is_complete(&self) -> bool {
         self.finish.is_some()
     }
@@ -86,7 +86,7 @@ impl AnswerAssembler {
         }
     }
 
-    /// A part of the call at `place`, which the caller counts from 0 without gaps.
+    /// Adds a part of the call at `place`, which the caller counts from 0 without gaps.
     pub(crate) fn push_call(
         &mut self,
         index: usize,
@@ -146,7 +146,7 @@ impl AnswerAssembler {
         }
     }
 
-    /// Whether the call at `place` was given anything yet.
+    /// Returns whether the call at `index` has received arguments yet.
     pub(crate) fn has_arguments(&self, index: usize) -> bool {
         self.calls.get(index).is_some_and(|call| call.has_arguments)
     }
@@ -157,12 +157,12 @@ impl AnswerAssembler {
         }
     }
 
-    /// Why the model stopped; what was used may still follow.
+    /// Sets why the model stopped. The usage may still follow.
     pub(crate) fn set_finish_reason(&mut self, reason: FinishReason) {
         self.finish = Some(reason);
     }
 
-    /// The stream is over. Without a reason to finish, the answer is not.
+    /// Ends the stream. Without a finish reason the answer is incomplete.
     pub(crate) fn end_stream(&mut self) -> Result<(), ModelFault> {
         if self.state == AnswerState::Ended {
             return Ok(());
@@ -177,7 +177,7 @@ impl AnswerAssembler {
                     let what = "its answer asks for a tool without a name";
                     return Err(ModelFault::new(ModelErrorKind::Malformed, what));
                 }
-                // A call without arguments is one with none, not one that cannot be read.
+                // A call without arguments has an empty object, not invalid JSON.
                 CallRole::Tool(_) if !self.calls[place].has_arguments => {
                     self.push_arguments(place, "{}")
                 }
@@ -188,7 +188,7 @@ impl AnswerAssembler {
         Ok(())
     }
 
-    /// Some servers say `stop` though they ask for tools.
+    /// Some servers send `stop` although they call tools.
     fn conclude(&mut self, reason: FinishReason) {
         let is_tool = |call: &PartialCall| matches!(call.role, CallRole::Tool(_));
         let asks = self.calls.iter().any(is_tool);
@@ -201,7 +201,7 @@ impl AnswerAssembler {
         self.state = AnswerState::Ended;
     }
 
-    /// Whether there is room for so many bytes more; if not, the answer ends here.
+    /// Returns whether `bytes` more fit; if not, the answer ends here.
     fn reserve_bytes(&mut self, bytes: usize) -> bool {
         if self.state == AnswerState::Ended {
             return false;

@@ -1,9 +1,9 @@
-//! Arguments of calls that are told to a model again.
+//! Arguments of earlier calls, as repeated to a model.
 
 use serde_json::{Map, Value};
 
-/// The arguments as the object that every vendor wants. What a model wrote need not be one; then
-/// it is shown its own words.
+/// Returns the arguments as the object that every vendor requires. If the model's text is not an
+/// object, wraps the text in one.
 pub(crate) fn parse_object(arguments: &str) -> Map<String, Value> {
     match serde_json::from_str(arguments) {
         Ok(Value::Object(object)) => object,

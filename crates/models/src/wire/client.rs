@@ -1,5 +1,5 @@
-//! The connection to one provider: TLS by `ring` with the system's certificates, no redirects, and
-//! no proxy that nobody asked for.
+//! The HTTP client of one provider: TLS by `ring` with the system's certificates, no redirects, and
+//! only explicitly configured proxies.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::settings::{Proxies, Timeouts};
 
 const USER_AGENT: &str = concat!("cleveragents/", env!("CARGO_PKG_VERSION"));
 
-/// A client for requests to `base_url`. Certificates are loaded only if it takes TLS.
+/// Builds a client for requests to `base_url`. Certificates are loaded only if it uses TLS.
 pub(crate) fn build_client(
     base_url: &str,
     timeouts: &Timeouts,
@@ -37,11 +37,12 @@ pub(crate) fn build_client(
     let mut builder = Client::builder()
         .tls_backend_preconfigured(tls)
         .user_agent(USER_AGENT)
-        // A redirect would carry the key to somebody else.
+        // A redirect would send the key to another server.
         .redirect(Policy::none())
         .connect_timeout(timeouts.connect)
-        // A server may close a connection in the moment it is used again, and a request that may
-        // have been paid for is not sent twice. A new connection costs little beside an answer.
+        // A server may close an idle connection at the moment it is reused, and a request that may
+        // have been billed must not be sent twice. A new connection costs little compared to an
+        // answer.
         .pool_max_idle_per_host(0)
         .no_proxy();
     for proxy in build_proxies(proxies).map_err(&fail)? {

@@ -1,7 +1,7 @@
-//! One attempt: wait for a place, send, and read the answer part by part.
+//! One attempt: wait for a permit, send the request, and read the answer part by part.
 //!
-//! All of it lives in the stream that is handed out. Who drops the stream closes the connection and
-//! frees the place.
+//! All state is owned by the returned stream. Dropping the stream closes the connection and
+//! releases the permit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use super::retry_after;
 use crate::limiter::{RequestLimiter, RequestPermit};
 use crate::settings::Timeouts;
 
-/// How much of the body of a failed request is looked at, in bytes.
+/// How much of the body of a failed request is read, in bytes.
 const ERROR_BODY_MAXIMUM: usize = 64 << 10;
 
-/// Everything one attempt takes.
+/// The inputs of one attempt.
 #[derive(Debug)]
 pub(crate) struct RequestAttempt {
     pub(crate) request: RequestBuilder,
@@ -33,25 +33,24 @@ pub(crate) struct RequestAttempt {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// Where an attempt stands.
 enum ExchangeState {
     Sending(Box<RequestAttempt>),
     Reading(Box<IncomingAnswer>),
     Ended,
 }
 
-/// An answer that is coming in.
+/// An answer being received.
 struct IncomingAnswer {
     response: Response,
     reader: AnswerReader,
     reporter: ErrorReporter,
     timeouts: Timeouts,
-    /// How long the next part may take, and when that is over.
+    /// The timeout of the next part, and its deadline.
     wait_limit: Duration,
     next_part: Instant,
-    /// When all of it has to be there.
+    /// The deadline of the whole answer.
     end: Instant,
-    /// Held until the answer is whole or nobody wants it.
+    /// Held until the answer is complete or the stream is dropped.
     _permit: RequestPermit,
 }
 
@@ -120,7 +119,7 @@ async fn send_request(attempt: RequestAttempt) -> Result<IncomingAnswer, ModelEr
 }
 
 impl IncomingAnswer {
-    /// Itself, if the provider really streams an answer.
+    /// Fails unless the provider streams an answer.
     async fn check_response(mut self, clock: &dyn Clock) -> Result<Self, ModelError> {
         let status = self.response.status();
         let content_type = self.response.headers().get(CONTENT_TYPE);
@@ -147,7 +146,7 @@ impl IncomingAnswer {
         }))
     }
 
-    /// The beginning of the body; that it breaks off or never ends does not matter.
+    /// Reads the beginning of the body. A body that breaks off or never ends is not an error here.
     async fn read_error_body(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
         let until = self.next_part.min(self.end);
@@ -174,7 +173,7 @@ impl IncomingAnswer {
         }
     }
 
-    /// Reads on until something came.
+    /// Reads until at least one part arrived.
     async fn read_chunk(&mut self) -> Result<(), ModelFault> {
         let until = self.next_part.min(self.end);
         match timeout_at(until, self.response.chunk()).await {
@@ -202,7 +201,7 @@ fn timeout_fault(timeout: Duration, what: &str) -> ModelFault {
     ModelFault::new(ModelErrorKind::Timeout, format!("{what} {seconds} seconds"))
 }
 
-/// A connection that could not be made or broke. The address is left out: it may hold a password.
+/// A failed or broken connection. The message omits the URL, which may contain a password.
 fn connection_fault(error: reqwest::Error, timeouts: &Timeouts) -> ModelFault {
     if error.is_timeout() {
         return timeout_fault(timeouts.connect, "it could not be reached within");

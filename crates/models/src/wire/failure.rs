@@ -1,4 +1,4 @@
-//! How failures are told: what kind they are, with the provider's own words, and without its key.
+//! Failures of providers: their kind and the provider's message, without the API key.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::secret::Secret;
 
-/// How much of a provider's words is repeated, in characters.
+/// The maximum length of a provider's message, in characters.
 const MESSAGE_MAXIMUM: usize = 500;
 
-/// A failure that does not know yet whose it is.
+/// A failure that is not yet attributed to a provider and model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ModelFault {
     pub(crate) kind: ModelErrorKind,
@@ -28,7 +28,7 @@ impl ModelFault {
     }
 }
 
-/// Whose failures are told, and what must not be in them.
+/// The provider and model of failures, and the secrets to remove from messages.
 #[derive(Debug, Clone)]
 pub(crate) struct ErrorReporter {
     pub(crate) provider: String,
@@ -41,24 +41,24 @@ impl ErrorReporter {
         let clean = |text: String, secret: &Secret| secret.redact(&text);
         ModelError {
             kind: fault.kind,
-            // Cut only now: a key at the edge would not be known by its first half.
+            // Truncated only after redaction: half a key at the end would not be recognised.
             message: truncate_message(&self.secrets.iter().fold(message, clean)),
             retry_after: fault.retry_after,
         }
     }
 }
 
-/// What a provider says went wrong.
+/// A provider's error report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProviderError {
-    /// Its words, on one line.
+    /// The message, on one line.
     pub(crate) message: String,
-    /// Its names for the failure, in lower case.
+    /// The provider's error codes and types, in lower case.
     pub(crate) names: String,
 }
 
 impl ProviderError {
-    /// What the body of an answer that is no success says.
+    /// Parses the body of an unsuccessful response.
     pub(crate) fn from_body(body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         match serde_json::from_str::<Value>(&text) {
@@ -70,7 +70,7 @@ impl ProviderError {
         }
     }
 
-    /// What an error object says, however it is shaped.
+    /// Parses an error object of any shape.
     pub(crate) fn from_json(error: &Value) -> Self {
         let text = |key: &str| match error.get(key) {
             Some(Value::String(text)) => Some(text.clone()),
@@ -90,7 +90,7 @@ impl ProviderError {
         }
     }
 
-    /// What kind of failure this is; `status` is that of HTTP, if there was one.
+    /// Classifies the failure; `status` is the HTTP status, if there was one.
     pub(crate) fn classify(&self, status: Option<u16>) -> ModelErrorKind {
         let says = |words: &[&str]| {
             let message = self.message.to_lowercase();
@@ -121,7 +121,7 @@ impl ProviderError {
     }
 }
 
-/// How vendors and servers say that request and answer do not fit the model.
+/// Phrases by which vendors and servers report that request and answer exceed the model's context.
 const OVERFLOW_PHRASES: [&str; 10] = [
     "context_length_exceeded",
     "exceed_context_size",
@@ -135,7 +135,7 @@ const OVERFLOW_PHRASES: [&str; 10] = [
     "too many tokens",
 ];
 
-/// A text that is no JSON; of a page, its title.
+/// Summarises a text that is not JSON; for an HTML page, returns its title.
 fn summarize_text(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     if !lower.trim_start().starts_with('<') {
@@ -152,7 +152,7 @@ fn summarize_text(text: &str) -> String {
     }
 }
 
-/// A text without control characters.
+/// Removes control characters.
 fn to_single_line(text: &str) -> String {
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || c.is_control())
@@ -161,7 +161,7 @@ fn to_single_line(text: &str) -> String {
     words.join(" ")
 }
 
-/// The beginning of a text, on one line and without control characters.
+/// Returns the beginning of a text, on one line and without control characters.
 pub(crate) fn truncate_message(text: &str) -> String {
     let line = to_single_line(text);
     let mut beginning: String = line.chars().take(MESSAGE_MAXIMUM).collect();

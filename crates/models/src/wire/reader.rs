@@ -1,4 +1,4 @@
-//! From bytes to parts of an answer, without a network.
+//! Decodes bytes to parts of an answer, without a network.
 
 use std::fmt::Debug;
 
@@ -8,12 +8,12 @@ use super::answer::AnswerAssembler;
 use super::failure::ModelFault;
 use super::sse::{SseEvent, SseParser};
 
-/// The most bytes a stream may have, keep-alives too.
+/// The maximum size of a stream in bytes, including keep-alives.
 const STREAM_MAXIMUM: usize = 256 << 20;
 
-/// A vendor's events, one by one.
+/// Decodes a vendor's events.
 pub(crate) trait Decoder: Send + Debug {
-    /// Puts what an event says into the answer.
+    /// Adds the contents of an event to the answer.
     fn decode(
         &mut self,
         event: &SseEvent,
@@ -21,14 +21,14 @@ pub(crate) trait Decoder: Send + Debug {
     ) -> Result<DecodeProgress, ModelFault>;
 }
 
-/// Whether a stream goes on.
+/// Whether a stream continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DecodeProgress {
     More,
     Done,
 }
 
-/// One answer on its way in.
+/// An answer being read.
 #[derive(Debug)]
 pub(crate) struct AnswerReader {
     parser: SseParser,
@@ -47,17 +47,17 @@ impl AnswerReader {
         }
     }
 
-    /// The next part that is there already.
+    /// Returns the next available part.
     pub(crate) fn next(&mut self) -> Option<Delta> {
         self.answer.next()
     }
 
-    /// Whether all there is to read was read.
+    /// Returns whether everything was read.
     pub(crate) fn has_ended(&self) -> bool {
         self.answer.has_ended()
     }
 
-    /// Takes the next piece of the stream.
+    /// Consumes the next chunk of the stream.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(), ModelFault> {
         self.bytes = self.bytes.saturating_add(bytes.len());
         if self.bytes > STREAM_MAXIMUM {
@@ -68,7 +68,7 @@ impl AnswerReader {
         events.iter().try_for_each(|event| self.handle_event(event))
     }
 
-    /// The stream ended.
+    /// Handles the end of the stream.
     pub(crate) fn end_stream(&mut self) -> Result<(), ModelFault> {
         if let Some(event) = self.parser.end() {
             self.handle_event(&event)?;
@@ -76,7 +76,7 @@ impl AnswerReader {
         self.answer.end_stream()
     }
 
-    /// The stream broke. If the model had finished, nothing is missing.
+    /// Handles a broken stream. If the model had finished, the answer is complete.
     pub(crate) fn fail(&mut self, fault: ModelFault) -> Result<(), ModelFault> {
         match self.answer.is_complete() {
             true => self.answer.end_stream(),
@@ -99,7 +99,7 @@ fn sse_fault(error: impl std::error::Error) -> ModelFault {
     ModelFault::new(ModelErrorKind::Malformed, error.to_string())
 }
 
-/// An event whose data is not what it should be.
+/// An event whose data is invalid.
 pub(crate) fn json_fault(error: &serde_json::Error) -> ModelFault {
     let what = format!("an event of its stream cannot be read: {error}");
     ModelFault::new(ModelErrorKind::Malformed, what)

@@ -1,15 +1,15 @@
-//! When a server wants to be asked again.
+//! Parses the retry delay that a server requests.
 
 use std::time::Duration;
 
 use cleveragents_domain::Timestamp;
 use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
-/// The longest wait that is believed.
+/// Longer delays are reduced to this.
 const MAX_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What the headers say: milliseconds, seconds, or a date. A date is compared with the server's own
-/// clock where it tells the time, so that a wrong clock of ours does no harm.
+/// Reads the headers: milliseconds, seconds, or a date. A date is compared with the server's own
+/// clock if it sends one, so that a wrong local clock does no harm.
 pub(crate) fn parse_retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: HeaderName| Some(headers.get(name)?.to_str().ok()?.trim().to_owned());
     let milliseconds = text(HeaderName::from_static("retry-after-ms"));

@@ -1,8 +1,8 @@
-//! Server-sent events, out of bytes that are cut anywhere.
+//! Parses server-sent events from arbitrarily split bytes.
 
-/// The longest a line may be, in bytes.
+/// The maximum length of a line, in bytes.
 const LINE_MAXIMUM: usize = 4 << 20;
-/// The most data one event may have, in bytes.
+/// The maximum data of one event, in bytes.
 const DATA_MAXIMUM: usize = 8 << 20;
 
 /// An event: its name, if it has one, and its data.
@@ -12,7 +12,7 @@ pub(crate) struct SseEvent {
     pub(crate) data: String,
 }
 
-/// Why a stream cannot be read any further.
+/// Why a stream cannot be parsed further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SseError {
     #[error("a line of its stream has more than {LINE_MAXIMUM} bytes")]
@@ -23,21 +23,21 @@ pub(crate) enum SseError {
     NotText,
 }
 
-/// The state between two pieces of a stream.
+/// The parser state between two chunks.
 #[derive(Debug, Default)]
 pub(crate) struct SseParser {
     line: Vec<u8>,
     event: SseEvent,
-    /// Whether the event has any data, an empty line of it too.
+    /// Whether the event has any data, even an empty data line.
     has_data: bool,
-    /// A line feed right after a carriage return belongs to it.
+    /// A line feed directly after a carriage return belongs to it.
     after_return: bool,
     /// Only the very first line may begin with a byte order mark.
     past_first: bool,
 }
 
 impl SseParser {
-    /// Takes the next piece and gives the events that it completes.
+    /// Consumes the next chunk and returns the events that it completes.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, SseError> {
         let mut events = Vec::new();
         if self.after_return && !bytes.is_empty() {
@@ -61,8 +61,8 @@ impl SseParser {
         Ok(events)
     }
 
-    /// The event that the end of the stream completes: one whose lines are whole and that only
-    /// lacks its empty line. A line that was cut is nothing.
+    /// Returns the event that the end of the stream completes: its lines are complete and only the
+    /// empty line is missing. A truncated line is ignored.
     pub(crate) fn end(&mut self) -> Option<SseEvent> {
         self.line.clear();
         self.dispatch()
@@ -92,7 +92,7 @@ impl SseParser {
         match field {
             "data" => self.add_data(value)?,
             "event" => value.clone_into(&mut self.event.name),
-            // Comments have an empty name; `id`, `retry` and what is unknown mean nothing here.
+            // Comments have an empty name; `id`, `retry` and unknown fields are ignored.
             _ => {}
         }
         Ok(None)
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// What a stream means, fed in these pieces.
+    /// The events of a stream fed in these chunks.
     fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<SseEvent> {
         let mut parser = SseParser::default();
         let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! Streams cut into pieces in every way, for the tests of both languages.
+//! Tests streams split in every way, for both APIs.
 
 use cleveragents_domain::model::{FinishReason, ModelRequest, ToolChoice};
 use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
@@ -8,10 +8,10 @@ use super::failure::ModelFault;
 use super::reader::{AnswerReader, Decoder};
 use super::tool_names::ToolNames;
 
-/// A decoder for each reading.
+/// Creates a new decoder for each run.
 pub(crate) type MakeDecoder = fn() -> Box<dyn Decoder>;
 
-/// A request that offers nothing.
+/// A request without tools.
 pub(crate) fn bare_request() -> ModelRequest {
     ModelRequest {
         messages: Vec::new(),
@@ -22,7 +22,7 @@ pub(crate) fn bare_request() -> ModelRequest {
     }
 }
 
-/// A stream in these pieces, read to its end or to what is wrong with it.
+/// Reads a stream in these chunks to its end or first fault.
 pub(crate) fn read_stream<'a>(
     decoder: Box<dyn Decoder>,
     text_tool: Option<&'static str>,
@@ -43,7 +43,7 @@ pub(crate) fn read_stream<'a>(
     (std::iter::from_fn(|| reader.next()).collect(), outcome)
 }
 
-/// The same stream with every kind of line end, and with comments between its events.
+/// The same stream with every kind of line ending, and with comments between its events.
 fn line_ending_variants(stream: &str) -> Vec<String> {
     let chatty = format!(
         ": hello\n\n{}",
@@ -56,7 +56,7 @@ fn line_ending_variants(stream: &str) -> Vec<String> {
         .collect()
 }
 
-/// Asserts that a stream means `expected`, however it is written and wherever it is cut.
+/// Asserts that a stream decodes to `expected`, for every line ending and every split.
 pub(crate) fn assert_reads(make: MakeDecoder, stream: &str, expected: &[Delta]) {
     for text in line_ending_variants(stream) {
         let bytes = text.as_bytes();
@@ -71,8 +71,8 @@ pub(crate) fn assert_reads(make: MakeDecoder, stream: &str, expected: &[Delta]) 
     }
 }
 
-/// Asserts that a stream that ends too soon, wherever that is, gives parts of the answer and says
-/// that the rest is missing, or gives all of it but what was used.
+/// Asserts that a stream truncated at any position yields parts of the answer and then reports the
+/// truncation, or yields everything except the usage.
 pub(crate) fn assert_truncates(make: MakeDecoder, stream: &str, expected: &[Delta]) {
     let is_usage = |delta: &&Delta| matches!(delta, Delta::Usage(_));
     let without_usage = |deltas: &[Delta]| -> Vec<Delta> {
@@ -95,8 +95,7 @@ pub(crate) fn assert_truncates(make: MakeDecoder, stream: &str, expected: &[Delt
     }
 }
 
-/// What a stream that goes wrong gives before, and what is wrong with it, however it is written and
-/// in pieces of every size.
+/// Asserts the parts before a fault and the fault itself, for every line ending and chunk size.
 pub(crate) fn assert_fails(make: MakeDecoder, stream: &str, before: &[Delta], fault: &ModelFault) {
     for text in line_ending_variants(stream) {
         for size in 1..=40 {

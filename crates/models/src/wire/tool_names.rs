@@ -1,28 +1,28 @@
-//! Names of tools as vendors allow them: letters, digits, `_` and `-`, at most 64 of them.
+//! Encodes tool names as vendors allow them: letters, digits, `_` and `-`, at most 64 characters.
 //!
-//! `/` becomes `__`; every other character that is not allowed becomes `_-` and the two hexadecimal
-//! digits of each of its bytes, and so does a `_` that would be mistaken for the beginning of one
-//! of these. So every name has exactly one spelling, and a spelling tells its name. A spelling that
-//! would be too long ends in `_-x` and a hash instead; whose it is, is known from the request.
+//! `/` becomes `__`. Every other illegal character becomes `_-` and the two hexadecimal digits of
+//! each of its bytes; so does a `_` that would be read as the start of such a sequence. The
+//! encoding is therefore unique and reversible. An encoded name that would be too long ends in
+//! `_-x` and a hash instead; such names are looked up in the request.
 
 use std::collections::HashMap;
 
 use cleveragents_domain::model::{ModelMessage, ModelRequest};
 
-/// The longest name vendors take.
+/// The maximum length that vendors accept.
 const MAX_NAME_LENGTH: usize = 64;
-/// The hexadecimal digits of a hash that stand for the end of a long name.
+/// The number of hexadecimal digits of the hash that replaces the end of a long name.
 const HASH_DIGITS: usize = 12;
 
 /// The names of one request, in both directions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ToolNames {
-    /// Spellings that do not tell their name.
+    /// Encoded names that cannot be decoded because they were shortened.
     shortened: HashMap<String, String>,
 }
 
 impl ToolNames {
-    /// The names in a request: those of the tools it offers and of the calls it remembers.
+    /// Collects the names in a request: those of the offered tools and of earlier calls.
     pub(crate) fn from_request(request: &ModelRequest) -> Self {
         let offered = request.tools.iter().map(|tool| tool.name.to_string());
         let called = request.messages.iter().flat_map(|message| match message {
@@ -40,7 +40,7 @@ impl ToolNames {
         names
     }
 
-    /// A name as vendors allow it.
+    /// Encodes a name as vendors allow it.
     pub(crate) fn encode(name: &str) -> String {
         let spelling = escape(name);
         if !spelling.is_empty() && spelling.len() <= MAX_NAME_LENGTH {
@@ -52,7 +52,7 @@ impl ToolNames {
         format!("{}{ending}", &spelling[..kept])
     }
 
-    /// The name behind a spelling; models ask for tools that were never offered.
+    /// Decodes a name. It may be unknown, because models call tools that were never offered.
     pub(crate) fn decode(&self, spelling: &str) -> String {
         match self.shortened.get(spelling) {
             Some(name) => name.clone(),
@@ -69,7 +69,7 @@ fn escape(name: &str) -> String {
     let bytes = name.as_bytes();
     let mut spelling = String::with_capacity(bytes.len() + 8);
     for (index, byte) in bytes.iter().copied().enumerate() {
-        // Before anything but a letter or a digit, a `_` would read as the start of something else.
+        // Before anything but a letter or digit, a `_` would be read as the start of a sequence.
         let stands_alone = bytes.get(index + 1).is_none_or(u8::is_ascii_alphanumeric);
         match byte {
             byte if is_plain(byte) => spelling.push(char::from(byte)),
@@ -104,7 +104,7 @@ fn decode_plain(spelling: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Lower case only, so that there is one spelling of a byte.
+/// Accepts lower case only, so that each byte has one encoding.
 fn digit(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),

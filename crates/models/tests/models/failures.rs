@@ -1,4 +1,4 @@
-//! Everything that goes wrong on a connection, and how it is told.
+//! Failures of connections, and how they are reported.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn expect_failure(kind: ProviderKind, parts: Vec<ServerAction>) -> (String
     (text_of(&deltas), error)
 }
 
-/// A status, headers, a body, and the kind and the words they become.
+/// A status, headers and a body, with the resulting error kind and message.
 const STATUSES: &[(&str, &str, &str, ModelErrorKind, &str)] = &[
     (
         "429 Too Many Requests",

@@ -15,7 +15,7 @@ use futures_util::StreamExt as _;
 
 pub(crate) const KEY: &str = "sk-hunter2-hunter2";
 
-/// A provider called `test` that is waited for so long that only what hangs is late.
+/// A provider named `test` with timeouts so long that only a hang exceeds them.
 pub(crate) fn provider(kind: ProviderKind, url: &str) -> ProviderSettings {
     ProviderSettings {
         name: "test".to_owned(),
@@ -52,13 +52,13 @@ pub(crate) fn models(provider: ProviderSettings) -> ConfiguredModels {
     ConfiguredModels::new(settings(vec![provider])).unwrap()
 }
 
-/// A model of the provider.
+/// Opens a model of the provider.
 pub(crate) fn open_model(provider: ProviderSettings) -> Arc<dyn Model> {
     let choice = "test/smollm2".parse().unwrap();
     models(provider).open(&choice).unwrap()
 }
 
-/// A request that says one thing.
+/// A request with one user message.
 pub(crate) fn user_request(text: &str) -> ModelRequest {
     ModelRequest {
         messages: vec![ModelMessage::User {
@@ -71,7 +71,7 @@ pub(crate) fn user_request(text: &str) -> ModelRequest {
     }
 }
 
-/// All that comes of a request.
+/// Collects all parts of the answer to a request.
 pub(crate) async fn collect_response(
     model: &dyn Model,
     request: &ModelRequest,

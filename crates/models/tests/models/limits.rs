@@ -1,4 +1,4 @@
-//! Cancelling, and how much is asked at once.
+//! Cancellation and request limits.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use super::fixture::{collect_response, open_model, provider, user_request};
 use super::server::{ServerAction, TestServer, chunk, stream_end, stream_head};
 
-/// Longer than anything takes, even here.
+/// Longer than anything takes, even on a slow machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn dropping_the_stream_closes_the_connection() {
             let first = stream.next().await.unwrap().unwrap();
             assert_eq!(first, Delta::Text("Hel".to_owned()));
         } else {
-            // The request is on its way as soon as somebody wants its answer.
+            // The request is sent as soon as the stream is polled.
             let arrived = server.active.wait_for(|active| *active == 1);
             tokio::select! {
                 _ = stream.next() => panic!("nothing was answered"),

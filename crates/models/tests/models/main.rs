@@ -1,5 +1,5 @@
-//! Models as the engine sees them, over real connections: a small server of our own for everything
-//! that can go wrong, and a real model for what must go right.
+//! Models as the engine sees them, over real connections: a small test server for everything that
+//! can fail, and a real model for what must succeed.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What is sent, and who can be asked at all.
+//! The requests that are sent, and which providers can be used.
 
 use cleveragents_domain::model::{FinishReason, ModelChoice};
 use cleveragents_domain::provider::{ModelDefinition, ProviderKind};

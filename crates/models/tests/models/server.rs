@@ -1,4 +1,4 @@
-//! A small HTTP server that answers what a test tells it to, and remembers what it was asked.
+//! A small HTTP server with scripted answers that records its requests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,35 +7,35 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 
-/// What the server does next on a connection.
+/// The next action of the server on a connection.
 #[derive(Debug, Clone)]
 pub(crate) enum ServerAction {
     Send(Vec<u8>),
-    /// Waits for the test to let one request go on.
+    /// Waits until the test releases one request.
     Wait,
-    /// Says nothing more, and keeps the connection.
+    /// Sends nothing more and keeps the connection open.
     Hang,
-    /// Ends the connection as if the machine had gone.
+    /// Resets the connection, as if the machine had failed.
     Reset,
 }
 
-/// A request as it arrived.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-/// The running server; it ends with the test's runtime.
+/// The running server; it stops with the test's runtime.
 #[derive(Debug)]
 pub(crate) struct TestServer {
     pub(crate) url: String,
     pub(crate) received: Arc<Mutex<Vec<ReceivedRequest>>>,
-    /// One message for every connection that the other side closed.
+    /// One message for every connection that the client closed.
     pub(crate) closed: mpsc::UnboundedReceiver<()>,
-    /// How many requests are being answered.
+    /// The number of requests being answered.
     pub(crate) active: watch::Receiver<usize>,
-    /// The most that were ever answered at once.
+    /// The maximum number of requests answered concurrently.
     pub(crate) peak: Arc<AtomicUsize>,
     release_permits: Arc<Semaphore>,
 }
@@ -50,7 +50,7 @@ struct ServerState {
 }
 
 impl TestServer {
-    /// Answers the request with that number, counted from 0, with these parts.
+    /// Answers the request with that number, counted from 0, with these actions.
     pub(crate) async fn start(
         reply: impl Fn(usize) -> Vec<ServerAction> + Send + Sync + 'static,
     ) -> Self {
@@ -83,12 +83,12 @@ impl TestServer {
         server
     }
 
-    /// Always answers the same.
+    /// Answers every request with the same actions.
     pub(crate) async fn replying(parts: Vec<ServerAction>) -> Self {
         Self::start(move |_| parts.clone()).await
     }
 
-    /// Lets so many waiting requests go on.
+    /// Releases this many waiting requests.
     pub(crate) fn release(&self, requests: usize) {
         self.release_permits.add_permits(requests);
     }
@@ -129,7 +129,8 @@ impl ServerState {
                 }
                 ServerAction::Hang => {
                     let mut byte = [0];
-                    // Nothing more is ever sent to us, so this is the end of the connection.
+                    // The client sends nothing more, so this read returns when it closes the
+                    // connection.
                     let _ = stream.read(&mut byte).await;
                     let _ = self.closed.send(());
                     return;
@@ -175,7 +176,7 @@ fn parse_request(bytes: &[u8]) -> Option<ReceivedRequest> {
     })
 }
 
-/// A whole answer with a status and headers.
+/// A complete response with status and headers.
 pub(crate) fn response(status: &str, headers: &str, body: &str) -> Vec<ServerAction> {
     let length = body.len();
     let head = format!(
@@ -184,7 +185,7 @@ pub(crate) fn response(status: &str, headers: &str, body: &str) -> Vec<ServerAct
     vec![ServerAction::Send(format!("{head}{body}").into_bytes())]
 }
 
-/// The head of a stream of events that ends with the connection.
+/// The head of an event stream that ends with the connection.
 pub(crate) fn stream_head() -> ServerAction {
     ServerAction::Send(
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n".to_vec(),

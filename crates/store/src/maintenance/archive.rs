@@ -1,5 +1,5 @@
-//! The backup's file: a tar archive whose last member, the manifest, names every other member
-//! with its hash. A cut-off or altered file is therefore noticed before anything is restored.
+//! The backup file format: a tar archive whose last member, the manifest, lists every other member
+//! with its hash. A truncated or altered file is therefore detected before anything is restored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -14,20 +14,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::{map_io_error, sync_folder};
 
-/// The format this program writes; older ones are read for ever, newer ones refused.
+/// The format this program writes. Older formats stay readable; newer ones are refused.
 pub(super) const FORMAT: i64 = 1;
 const MANIFEST: &str = "manifest.json";
-/// No member is larger than this: an archive cannot make us take all memory.
+/// Limits the size of a member so that an archive cannot exhaust memory.
 const MEMBER_MAXIMUM: u64 = 4 << 30;
 
-/// What a backup says of itself.
+/// The manifest of a backup.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BackupManifest {
     pub format: i64,
     pub written_by: String,
     pub schema: i64,
     pub created_at: Timestamp,
-    /// Rows by table, and `blobs`.
+    /// Row counts by table, and the number of `blobs`.
     pub contents: BTreeMap<String, u64>,
     /// Blobs whose content was missing or altered when the backup was written.
     #[serde(default)]
@@ -36,7 +36,7 @@ pub struct BackupManifest {
     pub members: BTreeMap<String, String>,
 }
 
-/// Writes beside the final place; nothing is there under its name until all of it is.
+/// Writes to a temporary file. The final name appears only when the backup is complete.
 pub(super) struct BackupWriter {
     tar: tar::Builder<BufWriter<File>>,
     partial: PartialFile,
@@ -45,7 +45,7 @@ pub(super) struct BackupWriter {
     members: BTreeMap<String, String>,
 }
 
-/// A file under a name of this process's own; gone with this value.
+/// A file with a name unique to this process; deleted when dropped.
 struct PartialFile(PathBuf);
 
 impl PartialFile {
@@ -59,11 +59,12 @@ impl PartialFile {
         PathBuf::from(name)
     }
 
-    /// Gives the file its final name, which nobody else may have.
+    /// Gives the file its final name. Fails if that name exists.
     fn persist(self, path: &Path) -> io::Result<()> {
         match std::fs::hard_link(&self.0, path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
-            // A file system without links: the look before is all there is.
+            // The file system has no hard links, so checking before the rename is the best
+            // available.
             Err(_) if path.exists() => return Err(io::ErrorKind::AlreadyExists.into()),
             Err(_) => std::fs::rename(&self.0, path)?,
             Ok(()) => {}
@@ -77,7 +78,7 @@ impl PartialFile {
 
 impl Drop for PartialFile {
     fn drop(&mut self) {
-        // What is left behind is only rubbish.
+        // A remaining partial file is only garbage.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -85,7 +86,7 @@ impl Drop for PartialFile {
 impl BackupWriter {
     pub(super) fn create(path: &Path, at: Timestamp) -> Result<Self> {
         let partial = PartialFile::partial_path(path, at);
-        // Never through a link or into a file that somebody put there.
+        // Never write through a symbolic link or into an existing file that somebody placed there.
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -108,7 +109,7 @@ impl BackupWriter {
             .map_err(|e| map_io_error(&self.partial.0, &e))
     }
 
-    /// Writes the manifest, makes everything durable and gives it its name.
+    /// Writes the manifest, syncs everything and gives the file its final name.
     pub(super) fn finish(mut self, mut manifest: BackupManifest) -> Result<BackupManifest> {
         manifest.members = std::mem::take(&mut self.members);
         let text = serde_json::to_vec_pretty(&manifest).map_err(StoreError::internal)?;
@@ -140,7 +141,7 @@ fn close(tar: tar::Builder<BufWriter<File>>) -> io::Result<()> {
     file.get_ref().sync_all()
 }
 
-/// A backup never overwrites anything.
+/// A backup never overwrites an existing file.
 pub(super) fn file_exists_error(path: &Path) -> StoreError {
     StoreError::Taken {
         what: "the file name",
@@ -149,7 +150,7 @@ pub(super) fn file_exists_error(path: &Path) -> StoreError {
     }
 }
 
-/// A backup file that was read through once and is whole.
+/// A backup file that was read once completely and found intact.
 pub(super) struct BackupReader {
     path: PathBuf,
     pub(super) manifest: BackupManifest,
@@ -201,7 +202,7 @@ impl BackupReader {
         }
     }
 
-    /// Goes through the members in the order in which they were written.
+    /// Visits the members in the order in which they were written.
     pub(super) fn for_each_member(
         &self,
         visitor: &mut dyn FnMut(&str, &[u8]) -> Result<()>,
@@ -210,7 +211,7 @@ impl BackupReader {
             if name == MANIFEST {
                 return Ok(());
             }
-            // Between the first reading and this one the file may have been exchanged.
+            // The file may have been replaced between the first reading and this one.
             let hash = blake3::hash(content).to_hex().to_string();
             if self.manifest.members.get(name) != Some(&hash) {
                 return Err(damaged_file_error(
@@ -252,7 +253,8 @@ fn visit_members(path: &Path, visitor: &mut dyn FnMut(&str, &[u8]) -> Result<()>
     Ok(())
 }
 
-/// The archive's own complaints quote its contents, which may be anything; the disk's do not.
+/// Error messages of the archive library quote archive contents, which are untrusted; messages of
+/// the disk do not.
 fn unreadable_error(path: &Path, error: &io::Error) -> StoreError {
     match error.raw_os_error() {
         Some(_) => damaged_file_error(path, error),

@@ -1,4 +1,4 @@
-//! Writing a backup: one consistent state, while others go on writing.
+//! Writes a backup: one consistent snapshot, while others continue to write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,18 +15,17 @@ use crate::schema::NEWEST_VERSION;
 use crate::session::StoreSession;
 use crate::value::params;
 
-/// A backup that was written.
 #[derive(Debug, Clone, Serialize)]
 pub struct BackupReport {
     pub path: PathBuf,
     pub bytes: u64,
     pub contents: BTreeMap<String, u64>,
-    /// Blobs left out because their content was missing or altered.
+    /// Blobs omitted because their content was missing or altered.
     pub unreadable_blobs: BTreeSet<String>,
 }
 
 impl Database {
-    /// Writes everything to the new file `path`; an existing file is never overwritten.
+    /// Writes everything to the new file `path`. Never overwrites an existing file.
     pub async fn backup(&self, path: &Path, progress: ProgressCallback) -> Result<BackupReport> {
         if path.exists() {
             return Err(file_exists_error(path));
@@ -47,7 +46,7 @@ impl Database {
     }
 }
 
-/// Writes what `session` sees to the new file `path`.
+/// Writes the snapshot of `session` to the new file `path`.
 pub(super) fn write_backup(
     session: &mut StoreSession<'_>,
     path: &Path,
@@ -136,7 +135,7 @@ fn write_blobs(
             let hash: BlobHash = row.text(0)?.parse()?;
             let content = match session.blob(&hash) {
                 Ok(content) => content.ok_or_else(|| StoreError::internal("a blob vanished"))?,
-                // A damaged blob must not keep everything else from being saved.
+                // A damaged blob must not prevent the rest from being saved.
                 Err(StoreError::Corrupt { .. }) if session.failure().is_none() => {
                     unreadable.insert(hash.to_string());
                     continue;

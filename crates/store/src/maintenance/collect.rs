@@ -1,5 +1,5 @@
-//! Collecting what nobody needs: old operation results, blobs without holders, remains of dead
-//! processes. What was touched within the grace period is left alone.
+//! Garbage collection: old operation results, unreferenced blobs, remains of dead processes.
+//! Anything touched within the grace period is kept.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::queue::TransactionMode;
 use crate::session::StoreSession;
 use crate::value::params;
 
-/// How long things are kept that nobody refers to.
+/// How long unreferenced data is kept.
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
-    /// A repeated operation id returns its first result for this long.
+    /// For this long, a repeated operation id returns its first result.
     pub operations: Duration,
-    /// A blob nobody names is kept this long after it was last touched.
+    /// An unreferenced blob is kept this long after it was last touched.
     pub blobs: Duration,
 }
 
@@ -45,18 +45,18 @@ const UNREFERENCED_BLOBS: &str = "blobs WHERE touched_at < ?1 AND NOT EXISTS \
 const STRAY_CHUNKS: &str = "blob_chunks WHERE touched_at < ?1 AND NOT EXISTS \
      (SELECT 1 FROM blobs b WHERE b.hash = blob_chunks.hash)";
 
-/// How many results of operations are taken in one transaction.
+/// The maximum number of operation results deleted in one transaction.
 const OPERATIONS_PER_BATCH: u64 = 5000;
-/// How many blobs, and how many parts of large ones.
+/// The maximum number of blobs, and of chunks of large blobs, deleted in one transaction.
 const BLOBS_PER_BATCH: u64 = 250;
 
 const EXISTING_BLOB: &str = "SELECT hash FROM blobs WHERE hash = ?1 AND ?2 IS NOT NULL";
-/// A named blob that a collection would not take.
+/// Selects the blob `?1` if a collection would keep it.
 const RETAINED_BLOB: &str = "SELECT hash FROM blobs WHERE hash = ?1 AND (touched_at >= ?2 OR EXISTS \
      (SELECT 1 FROM blob_references r WHERE r.hash = blobs.hash))";
 
 impl Database {
-    /// Says what [`Database::collect`] would take.
+    /// Reports what [`Database::collect`] would delete.
     pub async fn preview_collection(&self, retention: Retention) -> Result<CollectionReport> {
         let (mut found, cutoff) = self
             .transact(TransactionMode::Read, move |session| {
@@ -69,8 +69,8 @@ impl Database {
         Ok(found)
     }
 
-    /// Takes away what nobody needs. Safe beside writers: whatever they touch or name meanwhile
-    /// stays, and they get their turns between its parts.
+    /// Deletes what is no longer needed. Safe beside writers: anything they touch or reference
+    /// meanwhile is kept, and they can write between the batches.
     pub async fn collect(&self, retention: Retention) -> Result<CollectionReport> {
         let mut taken = CollectionReport::default();
         let cutoff = loop {
@@ -95,7 +95,8 @@ impl Database {
         Ok(taken)
     }
 
-    /// Files in the blob folder, older than the grace period, whose blob is not among `needed`.
+    /// Files in the blob folder that are older than the grace period and whose blob is not in
+    /// `needed`.
     async fn find_stray_files(
         &self,
         cutoff: Timestamp,
@@ -126,7 +127,8 @@ impl Database {
         Ok((strays, Some(store)))
     }
 
-    /// Lock files of the dead, unless one still has a run or lock: its death must stay provable.
+    /// Sweeps lock files of dead processes, except those that still hold a run or lock, because
+    /// their death must stay provable.
     async fn sweep_presence(&self, remove: bool) -> Result<u64> {
         let Some(presence) = self.presence.clone() else {
             return Ok(0);
@@ -171,20 +173,20 @@ fn count_collectable(
     Ok((counted, cutoff))
 }
 
-/// What one transaction of a collection took.
+/// What one transaction of a collection deleted.
 #[derive(Debug, Clone, Copy)]
 struct CollectionBatch {
     operations: u64,
     blobs: u64,
     blob_bytes: u64,
     is_last: bool,
-    /// What was touched before this is old.
+    /// Rows touched before this are old.
     cutoff: Timestamp,
 }
 
-/// Takes so much that others need not wait for long, and that what is needed to undo it fits into
-/// memory. A row that somebody touches meanwhile is looked at again by itself, so each statement
-/// asks for its age outside of what it selects, too.
+/// Deletes one batch, small enough that other writers do not wait for long and that the rollback
+/// data fits into memory. PostgreSQL rechecks only the row itself if it is touched meanwhile, so
+/// each statement tests the age outside its subselect, too.
 fn collect_batch(session: &mut StoreSession<'_>, retention: Retention) -> Result<CollectionBatch> {
     let now = session.now()?;
     let cutoff = now.before(retention.blobs);

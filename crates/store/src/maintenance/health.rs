@@ -1,4 +1,4 @@
-//! How a database is doing: sizes for `info`, findings for `diagnostics`.
+//! The health of a database: sizes for `info`, findings for `diagnostics`.
 
 use cleveragents_engine::ports::Result;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use crate::database::{Database, Engine};
 use crate::queue::TransactionMode;
 use crate::session::StoreSession;
 
-/// How much there is.
+/// Sizes and counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     pub streams: i64,
@@ -20,7 +20,7 @@ pub struct Statistics {
     pub database_bytes: i64,
 }
 
-/// Something about the database that its user should know.
+/// A problem of the database that its user should know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "finding", rename_all = "snake_case")]
 pub enum HealthFinding {
@@ -39,7 +39,7 @@ impl Database {
         .await
     }
 
-    /// Checks the structure of the database; reads all of it on SQLite.
+    /// Checks the structure of the database. On SQLite this reads the whole file.
     pub async fn check(&self) -> Result<Vec<HealthFinding>> {
         let engine = self.engine;
         self.transact(TransactionMode::Read, move |session| match engine {

@@ -1,5 +1,5 @@
-//! Keeping a database: [`mod@backup`] and [`mod@restore`] in one format for every engine, collection of
-//! what nobody needs ([`collect`]), and a look at its health ([`health`]).
+//! Maintenance: [`mod@backup`] and [`mod@restore`] in one format for every engine, garbage
+//! collection ([`collect`]), and health checks ([`health`]).
 
 mod archive;
 mod backup;
@@ -18,5 +18,5 @@ pub use restore::{
 
 use std::sync::Arc;
 
-/// Hears how far a long task has come: what is being done, and how many of it so far.
+/// Reports the progress of a long task: what is being processed, and how many so far.
 pub type ProgressCallback = Arc<dyn Fn(&str, u64) + Send + Sync>;

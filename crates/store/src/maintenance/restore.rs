@@ -1,8 +1,8 @@
-//! Restoring a backup: into an empty database, or instead of what is there, all or nothing.
+//! Restores a backup into an empty database, or replaces the existing contents, all or nothing.
 //!
-//! A restore has the schema to itself: no other process has the database open meanwhile. It is
-//! one transaction, so a crash leaves either the old state or the new one. Claims and locks come
-//! back without owners, their epochs kept.
+//! A restore holds the schema exclusively: no other process has the database open meanwhile. It is
+//! one transaction, so a crash leaves either the old state or the new one. Claims and locks are
+//! restored without owners; their epochs are kept.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,44 +27,45 @@ use crate::sql_executor::SqlExecutor;
 use crate::sqlite;
 use crate::value::params;
 
-/// Where to restore to.
+/// The target of a restore.
 #[derive(Debug, Clone)]
 pub struct RestoreTarget {
     pub options: StoreOptions,
-    /// `None` for SQLite in the data directory.
+    /// `None` means SQLite in the data directory.
     pub url: Option<String>,
     pub altered: AlteredBackupPolicy,
 }
 
-/// What to do with a backup whose journal does not verify: it was altered before it was saved.
+/// What to do with a backup whose journal does not verify, because it was altered before the
+/// backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AlteredBackupPolicy {
     Refuse,
     Accept,
 }
 
-/// What to do with contents that are there already.
+/// What to do with existing contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExistingDataPolicy {
     Refuse,
-    /// Write them to this new backup, then replace them. Nobody can add to them in between.
+    /// Write them to this new backup, then replace them. The exclusive lock prevents changes in
+    /// between.
     Replace {
         saved_to: PathBuf,
     },
 }
 
-/// A backup that was restored.
 #[derive(Debug, Clone, Serialize)]
 pub struct RestoreReport {
     pub manifest: BackupManifest,
     pub place: String,
-    /// The backup of what was there before.
+    /// The backup of the previous contents.
     pub saved_to: Option<PathBuf>,
-    /// The database file that could not be read, under its new name.
+    /// The new name of a database file that could not be read.
     pub set_aside: Option<PathBuf>,
 }
 
-/// A database to oneself, of either engine.
+/// An exclusively held database of either engine.
 trait ExclusiveConnection: SqlExecutor {
     fn batch(&mut self, sql: &str) -> Result<()>;
 
@@ -91,7 +92,7 @@ impl ExclusiveConnection for postgres::PostgresConnection {
     }
 }
 
-/// Reads the backup at `path` through and says what is in it; a damaged one is refused.
+/// Reads the whole backup at `path` and returns its manifest. Fails if the backup is damaged.
 pub fn inspect_backup(path: &Path) -> Result<BackupManifest> {
     BackupReader::open(path).map(|reader| reader.manifest)
 }
@@ -168,7 +169,7 @@ impl Loader<'_> {
         match loaded {
             Ok(saved_to) => connection.batch("COMMIT").map(|()| saved_to),
             Err(error) => {
-                // The error that matters is the first one.
+                // The first error is the one to report.
                 let _ = connection.batch("ROLLBACK");
                 Err(error)
             }
@@ -221,7 +222,7 @@ impl Loader<'_> {
         Ok(saved_to)
     }
 
-    /// A chain that does not hold is found before anything is replaced.
+    /// Verifies the hash chains before anything is replaced.
     fn verify(&self, session: &mut StoreSession<'_>, reader: &BackupReader) -> Result<()> {
         if self.target.altered == AlteredBackupPolicy::Accept {
             return Ok(());
@@ -234,7 +235,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Nobody owns anything any more; numbers go on where they were; the restore is on record.
+    /// Clears all owners, moves sequences past the restored rows, and records the restore.
     fn finish_restore(
         &self,
         session: &mut StoreSession<'_>,
@@ -294,7 +295,7 @@ fn insert_rows(
     let mut rows = 0;
     for line in text.lines() {
         let row = table.parse_row(line)?;
-        // A reference to a blob that could not be saved leads nowhere.
+        // A reference to a blob that could not be saved would point nowhere.
         let lost = &reader.manifest.unreadable_blobs;
         if table.name == REFERENCES.name && lost.contains(&row.text(0)?) {
             continue;
@@ -305,7 +306,7 @@ fn insert_rows(
     Ok((table.name, rows))
 }
 
-/// How many rows of what people care about are there.
+/// Row counts of the user-visible tables.
 fn describe_contents(session: &mut StoreSession<'_>) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for (table, what) in [

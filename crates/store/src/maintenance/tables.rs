@@ -1,5 +1,5 @@
-//! What a backup holds of the database: these columns of these tables, in the order in which
-//! they can be inserted again. Blobs travel by themselves, for each engine keeps them elsewhere.
+//! The tables and columns of a backup, in an order in which they can be inserted again. Blobs are
+//! handled separately, because each engine stores them differently.
 
 use cleveragents_engine::ports::{Result, StoreError};
 use serde_json::Value as Json;
@@ -10,14 +10,14 @@ use crate::value::{Param, SqlRow, SqlValue};
 pub(super) struct Table {
     pub(super) name: &'static str,
     pub(super) columns: &'static [&'static str],
-    /// The columns, first of all, that a page begins behind.
+    /// The number of leading columns that form the paging key.
     key_columns: usize,
-    /// How many columns, at the end, a backup of an older schema lacks. They have defaults, and
-    /// [`StoreSession::backfill`] gives them their values.
+    /// The number of trailing columns that a backup of an older schema lacks. They have defaults,
+    /// and [`StoreSession::backfill`] fills them in.
     added_columns: usize,
 }
 
-/// A table that never changed.
+/// A table whose columns never changed.
 const fn table(name: &'static str, key: usize, columns: &'static [&'static str]) -> Table {
     Table {
         name,
@@ -27,7 +27,7 @@ const fn table(name: &'static str, key: usize, columns: &'static [&'static str])
     }
 }
 
-/// The columns of everything that is defined under a name.
+/// The columns of every table of named definitions.
 const DEFINITION: &[&str] = &[
     "name",
     "kind",
@@ -342,7 +342,7 @@ pub(super) const REFERENCES: Table = table("blob_references", 2, &["hash", "hold
 const PAGE: i64 = 1000;
 
 impl Table {
-    /// The page behind `last`, a row of the page before.
+    /// Returns the page after `last`, the last row of the previous page.
     pub(super) fn page(
         &self,
         session: &mut StoreSession<'_>,
@@ -367,7 +367,7 @@ impl Table {
     }
 
     pub(super) fn insert(&self, session: &mut StoreSession<'_>, row: &SqlRow) -> Result<()> {
-        // A row of an older backup leaves its last columns to their defaults.
+        // Omitted trailing columns of an older backup get their defaults.
         let columns = &self.columns[..row.0.len()];
         let marks: Vec<String> = (1..=columns.len()).map(|n| format!("?{n}")).collect();
         let sql = format!(
@@ -381,7 +381,7 @@ impl Table {
         Ok(())
     }
 
-    /// A line of a backup: the row as a JSON array, texts as they are stored.
+    /// Encodes a row as one line: a JSON array, texts in their stored (escaped) form.
     pub(super) fn to_line(row: &SqlRow) -> Result<String> {
         let values: Result<Vec<Json>> = row.0.iter().map(json_from_value).collect();
         serde_json::to_string(&values?).map_err(StoreError::internal)
@@ -404,7 +404,7 @@ impl Table {
     }
 }
 
-/// A value that comes from the database goes back as it is, without escaping it once more.
+/// A value read from the database is already escaped and must not be escaped again.
 fn stored_param(value: &SqlValue) -> Param<'_> {
     match value {
         SqlValue::Null => Param::Null,
@@ -454,7 +454,7 @@ mod tests {
         let mut connection = sqlite::open_in_memory(&clock).unwrap();
         let mut session = StoreSession::new(&mut connection, None);
         let known: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
-        // Blobs travel by themselves.
+        // Blobs are handled separately.
         let by_themselves = ["blobs", "blob_chunks", "blob_references"];
         for name in crate::schema::TABLES {
             assert!(

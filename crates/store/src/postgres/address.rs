@@ -1,4 +1,4 @@
-//! Where a PostgreSQL database is: a URL, with TLS settings as libpq's users know them.
+//! The address of a PostgreSQL database: a URL with TLS settings in libpq's syntax.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,15 +8,15 @@ use cleveragents_engine::ports::{Result, StoreError};
 use postgres::Config;
 use postgres::config::{Host, SslMode};
 
-/// How much of TLS is asked for; the names and meanings are libpq's.
+/// The TLS mode; names and meanings are libpq's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encryption {
     Disable,
-    /// Encrypt if the server can; no proof of its identity.
+    /// Encrypt if the server supports it; the server's identity is not verified.
     Prefer,
-    /// Encrypt or fail; no proof of its identity.
+    /// Encrypt or fail; the server's identity is not verified.
     Require,
-    /// Encrypt and check certificate and host name.
+    /// Encrypt and verify certificate and host name.
     VerifyFull,
 }
 
@@ -56,7 +56,7 @@ impl Address {
         })
     }
 
-    /// Host and database, for people; never the password.
+    /// Host and database, for messages; never contains the password.
     pub(crate) fn location(&self) -> String {
         let host = match self.config.get_hosts().first() {
             Some(Host::Tcp(name)) => name.clone(),
@@ -73,7 +73,7 @@ impl Address {
 }
 
 fn error_with_source(error: &postgres::Error) -> String {
-    // The client hides the reason in the source.
+    // The client library puts the reason into the source error.
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
@@ -88,7 +88,8 @@ fn malformed_address(reason: impl std::fmt::Display) -> StoreError {
     }
 }
 
-/// Takes `sslmode` and `sslrootcert` out of the URL: the client knows only some of their values.
+/// Removes `sslmode` and `sslrootcert` from the URL, because the client supports only some of their
+/// values.
 fn split_tls_settings(url: &str) -> Result<(String, Encryption, Option<PathBuf>)> {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let mut encryption = Encryption::Prefer;
@@ -121,7 +122,7 @@ fn parse_encryption(mode: &str) -> Result<Encryption> {
     }
 }
 
-/// Percent-decoding of a path; malformed escapes are kept as they are.
+/// Percent-decodes a path; malformed escapes are kept unchanged.
 fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());

@@ -13,7 +13,7 @@ use crate::dialect::SqlDialect;
 use crate::sql_executor::SqlExecutor;
 use crate::value::{Param, SqlRow, SqlValue};
 
-/// The oldest server that has all we use, as `server_version_num` counts.
+/// The oldest supported server, in the format of `server_version_num`.
 const MIN_SERVER_VERSION: i32 = 150_000;
 
 pub(crate) struct PostgresConnection {
@@ -36,8 +36,8 @@ impl PostgresConnection {
             location,
         };
         connection.refuse_old_server()?;
-        // An acknowledged commit must be on the server's disk, whatever its default; a process
-        // that hangs must not hold its rows for ever.
+        // An acknowledged commit must be on the server's disk, whatever the server's default. A
+        // process that hangs must not hold its row locks forever.
         connection.batch(
             "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '60s'; \
              SET client_min_messages = warning",
@@ -146,7 +146,7 @@ impl ToSql for Param<'_> {
         }
     }
 
-    // Each value checks the type it meets.
+    // Each value checks the column type itself.
     fn accepts(_kind: &Type) -> bool {
         true
     }
@@ -189,7 +189,7 @@ impl<'a> FromSql<'a> for SqlValue {
     }
 }
 
-/// What a PostgreSQL error means to the user. `Unavailable` is worth another try.
+/// Maps a PostgreSQL error to a store error. `Unavailable` is worth a retry.
 pub(super) fn map_postgres_error(location: &str, error: &postgres::Error) -> StoreError {
     let reason = match std::error::Error::source(error) {
         Some(source) => format!("{location}: {error}: {source}"),
@@ -207,7 +207,7 @@ pub(super) fn map_postgres_error(location: &str, error: &postgres::Error) -> Sto
         "55P03" => StoreError::InUse {
             holders: vec![reason],
         },
-        // The server is going down, coming up, full of connections, or gave our session up.
+        // The server is shutting down, starting up, out of connections, or terminated our session.
         "57P01" | "57P02" | "57P03" | "53300" | "25P03" => StoreError::Unavailable { reason },
         "53100" => StoreError::Full {
             path: location.into(),
@@ -229,7 +229,7 @@ pub(super) fn map_postgres_error(location: &str, error: &postgres::Error) -> Sto
     }
 }
 
-/// Refused, reset, unresolved: an I/O error somewhere below.
+/// Refused, reset or unresolved: the error chain contains an I/O error.
 fn is_connection_error(error: &postgres::Error) -> bool {
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {

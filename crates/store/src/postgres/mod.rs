@@ -1,5 +1,5 @@
 //! PostgreSQL: a small pool of threads with the synchronous client, one transaction per write,
-//! repeated where the server says that repeating helps.
+//! retried where the server reports a retryable error.
 
 mod address;
 mod connection;
@@ -94,7 +94,7 @@ impl StoreBackend for Postgres {
     }
 
     fn listen(&self) {
-        // Only who follows the journal needs to hear of other processes' commits.
+        // Only processes that follow the journal need notifications of other processes' commits.
         self.listening.call_once(|| {
             notifier::spawn_listener(Arc::clone(&self.address), Arc::downgrade(&self.hints));
         });
@@ -109,8 +109,8 @@ impl Drop for Postgres {
     }
 }
 
-/// A connection on a current schema. The client must not be used on a thread of the async
-/// runtime, so even the first connection is made on one of ours.
+/// Connects to a current schema. The client must not be used on a thread of the async runtime, so
+/// even the first connection is made on a thread of the store.
 fn connect_current(address: &Arc<Address>) -> Result<PostgresConnection> {
     let address = Arc::clone(address);
     let thread = spawn("store-opener", move || schema::open_current(&address))?;

@@ -1,5 +1,5 @@
-//! Wake-ups between processes: at most one `NOTIFY` in [`NOTIFY_INTERVAL`], after the commit and on a
-//! connection of its own. Inside the writing transaction it would cost most of the throughput.
+//! Wake-ups between processes: at most one `NOTIFY` per [`NOTIFY_INTERVAL`], after the commit and
+//! on a separate connection. Inside the writing transaction it would cost most of the throughput.
 
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
@@ -15,15 +15,15 @@ use super::connection::PostgresConnection;
 use crate::sql_executor::SqlExecutor;
 
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
-/// How soon the listener notices that nobody needs it any more.
+/// How soon the listener notices that the store is gone.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(1);
 
 const CHANNEL: &str = "SELECT 'cleveragents_' || abs(hashtext(current_schema())::bigint)";
 const NOTIFY: &str =
     "SELECT pg_notify('cleveragents_' || abs(hashtext(current_schema())::bigint), '')::text";
 
-/// Turns marks into notifications until all markers are gone. A notification that cannot be sent
-/// is dropped: it is only a hint.
+/// Turns marks into notifications until all senders are gone. A notification that cannot be sent is
+/// dropped, because it is only a hint.
 pub(super) fn spawn_notifier(address: Arc<Address>, marks: Receiver<()>) -> Result<JoinHandle<()>> {
     super::spawn("store-notifier", move || {
         let mut connection: Option<PostgresConnection> = None;

@@ -1,5 +1,5 @@
-//! The schema's lock on PostgreSQL: an advisory lock, shared by every connection while it is
-//! open, taken alone to create, migrate or restore.
+//! The schema lock on PostgreSQL: an advisory lock. Every open connection holds it shared;
+//! creating, migrating and restoring hold it exclusively.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use crate::dialect::SqlDialect;
 use crate::schema::{self, SchemaState};
 use crate::sql_executor::SqlExecutor;
 
-/// How long one waits for those who have the schema open.
+/// How long to wait for processes that have the schema open.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Our class of advisory locks ("CLVR"); the object is the schema we live in.
+/// Our class of advisory locks ("CLVR"); the object is the current schema.
 macro_rules! lock_call {
     ($function:literal) => {
         concat!(
@@ -26,7 +26,7 @@ macro_rules! lock_call {
     };
 }
 
-/// Connects with a shared hold on a current schema, migrating first if need be.
+/// Connects with a shared lock on a current schema, migrating it first if necessary.
 pub(super) fn open_current(address: &Address) -> Result<PostgresConnection> {
     let mut connection = PostgresConnection::open(address)?;
     refuse_missing_schema(&mut connection)?;
@@ -39,8 +39,8 @@ pub(super) fn open_current(address: &Address) -> Result<PostgresConnection> {
             return Ok(connection);
         }
         connection.query(lock_call!("pg_advisory_unlock_shared"), &[])?;
-        // Several may come here at once. One does the work; the others look again, because those
-        // who are done keep their shared hold for as long as they live.
+        // Several processes may arrive here at once. One migrates; the others check again, because
+        // the finished ones keep their shared lock while they run.
         if try_lock_exclusive(&mut connection)? {
             let migrated = migrate(&mut connection);
             connection.query(lock_call!("pg_advisory_unlock"), &[])?;
@@ -55,7 +55,7 @@ pub(super) fn open_current(address: &Address) -> Result<PostgresConnection> {
     }
 }
 
-/// Connects with the current schema to oneself, for as long as the connection lives.
+/// Connects with an exclusive lock on the current schema, held until the connection closes.
 pub(crate) fn open_exclusive(address: &Address) -> Result<PostgresConnection> {
     let mut connection = PostgresConnection::open(address)?;
     refuse_missing_schema(&mut connection)?;
@@ -75,7 +75,7 @@ fn refuse_missing_schema(connection: &mut PostgresConnection) -> Result<()> {
     }
 }
 
-/// Takes the schema for oneself if nobody else has it.
+/// Takes the exclusive lock if no other process holds the lock.
 fn try_lock_exclusive(connection: &mut PostgresConnection) -> Result<bool> {
     let rows = connection.query(lock_call!("pg_try_advisory_lock"), &[])?;
     Ok(rows
@@ -127,7 +127,7 @@ fn migrate(connection: &mut PostgresConnection) -> Result<()> {
     match migrated {
         Ok(()) => connection.batch("COMMIT"),
         Err(error) => {
-            // The error that matters is the first one.
+            // The first error is the one to report.
             let _ = connection.batch("ROLLBACK");
             Err(error)
         }

@@ -1,4 +1,4 @@
-//! TLS by rustls with `ring`, with libpq's meanings of `sslmode`.
+//! TLS by rustls with `ring`, following libpq's semantics of `sslmode`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::{Address, Encryption};
 
-/// A connector for every mode but `disable`.
+/// A connector for every mode except `disable`.
 pub(super) fn connector(address: &Address) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -59,8 +59,8 @@ fn load_root_certificates(address: &Address) -> Result<RootCertStore> {
     Ok(store)
 }
 
-/// Takes any certificate, as libpq does for `prefer` and `require`: the line is encrypted, the
-/// server's identity is not proven. Signatures are still checked.
+/// Accepts any certificate, as libpq does for `prefer` and `require`: the connection is encrypted,
+/// but the server's identity is not verified. Signatures are still checked.
 #[derive(Debug)]
 struct AnyServerVerifier(Arc<CryptoProvider>);
 

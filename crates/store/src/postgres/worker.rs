@@ -1,4 +1,4 @@
-//! A thread of the pool: one task, one transaction, again where the server says so.
+//! A thread of the pool: runs each task in one transaction, with retries.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::mpsc::{Receiver, Sender};
@@ -16,7 +16,7 @@ use super::schema;
 use crate::queue::{StoreTask, TaskResult, TransactionMode};
 use crate::session::StoreSession;
 
-/// How often a transaction is repeated that lost against another, or whose connection broke.
+/// The maximum number of retries after a conflict or a broken connection.
 const MAX_RETRIES: u32 = 5;
 
 pub(super) struct PostgresWorker {
@@ -51,7 +51,7 @@ impl PostgresWorker {
                 let outcome = self.run(&task);
                 if task.mode == TransactionMode::Write && outcome.is_ok() {
                     hints.send_modify(|count| *count += 1);
-                    // Without the notifier others hear of it by their poll.
+                    // If the notifier is gone, other processes notice the commit by polling.
                     let _ = self.commit_notifier.send(());
                 }
                 task.send_result(outcome);
@@ -59,8 +59,8 @@ impl PostgresWorker {
         })
     }
 
-    /// Runs a task until it is decided. A commit whose answer was lost is repeated too: its
-    /// operation id finds the first result if there was one.
+    /// Runs a task until it has an outcome. A commit whose acknowledgement was lost is retried too:
+    /// the operation id then finds the first result if there was one.
     fn run(&mut self, task: &StoreTask) -> TaskResult {
         let mut repeats = 0;
         loop {
@@ -75,7 +75,7 @@ impl PostgresWorker {
             if broken {
                 self.connection = None;
             }
-            // Who is in the way was already waited for.
+            // A lock timeout was already waited for, so only `Unavailable` is retried.
             if repeats == MAX_RETRIES || !matches!(error, StoreError::Unavailable { .. }) {
                 return Err(StoreJobError::Store(error));
             }
@@ -84,7 +84,7 @@ impl PostgresWorker {
         }
     }
 
-    /// One try: the task's own outcome, or the trouble that kept it from having one.
+    /// Runs one attempt. Returns the task's outcome, or the error that prevented one.
     fn attempt(&mut self, task: &StoreTask) -> Result<TaskResult> {
         if self.connection.is_none() {
             self.connection = Some(schema::open_current(&self.address)?);
@@ -93,7 +93,7 @@ impl PostgresWorker {
             return Err(StoreError::internal("no connection"));
         };
         connection.batch(match task.mode {
-            // Row locks order the writers; a read is one snapshot throughout.
+            // Writers are ordered by row locks; a read uses one snapshot throughout.
             TransactionMode::Write => "BEGIN ISOLATION LEVEL READ COMMITTED",
             TransactionMode::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         })?;
@@ -111,7 +111,8 @@ impl PostgresWorker {
     }
 }
 
-/// Longer after a broken connection: the server may be restarting. Jitter keeps losers apart.
+/// Longer after a broken connection, because the server may be restarting. Jitter prevents
+/// competing transactions from colliding again.
 fn retry_delay(repeats: u32, broken: bool) -> Duration {
     let base = if broken { 100 } else { 4 };
     let span = (base << repeats.min(5)).min(2000);

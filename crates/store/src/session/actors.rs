@@ -1,4 +1,4 @@
-//! The verbs of actors.
+//! Store operations on actors.
 
 use cleveragents_domain::{Actor, NamespacedName};
 use cleveragents_engine::ports::{ActorRecords, ActorRow, Result};

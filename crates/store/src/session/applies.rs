@@ -1,4 +1,5 @@
-//! The verbs of attempts to apply: one at a time for each plan, and none that ended begins again.
+//! Store operations on apply attempts: at most one is unfinished per plan, and an ended one never
+//! restarts.
 
 use cleveragents_domain::apply_record::{ApplyRecord, ApplyState};
 use cleveragents_domain::id::{ApplyId, PlanId};
@@ -54,7 +55,7 @@ impl Applies for StoreSession<'_> {
     }
 
     fn update_apply(&mut self, apply: &ApplyRecord) -> Result<i64> {
-        // A second unfinished one could come in this way otherwise.
+        // Otherwise this update could create a second unfinished attempt.
         let before = match apply.state.is_unfinished() {
             true => format!(" AND state IN ({})", unfinished_states()),
             false => String::new(),
@@ -110,7 +111,7 @@ impl Applies for StoreSession<'_> {
     }
 }
 
-/// The words of the unfinished states, as they stand in the index.
+/// The names of the unfinished states, spelled as in the partial index.
 fn unfinished_states() -> String {
     let unfinished = ApplyState::ALL.iter().filter(|state| state.is_unfinished());
     quoted_list(unfinished.map(|state| state.as_str()))

@@ -1,5 +1,5 @@
-//! What a migration cannot say in SQL that both engines understand: values that stand in the JSON
-//! bodies of rows an older program wrote.
+//! Migrations that SQL common to both engines cannot express: values inside the JSON bodies of rows
+//! that an older program wrote.
 
 use cleveragents_engine::ports::{Result, StoreError};
 use serde_json::Value as Json;
@@ -11,8 +11,7 @@ use crate::value::{SqlRow, params};
 const PAGE: i64 = 500;
 
 impl StoreSession<'_> {
-    /// Brings rows of the schema `from` up to date after the tables were changed. Doing it twice
-    /// equals doing it once.
+    /// Updates the rows of schema `from` after the tables were changed. Idempotent.
     pub(crate) fn backfill(&mut self, from: i64) -> Result<()> {
         if from == 1 {
             self.for_each_body("actions", &mut StoreSession::backfill_action)?;
@@ -28,7 +27,7 @@ impl StoreSession<'_> {
         Ok(())
     }
 
-    /// Goes through `table` in pages: id, body and when the row was made.
+    /// Visits `table` in pages: id, body and creation time of each row.
     fn for_each_body(
         &mut self,
         table: &str,

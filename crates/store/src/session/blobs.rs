@@ -1,4 +1,4 @@
-//! The verbs of blobs: small ones in their row, large ones in files (SQLite) or chunk rows.
+//! Store operations on blobs: small ones in their row, large ones in files (SQLite) or chunk rows.
 
 use std::fs::File;
 
@@ -54,8 +54,8 @@ impl Blobs for StoreSession<'_> {
 }
 
 impl StoreSession<'_> {
-    /// The row that says where a blob is. Touching one that is there keeps a collection that is
-    /// under way from taking it.
+    /// Inserts the row that locates a blob. Touching an existing row prevents a concurrent
+    /// collection from deleting it.
     pub(crate) fn insert_blob_row(
         &mut self,
         hash: &BlobHash,
@@ -82,7 +82,7 @@ impl StoreSession<'_> {
         Ok(())
     }
 
-    /// Stages a large blob as rows; who names it comes later.
+    /// Stages a large blob as rows; references to it are added later.
     pub(crate) fn put_chunks(&mut self, hash: &BlobHash, bytes: &[u8]) -> Result<()> {
         for (number, chunk) in (0_i64..).zip(bytes.chunks(CHUNK_SIZE)) {
             self.execute(
@@ -108,7 +108,7 @@ impl StoreSession<'_> {
         Ok(content)
     }
 
-    /// Keeps the files of large blobs where they are until the answer is dropped.
+    /// Prevents the removal of large blobs' files until the returned guard is dropped.
     pub(crate) fn lock_blob_files(&self) -> Result<Option<File>> {
         self.files.map(BlobFiles::lock_shared).transpose()
     }

@@ -1,11 +1,11 @@
-//! Many rows in few statements: a server's answer to each row by itself would take its time.
+//! Inserts many rows with few statements, because one server round trip per row would be slow.
 
 use crate::value::Param;
 
-/// How many rows a statement takes, the most first. Few sizes are few statements to prepare.
+/// The numbers of rows per statement, largest first. Few sizes mean few statements to prepare.
 const BATCH_SIZES: [usize; 3] = [100, 10, 1];
 
-/// Cuts `rows` into pieces of these sizes, in their order.
+/// Splits `rows` into batches of these sizes, in order.
 pub(super) fn split_batches<T>(rows: &[T]) -> Vec<&[T]> {
     let mut pieces = Vec::new();
     let mut rest = rows;
@@ -19,7 +19,7 @@ pub(super) fn split_batches<T>(rows: &[T]) -> Vec<&[T]> {
     pieces
 }
 
-/// Parameters of a statement that begin with those of all rows.
+/// The parameters of a statement, beginning with those shared by all rows.
 pub(super) struct BulkRows<'a> {
     pub(super) params: Vec<Param<'a>>,
     value_lists: Vec<String>,
@@ -33,8 +33,8 @@ impl<'a> BulkRows<'a> {
         }
     }
 
-    /// Adds a row. Its numbers are said to be numbers, for a list of values has no columns to
-    /// take their type from.
+    /// Adds a row. Integers are cast explicitly, because a VALUES list has no columns to infer
+    /// their type from.
     pub(super) fn push<const N: usize>(&mut self, row: [Param<'a>; N]) {
         let mut marks = Vec::with_capacity(N);
         for param in row {
@@ -48,7 +48,7 @@ impl<'a> BulkRows<'a> {
         self.value_lists.push(format!("({})", marks.join(", ")));
     }
 
-    /// The rows as a source whose columns are `column1`, `column2`, …
+    /// The rows as a SQL source with columns `column1`, `column2`, …
     pub(super) fn source(&self) -> String {
         format!("(VALUES {}) AS given", self.value_lists.join(", "))
     }

@@ -1,7 +1,7 @@
-//! The catalogue's verbs: versioned rows, and names that one holder has.
+//! Store operations on actions and plans: versioned rows with unique names.
 //!
-//! A row keeps its entity as a JSON body beside the columns that are searched. The version column
-//! decides every update; the version inside the body is only what the writer had read.
+//! A row keeps its entity as a JSON body beside the searchable columns. The version column decides
+//! every update; the version inside the body is only the one that the writer had read.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,8 @@ impl Actions for StoreSession<'_> {
     }
 
     fn use_action(&mut self, action: &Action) -> Result<()> {
-        // One statement decides: of any number who use a single-use action, one has used it.
+        // One statement decides, so exactly one of several concurrent users of a single-use action
+        // wins.
         let used = self.execute(
             "UPDATE actions SET uses = uses + 1 WHERE id = ?1 AND version = ?2 AND state = ?3 \
              AND (single_use = 0 OR uses = 0)",
@@ -98,7 +99,8 @@ impl Actions for StoreSession<'_> {
         content_hash: &str,
         plan: PlanId,
     ) -> Result<()> {
-        // One statement decides: who comes while it is undecided waits for the one before (law 3).
+        // One statement decides; a concurrent insert waits for the earlier transaction to end (law
+        // 3).
         let claimed = self.execute(
             "INSERT INTO given_action_uses (name, content_hash, plan_id) VALUES (?1, ?2, ?3) \
              ON CONFLICT (name, content_hash) DO NOTHING",
@@ -172,7 +174,8 @@ impl Plans for StoreSession<'_> {
     }
 
     fn plan_for_update(&mut self, id: PlanId) -> Result<Plan> {
-        // Weaker than the lock of a deletion, so that who only refers to the plan need not wait.
+        // Weaker than the lock of a deletion, so that transactions that only reference the plan do
+        // not wait.
         let row = self.find(
             "SELECT body, version FROM plans WHERE id = ?1 FOR NO KEY UPDATE",
             params![id.to_string()],
@@ -218,7 +221,7 @@ impl Plans for StoreSession<'_> {
             sql: "SELECT version FROM plans WHERE id = ?1",
         };
         let version = self.check_updated(updated, check)?;
-        // The plan's row is this transaction's by now, so nobody else is at these.
+        // This transaction holds the plan's row, so no other one changes these rows.
         self.execute(
             "UPDATE plan_projects SET state = ?2 WHERE plan_id = ?1 AND state <> ?2",
             params![
@@ -231,8 +234,8 @@ impl Plans for StoreSession<'_> {
 
     fn delete_plan(&mut self, plan: &Plan) -> Result<()> {
         let id = plan.identity.plan_id.to_string();
-        // From here on nobody can add to the plan: who wants to waits for this row, then finds
-        // it gone.
+        // From here on nothing can be added to the plan: such a transaction waits for this row and
+        // then finds it deleted.
         self.lock_version(VersionCheck {
             what: "plan",
             id: id.clone(),
@@ -253,7 +256,7 @@ impl Plans for StoreSession<'_> {
     }
 }
 
-/// What goes with a plan, each before what it refers to.
+/// Deletes a plan's dependent rows, each before the rows it references.
 const DELETE_PLAN_PARTS: [&str; 15] = [
     "DELETE FROM model_calls WHERE plan_id = ?1",
     "DELETE FROM change_entries WHERE plan_id = ?1",
@@ -277,7 +280,8 @@ const HOLDER_OF_ACTION: &str = "SELECT id FROM actions WHERE name = ?1";
 const HOLDER_OF_PLAN: &str = "SELECT id FROM plans WHERE name = ?1";
 
 impl StoreSession<'_> {
-    /// Why a use of `action` hit nothing. The row is locked, so that what is said of it holds.
+    /// Explains why no row of `action` was updated. Locks the row, so that the reason still holds
+    /// when the transaction ends.
     fn unusable_action_error(&mut self, action: &Action) -> Result<StoreError> {
         let row = self.find(
             "SELECT version, state FROM actions WHERE id = ?1 FOR UPDATE",
@@ -313,7 +317,7 @@ impl StoreSession<'_> {
     }
 }
 
-/// The plan that used a single-use action; the use outlives it.
+/// The plan that used a single-use action. The use remains after the plan is deleted.
 fn single_use_holder(plan: Option<SqlRow>) -> Result<String> {
     match plan {
         Some(row) => row.text(0),

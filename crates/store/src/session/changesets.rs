@@ -1,5 +1,5 @@
-//! The verbs of changesets: a change goes to the changeset it names (law 4), and its place there
-//! is taken by the update that counts it (law 3).
+//! Store operations on changesets: a change belongs to the changeset it names (law 4), and the
+//! update that counts it also assigns its position (law 3).
 
 use cleveragents_domain::ChangeEntry;
 use cleveragents_domain::Timestamp;
@@ -137,8 +137,8 @@ impl Changesets for StoreSession<'_> {
 }
 
 impl StoreSession<'_> {
-    /// Keeps the changeset's plan from being deleted until the transaction ends, and names it. A
-    /// changeset never goes to another plan.
+    /// Prevents the deletion of the changeset's plan until the transaction ends, and returns its
+    /// id. A changeset never moves to another plan.
     fn lock_changeset_plan(&mut self, changeset: ChangesetId) -> Result<String> {
         let held = self.find(
             "SELECT id FROM plans WHERE id = \

@@ -1,4 +1,5 @@
-//! The verbs of checkpoints: numbered without gaps, the oldest going when there are too many.
+//! Store operations on checkpoints: numbered without gaps; the oldest are deleted when there are
+//! too many.
 
 use cleveragents_domain::checkpoint::Checkpoint;
 use cleveragents_domain::id::{CheckpointId, IdFragment, PlanId};
@@ -33,7 +34,7 @@ impl CheckpointRecords for StoreSession<'_> {
             });
         };
         let number = row.integer(0)?;
-        // The newest always stays: the next number follows from it.
+        // The newest always stays, because the next number is derived from it.
         self.execute(
             "DELETE FROM checkpoints WHERE plan_id = ?1 AND number <= ?2",
             params![&plan, number - i64::from(keep.max(1))],
@@ -43,7 +44,7 @@ impl CheckpointRecords for StoreSession<'_> {
 
     fn find_checkpoint(&mut self, plan: PlanId, fragment: &IdFragment) -> Result<Checkpoint> {
         let number: Option<i64> = fragment.as_str().parse().ok();
-        // A plan keeps few, so they are looked at one by one.
+        // A plan keeps few checkpoints, so they are filtered in memory.
         let mut found = self.checkpoints_of(plan)?;
         found.retain(|checkpoint| {
             Some(checkpoint.number) == number || fragment.matches(&checkpoint.id.to_string())

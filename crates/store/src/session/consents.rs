@@ -1,4 +1,4 @@
-//! The verbs of consents to files of repositories.
+//! Store operations on consents to repository files.
 
 use cleveragents_domain::{AbsolutePath, Consent, RepositoryFile, ResourcePath};
 use cleveragents_engine::ports::{Consents, Result};

@@ -1,4 +1,4 @@
-//! The verbs of corrections.
+//! Store operations on corrections.
 
 use cleveragents_domain::Correction;
 use cleveragents_domain::id::{IdFragment, PlanId};

@@ -1,5 +1,5 @@
-//! The verbs of decisions. Everything that is numbered or marked happens while the plan's stream
-//! is this transaction's alone, so places have no gaps and nobody waits in a circle.
+//! Store operations on decisions. All numbering and marking happens while this transaction holds
+//! the lock on the plan's stream, so positions have no gaps and transactions cannot deadlock.
 
 use std::collections::BTreeSet;
 
@@ -109,7 +109,7 @@ impl Decisions for StoreSession<'_> {
 }
 
 impl StoreSession<'_> {
-    /// Gives decisions of the plan this mark and says how many had another.
+    /// Sets this mark on decisions of the plan and returns how many had a different one.
     fn mark_superseded(
         &mut self,
         plan: PlanId,
@@ -130,8 +130,8 @@ impl StoreSession<'_> {
         Ok(marked)
     }
 
-    /// Stores decisions in one statement, which numbers them behind those that are there, and
-    /// answers with their ids in that order. One whose id is taken is left out.
+    /// Inserts decisions in one statement, which numbers them after the existing ones, and returns
+    /// their ids in that order. Omits a decision whose id exists.
     fn insert_batch(&mut self, plan: PlanId, piece: &[Decision]) -> Result<Vec<(String, i64)>> {
         let mut rows = BulkRows::with_params(vec![Param::from(plan.to_string())]);
         for (number, decision) in (1_i64..).zip(piece) {
@@ -160,7 +160,7 @@ impl StoreSession<'_> {
         Ok(stored)
     }
 
-    /// Removes what was stored in this turn before a decision was refused.
+    /// Removes the decisions inserted by this call before one was refused.
     fn delete_inserted_decisions(&mut self, plan: PlanId, sequences: &[i64]) -> Result<()> {
         let Some(first) = sequences.first() else {
             return Ok(());
@@ -172,7 +172,8 @@ impl StoreSession<'_> {
         Ok(())
     }
 
-    /// Every decision is the plan's, and so is its parent, or it comes before it here.
+    /// Fails unless every decision belongs to the plan and its parent is in the plan or earlier in
+    /// this list.
     fn check_parents(&mut self, plan: PlanId, decisions: &[Decision]) -> Result<()> {
         let mut known = BTreeSet::new();
         for decision in decisions {
@@ -192,8 +193,8 @@ impl StoreSession<'_> {
         Ok(())
     }
 
-    /// Refuses a decision that is not one of the plan's. What is found stays: decisions go only
-    /// with their plan.
+    /// Fails if the decision does not belong to the plan. No lock is needed: decisions are deleted
+    /// only with their plan.
     pub(super) fn check_decision_in_plan(
         &mut self,
         plan: PlanId,

@@ -1,4 +1,4 @@
-//! What everything that is defined under a name has in common: one table each, of one shape.
+//! Shared operations on named definitions; each kind has its own table of the same shape.
 
 use cleveragents_domain::{NamespacedName, Timestamp};
 use cleveragents_engine::ports::{Result, StoreError};
@@ -9,16 +9,14 @@ use super::StoreSession;
 use super::rows::{decode_entity, not_found_error, to_json_body};
 use crate::value::{SqlRow, params};
 
-/// A table of definitions.
 pub(super) struct DefinitionTable {
     pub(super) table: &'static str,
-    /// What one of them is called.
+    /// The name of the kind in messages.
     pub(super) what: &'static str,
-    /// What its name is called when somebody else has it.
+    /// The label of its name in an error about a name that is taken.
     pub(super) name_label: &'static str,
 }
 
-/// A row of such a table on its way in.
 pub(super) struct NewDefinition<'a, T> {
     pub(super) name: &'a NamespacedName,
     pub(super) kind: &'a str,
@@ -29,7 +27,6 @@ pub(super) struct NewDefinition<'a, T> {
     pub(super) version: i64,
 }
 
-/// A row of such a table on its way out.
 pub(super) struct StoredDefinition<T> {
     pub(super) definition: T,
     pub(super) hash: String,
@@ -47,7 +44,8 @@ impl StoreSession<'_> {
         row: &NewDefinition<'_, T>,
     ) -> Result<()> {
         let name = row.name.to_string();
-        // One statement decides: who comes while it is undecided waits for the one before (law 3).
+        // One statement decides; a concurrent insert waits for the earlier transaction to end (law
+        // 3).
         let sql = format!(
             "INSERT INTO {} (name, kind, definition, hash, created_at, updated_at, version) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1) ON CONFLICT (name) DO NOTHING",
@@ -133,7 +131,7 @@ impl StoreSession<'_> {
         for row in rows.drain(..) {
             named.push((row.text(5)?, row));
         }
-        // Not by the database, whose order of letters depends on its language.
+        // Not sorted by the database, whose collation depends on its locale.
         named.sort_by(|(one, _), (other, _)| one.cmp(other));
         named
             .iter()
@@ -141,7 +139,8 @@ impl StoreSession<'_> {
             .collect()
     }
 
-    /// Locks the row if `version` is still the newest: from here on nobody can refer to it.
+    /// Locks the row if `version` is still the newest. From here on no other transaction can
+    /// reference it.
     pub(super) fn lock_definition(
         &mut self,
         definitions: &DefinitionTable,
@@ -168,7 +167,7 @@ impl StoreSession<'_> {
         Ok(())
     }
 
-    /// Why a row could not be changed from `version` on.
+    /// Explains why a row with `version` could not be changed.
     fn stale_definition_error(
         &mut self,
         definitions: &DefinitionTable,

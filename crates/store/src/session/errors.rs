@@ -1,5 +1,5 @@
-//! The verbs of plans' errors: one statement records a new error or counts a known one, so there
-//! is nothing to create first and nothing to lose.
+//! Store operations on plans' errors. One statement inserts a new error or counts a known one, so
+//! no occurrence is lost.
 
 use cleveragents_domain::ErrorRecord;
 use cleveragents_domain::id::PlanId;
@@ -41,7 +41,7 @@ impl ErrorRecords for StoreSession<'_> {
     }
 }
 
-/// The newest occurrence under the id and place of the first.
+/// The newest occurrence, with the id and number of the first.
 fn error_from_row(row: &SqlRow) -> Result<ErrorRecord> {
     let mut error: ErrorRecord = decode_entity(row, 3)?;
     error.id = row.parsed(0)?;

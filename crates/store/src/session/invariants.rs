@@ -1,4 +1,4 @@
-//! The verbs of invariants.
+//! Store operations on invariants.
 
 use cleveragents_domain::id::{IdFragment, InvariantId, PlanId};
 use cleveragents_domain::{Invariant, InvariantScope, NamespacedName};
@@ -94,7 +94,8 @@ impl Invariants for StoreSession<'_> {
 }
 
 impl StoreSession<'_> {
-    /// Keeps whom the scope names until the transaction ends. An action need not be registered.
+    /// Prevents the deletion of the scope's target until the transaction ends. An action need not
+    /// be registered.
     fn lock_scope(&mut self, scope: &InvariantScope) -> Result<()> {
         match scope {
             InvariantScope::Global | InvariantScope::Action(_) => Ok(()),
@@ -104,7 +105,7 @@ impl StoreSession<'_> {
     }
 }
 
-/// Scope and target as they are stored.
+/// Scope and target as stored.
 fn scope_key(scope: &InvariantScope) -> (&'static str, String) {
     (scope.kind().as_str(), scope.target().unwrap_or_default())
 }

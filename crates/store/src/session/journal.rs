@@ -1,4 +1,4 @@
-//! The journal's verbs.
+//! Store operations on the journal.
 
 use cleveragents_domain::upcast::current_version;
 use cleveragents_domain::{Event, EventKind, NewEvent, StreamId, Timestamp};
@@ -55,7 +55,7 @@ impl Journal for StoreSession<'_> {
         limit: u32,
     ) -> Result<Vec<Event>> {
         let mut found = Vec::new();
-        // Each kind by itself, so that a kind is a parameter like any other value.
+        // One statement per kind, so that a kind is an ordinary parameter.
         for kind in kinds {
             let sql = format!(
                 "SELECT {COLUMNS} FROM events WHERE stream = ?1 AND stream_seq < ?2 \
@@ -105,8 +105,8 @@ impl Journal for StoreSession<'_> {
 }
 
 impl StoreSession<'_> {
-    /// Locks the stream's row, making it if need be, and says what time it is: whoever else appends to it waits here, so
-    /// numbers and hashes follow from each other without a conflict.
+    /// Locks the stream's row, creating it if necessary, and returns its head and the current time.
+    /// Other transactions that append wait here, so numbers and hashes follow without a conflict.
     pub(super) fn lock_stream(&mut self, id: &str) -> Result<(StreamHead, Timestamp)> {
         if let Some(row) = self.find(LOCK_STREAM, params![id])? {
             return Ok((head_from_row(&row)?, row.time(2)?));
@@ -121,7 +121,7 @@ impl StoreSession<'_> {
         Ok((head_from_row(&row)?, row.time(2)?))
     }
 
-    /// Inserts events behind `head` in one statement and answers with the new head.
+    /// Inserts events after `head` in one statement and returns the new head.
     fn insert_events(
         &mut self,
         stream: StreamId,
@@ -136,7 +136,7 @@ impl StoreSession<'_> {
             rows.push(row);
             head = next;
         }
-        // One event is what most writes append: its statement is the plainest.
+        // Most writes append one event, so that case has the simplest statement.
         let sql = match events.len() {
             1 => self.dialect().insert_event().into(),
             _ => self.dialect().insert_events(&rows.source()),
@@ -146,7 +146,7 @@ impl StoreSession<'_> {
     }
 }
 
-/// An event behind `head` as the columns of its row, and the head it makes.
+/// Returns the columns of an event that follows `head`, and the new head.
 fn link_event(
     stream: StreamId,
     head: StreamHead,
@@ -195,7 +195,7 @@ fn head_from_row(row: &SqlRow) -> Result<StreamHead> {
     })
 }
 
-/// An event whose columns begin at `first`.
+/// Decodes an event whose columns begin at `first`.
 fn event_from_row(row: &SqlRow, first: usize) -> Result<Event> {
     let payload = row
         .optional_text(first + 7)?
@@ -216,8 +216,8 @@ fn event_from_row(row: &SqlRow, first: usize) -> Result<Event> {
     })
 }
 
-/// A text that is not JSON was put there by someone else. It is shown as a string, whose hash is
-/// not the payload's, so that verifying finds it and reading goes on.
+/// Text that is not JSON was written by a foreign program. It is returned as a JSON string, whose
+/// hash differs from the payload's, so verification detects it and reading continues.
 fn parse_payload(text: String) -> Result<Box<RawValue>> {
     match RawValue::from_string(text.clone()) {
         Ok(payload) => Ok(payload),

@@ -1,5 +1,5 @@
-//! The verbs of named locks. Acquiring is one statement: of any number who find a lock expired,
-//! exactly one takes it over.
+//! Store operations on named locks. Acquiring is one statement: of several owners that find a lock
+//! expired, exactly one takes it over.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ impl LockRecords for StoreSession<'_> {
         let now = self.now()?;
         let owner = request.owner.to_string();
         let dead = request.dead_holder.map(|(owner, _)| owner.to_string());
-        // The owner's own unexpired lock is taken once more; anything else is a new holder.
+        // The lock is re-entrant: the owner of an unexpired lock acquires it once more. Anything
+        // else is a new holder.
         let granted = self.find(
             "INSERT INTO locks (name, owner, node, epoch, holds, acquired_at, expires_at) \
              VALUES (?1, ?2, ?5, 1, 1, ?3, ?4) \

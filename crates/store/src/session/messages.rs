@@ -1,4 +1,4 @@
-//! The verbs of messages to a plan's owner.
+//! Store operations on messages to a plan's owner.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{MessageKind, PlanMessage};
@@ -37,8 +37,8 @@ impl Messages for StoreSession<'_> {
     fn take_messages(&mut self, plan: PlanId, kinds: &[MessageKind]) -> Result<Vec<PlanMessage>> {
         let plan = plan.to_string();
         let pending = pending_condition(kinds);
-        // Takers queue up in the order of the messages, so that none has half of what another
-        // waits for; whoever comes second finds them taken.
+        // Transactions lock the messages in sequence order, so they cannot deadlock; the second one
+        // finds them taken.
         let sql = format!("SELECT id FROM plan_messages {pending} ORDER BY sequence FOR UPDATE");
         self.query(&sql, params![&plan])?;
         let sql = format!(
@@ -62,8 +62,8 @@ impl Messages for StoreSession<'_> {
     }
 }
 
-/// The condition of a plan's messages of these kinds that nobody took. The kinds are our own
-/// words, so they can stand in the text.
+/// The SQL condition for a plan's untaken messages of these kinds. The kinds are constants of this
+/// program, so they can be part of the text.
 fn pending_condition(kinds: &[MessageKind]) -> String {
     let words: Vec<String> = kinds.iter().map(|kind| format!("'{kind}'")).collect();
     let words = match words.is_empty() {

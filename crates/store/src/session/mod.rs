@@ -1,4 +1,4 @@
-//! A transaction in the engine's words: the ports' verbs, written in SQL once for both engines.
+//! The ports' operations within a transaction, written in SQL once for both engines.
 
 mod actors;
 mod applies;
@@ -42,10 +42,10 @@ use crate::value::{Param, SqlRow};
 
 pub(crate) use operations::run_once;
 
-/// An open transaction with everything the ports' verbs need.
+/// An open transaction with everything that the operations need.
 pub(crate) struct StoreSession<'a> {
     executor: FailureTracker<'a>,
-    /// Where large blobs live, if not in the database.
+    /// The folder of large blobs, if they are not in the database.
     files: Option<&'a BlobFiles>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> StoreSession<'a> {
         }
     }
 
-    /// The first statement that failed, if one did: then this transaction must not be committed.
+    /// The first statement that failed, if any. This transaction must not be committed then.
     pub(crate) fn failure(&self) -> Option<&StoreError> {
         self.executor.failure()
     }
@@ -70,7 +70,7 @@ impl<'a> StoreSession<'a> {
         self.executor.query(sql, params)
     }
 
-    /// The first row, if there is one.
+    /// Returns the first row, if any.
     pub(crate) fn find(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Option<SqlRow>> {
         Ok(self.executor.query(sql, params)?.into_iter().next())
     }

@@ -1,5 +1,5 @@
-//! The verbs of calls of models: numbered when they are asked, ended once, and counted as used up
-//! from the first moment on.
+//! Store operations on model calls: numbered when they start, ended once. Their reservation counts
+//! as spent from the start.
 
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::{CheckpointId, ModelCallId, PlanId};
@@ -14,7 +14,7 @@ use crate::value::{Param, SqlRow, params};
 
 const COLUMNS: &str = "body, number, ordinal, state, ended, started_at, finished_at, undone_by";
 
-/// A call has two versions: as it was asked and as it ended.
+/// A call has two versions: started and ended.
 const STARTED_VERSION: i64 = 1;
 const ENDED_VERSION: i64 = 2;
 
@@ -115,7 +115,8 @@ impl ModelCalls for StoreSession<'_> {
     }
 
     fn unfinished_model_calls(&mut self, plan: PlanId) -> Result<Vec<ModelCallRecord>> {
-        // The word stands in the text, so that the index of unfinished calls is found.
+        // The state is a literal in the text, so that the planner can use the partial index of
+        // unfinished calls.
         let sql = format!(
             "SELECT {COLUMNS} FROM model_calls WHERE plan_id = ?1 AND state = '{}' ORDER BY number",
             ModelCallState::Asked

@@ -1,4 +1,4 @@
-//! Operation ids: a write that is asked twice is done once (law 12).
+//! Operation ids: a repeated write is executed once (law 12).
 
 use cleveragents_engine::ports::store::{StoreJobError, WriteJob};
 use cleveragents_engine::ports::{Result, StoreError, StoreOperation};
@@ -9,7 +9,7 @@ use crate::value::params;
 /// Runs `job` unless this operation was done before, and returns its first result.
 ///
 /// The id is reserved before the job runs: a second transaction with the same id waits here until
-/// the first has committed or gone.
+/// the first has committed or rolled back.
 pub(crate) fn run_once(
     session: &mut StoreSession<'_>,
     operation: StoreOperation,

@@ -1,4 +1,4 @@
-//! The verbs of outcomes: one statement counts, so no count is lost.
+//! Store operations on outcomes. One statement increments, so no count is lost.
 
 use cleveragents_engine::ports::{OperationOutcome, OutcomeCounts, Outcomes, Result, StoreError};
 

@@ -1,6 +1,5 @@
-//! Lists of plans. Each filter has an index in the order of the list, so that a page of many
-//! plans costs what a page of few does, and one with the state in it, so that what is only counted
-//! is read from the index alone.
+//! Lists of plans. Each filter has an index in list order, so the cost of a page does not depend on
+//! the number of plans. A second index includes the state, so counts are index-only scans.
 
 use std::collections::BTreeMap;
 
@@ -35,16 +34,16 @@ impl PlanLists for StoreSession<'_> {
     }
 }
 
-/// The plans of projects, in the order of the projects' rows.
+/// The plans of projects, in the order of the rows of `plan_projects`.
 const PROJECTS_WITH_PLANS: &str = "plan_projects JOIN plans ON plans.id = plan_projects.plan_id";
 
-/// A filter as SQL: only what is asked for is written down, so that the engine can choose the
-/// index for it.
+/// A filter as SQL. Only requested conditions are included, so that the planner can choose the
+/// matching index.
 struct PlanListQuery {
     source: &'static str,
-    /// Where a plan's state stands, in the table that is asked first.
+    /// The column of the plan's state, in the table that drives the query.
     state: &'static str,
-    /// The columns of the order, from the table whose index has them.
+    /// The order columns, from the table whose index has them.
     order: [&'static str; 2],
     conditions: Vec<String>,
     params: Vec<Param<'static>>,
@@ -82,7 +81,7 @@ impl PlanListQuery {
         self.conditions.push(format!("{column} = {mark}"));
     }
 
-    /// Adds a parameter and says how it is written.
+    /// Adds a parameter and returns its placeholder.
     fn bind(&mut self, param: Param<'static>) -> String {
         self.params.push(param);
         format!("?{}", self.params.len())
@@ -96,8 +95,8 @@ impl PlanListQuery {
         format!("FROM {source} {conditions}")
     }
 
-    /// Counts by state. What the rows of the projects say by themselves is not asked of the plans:
-    /// then the whole count comes out of one index.
+    /// Counts by state. Conditions that the rows of `plan_projects` already answer are not repeated
+    /// on `plans`, so the count is an index-only scan.
     fn counts_sql(&self) -> String {
         let asks_plans = self.conditions.iter().any(|it| it.starts_with("plans."));
         let source = match self.source {
@@ -108,7 +107,7 @@ impl PlanListQuery {
         format!("SELECT {state}, count(*) {filtered} GROUP BY {state}")
     }
 
-    /// The page itself; its own parameters come behind those of the counts.
+    /// The page query; its own parameters follow those of the counts.
     fn page_sql(&mut self, filter: &PlanFilter) -> String {
         let [time, id] = self.order;
         if let Some(before) = filter.before {

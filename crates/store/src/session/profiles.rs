@@ -1,4 +1,4 @@
-//! The verbs of custom automation profiles.
+//! Store operations on custom automation profiles.
 
 use cleveragents_domain::{AutomationProfile, NamespacedName, ProfileName};
 use cleveragents_engine::ports::{ProfileRow, Profiles, Result, StoreError};
@@ -50,7 +50,7 @@ impl Profiles for StoreSession<'_> {
         let rows = self.query("SELECT body, version FROM automation_profiles", &[])?;
         let mut profiles: Vec<ProfileRow> =
             rows.iter().map(profile_from_row).collect::<Result<_>>()?;
-        // Not by the database, whose order of letters depends on its language.
+        // Not sorted by the database, whose collation depends on its locale.
         profiles.sort_by_key(|row| row.profile.name.to_string());
         Ok(profiles)
     }

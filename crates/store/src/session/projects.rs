@@ -1,4 +1,4 @@
-//! The verbs of projects.
+//! Store operations on projects.
 
 use cleveragents_domain::validation::AttachmentScopeKind;
 use cleveragents_domain::{InvariantScopeKind, NamespacedName, Project};
@@ -57,7 +57,8 @@ impl Projects for StoreSession<'_> {
     }
 
     fn delete_project(&mut self, project: &Project) -> Result<()> {
-        // Who wants to link to the project, or to add a rule, waits for this row and finds it gone.
+        // A transaction that links to the project or adds a rule waits for this row and then finds
+        // it deleted.
         self.lock_version(version_check(
             project,
             "SELECT version FROM projects WHERE id = ?1 FOR UPDATE",

@@ -1,8 +1,8 @@
-//! The verbs of resources and of their links.
+//! Store operations on resources and their links to projects.
 //!
-//! A link holds its resource's row, a removal wants it alone: whichever comes second sees what the
-//! first has done. The project's row is locked before the resource's, so they never wait for each
-//! other.
+//! Linking takes a shared lock on the resource's row, removal an exclusive one, so the second
+//! transaction sees what the first did. The project's row is always locked before the resource's,
+//! which prevents deadlocks.
 
 use cleveragents_domain::{NamespacedName, Resource};
 use cleveragents_engine::ports::{Projects, Resources, Result, StoreError};
@@ -32,7 +32,7 @@ impl Resources for StoreSession<'_> {
             "SELECT name FROM resources WHERE path_hash = ?1",
             params![hash_text(&path)],
         )?;
-        // Who registers the same place again should hear of that, even under the same name.
+        // Registering the same path again reports that, even under the same name.
         if let Some(row) = other {
             return Err(StoreError::Taken {
                 what: "the path",
@@ -100,7 +100,7 @@ impl Resources for StoreSession<'_> {
         project: &NamespacedName,
         resource: &NamespacedName,
     ) -> Result<u64> {
-        // Links of one project queue up on its row, so that they have an order.
+        // Links of one project wait for its row, which gives them an order.
         let project = self.find_project(
             "SELECT body, version FROM projects WHERE name = ?1 FOR NO KEY UPDATE",
             project,

@@ -1,5 +1,5 @@
-//! What verbs on rows have in common: versions, names that one holder has, ids found by either
-//! end, and places without gaps.
+//! Shared operations on rows: versions, unique names, ids found by prefix or suffix, and positions
+//! without gaps.
 
 use cleveragents_domain::StreamId;
 use cleveragents_domain::id::{IdFragment, PlanId};
@@ -10,31 +10,32 @@ use serde::de::DeserializeOwned;
 use super::StoreSession;
 use crate::value::{SqlRow, params};
 
-/// How many candidates an ambiguous id lists.
+/// The maximum number of candidates listed for an ambiguous id.
 const MAX_CANDIDATES: i64 = 20;
 
-/// Sorts behind every letter and digit.
+/// Sorts after every letter and digit.
 const RANGE_END: char = '~';
 
-/// What an update was about, in case it hits nothing.
+/// Describes the row of an update, for the error if no row was updated.
 pub(super) struct VersionCheck {
     pub(super) what: &'static str,
     pub(super) id: String,
     pub(super) version: i64,
-    /// Finds the newest version by id.
+    /// Selects the newest version by id.
     pub(super) sql: &'static str,
 }
 
-/// A table whose ids people type.
+/// A table whose ids users type.
 pub(super) struct IdLookup {
     pub(super) what: &'static str,
     pub(super) table: &'static str,
-    /// What is read of the row, the id first.
+    /// The columns to read, the id first.
     pub(super) columns: &'static str,
 }
 
 impl StoreSession<'_> {
-    /// `holder` finds who has the name `?1`.
+    /// Fails if no row was inserted because the name is taken. `holder` selects the row that has
+    /// the name `?1`.
     pub(super) fn check_inserted(
         &mut self,
         inserted: u64,
@@ -57,7 +58,8 @@ impl StoreSession<'_> {
         })
     }
 
-    /// The next version; nought rows updated is a conflict or a missing row, never an overwrite.
+    /// Returns the next version. If no row was updated, fails with a conflict or a missing row; it
+    /// never overwrites.
     pub(super) fn check_updated(&mut self, updated: u64, check: VersionCheck) -> Result<i64> {
         if updated == 1 {
             return Ok(check.version + 1);
@@ -66,7 +68,7 @@ impl StoreSession<'_> {
         check.conflict(row.as_ref())
     }
 
-    /// Locks the row `stale` is about, if its version is still the newest. `stale.sql` locks.
+    /// Locks the row of `check` if its version is still the newest. `check.sql` takes the lock.
     pub(super) fn lock_version(&mut self, check: VersionCheck) -> Result<()> {
         let row = self.find(check.sql, params![&check.id])?;
         match row {
@@ -75,7 +77,8 @@ impl StoreSession<'_> {
         }
     }
 
-    /// The rows whose id begins or ends with `fragment`, at most as many as are worth listing.
+    /// Returns the rows whose id begins or ends with `fragment`, at most as many as are worth
+    /// listing.
     pub(super) fn rows_by_fragment(
         &mut self,
         lookup: &IdLookup,
@@ -98,7 +101,8 @@ impl StoreSession<'_> {
         )
     }
 
-    /// The one row whose id begins or ends with `fragment`; several are named by their ids.
+    /// Returns the only row whose id begins or ends with `fragment`. Fails with the candidates if
+    /// there are several.
     pub(super) fn row_by_fragment(
         &mut self,
         lookup: &IdLookup,
@@ -113,8 +117,8 @@ impl StoreSession<'_> {
             .ok_or_else(|| not_found_error(lookup.what, fragment.as_str()))
     }
 
-    /// Keeps the plan from being deleted until the transaction ends, without hindering anybody
-    /// who changes it.
+    /// Prevents the deletion of the plan until the transaction ends, without blocking transactions
+    /// that change it.
     pub(super) fn lock_plan(&mut self, plan: PlanId) -> Result<()> {
         let held = self.find(
             "SELECT id FROM plans WHERE id = ?1 FOR KEY SHARE",
@@ -126,8 +130,8 @@ impl StoreSession<'_> {
         }
     }
 
-    /// Holds the plan and its stream: what is numbered next is numbered by this transaction alone
-    /// (law 3), in the order of the plan's journal.
+    /// Locks the plan and its stream, so that only this transaction assigns the next numbers (law
+    /// 3), in the order of the plan's journal.
     pub(super) fn lock_plan_stream(&mut self, plan: PlanId) -> Result<()> {
         self.lock_plan(plan)?;
         self.lock_stream(&StreamId::Plan(plan).to_string())?;
@@ -136,7 +140,7 @@ impl StoreSession<'_> {
 }
 
 impl VersionCheck {
-    /// Why the row as it is could not be changed.
+    /// Explains why the current row could not be changed.
     fn conflict(self, found: Option<&SqlRow>) -> Result<i64> {
         let Some(row) = found else {
             return Err(not_found_error(self.what, self.id));
@@ -150,12 +154,11 @@ impl VersionCheck {
     }
 }
 
-/// An id read backwards.
 pub(super) fn reverse_id(id: &str) -> String {
     id.chars().rev().collect()
 }
 
-/// A text of any length, short enough for an index.
+/// Maps a text of any length to one short enough for an index.
 pub(super) fn hash_text(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
@@ -178,17 +181,17 @@ pub(super) fn to_json_body(entity: &impl Serialize) -> Result<String> {
     serde_json::to_string(entity).map_err(StoreError::internal)
 }
 
-/// The entity whose body stands in `column`.
+/// Decodes the entity whose JSON body is in `column`.
 pub(super) fn decode_entity<T: DeserializeOwned>(row: &SqlRow, column: usize) -> Result<T> {
     serde_json::from_str(&row.text(column)?).map_err(StoreError::internal)
 }
 
-/// A count, which the database keeps signed.
+/// Decodes a count, which the database stores as a signed integer.
 pub(super) fn decode_count(row: &SqlRow, column: usize) -> Result<u64> {
     u64::try_from(row.integer(column)?).map_err(StoreError::internal)
 }
 
-/// A count that is small by its nature.
+/// Decodes a count that fits into 32 bits.
 pub(super) fn decode_small_count(row: &SqlRow, column: usize) -> Result<u32> {
     u32::try_from(row.integer(column)?).map_err(StoreError::internal)
 }
@@ -208,7 +211,8 @@ pub(super) fn decode_optional_entity<T: DeserializeOwned>(
     entity.map_err(StoreError::internal)
 }
 
-/// Words of our own as a list in a statement's text, so that an index over some of them is found.
+/// Renders constants of this program as a SQL list, so that the planner can use a partial index
+/// over them.
 pub(super) fn quoted_list<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<String> = words.map(|word| format!("'{word}'")).collect();
     words.join(", ")

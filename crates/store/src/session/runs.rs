@@ -1,4 +1,5 @@
-//! The verbs of runs: conditional writes that say who won (law 3), fenced by epoch (law 5).
+//! Store operations on runs: conditional writes that report the winner (law 3), fenced by epoch
+//! (law 5).
 
 use std::time::Duration;
 
@@ -30,7 +31,8 @@ impl Runs for StoreSession<'_> {
         let dead = self.dead_holder(claim)?;
         let owner = claim.owner.to_string();
         let expires_at = now.after(claim.lease);
-        // One statement decides: free, expired, or exactly the owner proven dead.
+        // One statement decides: the run is free, expired, or held by exactly the owner proven
+        // dead.
         let won = self.find(
             "UPDATE runs SET phase = ?2, node = ?4, counts = ?5, claimed_at = ?6, \
              expires_at = ?7, owner = ?3, epoch = epoch + 1 \
@@ -87,7 +89,7 @@ impl Runs for StoreSession<'_> {
     }
 
     fn fence(&mut self, lease: &Lease) -> Result<()> {
-        // The shared row lock keeps a takeover out until this transaction ends.
+        // The shared row lock prevents a takeover until this transaction ends.
         let held = self.query(
             "SELECT epoch FROM runs WHERE plan_id = ?1 AND owner = ?2 AND epoch = ?3 FOR SHARE",
             params![lease.plan.to_string(), lease.owner.to_string(), lease.epoch],
@@ -103,7 +105,7 @@ impl Runs for StoreSession<'_> {
     }
 
     fn run_for_update(&mut self, plan: PlanId) -> Result<Option<Holder>> {
-        // A run that nobody ever claimed is held as well: the first claim waits for this row.
+        // A run that was never claimed is locked as well: the first claim waits for this row.
         self.execute(
             "INSERT INTO runs (plan_id, phase, owner, node, counts, epoch, claimed_at, expires_at) \
              VALUES (?1, ?2, NULL, '', 0, 0, 0, 0) ON CONFLICT (plan_id) DO NOTHING",
@@ -137,14 +139,15 @@ impl Runs for StoreSession<'_> {
 }
 
 impl StoreSession<'_> {
-    /// The runs that fill this node's slots, if they are all taken by others who may be alive.
+    /// Returns the runs that occupy this node's slots, if all slots are taken by owners that may be
+    /// alive.
     fn find_slot_holders(
         &mut self,
         claim: &Claim,
         limit: u32,
         now: Timestamp,
     ) -> Result<Option<Vec<Holder>>> {
-        // Claims of one node queue up on its row, so two cannot both take the last slot.
+        // Claims of one node wait for its row, so two cannot both take the last slot.
         self.execute(
             "INSERT INTO nodes (node, claims) VALUES (?1, 1) \
              ON CONFLICT (node) DO UPDATE SET claims = nodes.claims + 1",
@@ -160,8 +163,8 @@ impl StoreSession<'_> {
         Ok((running.len() >= limit as usize).then_some(running))
     }
 
-    /// The holder in the way, if it is one of those proven dead. Its row is locked until the end,
-    /// so that the answer names the holder that was found here.
+    /// Returns the current holder, if it is one of those proven dead. Its row stays locked until
+    /// the transaction ends, so the answer names the holder found here.
     fn dead_holder(&mut self, claim: &Claim) -> Result<Option<(OwnerId, i64)>> {
         let holder = self.run_for_update(claim.plan)?;
         let found = holder.map(|holder| (holder.owner, holder.epoch));

@@ -1,5 +1,5 @@
-//! The verbs of sandboxes' records: a plan has one for each resource, and one that is discarded
-//! never comes back.
+//! Store operations on sandbox records: a plan has one per resource, and a discarded one is never
+//! reused.
 
 use cleveragents_domain::id::{IdFragment, PlanId, SandboxId};
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
@@ -135,8 +135,8 @@ impl SandboxRecords for StoreSession<'_> {
 }
 
 impl StoreSession<'_> {
-    /// Refuses a sandbox that is not one of the plan's. What is found stays: sandboxes' rows go
-    /// only with their plan.
+    /// Fails if the sandbox does not belong to the plan. No lock is needed: sandbox rows are
+    /// deleted only with their plan.
     pub(super) fn check_sandbox_in_plan(&mut self, plan: PlanId, sandbox: SandboxId) -> Result<()> {
         let found = self.find(
             "SELECT id FROM sandboxes WHERE id = ?1 AND plan_id = ?2",

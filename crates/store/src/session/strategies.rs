@@ -1,4 +1,4 @@
-//! The verbs of strategies: what is approved is approved by its hash, once.
+//! Store operations on strategies. A strategy is approved by its hash, once.
 
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::PlanId;

@@ -1,4 +1,4 @@
-//! The verbs of tool calls: numbered when they begin, ended once.
+//! Store operations on tool calls: numbered when they start, ended once.
 
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::{CheckpointId, PlanId, ToolCallId};
@@ -15,7 +15,7 @@ use crate::value::{SqlRow, params};
 const COLUMNS: &str =
     "body, number, state, process, output, error, tree_after, started_at, finished_at, undone_by";
 
-/// A call has two versions: as it began and as it ended.
+/// A call has two versions: started and ended.
 const STARTED_VERSION: i64 = 1;
 const ENDED_VERSION: i64 = 2;
 
@@ -110,7 +110,8 @@ impl ToolCalls for StoreSession<'_> {
     }
 
     fn unfinished_tool_calls(&mut self, plan: PlanId) -> Result<Vec<ToolCallRecord>> {
-        // The word stands in the text, so that the index of unfinished calls is found.
+        // The state is a literal in the text, so that the planner can use the partial index of
+        // unfinished calls.
         let sql = format!(
             "SELECT {COLUMNS} FROM tool_calls WHERE plan_id = ?1 AND state = '{}' ORDER BY number",
             ToolCallState::Invoked
@@ -145,7 +146,7 @@ impl ToolCalls for StoreSession<'_> {
 }
 
 impl StoreSession<'_> {
-    /// Why a call could not be changed: it has ended, or there is none.
+    /// Explains why a call could not be changed: it has ended, or it does not exist.
     fn ended_call_error(&mut self, id: ToolCallId) -> Result<StoreError> {
         let found = self.tool_call(id)?;
         Ok(StoreError::Conflict {

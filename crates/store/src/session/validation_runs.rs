@@ -1,4 +1,4 @@
-//! The verbs of results of validations.
+//! Store operations on validation results.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_engine::ports::{Result, ValidationRuns};

@@ -1,8 +1,8 @@
-//! The verbs of validations and of their attachments.
+//! Store operations on validations and their attachments.
 //!
-//! An attachment holds the rows of whatever it names, a removal wants its row alone: whichever comes
-//! second sees what the first has done. They are held in one order (plan or project, resource,
-//! validation), so that nobody waits in a circle.
+//! Attaching takes shared locks on the rows it references, removal an exclusive lock on its row, so
+//! the second transaction sees what the first did. Locks are taken in one order (plan or project,
+//! resource, validation), which prevents deadlocks.
 
 use std::collections::BTreeMap;
 
@@ -150,7 +150,7 @@ impl Attachments for StoreSession<'_> {
 }
 
 impl StoreSession<'_> {
-    /// Keeps whatever the attachment names until the transaction ends.
+    /// Prevents the deletion of the attachment's targets until the transaction ends.
     fn lock_attachment_targets(&mut self, attachment: &Attachment) -> Result<()> {
         match &attachment.scope {
             AttachmentScope::Direct => {}
@@ -174,7 +174,7 @@ impl StoreSession<'_> {
         }
     }
 
-    /// What is attached for a project or plan goes with it.
+    /// Deletes the attachments scoped to a project or plan together with it.
     pub(super) fn delete_scope_attachments(
         &mut self,
         scope: AttachmentScopeKind,
@@ -210,7 +210,7 @@ fn validation_from_definition(defined: StoredDefinition<Validation>) -> Validati
     }
 }
 
-/// Scope and target as they are stored.
+/// Scope and target as stored.
 fn scope_key(scope: &AttachmentScope) -> (&'static str, String) {
     (scope.kind().as_str(), scope.target().unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! A SQLite connection with our settings: the only place that opens one.
+//! A SQLite connection with our settings. No other module opens one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::dialect::SqlDialect;
 use crate::sql_executor::SqlExecutor;
 use crate::value::{Param, SqlRow, SqlValue};
 
-/// Writers wait for each other on `writer.lock`; this is for the rare moments in which SQLite
-/// itself excludes everybody (recovery after a crash), and for foreign programs.
+/// Writers wait for each other on `writer.lock`; this timeout covers the rare moments in which
+/// SQLite itself locks everyone out (recovery after a crash), and foreign programs.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Every statement of ours fits, so none is parsed twice.
+/// Large enough for all our statements, so none is parsed twice.
 const STATEMENT_CACHE_SIZE: usize = 512;
 
 pub(crate) struct SqliteConnection {
@@ -25,13 +25,13 @@ pub(crate) struct SqliteConnection {
 }
 
 impl SqliteConnection {
-    /// Opens an existing database file for writing, durable to the disk at each commit.
+    /// Opens an existing database file for writing. Each commit is synced to disk.
     pub(crate) fn writer(path: &Path, clock: &Arc<dyn Clock>) -> Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         Self::open(path, flags, clock)
     }
 
-    /// Opens an existing database file for looking only.
+    /// Opens an existing database file read-only.
     pub(crate) fn reader(path: &Path, clock: &Arc<dyn Clock>) -> Result<Self> {
         let connection = Self::writer(path, clock)?;
         connection.batch("PRAGMA query_only = ON")?;
@@ -47,7 +47,7 @@ impl SqliteConnection {
         let inner = rusqlite::Connection::open_with_flags(path, flags).map_err(failed)?;
         inner.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         inner.set_prepared_statement_cache_capacity(STATEMENT_CACHE_SIZE);
-        // Without a word about temporary files every savepoint would make and delete one.
+        // Without this setting, every savepoint would create and delete a temporary file.
         inner
             .execute_batch(
                 "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
@@ -73,7 +73,7 @@ impl SqliteConnection {
             .map_err(|e| map_sqlite_error(&self.path, &e))
     }
 
-    /// One parameterless statement, parsed once per connection.
+    /// Runs a statement without parameters, parsed once per connection.
     pub(crate) fn execute_cached(&self, sql: &'static str) -> Result<()> {
         self.inner
             .prepare_cached(sql)
@@ -82,7 +82,7 @@ impl SqliteConnection {
             .map_err(|e| map_sqlite_error(&self.path, &e))
     }
 
-    /// Runs `look` with writing forbidden; in memory, readers and the writer share a connection.
+    /// Runs `work` with writing forbidden. In memory, readers and the writer share a connection.
     pub(crate) fn read_only<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Result<T> {
         self.execute_cached("PRAGMA query_only = ON")?;
         let result = work(self);
@@ -90,7 +90,7 @@ impl SqliteConnection {
         Ok(result)
     }
 
-    /// False once SQLite itself has rolled the transaction back, as it does on a full disk.
+    /// Returns false once SQLite itself has rolled the transaction back, as it does on a full disk.
     pub(crate) fn in_transaction(&self) -> bool {
         !self.inner.is_autocommit()
     }
@@ -163,12 +163,12 @@ fn value_from_sqlite(value: ValueRef<'_>) -> SqlValue {
     }
 }
 
-/// What a SQLite error means to the user.
+/// Maps a SQLite error to a store error.
 fn map_sqlite_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     let (path, reason) = (path.to_owned(), error.to_string());
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full { path, reason },
-        // A damaged length makes SQLite ask for more memory than there is.
+        // A damaged length field makes SQLite request more memory than is available.
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::OutOfMemory) => {
             StoreError::Corrupt { path, reason }
         }

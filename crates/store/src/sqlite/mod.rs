@@ -1,5 +1,5 @@
-//! SQLite: one writer thread with group commit, readers of their own, and file locks that let
-//! several processes share one file fairly. Memory is the same with one connection and no file.
+//! SQLite: one writer thread with group commit, separate readers, and file locks that let several
+//! processes share one file fairly. Memory databases work the same with one connection and no file.
 
 mod connection;
 mod reader;
@@ -25,18 +25,18 @@ use crate::queue::{StoreTask, TaskFn, TaskOutput, TransactionMode, join_threads,
 pub(crate) use connection::SqliteConnection;
 pub(crate) use schema_lock::{ExclusiveDatabase, SchemaLock, open_exclusive};
 
-/// How many reader threads a process uses.
+/// The number of reader threads per process.
 const READERS: usize = 2;
 
 /// An open SQLite database.
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     writer: Option<Sender<StoreTask>>,
-    /// `None` in memory, where reads go through the writer's connection.
+    /// `None` in memory, where reads use the writer's connection.
     readers: Option<Sender<StoreTask>>,
     reader_threads: Vec<JoinHandle<()>>,
     writer_thread: Option<JoinHandle<()>>,
-    /// Held while open: nobody migrates or restores meanwhile.
+    /// Held while the database is open; prevents a concurrent migration or restore.
     _schema: Option<SchemaLock>,
     path: Option<PathBuf>,
 }
@@ -113,9 +113,9 @@ impl StoreBackend for Sqlite {
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
-        // Closed queues end the threads once they have done what was sent before. The writer goes
-        // last and alone: of connections that close at the same moment none would fold the
-        // write-ahead log into the database.
+        // Closing the queues ends the threads once they have run the submitted tasks. The writer
+        // closes last and alone: if connections close at the same moment, none of them checkpoints
+        // the write-ahead log into the database.
         self.readers = None;
         join_threads(self.reader_threads.drain(..));
         self.writer = None;
@@ -130,7 +130,7 @@ pub(crate) fn open_in_memory(clock: &Arc<dyn Clock>) -> Result<SqliteConnection>
     Ok(connection)
 }
 
-/// The version of the SQLite built in.
+/// The version of the bundled SQLite.
 pub fn version() -> &'static str {
     rusqlite::version()
 }

@@ -1,4 +1,4 @@
-//! Reader threads: each with its own connection and snapshot, never waiting for a writer.
+//! Reader threads: each has its own connection and snapshot and never waits for a writer.
 
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
@@ -29,7 +29,7 @@ impl SqliteReader {
         }
     }
 
-    /// Works off `tasks`, which the readers share, beginning with `first` as its connection.
+    /// Runs `tasks` from the queue shared by all readers, starting with the connection `first`.
     pub(super) fn spawn(
         mut self,
         tasks: Arc<Mutex<Receiver<StoreTask>>>,

@@ -1,5 +1,6 @@
-//! The schema's lock: every process shares it while it has the database open; creating, migrating
-//! and restoring take it alone, wait [`LOCK_TIMEOUT`], then name who is in the way.
+//! The schema lock: every process holds it shared while it has the database open. Creating,
+//! migrating and restoring take it exclusively; they wait up to [`LOCK_TIMEOUT`], then name the
+//! blocking processes.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -20,20 +21,20 @@ use crate::sql_executor::SqlExecutor;
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A shared hold on the schema.
+/// The schema lock, held shared.
 #[derive(Debug)]
 pub(crate) struct SchemaLock {
     _file: File,
 }
 
-/// The schema to oneself.
+/// The schema lock, held exclusively.
 #[derive(Debug)]
 pub(crate) struct ExclusiveSchemaLock {
     _file: File,
 }
 
 impl SchemaLock {
-    /// Waits for a migration or restore that is under way.
+    /// Waits for a running migration or restore.
     fn shared(directory: &DataDirectory, presence: &ProcessPresence) -> Result<Self> {
         let (file, path) = lock_file(directory)?;
         let started = Instant::now();
@@ -70,7 +71,7 @@ impl SchemaLock {
     }
 }
 
-/// Another moment's patience, or who is in the way.
+/// Sleeps briefly, or fails with the blocking processes after the timeout.
 fn wait_or_fail(started: Instant, presence: &ProcessPresence) -> Result<()> {
     if started.elapsed() >= LOCK_TIMEOUT {
         return Err(StoreError::InUse {
@@ -81,7 +82,7 @@ fn wait_or_fail(started: Instant, presence: &ProcessPresence) -> Result<()> {
     Ok(())
 }
 
-/// Opens the database under a shared hold, creating or migrating it first if need be.
+/// Opens the database under a shared lock, creating or migrating it first if necessary.
 pub(super) fn open_current(
     directory: &DataDirectory,
     presence: &ProcessPresence,
@@ -100,8 +101,8 @@ pub(super) fn open_current(
             }
         }
         drop(shared);
-        // Several may come here at once. One does the work; the others look again, because those
-        // who are done keep their shared hold for as long as they live.
+        // Several processes may arrive here at once. One migrates; the others check again, because
+        // the finished ones keep their shared lock while they run.
         match SchemaLock::try_exclusive(directory)? {
             Some(_alone) => drop(open_migrated(directory, clock)?),
             None => wait_or_fail(started, presence)?,
@@ -109,16 +110,16 @@ pub(super) fn open_current(
     }
 }
 
-/// A database to oneself, for as long as this lives.
+/// A database held exclusively while this value lives.
 pub(crate) struct ExclusiveDatabase {
     pub(crate) connection: SqliteConnection,
-    /// Where the file went that was there before and could not be used.
+    /// The new name of an existing file that could not be used.
     pub(crate) set_aside: Option<PathBuf>,
     pub(crate) _lock: ExclusiveSchemaLock,
 }
 
-/// Opens the database to oneself, for a restore. One that is not healthy, or of a newer program,
-/// is set aside if it may be replaced, never deleted.
+/// Opens the database exclusively, for a restore. A damaged database, or one of a newer program, is
+/// moved aside if it may be replaced, never deleted.
 pub(crate) fn open_exclusive(
     directory: &DataDirectory,
     presence: &ProcessPresence,
@@ -146,8 +147,8 @@ pub(crate) fn open_exclusive(
     })
 }
 
-/// Damage in the middle of a file shows only when one gets there, which would be in the middle of
-/// replacing its contents.
+/// Damage in the middle of a file shows only when it is read, which would be in the middle of
+/// replacing the contents.
 fn check_health(mut connection: SqliteConnection, path: &Path) -> Result<SqliteConnection> {
     let rows = connection.query("PRAGMA quick_check(1)", &[])?;
     let reason = rows.first().map_or(Ok(String::new()), |row| row.text(0))?;
@@ -160,7 +161,7 @@ fn check_health(mut connection: SqliteConnection, path: &Path) -> Result<SqliteC
     }
 }
 
-/// The caller has the schema to itself.
+/// The caller must hold the schema lock exclusively.
 fn open_migrated(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<SqliteConnection> {
     let path = directory.database();
     drop(open_private(&path).map_err(|e| map_io_error(&path, &e))?);
@@ -170,7 +171,7 @@ fn open_migrated(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<Sq
     Ok(connection)
 }
 
-/// Gives the database's files other names; answers with that of the database itself.
+/// Renames the database's files; returns the new name of the database file.
 fn move_aside(directory: &DataDirectory, clock: &Arc<dyn Clock>) -> Result<PathBuf> {
     let path = directory.database();
     let mark = clock.now().as_micros();
@@ -190,14 +191,14 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Brings the schema up to date in one transaction; the caller has the database to itself.
+/// Migrates the schema in one transaction. The caller must hold the database exclusively.
 pub(super) fn migrate(connection: &mut SqliteConnection, location: &str) -> Result<()> {
     connection.batch("BEGIN IMMEDIATE")?;
     let migrated = migrate_in_transaction(connection, location);
     match migrated {
         Ok(()) => connection.batch("COMMIT"),
         Err(error) => {
-            // The error that matters is the first one.
+            // The first error is the one to report.
             let _ = connection.batch("ROLLBACK");
             Err(error)
         }

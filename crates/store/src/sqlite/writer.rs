@@ -1,9 +1,9 @@
 //! The writer thread: group commit, one batch at a time across all processes.
 //!
-//! Each task runs in a savepoint of its own; a batch ends when the queue is empty, or after
-//! [`BATCH_TASKS`] tasks or [`BATCH_TIME`]. Answers leave only after the commit, so whoever got
-//! one has a durable write. A failing task undoes only itself; a failing commit answers all with
-//! an error, and their operation ids make it safe to ask again.
+//! Each task runs in its own savepoint. A batch ends when the queue is empty, or after
+//! [`BATCH_TASKS`] tasks or [`BATCH_TIME`]. Results are sent only after the commit, so a received
+//! result means a durable write. A failed task rolls back only itself; a failed commit returns an
+//! error to all tasks, and their operation ids make retries safe.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use crate::session::StoreSession;
 const BATCH_TASKS: usize = 128;
 const BATCH_TIME: Duration = Duration::from_millis(5);
 
-/// Where the database is, and which file that was when it was opened.
+/// The path of the database, and the identity of the file when it was opened.
 struct DatabaseLocation {
     path: PathBuf,
     identity: Option<(u64, u64)>,
@@ -37,7 +37,7 @@ impl DatabaseLocation {
         Some((facts.dev(), facts.ino()))
     }
 
-    /// A write into a file without a name would be acknowledged and lost.
+    /// A write to a deleted or replaced file would be acknowledged and lost.
     fn check(&self) -> Result<()> {
         if self.identity.is_some() && self.identity == self.current_identity() {
             return Ok(());
@@ -104,7 +104,7 @@ impl SqliteWriter {
         })
     }
 
-    /// Does `first` and what has queued up behind it; says whether anything was committed.
+    /// Runs `first` and the tasks queued after it; returns whether anything was committed.
     fn run_batch(&mut self, first: StoreTask, tasks: &Receiver<StoreTask>) -> bool {
         let mut done = Vec::new();
         let committed = self.commit_batch(first, tasks, &mut done);
@@ -113,7 +113,7 @@ impl SqliteWriter {
         for (task, outcome) in done {
             match &committed {
                 Ok(()) => task.send_result(outcome),
-                // What failed by itself keeps its own reason.
+                // A task that failed by itself keeps its own error.
                 Err(_) if outcome.is_err() => task.send_result(outcome),
                 Err(error) => task.send_error(error.clone()),
             }
@@ -121,8 +121,8 @@ impl SqliteWriter {
         written
     }
 
-    /// Runs a batch up to its commit. On an error nothing of it was committed, or nothing is
-    /// known; the connection is opened anew then.
+    /// Runs a batch up to its commit. On an error nothing was committed, or the outcome is unknown;
+    /// the connection is then reopened.
     fn commit_batch(
         &mut self,
         first: StoreTask,
@@ -132,7 +132,7 @@ impl SqliteWriter {
         let result = self.try_commit_batch(first, tasks, done);
         if result.is_err() {
             if let Some(connection) = self.connection.as_ref().filter(|c| c.in_transaction()) {
-                // Where this fails too, closing the connection undoes it.
+                // If the rollback fails too, closing the connection rolls back.
                 let _ = connection.execute_cached("ROLLBACK");
             }
             if self.location.is_some() {
@@ -187,7 +187,7 @@ impl SqliteWriter {
         Ok(())
     }
 
-    /// The task's outcome, and whether the batch's transaction is still there.
+    /// Returns the task's outcome, and whether the batch's transaction is still open.
     fn run_in_savepoint(&mut self, task: &StoreTask) -> (TaskResult, Result<()>) {
         let files = self.files.clone();
         let connection = match self.ensure_connected() {

@@ -1,8 +1,8 @@
-//! The lock that hands the database from process to process.
+//! The lock that passes write access between processes.
 //!
-//! SQLite's own waiting is a lottery: of eight processes some would hardly ever get a turn. The system
-//! keeps those who wait for this lock in a queue. A turn takes milliseconds, so a holder that keeps it
-//! for long is stopped: then waiting ends and names it.
+//! SQLite's own busy waiting is unfair: of eight processes some would almost never write. The
+//! kernel queues the waiters of this file lock. A batch takes milliseconds, so a holder that keeps
+//! the lock for long is stuck: waiting then fails and names it.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use cleveragents_engine::ports::{Result, StoreError};
 use crate::directory::DataDirectory;
 use crate::files::{map_io_error, open_private};
 
-/// How long the queue may stand still.
+/// How long to wait for the lock.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) struct WriterLock {
@@ -24,10 +24,10 @@ pub(super) struct WriterLock {
     path: PathBuf,
 }
 
-/// This process's turn to write.
+/// Held while this process may write.
 pub(super) enum WriterLockGuard<'a> {
     Immediate(&'a File),
-    /// The lock goes with its file.
+    /// Closing the file releases the lock.
     Queued(#[expect(dead_code, reason = "closing it ends the turn")] File),
 }
 
@@ -60,7 +60,8 @@ impl WriterLock {
                 return Err(map_io_error(&self.path, &error));
             }
         }
-        // A file of its own: giving up must not release the turn of a later call.
+        // Opened separately for each call: a call that times out must not release the lock of a
+        // later call.
         let file = open_private(&self.path).map_err(|e| map_io_error(&self.path, &e))?;
         match LockWaiter::wait(file, limit) {
             Ok(Some(file)) => Ok(WriterLockGuard::Queued(file)),
@@ -72,7 +73,7 @@ impl WriterLock {
     }
 }
 
-/// A place in the system's queue, which a thread keeps because waiting there has no limit.
+/// A place in the kernel's queue. A thread holds it, because waiting there has no timeout.
 struct LockWaiter {
     state: Mutex<LockWaiterState>,
     changed: Condvar,
@@ -86,7 +87,7 @@ enum LockWaiterState {
 }
 
 impl LockWaiter {
-    /// Returns the file once it is locked, or nothing after `limit`.
+    /// Returns the locked file, or `None` after `limit`.
     fn wait(file: File, limit: Duration) -> io::Result<Option<File>> {
         let queue = Arc::new(Self {
             state: Mutex::new(LockWaiterState::Waiting),
@@ -96,7 +97,7 @@ impl LockWaiter {
         let waiting = move || {
             let locked = file.lock();
             let mut state = thread.state.lock().unwrap_or_else(PoisonError::into_inner);
-            // Given up means that the file closes here, and the lock with it.
+            // After a timeout the file is closed here, which releases the lock.
             if matches!(*state, LockWaiterState::Waiting) {
                 *state = match locked {
                     Ok(()) => LockWaiterState::Locked(file),
@@ -120,7 +121,7 @@ impl LockWaiter {
     }
 }
 
-/// Who has the lock, as far as the system says.
+/// Describes the holder of the lock, if the kernel reports it.
 fn describe_holder(path: &Path) -> String {
     let inode = std::fs::metadata(path).map(|found| found.ino());
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
@@ -136,7 +137,8 @@ fn describe_holder(path: &Path) -> String {
     }
 }
 
-/// The process with a lock on this file: `1: FLOCK ADVISORY WRITE 4711 fe:00:1234 0 EOF`.
+/// Finds the process that holds a lock on this file: `1: FLOCK ADVISORY WRITE 4711 fe:00:1234 0
+/// EOF`.
 fn parse_lock_holder(locks: &str, inode: u64) -> Option<u32> {
     let held = locks.lines().filter(|line| !line.contains("->"));
     let mut fields = held.map(|line| line.split_whitespace().collect::<Vec<&str>>());
@@ -168,7 +170,7 @@ mod tests {
             "{refused:?}"
         );
         other.unlock().unwrap();
-        // The one who gave up passes the lock on as soon as it gets it.
+        // The timed-out waiter releases the lock as soon as it gets it.
         let guard = lock.acquire_within(ACQUIRE_TIMEOUT).unwrap();
         assert!(other.try_lock().is_err());
         drop(guard);

@@ -1,4 +1,4 @@
-//! Back to an earlier phase: reversions, and corrections of decisions.
+//! Moves to an earlier phase: reversions, and corrections of decisions.
 
 use super::*;
 
