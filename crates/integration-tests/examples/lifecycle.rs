@@ -1,5 +1,5 @@
-//! The lifecycle from Rust, without the command line: an action becomes a plan, and the plan's
-//! first phase is worked on.
+//! The lifecycle in Rust, without the command line: creates a plan from an action and runs its
+//! first phase.
 //!
 //! `cargo run -p cleveragents-integration-tests --example lifecycle`
 
@@ -38,7 +38,8 @@ arguments:
 
 pub(crate) fn main() {
     block_on(async {
-        // A database, and who this process is. A real program opens one with `Database::open`.
+        // A database, and the identity of this process. A real program opens one with
+        // `Database::open`.
         let database = Database::memory(Arc::new(SystemClock)).expect("a database");
         let (store, ids) = (database.handle(), Arc::new(SystemIds));
         let owner = OwnerId::new(ids.next());
@@ -46,13 +47,13 @@ pub(crate) fn main() {
         let lifecycle = PlanLifecycle::new(store.clone(), ids.clone(), Arc::clone(&alone));
         let runs = RunService::new(store.clone(), ids.clone(), alone, owner);
 
-        // An action, from the text of its file.
+        // Parse an action from the text of its file.
         let draft = read_action(&DefinitionSource::new("greet.yaml", ACTION), &|_| None);
         let draft = draft.expect("a well-formed action");
         let action = lifecycle.create_action(draft, "example").await;
         let action = action.expect("a free name");
 
-        // A project with something to work on.
+        // A project with a resource.
         let (project, folder) = (project(), folder());
         let name = project.name.clone();
         let made = store.write(StoreOperation::new(&*ids, "example"), move |tx| {
@@ -62,7 +63,7 @@ pub(crate) fn main() {
         });
         made.await.expect("a new project");
 
-        // Using the action makes a plan; nothing is worked on yet.
+        // Using the action creates a plan; no work starts yet.
         let plan = lifecycle.use_action(UseActionRequest {
             action: ActionChoice::Registered(action.name),
             projects: vec![name],
@@ -82,7 +83,7 @@ pub(crate) fn main() {
         assert_eq!(plan.brief.description, "Greet world");
         println!("{} is at {}", plan.name, plan.position);
 
-        // Whoever works on it claims it first; every move goes through the claim.
+        // A worker claims the run first; every move requires the claim.
         let claimed = runs.claim(plan.identity.plan_id, Phase::Strategize, Slots::Limit(4));
         let ClaimOutcome::Won(run) = claimed.await.expect("an answer") else {
             panic!("nobody else is here");
@@ -122,7 +123,7 @@ fn folder() -> Resource {
     }
 }
 
-/// A process without neighbours.
+/// The only process on its node.
 #[derive(Debug)]
 struct SingleProcess;
 
@@ -138,7 +139,7 @@ impl Liveness for SingleProcess {
     fn keep_lock_file(&self) {}
 }
 
-/// What the checks before the start find: everything.
+/// Preflight finds everything.
 #[derive(Debug)]
 struct ExampleProbe;
 

@@ -1,5 +1,5 @@
-//! Thinks about a plan: gives one that `agents plan use` made a strategy, begins to execute it, and
-//! stops at a question. The pictures of the documents are taken of what it leaves behind.
+//! Fills a plan that `agents plan use` created: adds a strategy, starts its execution, and stops at
+//! a question. The pictures of the documentation are taken from the result.
 //!
 //! `cargo run -p cleveragents-integration-tests --example story -- DATA_DIRECTORY PLAN_ID`
 
@@ -67,7 +67,7 @@ async fn record_decisions(opened: &OpenTestDatabase, plan: PlanId) {
     lifecycle.release(run).await.expect("still ours");
 }
 
-/// The decisions of the strategy; the answer is where to begin.
+/// Records the decisions of the strategy; returns the one to start with.
 async fn strategize(decisions: &DecisionService, run: &RunLease, root: DecisionId) -> DecisionId {
     let cart = DecisionDraft {
         alternatives: vec!["Begin with the prices".to_owned()],
@@ -109,7 +109,7 @@ async fn strategize(decisions: &DecisionService, run: &RunLease, root: DecisionI
     cart
 }
 
-/// The decisions of the work; the answer is what a human is asked about.
+/// Records the decisions of the work; returns the one that the user is asked about.
 async fn execute(decisions: &DecisionService, run: &RunLease, cart: DecisionId) -> DecisionId {
     let unused = choice(
         cart,
@@ -159,7 +159,7 @@ async fn record(decisions: &DecisionService, run: &RunLease, choice: DecisionDra
     recorded.expect("a decision").decision_id
 }
 
-/// A world in which everything the checks before a start look for is there.
+/// Preflight finds everything.
 #[derive(Debug)]
 struct StoryProbe;
 

@@ -1,14 +1,14 @@
-//! Refusals that tests expect, with everything they say.
+//! Assertions about expected refusals, with all their details.
 
 use std::fmt::Debug;
 
 use cleveragents_engine::ports::{Result, StoreError};
 
-/// `Taken` with this `(what, name, holder)`.
+/// Asserts `Taken` with this `(what, name, holder)`.
 ///
 /// # Panics
 ///
-/// If the answer is another.
+/// If the result is different.
 #[track_caller]
 pub fn assert_taken<T: Debug>(answer: Result<T>, wanted: (&str, &str, &str)) {
     match answer {
@@ -19,11 +19,11 @@ pub fn assert_taken<T: Debug>(answer: Result<T>, wanted: (&str, &str, &str)) {
     }
 }
 
-/// `NotFound` with this `(what, id)`.
+/// Asserts `NotFound` with this `(what, id)`.
 ///
 /// # Panics
 ///
-/// If the answer is another.
+/// If the result is different.
 #[track_caller]
 pub fn assert_missing<T: Debug>(answer: Result<T>, wanted: (&str, &str)) {
     match answer {
@@ -32,11 +32,11 @@ pub fn assert_missing<T: Debug>(answer: Result<T>, wanted: (&str, &str)) {
     }
 }
 
-/// `Conflict` with this `(what, expected, found)`.
+/// Asserts `Conflict` with this `(what, expected, found)`.
 ///
 /// # Panics
 ///
-/// If the answer is another.
+/// If the result is different.
 #[track_caller]
 pub fn assert_conflict<T: Debug>(answer: Result<T>, wanted: (&str, i64, i64)) {
     match answer {
@@ -50,11 +50,11 @@ pub fn assert_conflict<T: Debug>(answer: Result<T>, wanted: (&str, i64, i64)) {
     }
 }
 
-/// `Refused` with this `(what, id, reason)`.
+/// Asserts `Refused` with this `(what, id, reason)`.
 ///
 /// # Panics
 ///
-/// If the answer is another.
+/// If the result is different.
 #[track_caller]
 pub fn assert_refused<T: Debug>(answer: Result<T>, wanted: (&str, &str, &str)) {
     match answer {
@@ -65,11 +65,11 @@ pub fn assert_refused<T: Debug>(answer: Result<T>, wanted: (&str, &str, &str)) {
     }
 }
 
-/// `Ambiguous` with these candidates.
+/// Asserts `Ambiguous` with these candidates.
 ///
 /// # Panics
 ///
-/// If the answer is another.
+/// If the result is different.
 #[track_caller]
 pub fn assert_ambiguous<T: Debug>(answer: Result<T>, wanted: &[String]) {
     match answer {
@@ -78,7 +78,7 @@ pub fn assert_ambiguous<T: Debug>(answer: Result<T>, wanted: &[String]) {
     }
 }
 
-/// The one answer that is not a refusal, and all that are.
+/// Returns the only successful result, and all refusals.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! SQLite without the store: the peer the bench compares it with, and a look from outside.
+//! SQLite without the store: the baseline of the benchmark, and access from outside.
 
 #![expect(
     clippy::expect_used,
@@ -36,7 +36,7 @@ impl BareLoop {
     }
 }
 
-/// The one number `sql` answers with, read past the store.
+/// Returns the single number that `sql` selects, bypassing the store.
 pub fn query_number(path: &Path, sql: &str) -> i64 {
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).expect("a database");

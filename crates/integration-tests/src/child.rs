@@ -1,4 +1,4 @@
-//! The parent's end of a hammer process: starting it, hearing it, ending it.
+//! The parent's side of a hammer process: start, read, stop.
 
 #![expect(
     clippy::expect_used,
@@ -15,14 +15,14 @@ use crate::test_database::{Backend, TestDatabase};
 use crate::wait;
 use crate::workload::HammerWrite;
 
-/// What a hammer is to do; see [`crate::hammer`].
+/// The job of a hammer; see [`crate::hammer`].
 #[derive(Debug, Clone, Copy)]
 pub struct HammerJob<'a> {
     pub verb: &'a str,
     pub threads: u32,
     pub count: u32,
     pub seed: u32,
-    /// Further arguments, in pairs.
+    /// Additional arguments, in pairs.
     pub more: &'a [&'a str],
 }
 
@@ -62,18 +62,18 @@ impl<'a> HammerJob<'a> {
     }
 }
 
-/// A write the child says is durable.
+/// A write that the child reported as durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
     pub write: HammerWrite,
     pub stream_seq: i64,
 }
 
-/// What an appending hammer says.
+/// A message of an appending hammer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HammerMessage {
     Ack(Ack),
-    /// The store was out of reach for a while; the same write is sent again.
+    /// The store was unavailable; the same write is sent again.
     Retry,
     Other,
 }
@@ -85,12 +85,12 @@ pub struct Hammer {
     stdin: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
     seed: u32,
-    /// How often it sent a write again because the store was out of reach.
+    /// The number of writes resent because the store was unavailable.
     pub retries: usize,
 }
 
 impl Hammer {
-    /// Starts `program` (a path, or a path and arguments that come first).
+    /// Starts `program` (a path, or a path and leading arguments).
     pub fn start(program: &[&str], test_db: &TestDatabase, job: &HammerJob<'_>) -> Self {
         let (path, first) = program.split_first().expect("a program");
         let mut child = Command::new(path)
@@ -111,19 +111,19 @@ impl Hammer {
         }
     }
 
-    /// The next line, errors too; `None` once the process has ended.
+    /// The next line, including errors; `None` once the process has ended.
     pub fn next_raw_line(&mut self) -> Option<String> {
         Some(self.lines.next()?.expect("the hammer's output is text"))
     }
 
-    /// The next line; `None` once the process has ended. Errors are the test's end.
+    /// The next line; `None` once the process has ended. An error line fails the test.
     pub fn next_line(&mut self) -> Option<String> {
         let line = self.next_raw_line()?;
         assert!(!line.starts_with("error"), "the hammer says: {line}");
         Some(line)
     }
 
-    /// Reads the line that must come now.
+    /// Reads the next line, which must begin with `beginning`.
     pub fn expect_line(&mut self, beginning: &str) -> String {
         let line = self
             .next_line()
@@ -135,19 +135,19 @@ impl Hammer {
         line
     }
 
-    /// Sends a line; a child that has gone does not mind.
+    /// Sends a line. Ignores a child that has ended.
     pub fn send_line(&mut self, order: &str) {
         if let Some(orders) = &mut self.stdin {
             let _ = orders.write_all(format!("{order}\n").as_bytes());
         }
     }
 
-    /// Lets an appending child finish what it has in hand.
+    /// Lets an appending child finish its current writes.
     pub fn stop(&mut self) {
         self.stdin = None;
     }
 
-    /// The next acknowledgement; other lines are passed over, `None` at the end.
+    /// The next acknowledgement, skipping other lines; `None` at the end.
     pub fn next_ack(&mut self) -> Option<Ack> {
         loop {
             if let HammerMessage::Ack(ack) = self.next_message()? {
@@ -156,7 +156,7 @@ impl Hammer {
         }
     }
 
-    /// The next thing an appending child says.
+    /// The next message of an appending child.
     pub fn next_message(&mut self) -> Option<HammerMessage> {
         let line = self.next_line()?;
         if let Some(words) = line.strip_prefix("ack ") {
@@ -186,19 +186,19 @@ impl Hammer {
         }
     }
 
-    /// `kill -9`; returns when the process is gone. What it said before is still to be read.
+    /// Sends `kill -9`; returns when the process is gone. Its earlier output can still be read.
     pub fn kill(&mut self) {
         self.child.kill().expect("the hammer can be killed");
         self.child.wait().expect("the hammer can be waited for");
     }
 
-    /// Waits for the end of a process that has said all it had to; whether it ended well.
+    /// Waits for a process whose output was read to the end; returns whether it succeeded.
     pub fn finish(&mut self) -> bool {
         let status = self.child.wait().expect("the hammer can be waited for");
         status.success()
     }
 
-    /// Stops the process where it is and waits until it hangs.
+    /// Sends a stop signal and waits until the process is stopped.
     pub fn freeze(&self) {
         kill_process(self.pid(), Signal::STOP).expect("a signal");
         let path = format!("/proc/{}/stat", self.child.id());

@@ -1,7 +1,7 @@
-//! A PostgreSQL cluster of a test's own, for tests that stop and kill the server.
+//! A PostgreSQL cluster for a single test, for tests that stop and kill the server.
 //!
-//! A guard process waits for the end of a pipe only this process holds, then stops the cluster and
-//! removes its folder: nothing is left behind, however the test ends.
+//! A guard process waits for the end of a pipe that only this process holds, then stops the cluster
+//! and removes its folder. Nothing is left behind, however the test ends.
 
 #![expect(
     clippy::expect_used,
@@ -38,11 +38,11 @@ pub struct TestCluster {
 }
 
 impl TestCluster {
-    /// Makes and starts a cluster on a free port.
+    /// Creates and starts a cluster on a free port.
     ///
     /// # Panics
     ///
-    /// If there is no PostgreSQL on this machine: the test must not be skipped.
+    /// If PostgreSQL is not installed: the test must not be skipped.
     pub fn start() -> Self {
         let programs = newest_server();
         let folder = tempfile::Builder::new()
@@ -92,7 +92,7 @@ impl TestCluster {
         format!("postgres://agents@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// Starts the server; returns when it takes connections.
+    /// Starts the server; returns when it accepts connections.
     pub fn start_server(&self) {
         let options = format!(
             "-p {} -k {} -c listen_addresses=127.0.0.1",
@@ -103,12 +103,12 @@ impl TestCluster {
         self.pg_ctl(&["start", "--wait", "-o", &options, "-l", &log]);
     }
 
-    /// Stops the server: `fast` lets it tidy up, `immediate` does not.
+    /// Stops the server: `fast` shuts down cleanly, `immediate` does not.
     pub fn stop_server(&self, mode: &str) {
         self.pg_ctl(&["stop", "--wait", "-m", mode]);
     }
 
-    /// `kill -9` of the server and all its processes at once.
+    /// Sends `kill -9` to the server and all its processes at once.
     pub fn kill(&self) {
         let file = self.data().join("postmaster.pid");
         let text = fs::read_to_string(&file).expect("a running server");
@@ -126,7 +126,7 @@ impl TestCluster {
         wait::until("the server is dead", || {
             all.iter().all(|pid| !is_alive(*pid))
         });
-        // A dead process that nobody reaped still has its pid, which its lock files name.
+        // A zombie process keeps its pid, which the lock files name.
         let socket_lock = format!(".s.PGSQL.{}.lock", self.port);
         for file in [file, self.folder.join(socket_lock)] {
             fs::remove_file(&file).expect("the dead server's lock file");
@@ -146,7 +146,7 @@ impl TestCluster {
         let path = path.display().to_string();
         line.push(&path);
         line.extend(words);
-        // The server inherits these, so they must not be pipes somebody waits on.
+        // The server inherits these handles, so they must not be pipes that a reader waits on.
         let status = Command::new(line[0])
             .args(&line[1..])
             .current_dir("/")
@@ -184,7 +184,8 @@ fn newest_server() -> PathBuf {
     }
 }
 
-/// PostgreSQL refuses root: then the folder is given to another, as whom its programs run.
+/// PostgreSQL refuses to run as root: then the folder is given to another user, who runs its
+/// programs.
 fn chown_to_postgres(folder: &Path) -> Vec<String> {
     if fs::metadata("/proc/self").expect("our own facts").uid() != 0 {
         return Vec::new();
@@ -214,12 +215,12 @@ fn chown_to_postgres(folder: &Path) -> Vec<String> {
 
 fn signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
-        // One that has just ended needs no signal.
+        // A process that has just ended needs no signal.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// State and parent of a process.
+/// The state and parent of a process.
 fn process_state(pid: i32) -> Option<(char, i32)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(") ")?;

@@ -1,4 +1,5 @@
-//! Actors, validations and attachments for tests; each complete, as in [`samples`](crate::samples).
+//! Sample actors, validations and attachments with every field set, as in
+//! [`samples`](crate::samples).
 
 #![expect(
     clippy::expect_used,
@@ -51,16 +52,16 @@ pub fn actor(text: &str) -> Actor {
     }
 }
 
-/// The row of [`actor`], made at [`at`]`(seconds)`.
+/// The row of [`actor`], created at [`at`]`(seconds)`.
 ///
 /// # Panics
 ///
-/// Never: an actor is JSON.
+/// Never: an actor is valid JSON.
 pub fn actor_row(text: &str, seconds: i64) -> ActorRow {
     ActorRow::new(actor(text), at(seconds)).expect("a row")
 }
 
-/// A required validation by a tool.
+/// A required validation that uses a tool.
 pub fn validation(text: &str) -> Validation {
     Validation {
         name: name(text),
@@ -75,11 +76,11 @@ pub fn validation(text: &str) -> Validation {
     }
 }
 
-/// The row of [`validation`], made at [`at`]`(seconds)`.
+/// The row of [`validation`], created at [`at`]`(seconds)`.
 ///
 /// # Panics
 ///
-/// Never: a validation is JSON.
+/// Never: a validation is valid JSON.
 pub fn validation_row(text: &str, seconds: i64) -> ValidationRow {
     ValidationRow::new(validation(text), at(seconds)).expect("a row")
 }
@@ -90,7 +91,7 @@ pub async fn store_validation(store: &StoreHandle, text: &str) {
     write(store, move |tx| tx.insert_validation(&row)).await;
 }
 
-/// Stores a resource and says which.
+/// Stores a resource and returns its id.
 pub async fn store_resource(store: &StoreHandle, text: &str) -> ResourceId {
     let sample = resource(text, format!("/srv/{text}").as_bytes(), 0);
     let id = sample.id;

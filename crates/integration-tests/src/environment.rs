@@ -1,4 +1,4 @@
-//! What the test command tells the tests.
+//! Environment variables that the test command sets.
 
 #![expect(
     clippy::disallowed_methods,
@@ -7,7 +7,7 @@
 
 use std::env;
 
-/// The throw-away PostgreSQL cluster's address.
+/// The URL of the temporary PostgreSQL cluster.
 ///
 /// # Panics
 ///
@@ -19,7 +19,7 @@ pub fn postgres_url() -> String {
     }
 }
 
-/// Whether there is a cluster; only for benches, which may do without.
+/// Returns whether there is a cluster; only for benchmarks, which can run without.
 pub fn has_postgres() -> bool {
     env::var_os("CLEVERAGENTS_TEST_POSTGRES").is_some()
 }
@@ -28,7 +28,7 @@ pub fn has_postgres() -> bool {
 ///
 /// # Panics
 ///
-/// Without one, as above.
+/// Without one, as in [`postgres_url`].
 pub fn postgres_certificate() -> String {
     match env::var("CLEVERAGENTS_TEST_POSTGRES_CA") {
         Ok(path) => path,
@@ -40,7 +40,7 @@ pub fn postgres_certificate() -> String {
 ///
 /// # Panics
 ///
-/// Without one, as above.
+/// Without one, as in [`postgres_url`].
 pub fn postgres_control() -> String {
     match env::var("CLEVERAGENTS_TEST_POSTGRES_CONTROL") {
         Ok(path) => path,

@@ -1,4 +1,4 @@
-//! Domain values of plans at work, for tests; each complete, as in [`samples`](crate::samples).
+//! Sample values of running plans with every field set, as in [`samples`](crate::samples).
 
 #![expect(
     clippy::expect_used,
@@ -48,7 +48,7 @@ pub fn tree(digit: char) -> TreeId {
     TreeId::new(&digits(40), Some(&digits(64))).expect("a tree")
 }
 
-/// A sandbox of the plan that is meant to be made, made at [`at`]`(seconds)`.
+/// The record of a sandbox that is about to be created, with time [`at`]`(seconds)`.
 pub fn sandbox(plan_id: PlanId, seconds: i64) -> SandboxRecord {
     SandboxRecord {
         id: SandboxId::new(SystemIds.next()),
@@ -71,7 +71,7 @@ pub fn sandbox(plan_id: PlanId, seconds: i64) -> SandboxRecord {
     }
 }
 
-/// Stores a plan with a sandbox and says which.
+/// Stores a plan with a sandbox and returns their ids.
 pub async fn store_sandbox(store: &StoreHandle) -> (PlanId, SandboxId) {
     let plan = store_sample_plan(store).await;
     let sandbox = sandbox(plan, 0);
@@ -80,11 +80,11 @@ pub async fn store_sandbox(store: &StoreHandle) -> (PlanId, SandboxId) {
     (plan, id)
 }
 
-/// Takes the plan's run.
+/// Claims the plan's run.
 ///
 /// # Panics
 ///
-/// If somebody has it.
+/// If it has an owner.
 pub async fn claim_run(store: &StoreHandle, plan: PlanId) -> Lease {
     let claim = Claim {
         plan,
@@ -101,7 +101,7 @@ pub async fn claim_run(store: &StoreHandle, plan: PlanId) -> Lease {
     }
 }
 
-/// A plan with a sandbox and its owner's context.
+/// Stores a plan with a sandbox and returns the execution context of its owner.
 pub async fn store_context(store: &StoreHandle) -> (ExecutionContext, SandboxId) {
     let (plan, sandbox) = store_sandbox(store).await;
     let lease = claim_run(store, plan).await;
@@ -145,7 +145,7 @@ pub fn creation(path: &[u8]) -> NewChange {
     }
 }
 
-/// A file whose hash has only this digit.
+/// A file whose hash consists of this digit.
 pub fn file(digit: char) -> FileState {
     FileState {
         hash: digit.to_string().repeat(64),
@@ -154,7 +154,7 @@ pub fn file(digit: char) -> FileState {
     }
 }
 
-/// A call that is about to be made.
+/// A tool call that is about to start.
 pub fn tool_call(plan_id: PlanId, sandbox_id: SandboxId) -> NewToolCall {
     NewToolCall {
         id: ToolCallId::new(SystemIds.next()),
@@ -172,7 +172,7 @@ pub fn tool_call(plan_id: PlanId, sandbox_id: SandboxId) -> NewToolCall {
     }
 }
 
-/// A process that a call started.
+/// A process started by a tool call.
 pub fn process() -> ProcessIdentity {
     ProcessIdentity {
         process_group: 4711,
@@ -182,7 +182,7 @@ pub fn process() -> ProcessIdentity {
     }
 }
 
-/// A state of these sandboxes.
+/// A checkpoint of this sandbox.
 pub fn checkpoint(plan_id: PlanId, sandbox_id: SandboxId) -> Checkpoint {
     Checkpoint {
         id: CheckpointId::new(SystemIds.next()),
@@ -202,7 +202,7 @@ pub fn checkpoint(plan_id: PlanId, sandbox_id: SandboxId) -> Checkpoint {
     }
 }
 
-/// A strategy that nobody approved.
+/// A strategy without approval.
 pub fn strategy(plan_id: PlanId) -> StrategyRecord {
     StrategyRecord {
         plan_id,
@@ -225,7 +225,7 @@ pub fn strategy(plan_id: PlanId) -> StrategyRecord {
     }
 }
 
-/// An attempt that has begun.
+/// An apply attempt that has started.
 pub fn apply(plan_id: PlanId, sandbox_id: SandboxId) -> ApplyRecord {
     ApplyRecord {
         id: ApplyId::new(SystemIds.next()),
@@ -260,7 +260,7 @@ pub fn conversation(step: u32) -> ConversationKey {
     }
 }
 
-/// A model of the plan that is about to be asked for the first time about its first step.
+/// The first model request for the first step of the plan.
 pub fn model_call(plan_id: PlanId) -> NewModelCall {
     NewModelCall {
         id: ModelCallId::new(SystemIds.next()),

@@ -1,9 +1,9 @@
-//! Tests across engines and processes, and what they share.
+//! Tests across engines and processes, and their shared code.
 //!
-//! [`TestDatabase`] is a database of a test: it can be opened again, by this process or another.
-//! [`contract!`] runs one test on memory, SQLite and PostgreSQL. `src/bin/hammer.rs` is the
-//! process that race and kill tests start. `cargo xtask test` provides PostgreSQL; without it the
-//! tests fail and say so, they do not skip.
+//! [`TestDatabase`] is the database of one test; this process or another can reopen it.
+//! [`contract!`] runs one test on memory, SQLite and PostgreSQL. `src/bin/hammer.rs` is the process
+//! that race and kill tests start. `cargo xtask test` provides PostgreSQL; without it the tests
+//! fail rather than skip.
 
 pub mod assertions;
 pub mod bare;
@@ -31,9 +31,9 @@ pub use test_database::{Backend, OpenTestDatabase, TestDatabase};
 
 /// Runs each contract test on every engine, as `memory::name`, `sqlite::name`, `postgres::name`.
 ///
-/// Tests after `durable:` need a database that can be opened again or seen from outside, which one
-/// in memory cannot. An area with such tests only has `on_sqlite` and `on_postgres`, because it is
-/// no area that every store must pass.
+/// Tests after `durable:` need a database that can be reopened or accessed from outside, which a
+/// memory database cannot. An area with only such tests has `on_sqlite` and `on_postgres`, because
+/// not every store must pass it.
 #[macro_export]
 macro_rules! contract {
     (durable: $($durable:ident),+ $(,)?) => {
@@ -59,7 +59,7 @@ macro_rules! contract {
     };
 }
 
-/// Runs a future to its end on a runtime of its own.
+/// Runs a future to completion on a new runtime.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Domain values around plans, for tests; each complete, as in [`samples`](crate::samples).
+//! Sample values around plans with every field set, as in [`samples`](crate::samples).
 
 #![expect(
     clippy::expect_used,
@@ -23,19 +23,18 @@ use crate::store_access::write;
 /// A text that is hard to store.
 const ODD: &str = "kein \0 Netz \u{fdd0}0 – \"so\"\n";
 
-/// Stores a plan of the sample action and says which.
+/// Stores a plan of the sample action and returns its id.
 pub async fn store_sample_plan(store: &StoreHandle) -> PlanId {
     let id = plan_id();
     store_plan(store, plan(id, 0)).await;
     id
 }
 
-/// Stores `plan`.
 pub async fn store_plan(store: &StoreHandle, plan: Plan) {
     write(store, move |tx| tx.insert_plan(&plan)).await;
 }
 
-/// An action that can be used, again and again or once.
+/// An action that can be used repeatedly, or only once.
 pub fn usable_action(text: &str, reusable: bool) -> Action {
     Action {
         state: ActionState::Available,
@@ -44,7 +43,7 @@ pub fn usable_action(text: &str, reusable: bool) -> Action {
     }
 }
 
-/// A project named `text`, made at [`at`]`(seconds)`.
+/// A project named `text`, created at [`at`]`(seconds)`.
 pub fn project(text: &str, seconds: i64) -> Project {
     Project {
         id: ProjectId::new(SystemIds.next()),
@@ -103,7 +102,7 @@ pub fn root_decision(plan_id: PlanId) -> Decision {
     }
 }
 
-/// A decision that follows from `parent`.
+/// A child decision of `parent`.
 pub fn child_decision(parent: &Decision) -> Decision {
     Decision {
         decision_id: DecisionId::new(SystemIds.next()),
@@ -113,7 +112,7 @@ pub fn child_decision(parent: &Decision) -> Decision {
     }
 }
 
-/// A correction of `decision` that has not begun.
+/// A correction of `decision` that has not started.
 pub fn correction(decision: &Decision, seconds: i64) -> Correction {
     Correction {
         id: CorrectionId::new(SystemIds.next()),

@@ -1,6 +1,6 @@
-//! Reaching into a database past the store, as a vandal, a repair or a foreign program would:
-//! PostgreSQL through `psql`, SQLite through Python's `sqlite3` module, because a client of ours
-//! would prove nothing about outsiders.
+//! Database access that bypasses the store, as an attacker, a repair or a foreign program would:
+//! PostgreSQL through `psql`, SQLite through Python's `sqlite3` module. Using our own client would
+//! prove nothing about foreign ones.
 
 #![expect(
     clippy::expect_used,
@@ -20,11 +20,11 @@ const SCRIPT: &str = "import sqlite3, sys\n\
     database.executescript(sys.argv[2])\n\
     database.commit()\n";
 
-/// Runs statements on the place's database from outside.
+/// Runs statements on the test database from outside.
 ///
 /// # Panics
 ///
-/// If a statement fails, or for a database in memory, which has no outside.
+/// If a statement fails, or for a memory database, which cannot be accessed from outside.
 pub fn run_sql(test_db: &TestDatabase, sql: &str) {
     match (test_db.backend, &test_db.url) {
         (Backend::Postgres, Some(url)) => {
@@ -35,7 +35,7 @@ pub fn run_sql(test_db: &TestDatabase, sql: &str) {
     }
 }
 
-/// The one number `sql` answers with.
+/// Returns the single number that `sql` selects.
 ///
 /// # Panics
 ///
@@ -48,7 +48,7 @@ pub fn query_number(test_db: &TestDatabase, sql: &str) -> i64 {
     }
 }
 
-/// Leaves `content` in the file `path`, whatever was there, as any program may.
+/// Writes `content` to the file `path`, replacing what was there.
 ///
 /// # Panics
 ///
@@ -71,7 +71,7 @@ fn run_python(test_db: &TestDatabase, sql: &str) {
     );
 }
 
-/// A `psql` session that stays open, so that a transaction can be held for a while.
+/// A `psql` session that stays open, so that a transaction can be held.
 #[derive(Debug)]
 pub struct PsqlSession {
     child: Child,
@@ -101,11 +101,11 @@ impl PsqlSession {
         }
     }
 
-    /// Runs statements and returns, once they are done, what they printed.
+    /// Runs statements and returns their output once they are done.
     ///
     /// # Panics
     ///
-    /// If a statement fails: the session is over then.
+    /// If a statement fails, which ends the session.
     pub fn run(&mut self, sql: &str) -> String {
         const END: &str = "-- end of the answer --";
         let input = self.input.as_mut().expect("an open session");
@@ -126,7 +126,7 @@ impl PsqlSession {
 
 impl Drop for PsqlSession {
     fn drop(&mut self) {
-        // Without input psql ends, and the server undoes what was not committed.
+        // At the end of its input psql exits, and the server rolls back what was not committed.
         self.input = None;
         let _ = self.child.wait();
     }

@@ -1,8 +1,8 @@
-//! Recorders of changes, and the check of what became of them.
+//! Recorders of changes, and the check of the result.
 //!
-//! A change says in its path who recorded it through which handle, so an entry in a changeset that
-//! is not its own is seen wherever it landed, and a parent can tell what its killed child had in
-//! hand.
+//! The path of a change names the recorder and the changeset handle it used, so a misplaced entry
+//! is detected in whichever changeset it landed, and a parent knows which changes its killed child
+//! had in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,11 +20,11 @@ use serde::{Deserialize, Serialize};
 use crate::execution_samples::{creation, store_context};
 use crate::store_access::{events, read};
 
-/// The most changes that are recorded together.
+/// The maximum number of changes recorded together.
 const BATCH: u32 = 3;
-/// How many changes a recorder makes before it starts one more changeset.
+/// The number of changes after which a recorder starts another changeset.
 const CHANGES_PER_CHANGESET: u32 = 12;
-/// How many changesets a recorder has open at once.
+/// The number of changesets a recorder keeps open.
 const OPEN_CHANGESETS: usize = 3;
 
 /// One change: the `number`th of a thread of a worker, recorded through this changeset's handle.
@@ -37,13 +37,13 @@ pub struct RecorderMark {
 }
 
 impl RecorderMark {
-    /// The change, whose path is this mark.
+    /// The change whose path encodes this mark.
     pub fn change(&self) -> NewChange {
         creation(self.to_string().as_bytes())
     }
 }
 
-/// How many changes are recorded together from this one of a thread on.
+/// The number of changes in the batch that starts at this number.
 pub fn batch_size(number: u32) -> u32 {
     1 + number % BATCH
 }
@@ -77,7 +77,7 @@ impl FromStr for RecorderMark {
     }
 }
 
-/// A change that its recorder was told is durable, at this place of its changeset.
+/// A change acknowledged as durable, at this position of its changeset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AckedChange {
     pub mark: RecorderMark,
@@ -103,8 +103,7 @@ impl FromStr for AckedChange {
     }
 }
 
-/// Where a recorder works: as the holder of this lease, in changesets of its own and in one that
-/// all share.
+/// The lease a recorder uses, with its own changesets and one shared by all.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RecorderContext {
     pub lease: Lease,
@@ -113,7 +112,7 @@ pub struct RecorderContext {
 }
 
 impl RecorderContext {
-    /// A new plan with a sandbox, an owner and a changeset for all.
+    /// Creates a plan with a sandbox, an owner and a shared changeset.
     ///
     /// # Panics
     ///
@@ -132,7 +131,7 @@ impl RecorderContext {
     }
 }
 
-/// Who records how much.
+/// The size of a recorder's job.
 #[derive(Debug, Clone, Copy)]
 pub struct Recorder {
     pub worker: u32,
@@ -141,8 +140,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Records, now in one and now in another of several changesets that are open together, and
-    /// tells each change once it is durable.
+    /// Records into several open changesets in turn and reports each change once it is durable.
     pub async fn run(
         self,
         context: &ExecutionContext,
@@ -195,12 +193,12 @@ impl Recorder {
     }
 }
 
-/// What is found in all changesets of a plan; each entry is where its handle recorded it, and each
-/// changeset is numbered without gaps.
+/// Returns the entries of all changesets of a plan. Checks that each entry is in the changeset
+/// whose handle recorded it, and that each changeset is numbered without gaps.
 ///
 /// # Panics
 ///
-/// If it is not so, or if the plan's journal tells another story.
+/// If a check fails, or if the plan's journal differs.
 pub async fn verify_changes(store: &StoreHandle, plan: PlanId) -> Vec<AckedChange> {
     let (headers, rows) = read(store, move |tx| {
         let headers = tx.changesets_of(plan)?;
@@ -239,7 +237,8 @@ pub async fn verify_changes(store: &StoreHandle, plan: PlanId) -> Vec<AckedChang
     found
 }
 
-/// The journal is whole and tells each changeset's start and each of its changes, in order.
+/// Asserts that the journal is intact and has each changeset's start and each of its changes, in
+/// order.
 async fn assert_journal(
     store: &StoreHandle,
     plan: PlanId,

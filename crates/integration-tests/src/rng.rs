@@ -1,4 +1,4 @@
-//! Random choices of the tests, from one number that is printed so a run can be understood.
+//! Random choices of the tests, from one seed that is printed so that a run can be reproduced.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use cleveragents_engine::system::SystemIds;
 pub struct RaceRng(u64);
 
 impl RaceRng {
-    /// A sequence nobody has seen before.
+    /// A sequence with a fresh seed.
     pub fn new() -> Self {
         let ulid = u128::from(SystemIds.next());
         Self((ulid & u128::from(u64::MAX)) as u64)
     }
 
-    /// A number below `end`; 0 if there is none.
+    /// A number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -26,7 +26,7 @@ impl RaceRng {
         mixed.checked_rem(end).unwrap_or(0)
     }
 
-    /// Spins for a random part of `most`: a moment nobody can foresee.
+    /// Spins for a random part of `most`, to hit an unpredictable moment.
     pub fn spin_randomly(&mut self, most: Duration) {
         let started = Instant::now();
         let micros = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);

@@ -1,5 +1,4 @@
-//! Domain values for tests. Each is complete: no field is left at its default, so that one that is
-//! lost on the way is noticed.
+//! Domain values for tests. No field has its default value, so that a lost field is noticed.
 
 #![expect(
     clippy::expect_used,
@@ -19,20 +18,20 @@ use cleveragents_engine::ports::Ids;
 use cleveragents_engine::system::SystemIds;
 use serde_json::json;
 
-/// The time at which samples are made; later ones count from it.
+/// The creation time of samples; later times count from it.
 pub const CREATED_AT: i64 = 1_790_000_000_000_000;
 
-/// The owner of nothing yet.
+/// A fresh owner id.
 pub fn owner() -> OwnerId {
     OwnerId::new(SystemIds.next())
 }
 
-/// A plan's id nobody has used.
+/// A fresh plan id.
 pub fn plan_id() -> PlanId {
     PlanId::new(SystemIds.next())
 }
 
-/// A stream nobody has written to.
+/// A fresh stream.
 pub fn stream() -> StreamId {
     StreamId::Plan(plan_id())
 }
@@ -41,17 +40,17 @@ pub fn stream() -> StreamId {
 ///
 /// # Panics
 ///
-/// Never: a number is JSON.
+/// Never: a number is valid JSON.
 pub fn event(n: i64) -> NewEvent {
     NewEvent::new(EventKind::PlanCreated, "tester", &json!({ "n": n })).expect("an event")
 }
 
-/// The payload of [`event`], as it is stored.
+/// The payload of [`event`] as stored.
 pub fn payload(n: i64) -> String {
     format!("{{\"n\":{n}}}")
 }
 
-/// A legal name.
+/// Parses a name.
 ///
 /// # Panics
 ///
@@ -92,7 +91,7 @@ fn budget() -> Budget {
     }
 }
 
-/// An action named `text`, made at [`at`]`(seconds)`.
+/// An action named `text`, created at [`at`]`(seconds)`.
 pub fn action(text: &str, seconds: i64) -> Action {
     Action {
         id: ActionId::new(SystemIds.next()),
@@ -124,7 +123,7 @@ pub fn action(text: &str, seconds: i64) -> Action {
     }
 }
 
-/// A child plan with this id, half-way through its execution, made at [`at`]`(seconds)`.
+/// A child plan with this id, in the middle of its execution, created at [`at`]`(seconds)`.
 ///
 /// # Panics
 ///

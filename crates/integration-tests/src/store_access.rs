@@ -1,4 +1,4 @@
-//! Short ways of asking a store, so that a test reads as what it shows.
+//! Short forms of store calls, which keep the tests readable.
 
 #![expect(
     clippy::expect_used,
@@ -20,10 +20,10 @@ use tokio::sync::Barrier;
 use crate::samples::event;
 use crate::test_database::new_operation;
 
-/// Longer than anything here takes: a test that waits for ever fails instead.
+/// Longer than any test takes: a test that would wait forever fails instead.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A write under a name of its own, with its answer whatever it is.
+/// Runs a write with a fresh operation id and returns its result, success or not.
 pub async fn try_write<T>(
     store: &StoreHandle,
     change: impl Fn(&mut dyn Transaction) -> Result<T> + Send + 'static,
@@ -34,11 +34,11 @@ where
     store.write(new_operation("test.attempt"), change).await
 }
 
-/// A write that must succeed.
+/// Runs a write that must succeed.
 ///
 /// # Panics
 ///
-/// If it does not.
+/// If it fails.
 pub async fn write<T>(
     store: &StoreHandle,
     change: impl Fn(&mut dyn Transaction) -> Result<T> + Send + 'static,
@@ -49,11 +49,11 @@ where
     try_write(store, change).await.expect("the write succeeds")
 }
 
-/// A read that must succeed.
+/// Runs a read that must succeed.
 ///
 /// # Panics
 ///
-/// If it does not.
+/// If it fails.
 pub async fn read<T: Send + 'static>(
     store: &StoreHandle,
     look: impl Fn(&mut dyn Transaction) -> Result<T> + Send + 'static,
@@ -61,8 +61,7 @@ pub async fn read<T: Send + 'static>(
     store.read(look).await.expect("the read succeeds")
 }
 
-/// Appends the event `n` to `stream`.
-/// Gives a run back that nobody asked anything of.
+/// Releases a run that has no pending messages.
 pub async fn release_run(run: RunLease) {
     match run.release().await {
         Ok(ReleaseOutcome::Done) => {}
@@ -79,12 +78,12 @@ pub async fn events(store: &StoreHandle, stream: StreamId) -> Vec<Event> {
     read(store, move |tx| tx.events(stream, 0, u32::MAX)).await
 }
 
-/// The first `count` events of all streams, read in pages of `page`, each with its cursor. Waits
+/// Reads the first `count` events of all streams in pages of `page`, each with its cursor. Waits
 /// for them, because PostgreSQL shows an event only once no older transaction is running.
 ///
 /// # Panics
 ///
-/// If they do not come, or more than those come.
+/// If they do not arrive, or more than those arrive.
 pub async fn events_of_all(store: &StoreHandle, count: usize, page: u32) -> Vec<(Cursor, Event)> {
     let collect = async {
         let mut found: Vec<(Cursor, Event)> = Vec::new();
@@ -100,11 +99,11 @@ pub async fn events_of_all(store: &StoreHandle, count: usize, page: u32) -> Vec<
     with_timeout(collect).await
 }
 
-/// The next `count` events of a tail.
+/// Returns the next `count` events of a tail.
 ///
 /// # Panics
 ///
-/// If they do not come, or more than those come with them.
+/// If they do not arrive, or more than those arrive with them.
 pub async fn follow(tail: &mut Tail, count: usize) -> Vec<Event> {
     let collect = async {
         let mut found = Vec::new();
@@ -117,7 +116,7 @@ pub async fn follow(tail: &mut Tail, count: usize) -> Vec<Event> {
     with_timeout(collect).await
 }
 
-/// Awaits `future`, but not for ever.
+/// Awaits `future` with a timeout.
 ///
 /// # Panics
 ///
@@ -129,11 +128,11 @@ pub async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Starts `count` tasks that set off together; their answers in the order of their numbers.
+/// Starts `count` tasks at the same moment; returns their results in the order of their numbers.
 ///
 /// # Panics
 ///
-/// If one of them does.
+/// If one of them panics.
 pub async fn run_concurrently<T, F>(count: usize, start: impl Fn(usize) -> F) -> Vec<T>
 where
     T: Send + 'static,

@@ -1,4 +1,4 @@
-//! Somewhere a database can be, and opening it.
+//! The location of a test's database, and how to open it.
 
 #![expect(
     clippy::expect_used,
@@ -28,8 +28,8 @@ pub enum Backend {
     Postgres,
 }
 
-/// An empty database's home. Dropping it removes the folder; what PostgreSQL holds goes with its
-/// throw-away cluster.
+/// The location of an empty database. Dropping it removes the folder; PostgreSQL data is removed
+/// with its temporary cluster.
 #[derive(Debug)]
 pub struct TestDatabase {
     pub backend: Backend,
@@ -37,7 +37,7 @@ pub struct TestDatabase {
     pub url: Option<String>,
 }
 
-/// An open database with everything a test asks for.
+/// An open database with everything a test needs.
 #[derive(Debug)]
 pub struct OpenTestDatabase {
     pub database: Arc<Database>,
@@ -57,7 +57,7 @@ impl TestDatabase {
         }
     }
 
-    /// A database on a server of the test's own.
+    /// A database on a server that only this test uses.
     pub fn on_server(url: String) -> Self {
         Self {
             backend: Backend::Postgres,
@@ -87,7 +87,7 @@ impl TestDatabase {
         )
     }
 
-    /// Opened with a clock of the test's own; PostgreSQL keeps its own time all the same.
+    /// Opens the database with the test's clock. PostgreSQL uses its own time nevertheless.
     pub fn open_with_clock(&self, clock: Arc<dyn Clock>) -> OpenTestDatabase {
         open(self.backend, self.folder.path(), self.url.as_deref(), clock)
             .expect("the database opens")
@@ -95,7 +95,7 @@ impl TestDatabase {
 }
 
 impl TestDatabase {
-    /// Restores the backup at `path` to here. Not on a thread of the runtime.
+    /// Restores the backup at `path` here. Must not be called on a thread of the runtime.
     pub fn restore(
         &self,
         path: &Path,
@@ -112,12 +112,12 @@ impl TestDatabase {
     }
 }
 
-/// Progress that nobody hears of.
+/// A progress callback that does nothing.
 pub fn no_progress() -> ProgressCallback {
     Arc::new(|_, _| {})
 }
 
-/// Opens the database of `backend` at `folder` or `url`, as a process of its own would.
+/// Opens the database of `backend` at `folder` or `url`, as a separate process would.
 pub fn open(
     backend: Backend,
     folder: &Path,
@@ -139,7 +139,7 @@ pub fn open(
     })
 }
 
-/// What a new process in `folder` opens or restores a database with.
+/// The options with which a new process in `folder` opens or restores a database.
 fn options(folder: &Path, clock: &Arc<dyn Clock>) -> Result<StoreOptions> {
     let directory = DataDirectory::open(folder)?;
     let owner = OwnerId::new(SystemIds.next());
@@ -163,12 +163,12 @@ fn options(folder: &Path, clock: &Arc<dyn Clock>) -> Result<StoreOptions> {
     })
 }
 
-/// A write's name nobody has used.
+/// An operation with a fresh id.
 pub fn new_operation(label: &'static str) -> StoreOperation {
     StoreOperation::new(&SystemIds, label)
 }
 
-/// Runs `sql` on the throw-away cluster with `psql`, from outside of what is tested.
+/// Runs `sql` on the temporary cluster with `psql`, bypassing the code under test.
 ///
 /// # Panics
 ///
@@ -197,7 +197,7 @@ pub fn psql(url: &str, sql: &str) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Each place lives in a schema of its own, so tests cannot see each other.
+/// Each test database has its own schema, so tests are isolated.
 fn create_schema() -> String {
     let url = postgres_url();
     let name = format!("t_{}", SystemIds.next().to_string().to_lowercase());

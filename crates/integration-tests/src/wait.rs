@@ -1,4 +1,4 @@
-//! Waiting for a condition, never for the clock.
+//! Waits for a condition rather than for a fixed time.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// # Panics
 ///
-/// If it does not within a minute; `what` says what was waited for.
+/// If it does not hold within a minute; `what` names the condition.
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {

@@ -1,17 +1,17 @@
-//! Writes that the process which makes them and the process which checks them know alike.
+//! Writes that the writing process and the checking process can both derive.
 //!
-//! A write's name, stream and payload follow from three numbers, so a parent can tell what its
-//! killed child had in hand, and send the very same write again.
+//! The operation id, stream and payload of a write follow from three numbers, so a parent knows
+//! which writes its killed child had in flight and can send the same write again.
 
 use cleveragents_domain::id::{OperationId, PlanId};
 use cleveragents_domain::{Event, EventKind, NewEvent, StreamId};
 use cleveragents_engine::ports::{Result, StoreError, StoreHandle, StoreOperation, StreamHead};
 use serde_json::{Value, json};
 
-/// Bytes of filler, which bring a payload to about 200 bytes.
+/// Padding in bytes that brings a payload to about 200 bytes.
 const FILLER: usize = 150;
 
-/// One write: the `number`th of a thread of the process that was given `seed`.
+/// One write: the `number`th of a thread of the process with this `seed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HammerWrite {
     pub seed: u32,
@@ -20,7 +20,7 @@ pub struct HammerWrite {
 }
 
 impl HammerWrite {
-    /// Digits are legal in ids, so the three numbers are the id.
+    /// Digits are legal in ids, so the id is built from the three numbers.
     pub fn operation(self) -> Result<StoreOperation> {
         Ok(StoreOperation {
             id: Some(self.id()?),
@@ -28,7 +28,7 @@ impl HammerWrite {
         })
     }
 
-    /// Every second write goes to the stream all share, the others to the thread's own.
+    /// Every second write goes to the shared stream, the others to the thread's own.
     pub fn stream(self) -> Result<StreamId> {
         if self.number.is_multiple_of(2) {
             shared_stream()
@@ -48,7 +48,7 @@ impl HammerWrite {
         json!({"seed": seed, "thread": thread, "number": number, "filler": filler})
     }
 
-    /// The write an event was made by, if it was one of these and its payload is whole.
+    /// Returns the write that an event belongs to, if its payload is intact.
     pub fn from_event(event: &Event) -> Option<Self> {
         let text = event.payload.as_ref()?.get();
         let value: Value = serde_json::from_str(text).ok()?;
@@ -61,7 +61,7 @@ impl HammerWrite {
         (write.payload() == value).then_some(write)
     }
 
-    /// Appends the event; answered when durable.
+    /// Appends the event; completes when it is durable.
     pub async fn append(self, store: &StoreHandle) -> Result<StreamHead> {
         let stream = self.stream()?;
         let payload = self.payload();
@@ -74,19 +74,19 @@ impl HammerWrite {
             .await
     }
 
-    /// The id under which it is sent, however often.
+    /// The operation id, the same for every resend.
     pub fn id(self) -> Result<OperationId> {
         let text = format!("0{:09}{:04}{:012}", self.seed, self.thread, self.number);
         text.parse().map_err(StoreError::internal)
     }
 }
 
-/// The stream all threads of all processes append to.
+/// The stream that all threads of all processes append to.
 pub fn shared_stream() -> Result<StreamId> {
     plan_stream(&format!("2{:025}", 0))
 }
 
-/// The stream only one thread appends to.
+/// The stream that only one thread appends to.
 pub fn thread_stream(seed: u32, thread: u32) -> Result<StreamId> {
     plan_stream(&format!("1{seed:09}{thread:04}{:012}", 0))
 }

@@ -1,4 +1,5 @@
-//! The process that race and kill tests start, stop and kill; see `cleveragents_integration_tests::hammer`.
+//! The process that race and kill tests start, stop and kill; see
+//! `cleveragents_integration_tests::hammer`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What tests of the circuit breaker share: verbs as data, and a breaker for one caller at a time.
+//! Shared by the circuit breaker tests: calls as data, and a single-threaded reference breaker.
 
 pub mod reference;
 pub mod script;

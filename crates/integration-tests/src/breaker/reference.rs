@@ -1,11 +1,11 @@
-//! The breaker without threads, written apart from the shipped one and in the plainest way, and
-//! what follows from it for many callers.
+//! A single-threaded breaker, written independently of the shipped one and as simply as possible,
+//! and the outcomes it implies for concurrent callers.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use super::script::{BreakerAnswer, BreakerCall, ReferenceSnapshot, ReferenceState, THRESHOLD};
 
-/// One circuit and the permits of all callers, oldest first, each known by its era.
+/// One circuit and the permits of all callers, oldest first, each identified by its era.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ReferenceBreaker {
     cool_down: i64,
@@ -15,14 +15,14 @@ pub struct ReferenceBreaker {
     permits: Vec<VecDeque<u64>>,
 }
 
-/// Whether the probe of this era is out.
+/// Whether the probe of this era is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ReferenceProbe {
     InFlight,
     Idle,
 }
 
-/// What every caller was answered, and how the circuit stood in the end.
+/// The answers to every caller, and the final state of the circuit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BreakerOutcome {
     pub answers: Vec<Vec<BreakerAnswer>>,
@@ -150,7 +150,7 @@ impl ReferenceBreaker {
         self.probe = ReferenceProbe::Idle;
     }
 
-    /// Everything that may come of the callers' scripts, one verb after the other in any order.
+    /// Returns every possible outcome of the callers' scripts, over all interleavings of calls.
     pub fn outcomes(&self, scripts: &[Vec<BreakerCall>]) -> BTreeSet<BreakerOutcome> {
         let mut found = BTreeSet::new();
         let mut answers = vec![Vec::new(); scripts.len()];
@@ -183,7 +183,7 @@ impl ReferenceBreaker {
         }
     }
 
-    /// Whether some order of the callers' verbs explains what they were answered.
+    /// Returns whether some interleaving of the callers' calls explains the outcome.
     pub fn explains(&self, scripts: &[Vec<BreakerCall>], outcome: &BreakerOutcome) -> bool {
         let mut seen = HashSet::new();
         let mut waiting = vec![(vec![0; scripts.len()], self.clone())];

@@ -1,4 +1,4 @@
-//! What callers do to a breaker, as data, so that the breaker and the reference can both do it.
+//! Calls of a breaker as data, so that the breaker and the reference can both run them.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -12,11 +12,11 @@ use cleveragents_engine::breaker::{
 pub const NAME: &str = "local/model";
 pub const THRESHOLD: NonZeroU32 = NonZeroU32::MIN.saturating_add(2);
 
-/// One verb; the numbers are seconds.
+/// One call; the numbers are seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakerCall {
     Admit(i64),
-    /// The caller's oldest permit succeeds; nothing happens if it has none.
+    /// The caller's oldest permit succeeds; no effect if it has none.
     Success(i64),
     Failure(i64),
     Drop,
@@ -26,7 +26,7 @@ pub enum BreakerCall {
     Reset(i64),
 }
 
-/// What a verb answers.
+/// The answer to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BreakerAnswer {
     Permit,
@@ -38,7 +38,7 @@ pub enum BreakerAnswer {
     NoPermit,
 }
 
-/// How a circuit stands.
+/// The state of a circuit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReferenceSnapshot {
     pub state: ReferenceState,
@@ -70,7 +70,7 @@ fn seconds(time: Timestamp) -> i64 {
     time.as_micros() / 1_000_000
 }
 
-/// One who calls, with the permits it holds.
+/// A caller with the permits it holds.
 #[derive(Debug)]
 pub struct BreakerCaller<L: BreakerLock> {
     permits: VecDeque<Permit<L>>,

@@ -1,4 +1,4 @@
-//! Many threads that all want the same thing at the same moment, round after round.
+//! Many threads that contend for the same thing at the same moment, round after round.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
@@ -14,10 +14,10 @@ use cleveragents_engine::system::SystemIds;
 use super::{HammerArguments, print_line, read_line, runtime};
 use crate::test_database::{OpenTestDatabase, new_operation};
 
-/// Long enough that nothing expires while a test looks at it.
+/// Long enough that nothing expires during a test.
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// For each lock the parent names, `--threads` owners try to take it.
+/// For each lock the parent names, `--threads` owners try to acquire it.
 pub(super) fn contend_for_locks(arguments: &HammerArguments) -> Result<()> {
     run_rounds(arguments, |opened, name| {
         let request = LockRequest {
@@ -59,8 +59,8 @@ pub(super) fn contend_for_runs(arguments: &HammerArguments) -> Result<()> {
     })
 }
 
-/// For each plan the parent names, `--threads` callers record an error of their own and one that
-/// everybody has. What is said is the place and the count of each.
+/// For each plan the parent names, `--threads` callers record an error of their own and one common
+/// to all. Prints the number and count of each.
 pub(super) fn record_errors(arguments: &HammerArguments) -> Result<()> {
     let seed: u32 = arguments.value("seed")?;
     let numbers = AtomicU32::new(0);

@@ -1,9 +1,9 @@
-//! A process that uses the store as a real one would, told what to do by its parent.
+//! A process that uses the store as a real one would, controlled by its parent.
 //!
-//! It speaks in lines. On stdout: `ready` once the database is open, then one line for each thing
-//! done, flushed after it is durable, `error …` for what must not happen, `done` at the end. On
-//! stdin it waits for a line before it begins, so that several begin together; the end of stdin
-//! stops it, so it never outlives its parent. [`crate::child`] is the other end.
+//! It communicates in lines. On stdout: `ready` once the database is open, one line per completed
+//! operation, flushed after it is durable, `error …` for what must not happen, `done` at the end.
+//! It waits for a line on stdin before it starts, so that several start together; the end of stdin
+//! stops it, so it never outlives its parent. [`crate::child`] is the parent's side.
 
 mod contention;
 mod owner;
@@ -24,7 +24,7 @@ use tokio::runtime::Runtime;
 use crate::test_database::{Backend, OpenTestDatabase, open};
 use crate::workload::HammerWrite;
 
-/// What the parent asked for.
+/// The job given by the parent.
 #[derive(Debug)]
 struct HammerArguments(BTreeMap<String, String>);
 
@@ -59,7 +59,7 @@ impl HammerArguments {
     }
 }
 
-/// Does what the arguments say.
+/// Runs the job given by the arguments.
 pub fn run(words: impl Iterator<Item = String>) -> ExitCode {
     let arguments = HammerArguments::parse(words);
     let done = match arguments.text("verb") {
@@ -86,16 +86,16 @@ pub fn run(words: impl Iterator<Item = String>) -> ExitCode {
     }
 }
 
-/// One line, out of the process when this returns.
+/// Prints one line, flushed when this returns.
 fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
-    // A parent that no longer listens is about to end this process anyway.
+    // A parent that no longer reads is about to stop this process anyway.
     let _ = out
         .write_all(format!("{line}\n").as_bytes())
         .and_then(|()| out.flush());
 }
 
-/// The next line of the parent; `None` at the end of its commands.
+/// The next line from the parent; `None` at the end.
 fn read_line() -> Option<String> {
     let mut line = String::new();
     match std::io::stdin().lock().read_line(&mut line) {
@@ -104,7 +104,7 @@ fn read_line() -> Option<String> {
     }
 }
 
-/// A runtime for one thread: the store's own threads do the work.
+/// A single-threaded runtime: the store's own threads do the work.
 fn runtime() -> Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -112,7 +112,7 @@ fn runtime() -> Result<Runtime> {
         .map_err(StoreError::internal)
 }
 
-/// Opens the database only after the parent's line, so that many create it at once.
+/// Opens the database only after the parent's line, so that many processes create it at once.
 fn open_on_signal(arguments: &HammerArguments) -> Result<()> {
     print_line("ready");
     if read_line().is_none() {
@@ -125,7 +125,7 @@ fn open_on_signal(arguments: &HammerArguments) -> Result<()> {
     Ok(())
 }
 
-/// Appends with `--threads` threads, `--count` writes each, until done or told to stop.
+/// Appends with `--threads` threads, `--count` writes each, until done or stopped.
 fn append(arguments: &HammerArguments) -> Result<()> {
     let (threads, count): (u32, u32) = (arguments.value("threads")?, arguments.value("count")?);
     let seed = arguments.value("seed")?;
@@ -159,7 +159,7 @@ fn append(arguments: &HammerArguments) -> Result<()> {
     Ok(())
 }
 
-/// A patient thread sends a write again, under the same id, when the store is out of reach.
+/// In patient mode, a thread resends a write with the same id when the store is unavailable.
 fn append_all(
     store: &StoreHandle,
     writes: impl Iterator<Item = HammerWrite>,

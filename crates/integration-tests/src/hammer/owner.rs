@@ -1,4 +1,4 @@
-//! A process that owns a run and writes as its owner when told to.
+//! A process that owns a run and writes as its owner on request.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{HammerArguments, print_line, read_line, runtime};
 use crate::test_database::new_operation;
 
-/// Claims `--plan`, then does `write` and `beat` as often as told.
+/// Claims `--plan`, then runs `write` and `beat` on request.
 pub(super) fn claim(arguments: &HammerArguments) -> Result<()> {
     let plan: PlanId = arguments.value("plan")?;
     let opened = arguments.open()?;

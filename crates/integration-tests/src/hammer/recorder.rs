@@ -1,4 +1,4 @@
-//! A worker process of a plan's owner: it was handed the owner's lease and records changes.
+//! A worker process that received the lease of a plan's owner and records changes.
 
 use cleveragents_engine::ports::{Result, StoreError};
 
@@ -6,7 +6,7 @@ use super::{HammerArguments, print_line, read_line, runtime};
 use crate::execution_samples::context;
 use crate::recorders::{Recorder, RecorderContext};
 
-/// Hears where to work, then records with `--threads` threads, `--count` changes each.
+/// Reads its job from the parent, then records with `--threads` threads, `--count` changes each.
 pub(super) fn record(arguments: &HammerArguments) -> Result<()> {
     let (threads, count): (u32, u32) = (arguments.value("threads")?, arguments.value("count")?);
     let worker = arguments.value("seed")?;

@@ -1,8 +1,8 @@
-//! Every order of two and three callers, from every state, by loom.
+//! Every interleaving of two and three callers, from every state, by loom.
 //!
-//! For each choice of scripts loom runs the shipped breaker in every order its lock allows. What
-//! was seen must be exactly what the reference allows when one verb comes after the other: nothing
-//! else ever happens, and no order was left out.
+//! For each choice of scripts, loom runs the shipped breaker in every order that its lock allows.
+//! The observed outcomes must equal those of the reference under sequential execution: no other
+//! outcome occurs, and none is missing.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -18,7 +18,7 @@ use cleveragents_integration_tests::trials;
 
 const COOL_DOWN: i64 = 10;
 
-/// What one caller may do. All of it at the moment the first cool-down ends.
+/// The scripts of one caller, all at the moment the first cool-down ends.
 const SCRIPTS: [&[BreakerCall]; 8] = [
     &[BreakerCall::Admit(10), BreakerCall::Success(10)],
     &[BreakerCall::Admit(10), BreakerCall::Failure(10)],
@@ -33,7 +33,7 @@ const SCRIPTS: [&[BreakerCall]; 8] = [
     &[BreakerCall::IsOpen(10), BreakerCall::RecordFailure(10)],
 ];
 
-/// What the calls of three may come to, few enough for every order of every three.
+/// The scripts for three callers, few enough to explore every order of every combination.
 const CALLS: [&[BreakerCall]; 5] = [
     &[BreakerCall::Admit(10), BreakerCall::Success(10)],
     &[BreakerCall::Admit(10), BreakerCall::Failure(10)],
@@ -42,7 +42,7 @@ const CALLS: [&[BreakerCall]; 5] = [
     &[BreakerCall::Reset(10)],
 ];
 
-/// How the circuit came to stand before the callers begin; the first of them did it.
+/// The calls that set up the circuit's state, made by the first caller.
 const INITIAL_CALLS: [&[BreakerCall]; 5] = [
     &[],
     &[BreakerCall::RecordFailure(0), BreakerCall::RecordFailure(0)],
@@ -58,7 +58,7 @@ const INITIAL_CALLS: [&[BreakerCall]; 5] = [
         BreakerCall::Admit(10),
         BreakerCall::Drop,
     ],
-    // With a permit from before the trip, so that a late result is among what happens.
+    // With a permit from before the trip, so that late results are covered.
     &[
         BreakerCall::Admit(0),
         BreakerCall::RecordFailure(0),
@@ -67,7 +67,6 @@ const INITIAL_CALLS: [&[BreakerCall]; 5] = [
     ],
 ];
 
-/// Loom's mutex behind the breaker.
 #[derive(Debug)]
 struct LoomLock;
 
@@ -84,7 +83,8 @@ impl BreakerLock for LoomLock {
     }
 }
 
-/// Takes the lock as soon as it is told: were it told under the lock, loom would see a deadlock.
+/// Takes its own lock when notified: if the breaker notified while holding its lock, loom would
+/// report a deadlock.
 #[derive(Debug, Default)]
 struct LoomObserver(Mutex<Option<CircuitBreaker<LoomLock>>>);
 
@@ -95,7 +95,7 @@ impl BreakerObserver for LoomObserver {
     }
 }
 
-/// Runs the scripts in every order; gives what was seen and in how many runs.
+/// Runs the scripts in every order; returns the observed outcomes and the number of runs.
 fn explore(
     beginning: &'static [BreakerCall],
     scripts: &[&'static [BreakerCall]],
@@ -108,8 +108,7 @@ fn explore(
         for verb in beginning {
             first.perform(&breaker, *verb);
         }
-        // The first caller is the thread that has begun: one less to start means fewer orders that
-        // differ in nothing.
+        // The first caller is the current thread: one thread less means fewer equivalent orders.
         let others: Vec<_> = scripts[1..]
             .iter()
             .map(|script| {
@@ -130,7 +129,7 @@ fn explore(
     (outcomes.clone(), *runs)
 }
 
-/// What a caller is answered, and the caller with the permits it still holds.
+/// Returns the answers to a caller, and the caller with its remaining permits.
 fn run_script(
     mut caller: BreakerCaller<LoomLock>,
     breaker: &CircuitBreaker<LoomLock>,
@@ -140,7 +139,7 @@ fn run_script(
     (script.iter().map(each).collect(), caller)
 }
 
-/// Compares what loom saw with what the reference allows.
+/// Compares the outcomes under loom with those of the reference.
 fn assert_matches_reference(
     beginning: &'static [BreakerCall],
     scripts: &[&'static [BreakerCall]],
@@ -175,7 +174,7 @@ fn two_concurrent_callers_are_linearizable() {
 #[test]
 fn three_concurrent_callers_are_linearizable() {
     let mut runs = 0;
-    // All of it takes minutes: that is for the run with every trial.
+    // The full set takes minutes, so it is only for the run with all trials.
     let (beginnings, calls) = match trials(100, 0) {
         100.. => (&INITIAL_CALLS[..], &SCRIPTS[..]),
         _ => (&INITIAL_CALLS[1..4], &CALLS[..]),

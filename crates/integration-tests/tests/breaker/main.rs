@@ -1,10 +1,10 @@
-//! The circuit breaker under many callers: what it promises holds in every order of events.
+//! The circuit breaker with concurrent callers: its guarantees hold in every order of events.
 //!
-//! The reference of `cleveragents_integration_tests::breaker` says in the plainest way what one caller after the
-//! other would see. [`exhaustive`] drives the shipped type through every order of two and three
-//! callers, [`sequential`] through long histories of one; [`stress`] lets 64 threads loose on it, and
-//! [`seed_7088`] replays the lost failure that all this began with. Six callers are the program
-//! `breaker_random`: both model checkers want the process's hook for panics.
+//! The reference in `cleveragents_integration_tests::breaker` defines the sequential behaviour.
+//! [`exhaustive`] drives the shipped type through every order of two and three callers,
+//! [`sequential`] through long histories of one; [`stress`] uses 64 threads, and [`seed_7088`]
+//! replays the lost failure that prompted these tests. Tests with six callers are in the program
+//! `breaker_random`, because both model checkers need the process's panic hook.
 
 #![expect(
     clippy::unwrap_used,

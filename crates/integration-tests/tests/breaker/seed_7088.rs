@@ -1,8 +1,8 @@
-//! The lost failure: two threads read the same count, both write one more than it.
+//! The lost failure: two threads read the same count, and both write that count plus one.
 //!
-//! The report's order of events is forced, not hoped for: a lock of our own hands out its turns
-//! to two callers alternately. Had a verb taken the lock twice, once to read and once to write,
-//! both would have read before either wrote.
+//! The test forces the reported order of events: a custom lock alternates between two callers. If
+//! an operation took the lock twice, once to read and once to write, both would read before either
+//! wrote.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ use cleveragents_engine::breaker::{
 
 use cleveragents_integration_tests::breaker::script::{NAME, at, settings};
 
-/// Whose turn at the lock it is, and who still wants one.
+/// The caller that gets the lock next, and the callers that still want it.
 #[derive(Debug)]
 struct Turns {
     state: Mutex<(usize, [bool; 2])>,
@@ -30,7 +30,7 @@ impl Turns {
         }
     }
 
-    /// Waits for the caller's turn, works, and gives the turn to the other.
+    /// Waits for the caller's turn, runs `work`, and passes the turn to the other caller.
     fn take<R>(&self, caller: usize, work: impl FnOnce() -> R) -> R {
         let state = self.state.lock().unwrap();
         let mut state = self
@@ -52,11 +52,11 @@ impl Turns {
 }
 
 thread_local! {
-    /// The turns this thread waits for, and which caller it is in them.
+    /// The turns this thread takes part in, and its caller number.
     static CALLER: RefCell<Option<(Arc<Turns>, usize)>> = const { RefCell::new(None) };
 }
 
-/// The standard lock, which two callers get alternately and everybody else at once.
+/// The standard lock, alternating between two callers; all other threads get it immediately.
 #[derive(Debug)]
 struct AlternateLock;
 
@@ -75,7 +75,7 @@ impl BreakerLock for AlternateLock {
     }
 }
 
-/// Lets two callers do the same, with the lock going from one to the other and back.
+/// Runs the same work in two callers, with the lock alternating between them.
 fn run_alternately<R: Send>(work: impl Fn() -> R + Sync) -> [R; 2] {
     let turns = Arc::new(Turns::new());
     let call = |caller: usize| {

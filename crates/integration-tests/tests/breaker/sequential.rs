@@ -1,4 +1,4 @@
-//! Long histories, one verb after the other: the shipped breaker and the reference answer alike.
+//! Long sequential histories: the shipped breaker and the reference give the same answers.
 
 use cleveragents_engine::breaker::{CircuitBreaker, StdLock};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use cleveragents_integration_tests::breaker::script::{
 
 const CALLERS: usize = 3;
 
-/// Times go forth and back, as those of many callers do.
+/// Times go forward and backward, as those of concurrent callers do.
 fn any_call() -> impl Strategy<Value = BreakerCall> {
     (0_i64..40, 0_usize..10).prop_map(|(now, kind)| match kind {
         0..=2 => BreakerCall::Admit(now),

@@ -1,4 +1,4 @@
-//! 64 threads at once on one breaker, as fast as they can: nothing is lost and no rule is broken.
+//! 64 threads on one breaker: nothing is lost and no rule is broken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -16,14 +16,14 @@ use cleveragents_integration_tests::breaker::script::{THRESHOLD, at, settings};
 
 const THREADS: u64 = 64;
 
-/// Everything happens to this one.
+/// Gets successes, failures and probes.
 const MIXED: &str = "mixed";
-/// Nothing but failures, at one moment.
+/// Gets only failures, at one point in time.
 const FAILING: &str = "failing";
-/// It never succeeds, so every permit after the first trip is a probe.
+/// Never succeeds, so every permit after the first trip is a probe.
 const BROKEN: &str = "broken";
 
-/// Counts what it is told.
+/// Counts notifications.
 #[derive(Debug, Default)]
 struct OpeningCounter(AtomicU64);
 
@@ -35,17 +35,17 @@ impl BreakerObserver for OpeningCounter {
     }
 }
 
-/// What the threads know together.
+/// The state shared by the threads.
 struct StressState {
     breaker: CircuitBreaker,
     openings: Arc<OpeningCounter>,
-    /// Microseconds; each look makes it later.
+    /// Microseconds; each read advances it.
     clock: AtomicI64,
     probes_out: AtomicU64,
     probes: AtomicU64,
 }
 
-/// What one thread told the breaker, and was told.
+/// What one thread reported to the breaker and received from it.
 #[derive(Debug, Default)]
 struct ThreadCounts {
     mixed_successes: u64,

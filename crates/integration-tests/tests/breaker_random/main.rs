@@ -1,7 +1,7 @@
-//! Many orders of six callers, by shuttle: at random, and by few but well-placed switches (PCT).
+//! Many orders of six callers, by shuttle: random, and with few well-placed switches (PCT).
 //!
-//! Six callers have too many orders to see them all. For each one that is tried there must be an
-//! order of verbs, one after the other, that explains every answer and the end.
+//! Six callers have too many orders to explore all. For each tried order there must be a sequential
+//! order of calls that explains every answer and the final state.
 
 #![expect(
     clippy::unwrap_used,
@@ -24,7 +24,6 @@ use cleveragents_integration_tests::breaker::script::{
 
 const CALLERS: usize = 6;
 
-/// Shuttle's mutex behind the breaker.
 #[derive(Debug)]
 struct ShuttleLock;
 
@@ -41,7 +40,7 @@ impl BreakerLock for ShuttleLock {
     }
 }
 
-/// Remembers what it was told.
+/// Records notifications.
 #[derive(Debug, Default)]
 struct ShuttleTransitionLog(Mutex<Vec<Transition>>);
 
@@ -52,7 +51,7 @@ impl BreakerObserver for ShuttleTransitionLog {
     }
 }
 
-/// Two verbs around the end of the cool-down.
+/// Two calls around the end of the cool-down.
 fn script() -> Vec<BreakerCall> {
     let mut chance = shuttle::rand::thread_rng();
     let now = chance.gen_range(9..12);
@@ -70,7 +69,7 @@ fn script() -> Vec<BreakerCall> {
     }
 }
 
-/// One run of six callers, and whether it can be explained.
+/// One run of six callers; the outcome must be explainable.
 fn run(cool_down: i64) {
     let log = Arc::new(ShuttleTransitionLog::default());
     let breaker =
@@ -109,7 +108,7 @@ fn run(cool_down: i64) {
     assert_transitions_chain(&log, &outcome);
 }
 
-/// Every opening was told once, and the changes, put in order, lead from one to the next.
+/// Every opening was notified once, and the ordered transitions form a chain.
 fn assert_transitions_chain(log: &ShuttleTransitionLog, outcome: &BreakerOutcome) {
     let mut told = log.0.lock().unwrap().clone();
     told.sort_by_key(|transition| transition.generation);

@@ -1,4 +1,4 @@
-//! Using actions: counted, and a single-use one by exactly one.
+//! Using actions: uses are counted, and a single-use action is used exactly once.
 
 use cleveragents_domain::{Action, ActionState, Plan};
 use cleveragents_engine::ports::{Result, StoreError, StoreHandle};
@@ -19,7 +19,7 @@ contract! {
     a_use_that_is_undone_is_not_counted,
 }
 
-/// One use, as a plan is made: the action is counted and the plan stored in one transaction.
+/// One use, as in creating a plan: counts the action and stores the plan in one transaction.
 async fn use_action(store: &StoreHandle, action: &Action) -> Result<Plan> {
     let action = action.clone();
     let mut made = plan(plan_id(), 0);
@@ -58,7 +58,7 @@ fn every_use_of_a_reusable_action_is_counted(backend: Backend) {
         assert_eq!(uses(&opened.store, &action).await, 16);
         let all = read(&opened.store, |tx| tx.action_uses()).await;
         assert_eq!((all.len(), all.values().sum::<u64>()), (2, 16));
-        // A use is not a change.
+        // A use does not change the version.
         let asked = action.name.clone();
         let found = read(&opened.store, move |tx| tx.action(&asked)).await;
         assert_eq!(found.version, 1);
@@ -90,7 +90,7 @@ fn concurrent_single_uses_have_one_winner(backend: Backend) {
         assert_eq!(uses(&opened.store, &action).await, 1);
         let plans = read(&opened.store, |tx| tx.plans()).await;
         assert_eq!(plans, std::slice::from_ref(&winner));
-        // It stays used when its plan is gone.
+        // It stays used after its plan is deleted.
         write(&opened.store, move |tx| tx.delete_plan(&winner)).await;
         assert_taken(
             use_action(&opened.store, &action).await,
@@ -118,7 +118,7 @@ fn an_archived_action_cannot_be_used(backend: Backend) {
             ..action.clone()
         };
         write(&opened.store, move |tx| tx.update_action(&archived)).await;
-        // Who read it before hears of the archive, not of a version.
+        // A stale reader gets the archived error rather than a version conflict.
         for version in [1, 2] {
             let stale = Action {
                 version,

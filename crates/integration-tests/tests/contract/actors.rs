@@ -1,4 +1,4 @@
-//! Actors: versioned rows with names that one holder has.
+//! Actors: versioned rows with unique names.
 
 use cleveragents_engine::ports::{ActorRow, Result, StoreHandle};
 use cleveragents_integration_tests::assertions::{

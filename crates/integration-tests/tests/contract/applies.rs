@@ -1,4 +1,4 @@
-//! Attempts to apply: one at a time for each plan, moved by who read the newest.
+//! Apply attempts: at most one unfinished per plan, updated only from the newest version.
 
 use cleveragents_domain::apply_record::{ApplyPartState, ApplyRecord, ApplyState};
 use cleveragents_domain::id::{ApplyId, PlanId};
@@ -105,7 +105,7 @@ fn a_plan_has_one_unfinished_attempt(backend: Backend) {
             of_plan(&opened.store, plan).await.len(),
             ApplyState::ALL.len()
         );
-        // What is finished may be stored beside what is not.
+        // A finished attempt may exist beside an unfinished one.
         insert(&opened.store, &apply(plan, sandbox)).await.unwrap();
         let finished = ApplyRecord {
             state: ApplyState::Stopped,

@@ -1,4 +1,4 @@
-//! Damaged backups, and backups of what is damaged.
+//! Damaged backups, and backups of damaged databases.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -26,7 +26,7 @@ contract! {
     unreadable_blobs_are_named_and_left_out,
 }
 
-/// The members in their order; the manifest is the last.
+/// The members in archive order; the manifest is last.
 fn members(path: &Path) -> Vec<(String, u64, Vec<u8>)> {
     let mut archive = tar::Archive::new(File::open(path).unwrap());
     let entries = archive.entries().unwrap();
@@ -41,7 +41,7 @@ fn members(path: &Path) -> Vec<(String, u64, Vec<u8>)> {
     entries.map(read).collect()
 }
 
-/// Writes a backup whose manifest fits its members, whatever they are.
+/// Writes a backup whose manifest matches its members, whatever they contain.
 fn forge(path: &Path, from: &Path, change: impl FnOnce(&mut BTreeMap<String, Vec<u8>>)) {
     let mut all = members(from);
     let (_, _, manifest) = all.pop().unwrap();
@@ -57,7 +57,7 @@ fn forge(path: &Path, from: &Path, change: impl FnOnce(&mut BTreeMap<String, Vec
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(0o600);
-        // Set by hand, because the crate refuses names that lead out of the archive.
+        // Set by hand, because the tar crate refuses paths that lead out of the archive.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_cksum();
         builder.append(&header, content).unwrap();
@@ -87,7 +87,7 @@ fn assert_refused(target: &TestDatabase, path: &Path, what: &str) {
     );
 }
 
-/// Nothing came of it: another restore still finds the target empty.
+/// Asserts that nothing was restored: another restore still finds the target empty.
 fn assert_empty(target: &TestDatabase, whole: &Path, world: &BackupSample) {
     target
         .restore(
@@ -99,7 +99,7 @@ fn assert_empty(target: &TestDatabase, whole: &Path, world: &BackupSample) {
     block_on(world.assert_found(&target.open().store));
 }
 
-/// A small world's backup.
+/// The backup of a small sample.
 fn save_world(source: &TestDatabase) -> (BackupSample, std::path::PathBuf) {
     let opened = source.open();
     let world = block_on(BackupSample::with_blobs(&opened.store, &[0, 10, 200 * KIB]));
@@ -116,7 +116,7 @@ fn a_cut_off_backup_is_refused(backend: Backend) {
     let (world, whole) = save_world(&source);
     let all = fs::read(&whole).unwrap();
     let (_, last, content) = members(&whole).pop().unwrap();
-    // A tar file ends in zeros that say nothing; all before them must be there.
+    // A tar file ends in meaningless zeros; everything before them must be present.
     let end = last as usize + content.len();
     let cut = file(&source, "cut.tar");
     for length in [
@@ -201,7 +201,7 @@ fn a_foreign_member_in_a_backup_is_refused(backend: Backend) {
     assert_empty(&target, &whole, &world);
 }
 
-/// Damages a large blob where it is; with `gone`, its content is not there at all.
+/// Damages a large blob in place; with `gone`, removes its content.
 fn damage(test_db: &TestDatabase, hash: &BlobHash, gone: bool) {
     if test_db.backend == Backend::Postgres {
         let change = match gone {
@@ -304,7 +304,8 @@ mod on_files {
         }
     }
 
-    /// Who can foresee the name under which a backup is written gets nothing from a link there.
+    /// An attacker who predicts the temporary name of a backup gains nothing by placing a link
+    /// there.
     #[test]
     fn a_link_planted_under_the_partial_name_is_not_followed() {
         let test_db = TestDatabase::new(Backend::Sqlite);

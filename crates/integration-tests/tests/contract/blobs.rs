@@ -1,4 +1,5 @@
-//! Blobs: named by their content, stored once, there only if what names them is.
+//! Blobs: named by their content, stored once, and visible only if the referencing transaction
+//! committed.
 
 use cleveragents_engine::ports::blobs::{INLINE_MAXIMUM, Staging};
 use cleveragents_engine::ports::{BlobHash, StagedBlob, StoreError, StoreHandle};
@@ -150,7 +151,7 @@ fn a_holder_releases_only_its_own_blobs(backend: Backend) {
             Some(b"shared".to_vec())
         );
         assert_eq!(release("two").await, 1);
-        // Collected later, not now: who has the name can still read it and hold it again.
+        // It is collected later, not now: its hash can still be read and referenced again.
         assert_eq!(
             content(&opened.store, &shared).await,
             Some(b"shared".to_vec())

@@ -1,4 +1,4 @@
-//! Many events in one append, which no single statement stores.
+//! Many events in one append, more than a single statement stores.
 
 use cleveragents_integration_tests::samples::{event, payload, stream};
 use cleveragents_integration_tests::store_access::{events, write};

@@ -1,4 +1,4 @@
-//! The catalogue: versioned rows that are never overwritten, names that one holder has.
+//! Actions and plans: versioned rows that are never overwritten, with unique names.
 
 use cleveragents_domain::id::{IdFragment, PlanId};
 use cleveragents_domain::{Action, ActionState, Move, Plan};
@@ -94,7 +94,7 @@ fn an_action_reads_back_in_every_field(backend: Backend) {
             sample
         );
         assert_eq!(read(&opened.store, |tx| tx.actions()).await, [sample]);
-        // A new row is its first version, whatever the value says.
+        // A new row gets version 1, whatever the value says.
         let copied = Action {
             version: 7,
             ..action("local/copied", 1)
@@ -146,7 +146,7 @@ fn lists_are_newest_first(backend: Backend) {
             .map(|plan| plan.timestamps.created_at)
             .collect();
         assert_eq!(made, [4, 3, 2, 1].map(at));
-        // Touching one does not make it newer.
+        // An update does not change the list order.
         update_action(&opened.store, &actions[3]).await.unwrap();
         let last = read(&opened.store, |tx| tx.actions()).await.pop().unwrap();
         assert_eq!((last.id, last.version), (actions[3].id, 2));
@@ -283,7 +283,7 @@ fn a_stale_update_is_a_conflict(backend: Backend) {
             &id,
             (1, 2),
         );
-        // A version nobody has given yet is no better than an old one.
+        // A version from the future conflicts like an old one.
         let ahead = Plan {
             version: 3,
             ..moved.clone()
@@ -372,7 +372,8 @@ fn a_plan_is_found_by_either_end_of_its_id(backend: Backend) {
             let found = find(&opened.store, fragment).await.unwrap();
             assert_eq!(found.identity.plan_id, id, "{fragment}");
         }
-        // The middle of an id is neither end, and both ends of one plan are still one plan.
+        // The middle of an id matches nothing, and a fragment that matches both ends of one plan is
+        // unambiguous.
         assert_missing(find(&opened.store, "0000").await, ("plan", "0000"));
         let both = with_id(&opened.store, "01JE0000000000000000001JE0").await;
         assert_eq!(
@@ -407,7 +408,7 @@ fn an_ambiguous_fragment_lists_the_candidates(backend: Backend) {
                 if fragment == "00003" && *found == candidates(&[ids[3], end])),
             "{two:?}"
         );
-        // Of too many the first twenty are enough to show what is meant.
+        // Only the first twenty candidates are listed.
         let many = find(&opened.store, "01ja").await;
         assert!(
             matches!(&many, Err(StoreError::Ambiguous { fragment, candidates: found })

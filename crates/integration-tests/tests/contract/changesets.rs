@@ -71,7 +71,7 @@ fn an_empty_changeset_can_be_read(backend: Backend) {
             ..changeset(plan, sandbox)
         };
         for sample in [&full, &bare] {
-            // It begins empty and open, whatever it says of itself.
+            // It starts empty and open, whatever the value says.
             let said = ChangesetRecord {
                 state: ChangesetState::Closed,
                 entries: 5,
@@ -220,7 +220,7 @@ fn concurrent_records_are_numbered_without_gaps(backend: Backend) {
         let found = changes(&opened.store, id).await;
         let places: Vec<i64> = found.iter().map(|it| it.entry.sequence).collect();
         assert_eq!(places, (1..=16 * 19).collect::<Vec<i64>>());
-        // What each was told is what is there, a record's entries one behind the other.
+        // The returned entries match the stored ones, and the entries of one call are adjacent.
         for told in answers.into_iter().flatten() {
             let first = told[0].sequence as usize - 1;
             let there = &found[first..first + told.len()];
@@ -280,7 +280,7 @@ fn a_closed_changeset_accepts_no_changes(backend: Backend) {
                 ),
             );
         }
-        // Closing again is nothing, and the first time stays.
+        // Closing again has no effect, and the first closing time stays.
         assert_eq!(close(&opened.store, id, 6).await.unwrap(), 0);
         assert_eq!(header(&opened.store, id).await, closed);
         assert_eq!(changes(&opened.store, id).await.len(), 1);

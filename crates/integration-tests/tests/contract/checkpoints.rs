@@ -1,4 +1,4 @@
-//! Checkpoints: numbered, as many as are kept, marked when they were undone.
+//! Checkpoints: numbered, pruned to a maximum, marked when undone.
 
 use cleveragents_domain::checkpoint::Checkpoint;
 use cleveragents_domain::id::{CheckpointId, IdFragment, PlanId, SandboxId};
@@ -56,7 +56,7 @@ fn a_checkpoint_reads_back_with_its_number(backend: Backend) {
     });
 }
 
-/// The numbers of the checkpoints that are kept.
+/// The numbers of the kept checkpoints.
 async fn numbers(store: &StoreHandle, plan: PlanId) -> Vec<i64> {
     let found = of_plan(store, plan).await;
     found.iter().map(|checkpoint| checkpoint.number).collect()
@@ -78,7 +78,7 @@ fn the_oldest_checkpoints_are_pruned(backend: Backend) {
             (3, &[2, 3, 4]),
             (2, &[4, 5]),
             (9, &[4, 5, 6]),
-            // One has to stay: the next number follows from it.
+            // One always stays, because the next number is derived from it.
             (0, &[7]),
         ];
         for (keep, kept) in steps {

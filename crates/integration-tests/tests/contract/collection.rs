@@ -1,4 +1,4 @@
-//! Collecting what nobody needs: only that, and nothing that somebody takes up meanwhile.
+//! Garbage collection: removes only unneeded data, and nothing that is reused meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -40,7 +40,7 @@ const RETENTION: Retention = Retention {
     blobs: HOUR,
 };
 
-/// A clock that goes on only when it is told to.
+/// A clock that advances only on request.
 #[derive(Debug)]
 struct ManualClock(AtomicI64);
 
@@ -50,7 +50,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// A database in which time can pass.
+/// A database whose contents can be aged.
 struct AgingDatabase {
     clock: Arc<ManualClock>,
     opened: OpenTestDatabase,
@@ -69,8 +69,7 @@ impl AgingDatabase {
         }
     }
 
-    /// Makes everything there is `span` older. PostgreSQL has its own clock, so there the rows
-    /// are made older instead.
+    /// Ages everything by `span`. PostgreSQL has its own clock, so there the rows are aged instead.
     fn age(&self, span: Duration) {
         let micros = i64::try_from(span.as_micros()).unwrap();
         self.clock.0.fetch_add(micros, Ordering::SeqCst);
@@ -103,7 +102,7 @@ impl AgingDatabase {
     }
 }
 
-/// Does the same write again; says with which number it was done first.
+/// Repeats the same write; returns the number it was first done with.
 async fn write_number(store: &StoreHandle, operation: StoreOperation, number: i64) -> i64 {
     let done = store.write(operation, move |_| {
         Ok::<_, cleveragents_engine::ports::StoreError>(number)
@@ -165,7 +164,7 @@ fn old_unreferenced_blobs_are_collected(backend: Backend) {
             let touched = put(store, &named(4), "left").await;
             release_holder(store, "left").await;
             aging.age(HOUR * 2);
-            // Named once more and let go: the grace period begins again.
+            // Referenced again and released: the grace period restarts.
             put(store, &named(4), "left").await;
             let young = put(store, &named(5), "left").await;
             release_holder(store, "left").await;
@@ -181,7 +180,7 @@ fn old_unreferenced_blobs_are_collected(backend: Backend) {
                 );
             }
             assert_eq!(aging.collect().await, CollectionReport::default());
-            // What was taken can come back.
+            // A collected blob can be stored again.
             put(store, &named(1), "again").await;
             assert!(content(store, &taken).await == Some(named(1)));
             aging.age(HOUR * 2);
@@ -190,7 +189,7 @@ fn old_unreferenced_blobs_are_collected(backend: Backend) {
     }
 }
 
-/// Old and young of everything; large blobs that were only staged among them.
+/// Stores old and new data of every kind, including large blobs that were only staged.
 async fn store_garbage(aging: &AgingDatabase) {
     let store = aging.store();
     put(store, b"small", "left").await;
@@ -216,7 +215,7 @@ fn a_dry_run_counts_the_same_and_removes_nothing(backend: Backend) {
             (counted.blobs, counted.blob_bytes),
             (2, 5 + 200 * KIB as u64)
         );
-        // The staged one, and the file of the blob that goes.
+        // The staged one, and the file of the deleted blob.
         let files = if backend == Backend::Sqlite { 2 } else { 0 };
         let dead = u64::from(backend != Backend::Memory);
         assert_eq!((counted.stray_files, counted.dead_processes), (files, dead));
@@ -249,7 +248,7 @@ fn a_concurrent_collection_keeps_referenced_blobs(backend: Backend) {
             for holder in HOLDERS {
                 release_holder(aging.store(), holder).await;
             }
-            // All of them are for the taking, until somebody names them.
+            // All of them may be collected, until one is referenced.
             aging.age(HOUR * 2);
             run_concurrently(9, |number| {
                 let (all, store) = (Arc::clone(&all), aging.store().clone());
@@ -300,7 +299,7 @@ fn a_collected_blob_leaves_nothing_behind(backend: Backend) {
         stage(aging.store(), &staged).await;
         release_holder(aging.store(), "left").await;
     });
-    // What a stager that was killed leaves, and a file that is none of ours.
+    // The remains of a killed staging, and a foreign file.
     let blobs = aging.test_db.folder().join("blobs");
     let strays = [blobs.join("ab").join("abc.1-2.tmp"), blobs.join("notes")];
     if backend == Backend::Sqlite {

@@ -1,4 +1,4 @@
-//! Consents to files of repositories: one row and one event for each content of a file.
+//! Consents to repository files: one row and one event per content of a file.
 
 use std::sync::Arc;
 

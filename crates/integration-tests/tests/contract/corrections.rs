@@ -1,4 +1,4 @@
-//! Corrections: every attempt is kept, and each goes on from where it is.
+//! Corrections: every attempt is kept, with legal state transitions only.
 
 use cleveragents_domain::CorrectionState;
 use cleveragents_domain::{Correction, Decision};

@@ -1,4 +1,4 @@
-//! Decisions: places without gaps, a tree that hangs together, influences within a plan.
+//! Decisions: numbers without gaps, a connected tree, influences within a plan.
 
 use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::{Decision, DecisionEdge};
@@ -104,7 +104,7 @@ fn concurrent_decisions_are_numbered_without_gaps(backend: Backend) {
             }
         })
         .await;
-        // Who inserts one after the other gets them in that order.
+        // A caller that inserts sequentially gets increasing numbers.
         for own in &places {
             assert!(own.is_sorted(), "{own:?}");
         }
@@ -137,7 +137,7 @@ fn a_parent_must_be_one_of_the_plans_decisions(backend: Backend) {
             insert(&opened.store, &elsewhere).await,
             ("decision of this plan", &parent),
         );
-        // A refused one takes no place.
+        // A refused decision uses no number.
         let next = insert(&opened.store, &child_decision(&decisions[1])).await;
         assert_eq!(next.unwrap(), 4);
         assert_eq!(decisions_of(&opened.store, plan).await.len(), 4);
@@ -185,7 +185,7 @@ fn superseding_counts_only_new_ones(backend: Backend) {
         let (plan, decisions) = tree(store).await;
         let ids: Vec<DecisionId> = decisions.iter().map(|each| each.decision_id).collect();
         let reversed: Vec<DecisionId> = ids.iter().rev().copied().collect();
-        // Two orders at once: nobody waits in a circle, and each decision is counted once.
+        // Two opposite orders at once: no deadlock, and each decision is counted once.
         let answers = run_concurrently(8, |number| {
             let store = store.clone();
             let ids = if number % 2 == 0 {
@@ -251,7 +251,7 @@ fn many_decisions_at_once_follow_each_other(backend: Backend) {
         let plan = store_sample_plan(store).await;
         assert!(insert_many(store, plan, &[]).await.unwrap().is_empty());
         let mut many = vec![root_decision(plan)];
-        // Some hang on one that is stored with them.
+        // Some have a parent that is stored in the same call.
         many.extend(children(&many[0], 200));
         many.extend(children(&many[100], 56));
         let places = insert_many(store, plan, &many).await.unwrap();
@@ -289,7 +289,7 @@ fn concurrent_bulk_decisions_are_numbered_without_gaps(backend: Backend) {
             }
         })
         .await;
-        // Nobody comes between those that were stored together.
+        // Decisions stored together are numbered contiguously.
         let mut all = Vec::new();
         for batch in places.into_iter().flatten() {
             let first = batch[0];
@@ -311,7 +311,7 @@ fn bulk_decisions_are_all_or_nothing(backend: Backend) {
     block_on(async {
         let (plan, decisions) = tree(store).await;
         let (elsewhere, others) = tree(store).await;
-        // Refused, swallowed and committed all the same: nothing of it is there.
+        // Refused, the error swallowed and the transaction committed: nothing of it is stored.
         let refused = |many: Vec<Decision>| {
             write(store, move |tx| {
                 let answer = tx.insert_decisions(plan, &many);
@@ -336,7 +336,7 @@ fn bulk_decisions_are_all_or_nothing(backend: Backend) {
             (with(60, taken(good[5].decision_id)), "another decision"),
             (with(99, orphan), "decision of this plan"),
             (with(3, child_decision(&others[0])), "decision of this plan"),
-            // A parent that comes only later is none yet.
+            // A parent that comes later in the list does not count.
             (with(0, child_decision(&good[0])), "decision of this plan"),
         ] {
             let error = refused(many).await.unwrap_err();

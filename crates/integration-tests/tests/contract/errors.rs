@@ -1,4 +1,4 @@
-//! Errors of plans: whoever records, none is lost, and they have one order.
+//! Errors of plans: none is lost under concurrency, and they have one order.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ fn identical_errors_are_counted_under_the_first(backend: Backend) {
         let again = record(&opened.store, &error(plan, "no net", 2))
             .await
             .unwrap();
-        // The newest attempt and time, under the id and the place of the first.
+        // The newest attempt and time, with the id and number of the first.
         let wanted = ErrorRecord {
             attempt: 2,
             occurrences: 2,
@@ -89,13 +89,13 @@ fn concurrent_first_errors_are_all_stored(backend: Backend) {
             async move {
                 let mut recorded = Vec::new();
                 for round in 0..20 {
-                    // Half are everybody's, half each one's own.
+                    // Half are common to all, half unique to each.
                     let message = match round % 2 {
                         0 => format!("shared {}", round % 4),
                         _ => format!("task {task} round {round}"),
                     };
                     let error = error(plan, &message, round);
-                    // The record and its event are one commit, as a service writes them.
+                    // The record and its event are one commit, as the service does it.
                     let answer = try_write(&store, move |tx| {
                         let recorded = tx.record_error(&error)?;
                         let event = NewEvent::new(EventKind::ErrorRecorded, "t", &recorded)
@@ -116,12 +116,12 @@ fn concurrent_first_errors_are_all_stored(backend: Backend) {
         assert_eq!(found.len(), 2 + 16 * 10);
         let places: Vec<i64> = found.iter().filter_map(|error| error.sequence).collect();
         assert_eq!(places, (1..=162).collect::<Vec<i64>>());
-        // Every answer was true when it was given: no count was given twice.
+        // Every answer was true at its time: no count was returned twice.
         let mut seen = BTreeSet::new();
         for recorded in answers.iter().flatten() {
             assert!(seen.insert((recorded.sequence, recorded.occurrences)));
         }
-        // The journal tells the same story in the same order.
+        // The journal has the same records in the same order.
         let mut first_told = BTreeSet::new();
         let mut told = Vec::new();
         for event in events(&opened.store, StreamId::Plan(plan)).await {

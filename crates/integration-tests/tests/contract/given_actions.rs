@@ -1,4 +1,4 @@
-//! Single-use actions that are given, not registered: one plan for each content of a name.
+//! Single-use actions that are given rather than registered: one plan per content of a name.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_engine::ports::{Result, StoreError, StoreHandle};
@@ -16,7 +16,7 @@ contract! {
 
 const SINGLE_USE_ACTION: &str = "the single-use action";
 
-/// One use, as a plan is made: the claim and the plan in one transaction.
+/// One use, as in creating a plan: the claim and the plan in one transaction.
 async fn use_given_action(store: &StoreHandle, text: &str, content: &str) -> Result<PlanId> {
     let (action, content) = (name(text), content.to_owned());
     let made = plan(plan_id(), 0);

@@ -1,4 +1,4 @@
-//! Invariants: each said once in its scope, and found by whom they speak of.
+//! Invariants: unique within their scope, and found by scope.
 
 use cleveragents_domain::{Invariant, InvariantScope};
 use cleveragents_engine::ports::{Result, StoreHandle};
@@ -34,7 +34,7 @@ fn a_rule_reads_back_in_every_scope(backend: Backend) {
         insert_project(&opened.store, "shop").await;
         insert_project(&opened.store, "bank").await;
         let lint = InvariantScope::Action(name("lint"));
-        // Oldest last, so that the order is seen to be made.
+        // Oldest last, to show that the result is sorted.
         let rules = [
             invariant("of the plan \0", InvariantScope::Plan(plan), 1),
             invariant("of the action", lint.clone(), 2),
@@ -83,7 +83,7 @@ fn a_text_is_unique_in_its_scope(backend: Backend) {
         .await;
         let holder = first.id.to_string();
         assert_taken(refused, ("the invariant", &shouted, &holder));
-        // Others may say the same, and it may be said again once it is gone.
+        // Other scopes may have the same text, and it may be added again after removal.
         for text in ["a", "b"] {
             let scope = InvariantScope::Action(name(text));
             insert(&opened.store, &invariant(&long, scope, 0))

@@ -288,7 +288,7 @@ fn appends_to_many_streams_at_once_leave_no_gap(backend: Backend) {
     block_on(async {
         run_concurrently(64, |n| {
             let (store, one, other) = (opened.store.clone(), streams[n % 8], streams[(n + 3) % 8]);
-            // Always in the same order, as whoever writes to two streams has to.
+            // Always in the same order, as every writer to two streams must to avoid deadlocks.
             let (first, second) = (one.min(other), one.max(other));
             async move {
                 write(&store, move |tx| {

@@ -1,4 +1,4 @@
-//! The lock service: lifetimes within bounds, takeover from the proven dead at once.
+//! The lock service: limited lifetimes, immediate takeover from owners proven dead.
 
 use std::sync::Arc;
 use std::time::Duration;

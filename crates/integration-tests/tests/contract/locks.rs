@@ -1,4 +1,4 @@
-//! Named locks: one holder, an end, a new epoch for every new holder.
+//! Named locks: one holder, an expiry, a new epoch for every new holder.
 
 use std::time::Duration;
 
@@ -164,7 +164,7 @@ fn a_renewed_lock_ends_later(backend: Backend) {
         assert!(renewed.expires_at > grant.expires_at.after(LONG / 2));
         assert_eq!((renewed.epoch, renewed.holds), (1, 2));
         assert_held(acquire(&opened.store, "a", two, LONG).await, &renewed);
-        // A shorter life is one too.
+        // A shorter lifetime is allowed, too.
         let ended = renew(&opened.store, &grant, Duration::ZERO).await.unwrap();
         assert_eq!(rows(&opened.store).await[0].expires_at, ended.expires_at);
         assert_eq!(
@@ -189,7 +189,7 @@ fn an_expired_lock_can_be_neither_renewed_nor_reentered(backend: Backend) {
             .unwrap();
         assert_lost(renew(&opened.store, &expired, LONG).await, &expired);
         assert_eq!(rows(&opened.store).await.len(), 1, "still listed");
-        // Its own owner is a new holder too: others may have been there meanwhile.
+        // The previous owner is a new holder, too: others may have held the lock meanwhile.
         let again = acquire(&opened.store, "a", one, LONG).await.unwrap();
         assert_eq!((again.epoch, again.holds), (2, 1));
         assert_lost(release(&opened.store, &expired).await, &expired);
@@ -251,7 +251,7 @@ fn requests_with_an_old_grant_are_refused(backend: Backend) {
         let new = acquire(&opened.store, "a", two, LONG).await.unwrap();
         assert_lost(release(&opened.store, &old).await, &old);
         assert_lost(renew(&opened.store, &old, LONG).await, &old);
-        // Nor may the old holder use the new epoch.
+        // The old holder may not use the new epoch either.
         let forged = LockGrant {
             epoch: new.epoch,
             ..old
@@ -299,7 +299,7 @@ fn a_write_under_a_lost_lock_is_refused_whole(backend: Backend) {
                 tx.fence_lock(&grant)
             })
         };
-        // Expired but nobody's else: its epoch is still the newest.
+        // Expired but not taken by another owner: its epoch is still the newest.
         fenced(&grant).await.unwrap();
         let new = acquire(&opened.store, "a", two, LONG).await.unwrap();
         assert_lost(fenced(&grant).await, &grant);
@@ -350,8 +350,8 @@ fn odd_lock_names_work(backend: Backend) {
     });
 }
 
-/// A name longer than an index of PostgreSQL can hold is refused there, elsewhere it works; either
-/// way the store goes on.
+/// A name too long for a PostgreSQL index is refused there; elsewhere it works. Either way the
+/// store stays usable.
 fn a_huge_name_is_refused_and_the_longest_works(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
@@ -390,7 +390,7 @@ fn reentry_never_shortens_a_lock(backend: Backend) {
     });
 }
 
-/// Asks for `name` as one who has seen the death of `dead`.
+/// Acquires `name` for a caller that has proof of the death of `dead`.
 async fn acquire_from(
     store: &StoreHandle,
     name: &str,
@@ -425,7 +425,7 @@ fn only_the_named_dead_holder_is_replaced(backend: Backend) {
             .await
             .unwrap();
         assert_eq!((won.epoch, won.holds), (3, 1));
-        // Somebody else who saw the same dead holder comes too late.
+        // A second caller with proof of the same death is too late.
         let late = acquire_from(&opened.store, "a", owner(), (dead, 2)).await;
         assert_held(late, &won);
         assert_lost(release(&opened.store, &grant).await, &grant);

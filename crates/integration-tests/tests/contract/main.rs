@@ -1,4 +1,4 @@
-//! One contract suite for every engine: the same tests, not copies.
+//! One contract test suite, run on every engine.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Backup and restore: one format for every engine, everything or nothing.
+//! Backup and restore: one format for every engine, all or nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ contract! {
     an_altered_journal_is_refused_unless_accepted,
 }
 
-/// The engines that can be restored to; a database in memory is gone before one could.
+/// The engines that can be restored to; a memory database cannot be reopened.
 const TARGETS: [Backend; 2] = [Backend::Sqlite, Backend::Postgres];
 const HOLDER: &str = "maintenance";
 const LOCK: &str = "a lock \0 é";
@@ -42,7 +42,7 @@ pub(super) fn file(test_db: &TestDatabase, name: &str) -> PathBuf {
     test_db.folder().join(name)
 }
 
-/// Something of everything, as it was before the backup.
+/// Data of every kind, as it was before the backup.
 pub(super) struct BackupSample {
     action: Action,
     plan: Plan,
@@ -72,7 +72,7 @@ async fn lock(store: &StoreHandle) -> i64 {
         .epoch
 }
 
-/// Sizes of blobs in a row, in one piece elsewhere, and in many pieces.
+/// Sizes of blobs stored in a row, in one piece elsewhere, and in many pieces.
 const SIZES: [usize; 4] = [0, 10, 200 * KIB, 5 * KIB * KIB];
 
 impl BackupSample {
@@ -130,7 +130,7 @@ impl BackupSample {
         }
     }
 
-    /// Finds everything as it was, and goes on from there.
+    /// Asserts that everything is as before, and that writing continues from there.
     pub(super) async fn assert_found(&self, store: &StoreHandle) {
         let (name, id, stream) = (
             self.action.name.clone(),
@@ -145,7 +145,7 @@ impl BackupSample {
         );
         let proof = verify(store, stream, None).await.unwrap().unwrap();
         assert_eq!((proof.events, proof.purged), (5, 1));
-        // Asked again, the first operation answers as it did and does nothing.
+        // Repeating the first operation returns its result and does nothing.
         let again = store.write(self.operation, move |tx| tx.append(stream, &[event(9)]));
         let again: StreamHead = again
             .await
@@ -167,7 +167,7 @@ impl BackupSample {
         assert_eq!(held, self.sizes.len() as u64);
     }
 
-    /// Owners are gone, their epochs are not.
+    /// Asserts that owners are cleared and epochs are kept.
     async fn assert_no_owners(&self, store: &StoreHandle) {
         let owned = read(store, |tx| Ok((tx.runs()?.len(), tx.locks()?.len()))).await;
         assert_eq!(owned, (0, 0));
@@ -226,7 +226,7 @@ fn a_backup_restores_everything_on_either_engine(backend: Backend) {
             world.assert_found(&opened.store).await;
         });
     }
-    // The source was only looked at.
+    // The backup did not change the source.
     block_on(async {
         let runs = read(&opened.store, |tx| tx.runs()).await;
         assert_eq!((runs.len(), runs[0].owner), (1, world.run.owner));
@@ -239,7 +239,7 @@ fn a_restored_database_can_be_backed_up_again(backend: Backend) {
     let world = block_on(BackupSample::create(&source.open().store));
     let opened = source.open();
     let world = match backend {
-        // What one opening in memory has made another does not have.
+        // A memory database is not shared between two openings.
         Backend::Memory => block_on(BackupSample::create(&opened.store)),
         Backend::Sqlite | Backend::Postgres => world,
     };
@@ -264,7 +264,7 @@ fn a_restored_database_can_be_backed_up_again(backend: Backend) {
     });
 }
 
-/// Nothing is written over or through what is there: no file, no link to one, no link to nowhere.
+/// Never overwrites or writes through an existing file, a link to one, or a dangling link.
 fn a_backup_never_overwrites_a_file(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
@@ -285,7 +285,7 @@ fn a_backup_never_overwrites_a_file(backend: Backend) {
     assert!(!nowhere.exists());
     assert!(dangling.is_symlink() && link.is_symlink());
     let after = std::fs::read_dir(test_db.folder()).unwrap().count();
-    // The first backup on SQLite makes the folder of blobs.
+    // The first backup on SQLite creates the blob folder.
     assert!(after - before <= 1, "remains of a refused backup");
 }
 
@@ -315,7 +315,7 @@ fn restore_replaces_contents_only_when_requested(backend: Backend) {
         panic!("{refused:?} instead of NotEmpty");
     };
     assert_eq!(contents, ["1 events", "1 blobs"]);
-    // Nor where the old contents cannot be saved.
+    // Nor if the old contents cannot be saved.
     let replace = |saved_to: &Path| ExistingDataPolicy::Replace {
         saved_to: saved_to.to_owned(),
     };

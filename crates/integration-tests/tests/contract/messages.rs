@@ -1,4 +1,4 @@
-//! Messages to a plan's owner: in order, and each taken once.
+//! Messages to a plan's owner: in order, each taken once.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{MessageKind, PlanMessage};
@@ -67,7 +67,7 @@ fn a_message_is_taken_as_it_was_sent(backend: Backend) {
             send(&opened.store, &nowhere).await,
             ("plan", &nowhere.plan_id.to_string()),
         );
-        // Places go on where they were.
+        // Numbers continue.
         assert_eq!(
             send(&opened.store, &message(plan, "more")).await.unwrap(),
             4
@@ -85,7 +85,7 @@ fn concurrent_messages_are_taken_once_in_order(backend: Backend) {
             async move {
                 let mut taken = Vec::new();
                 for round in 0..10 {
-                    // Every other task is a sender, the rest are takers.
+                    // Every other task sends, the rest receive.
                     if task % 2 == 0 {
                         let body = format!("{task} {round}");
                         send(&store, &message(plan, &body)).await.unwrap();

@@ -1,4 +1,4 @@
-//! A database that an older program made is brought up to date when it is opened.
+//! A database created by an older program is migrated when it is opened.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ contract! {
     a_database_of_schema_1_is_brought_up_to_date,
 }
 
-/// The first schema as it was shipped; the words in braces are those in which engines differ.
+/// The first schema as shipped; the words in braces differ between engines.
 const SCHEMA_1: &str = include_str!("../../../store/migrations/0001_foundation.sql");
 
-/// The first schema in the words of `backend`, and its mark.
+/// The first schema for `backend`, with its version row.
 fn schema_1(backend: Backend) -> String {
     let postgres = backend == Backend::Postgres;
     let choose = |sqlite: &'static str, other: &'static str| if postgres { other } else { sqlite };
@@ -55,7 +55,7 @@ fn schema_1(backend: Backend) -> String {
     sql
 }
 
-/// A text as SQL writes it, escaped as the store does.
+/// A SQL string literal, escaped as the store does.
 fn quoted(text: &str) -> String {
     let stored = text.replace('\u{fdd0}', "\u{fdd0}1").replace('\'', "''");
     format!("'{stored}'")

@@ -1,4 +1,4 @@
-//! Calls of models: numbered when they are asked, ended once, counted from the first moment on.
+//! Model calls: numbered when they start, ended once; their reservation counts from the start.
 
 use cleveragents_domain::id::{CheckpointId, ModelCallId, PlanId};
 use cleveragents_domain::model::Usage;

@@ -54,7 +54,7 @@ fn concurrent_outcomes_are_all_counted(backend: Backend) {
         let counts = read(&opened.store, |tx| tx.outcome_counts("execute_command")).await;
         assert_eq!((counts.successes, counts.failures), (240, 80));
         assert_eq!(counts.success_rate(), Some(0.75));
-        // Each answer includes its own outcome and no other's twice.
+        // Each result includes its own outcome and counts no other twice.
         let mut sums: Vec<u64> = answers
             .iter()
             .flatten()

@@ -1,4 +1,4 @@
-//! Deleting a plan: everything goes with it but its journal, and nothing can be added meanwhile.
+//! Deleting a plan: deletes everything but its journal, and nothing can be added meanwhile.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{DecisionEdge, InvariantScope, MessageKind, Plan, StreamId};
@@ -22,7 +22,7 @@ contract! {
     concurrent_inserts_and_deletion_leave_nothing,
 }
 
-/// Gives the plan one of everything.
+/// Adds one row of every kind to the plan.
 fn insert_rows(tx: &mut dyn Transaction, plan: PlanId) -> Result<()> {
     let root = root_decision(plan);
     let child = child_decision(&root);
@@ -41,7 +41,7 @@ fn insert_rows(tx: &mut dyn Transaction, plan: PlanId) -> Result<()> {
     Ok(())
 }
 
-/// How much there is of a plan beside its row.
+/// The number of a plan's rows besides its own.
 async fn count_rows(store: &StoreHandle, plan: PlanId) -> usize {
     read(store, move |tx| {
         let filter = PlanFilter {
@@ -81,7 +81,7 @@ fn a_plans_rows_are_deleted_with_it(backend: Backend) {
         assert_eq!(count_rows(&opened.store, id).await, 0);
         let gone = opened.store.read(move |tx| tx.plan(id)).await;
         assert_missing(gone, ("plan", &id.to_string()));
-        // The journal stays, and so does the blob until it is collected; but nobody names it.
+        // The journal stays, and so does the blob until it is collected, but nothing references it.
         assert_eq!(events(&opened.store, StreamId::Plan(id)).await.len(), 1);
         let hash = BlobHash::of(b"context");
         let kept = read(&opened.store, move |tx| tx.blob(&hash)).await;

@@ -1,4 +1,4 @@
-//! Lists of plans: filters, pages and counts; and a plan locked for its change.
+//! Lists of plans: filters, pages and counts; and a plan locked for an update.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn ids(page: &PlanPage) -> Vec<PlanId> {
         .collect()
 }
 
-/// Four plans, newest last: two actions, two projects, three places.
+/// Four plans, newest last: two actions, two projects, three positions.
 async fn four_plans(store: &StoreHandle) -> Vec<Plan> {
     let mut plans: Vec<Plan> = (0..4).map(|number| plan(plan_id(), number)).collect();
     plans[0].brief.action_name = name("local/lint");
@@ -44,7 +44,7 @@ async fn four_plans(store: &StoreHandle) -> Vec<Plan> {
     plans
 }
 
-/// Filters, and which of the four plans they find.
+/// Filters, and which of the four plans they match.
 fn filters() -> Vec<(PlanFilter, Vec<usize>)> {
     let by_phase = |phase| PlanFilter {
         phase: Some(phase),
@@ -104,7 +104,7 @@ fn pages_follow_each_other_without_gap_or_repeat(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
     block_on(async {
-        // Two of each second: only their ids tell them apart.
+        // Two per second: only their ids define the order.
         for number in 0..10 {
             store_plan(&opened.store, plan(plan_id(), number / 2)).await;
         }
@@ -163,7 +163,7 @@ fn a_move_changes_which_lists_a_plan_is_in(backend: Backend) {
     });
 }
 
-/// Ways to ask for all the sample plans.
+/// Filters that match all the sample plans.
 fn filters_matching_all() -> [PlanFilter; 4] {
     let asked = |project: Option<&str>, action: Option<&str>| PlanFilter {
         project: project.map(name),
@@ -179,7 +179,7 @@ fn filters_matching_all() -> [PlanFilter; 4] {
     ]
 }
 
-/// Every count of a project or an action is one of all its plans as they are, never of half a move.
+/// Every count of a project or action covers all its plans in one snapshot, never half a move.
 fn counts_are_exact_while_plans_move(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
@@ -223,7 +223,7 @@ fn counts_are_exact_while_plans_move(backend: Backend) {
             let none = list(&opened.store, processing).await;
             assert_eq!((none.total, none.plans.len()), (0, 0), "{filter:?}");
         }
-        // What is gone is not counted.
+        // Deleted plans are not counted.
         let gone = read(&opened.store, move |tx| tx.plan(plans[0].identity.plan_id)).await;
         write(&opened.store, move |tx| tx.delete_plan(&gone)).await;
         let [_, shop, ..] = filters_matching_all();
@@ -240,7 +240,7 @@ fn sixteen_read_change_write_rounds_lose_nothing(backend: Backend) {
         run_concurrently(16, |_| {
             let store = opened.store.clone();
             async move {
-                // Nobody comes between the reading and the writing, so none is a conflict.
+                // The row is locked between the read and the write, so there is no conflict.
                 write(&store, move |tx| {
                     let mut plan = tx.plan_for_update(id)?;
                     plan.attempt += 1;

@@ -1,4 +1,4 @@
-//! All that is stored of a plan's work: it goes with the plan, and it travels in a backup.
+//! All records of a plan's work: deleted with the plan, and included in a backup.
 
 use cleveragents_domain::apply_record::ApplyRecord;
 use cleveragents_domain::changeset::{ChangesetRecord, NewChange, RecordedChange};
@@ -31,7 +31,7 @@ contract! {
     a_backup_restores_plan_work_on_either_engine,
 }
 
-/// Everything that can be read of a plan's work.
+/// All readable records of a plan's work.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct StoredPlanWork {
     sandboxes: Vec<SandboxRecord>,
@@ -70,7 +70,7 @@ impl StoredPlanWork {
         .await
     }
 
-    /// How much there is of each.
+    /// The number of records of each kind.
     fn counts(&self) -> [usize; 10] {
         [
             self.sandboxes.len(),
@@ -87,7 +87,7 @@ impl StoredPlanWork {
     }
 }
 
-/// Does one of everything for the plan and says in which changeset.
+/// Adds one record of every kind to the plan; returns the changeset.
 fn insert_work(tx: &mut dyn Transaction, plan: PlanId) -> Result<ChangesetId> {
     let place = sandbox(plan, 1);
     tx.insert_sandbox(&place)?;
@@ -291,7 +291,7 @@ fn a_backup_restores_plan_work_on_either_engine(backend: Backend) {
         let opened = test_db.open();
         block_on(async {
             assert_eq!(StoredPlanWork::load(&opened.store, plan).await, before);
-            // Numbers go on where they were, and what was closed or taken still is.
+            // Numbers continue, and closed or taken records stay so.
             let sandbox = before.sandboxes[0].id;
             let told = write(&opened.store, move |tx| {
                 let call = tx.begin_tool_call(&tool_call(plan, sandbox))?;

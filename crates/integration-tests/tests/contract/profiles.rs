@@ -1,4 +1,4 @@
-//! Custom automation profiles: versioned rows with names that one holder has.
+//! Custom automation profiles: versioned rows with unique names.
 
 use cleveragents_domain::{AutomationProfile, BuiltInProfile};
 use cleveragents_engine::ports::{ProfileRow, Result, StoreHandle};

@@ -1,4 +1,4 @@
-//! Projects: versioned rows with names that one holder has.
+//! Projects: versioned rows with unique names.
 
 use cleveragents_domain::{InvariantScope, Project};
 use cleveragents_engine::ports::{Result, StoreError, StoreHandle};
@@ -120,7 +120,7 @@ fn a_deleted_project_takes_its_links_and_rules_along(backend: Backend) {
         assert!(read(&opened.store, |tx| tx.invariants()).await.is_empty());
         let resources = read(&opened.store, |tx| tx.resources()).await;
         assert_eq!(resources, std::slice::from_ref(&kept));
-        // A new project of that name begins with nothing, and the resource is free to go.
+        // A new project of that name starts empty, and the resource can be removed.
         insert(&opened.store, &project("local/shop", 9))
             .await
             .unwrap();

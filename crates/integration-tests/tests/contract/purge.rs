@@ -1,4 +1,4 @@
-//! Payloads are erased on the record only, and the chain stays whole.
+//! Payloads are erased only with a record of it, and the hash chain stays valid.
 
 use cleveragents_domain::{EventKind, StreamId};
 use cleveragents_engine::journal::purge::{PurgeRecord, PurgeRequest};

@@ -1,4 +1,4 @@
-//! Resources: one name and one place each, and links that never lead nowhere.
+//! Resources: unique name and path, and no dangling links.
 
 use cleveragents_domain::{Resource, ResourceType};
 use cleveragents_engine::ports::{Result, StoreError, StoreHandle};
@@ -176,7 +176,7 @@ fn a_linked_resource_is_not_removed(backend: Backend) {
         delete(&opened.store, &tree).await.unwrap();
         let id = tree.id.to_string();
         assert_missing(delete(&opened.store, &tree).await, ("resource", &id));
-        // The place is free again.
+        // The path can be registered again.
         insert(&opened.store, &resource("new", b"/srv/tree", 0))
             .await
             .unwrap();

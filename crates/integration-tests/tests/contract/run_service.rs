@@ -1,4 +1,4 @@
-//! The run service: claims on the record, takeover from the proven dead at once, fenced writes.
+//! The run service: recorded claims, immediate takeover from owners proven dead, fenced writes.
 
 use std::fs::{self, File};
 use std::sync::Arc;
@@ -75,7 +75,7 @@ fn service_of_presence(opened: &OpenTestDatabase, presence: &Arc<ProcessPresence
     )
 }
 
-/// What a process leaves that was killed: a lock file that nobody holds.
+/// What a killed process leaves: a lock file without a holder.
 pub(super) fn dead_owner(test_db: &TestDatabase) -> OwnerId {
     let owner = owner();
     let folder = test_db.folder().join("run");
@@ -208,7 +208,7 @@ fn a_live_owner_keeps_its_run(backend: Backend) {
     });
 }
 
-/// The OS lock of a process of this node proves that it is alive; its lease then does not matter.
+/// The OS lock of a process of this node proves that it is alive, whatever its lease says.
 fn a_live_owner_keeps_its_expired_run(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
@@ -223,13 +223,13 @@ fn a_live_owner_keeps_its_expired_run(backend: Backend) {
         assert_eq!((holder.owner, holder.epoch), (neighbour.owner(), 1));
         assert!(mine.stale().await.unwrap().is_empty());
         assert!(mine.are_all_running(&[holder]).await.unwrap());
-        // Of an owner of whom nothing is known only the lease decides.
+        // For an owner without proof only the lease decides.
         let stranger = claim_lease(&service(&opened, owner()), unknown).await;
         expire(&opened.store, stranger.lease().clone()).await;
         assert_eq!(mine.stale().await.unwrap().len(), 1);
         assert_eq!(claim_lease(&mine, unknown).await.lease().epoch, 2);
         drop(neighbour);
-        // Its lock file may be gone, or be free: both end what the lock proved.
+        // A missing or an unlocked lock file both end the proof of life.
         assert_eq!(claim_lease(&mine, plan).await.lease().epoch, 2);
     });
 }
@@ -238,7 +238,7 @@ async fn expire(store: &StoreHandle, lease: Lease) {
     let _: Lease = write(store, move |tx| tx.heartbeat(&lease, Duration::ZERO)).await;
 }
 
-/// A clock that is ahead of everybody else's.
+/// A clock that runs ahead of all others.
 #[derive(Debug)]
 struct FastClock(Duration);
 
@@ -261,7 +261,7 @@ fn a_fast_clock_takes_no_run_of_a_live_owner(backend: Backend) {
         assert!(mine.stale().await.unwrap().is_empty());
         lease.heartbeat().await.unwrap();
         release_run(lease).await;
-        // Of another node nothing is proven: its lease ends by the database's time.
+        // Nothing is proven about another node: its lease ends by the database's time.
         let other = Claim {
             plan: elsewhere,
             phase: Phase::Execute,
@@ -286,7 +286,8 @@ fn an_owner_of_unknown_liveness_keeps_its_run(backend: Backend) {
         claim_lease(&service(&opened, stranger), plan).await;
         assert_eq!(opened.presence.owner_status(stranger), OwnerStatus::Unknown);
         assert_eq!(claim_held(&mine, plan).await.owner, stranger);
-        // One that left owning nothing has removed its file: nothing is known of it either.
+        // A process that ended without owning anything removed its file: nothing is proven about it
+        // either.
         let gone = announce_presence(&test_db, opened.presence.node());
         let (left, plan) = (gone.owner(), plan_id());
         claim_lease(&service(&opened, left), plan).await;
@@ -296,7 +297,7 @@ fn an_owner_of_unknown_liveness_keeps_its_run(backend: Backend) {
     });
 }
 
-/// A lock file says something about this machine only: the same id may live elsewhere.
+/// A lock file proves something about this machine only: the same id may run elsewhere.
 fn a_dead_owner_of_another_node_keeps_its_run(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
@@ -385,7 +386,7 @@ fn dead_owners_use_no_slots(backend: Backend) {
         claim_lease(&service(&opened, two), plan_id()).await;
         let claimed = mine.claim(plan_id(), Phase::Execute, Slots::Limit(1)).await;
         assert!(matches!(claimed, Ok(ClaimOutcome::Won(_))), "{claimed:?}");
-        // Who lives fills one.
+        // A live owner occupies a slot.
         let claimed = mine.claim(plan_id(), Phase::Execute, Slots::Limit(1)).await;
         assert!(
             matches!(claimed, Ok(ClaimOutcome::NoSlot { .. })),
@@ -430,7 +431,7 @@ fn one_of_sixteen_claimants_replaces_a_dead_owner(backend: Backend) {
     });
 }
 
-/// Takes `plan` over from `from` as if that one were dead.
+/// Takes `plan` over from `from` as if that owner were dead.
 async fn take_over(store: &StoreHandle, plan: PlanId, from: (OwnerId, i64), lease: Duration) {
     let claim = Claim {
         plan,
@@ -489,7 +490,7 @@ fn a_heartbeat_keeps_a_lease(backend: Backend) {
             matches!(refused, Err(StoreError::LeaseLost { epoch: 1, .. })),
             "{refused:?}"
         );
-        // The keeper of the lease tells its owner.
+        // The keeper of the lease notifies its owner.
         let mut keeper = lease.keep_alive();
         cleveragents_integration_tests::store_access::with_timeout(keeper.lost()).await;
     });

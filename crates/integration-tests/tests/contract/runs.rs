@@ -1,4 +1,4 @@
-//! Runs: one owner for each running plan, a higher epoch for each new one.
+//! Runs: one owner per running plan, a higher epoch for each new owner.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ fn a_free_run_is_claimed(backend: Backend) {
     });
 }
 
-/// Two tasks of one process are two claimants: only one of them may move the plan.
+/// Two tasks of one process are separate claimants: only one of them may move the plan.
 fn an_owners_own_live_run_is_held(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
@@ -114,7 +114,7 @@ fn an_owners_own_live_run_is_held(backend: Backend) {
             (holder.phase, holder.expires_at),
             (Phase::Execute, lease.expires_at)
         );
-        // The first claim is none the worse for it.
+        // The first claim is unaffected.
         heartbeat(&opened.store, &lease, LONG).await.unwrap();
         release(&opened.store, &lease).await.unwrap();
         assert_eq!(
@@ -186,7 +186,7 @@ fn a_heartbeat_moves_the_end(backend: Backend) {
     let opened = test_db.open();
     let (plan, one) = (plan_id(), owner());
     block_on(async {
-        // Late, but nobody else has come: the lease goes on.
+        // The lease expired, but no other owner claimed the run: it can be renewed.
         let lease = claim_lease(&opened.store, claim(plan, one, Duration::ZERO)).await;
         let beat = heartbeat(&opened.store, &lease, LONG).await.unwrap();
         assert!(beat.expires_at >= lease.expires_at.after(LONG));
@@ -332,7 +332,7 @@ fn only_the_named_dead_owner_is_replaced(backend: Backend) {
         };
         let won = claim_lease(&opened.store, right.clone()).await;
         assert_eq!((won.owner, won.epoch), (heir, 3));
-        // Somebody else who saw the same dead owner comes too late.
+        // A second caller with proof of the same death is too late.
         let late = Claim {
             owner: owner(),
             ..right
@@ -344,7 +344,7 @@ fn only_the_named_dead_owner_is_replaced(backend: Backend) {
     });
 }
 
-/// On PostgreSQL transactions overlap: a fence has to hold until its own has ended.
+/// On PostgreSQL transactions overlap: a fence must hold until its own transaction ends.
 mod postgres_only {
     use std::sync::mpsc;
 
@@ -353,7 +353,7 @@ mod postgres_only {
 
     use super::*;
 
-    /// Waiters for a row's lock queue up with a lock on the tuple.
+    /// Waiters for a row lock queue with a tuple lock.
     const WAITERS: &str = "SELECT count(*) FROM pg_locks \
         WHERE locktype = 'tuple' AND relation = 'runs'::regclass";
 

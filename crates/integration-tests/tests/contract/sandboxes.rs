@@ -1,4 +1,4 @@
-//! Records of sandboxes: one for each resource of a plan, moved by who read the newest.
+//! Sandbox records: one per resource of a plan, updated only from the newest version.
 
 use cleveragents_domain::id::{IdFragment, PlanId, SandboxId};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
@@ -97,7 +97,7 @@ fn a_resource_has_one_sandbox_of_a_plan_until_it_is_discarded(backend: Backend) 
             insert(&opened.store, &second).await,
             ("the plan's sandbox of resource", "local/shop", &holder),
         );
-        // Another plan has its own, and so has another resource.
+        // Another plan, or another resource, has its own sandbox.
         let other = SandboxRecord {
             resource_id: first.resource_id,
             ..sandbox(store_sample_plan(&opened.store).await, 3)
@@ -110,7 +110,7 @@ fn a_resource_has_one_sandbox_of_a_plan_until_it_is_discarded(backend: Backend) 
         };
         assert_eq!(update(&opened.store, &discarded).await.unwrap(), 2);
         insert(&opened.store, &second).await.unwrap();
-        // The discarded one still loses its folder.
+        // The discarded sandbox can still lose its folder.
         let gone = SandboxRecord {
             folder: FolderState::Gone,
             version: 2,
@@ -179,7 +179,7 @@ fn a_stale_change_is_a_conflict_and_changes_nothing(backend: Backend) {
     });
 }
 
-/// Every pair of states: the store permits what the domain does, and staying.
+/// Every pair of states: the store permits the domain's transitions, and no change.
 fn every_state_change_follows_the_table(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
@@ -218,7 +218,7 @@ fn sandboxes_are_listed_by_plan_and_by_state(backend: Backend) {
             store_sample_plan(&opened.store).await,
         );
         assert!(of_plan(&opened.store, plan).await.is_empty());
-        // The order in which they were made is not that of their times or ids.
+        // The creation order differs from the order of their times and ids.
         let mut samples: Vec<SandboxRecord> = [3, 1, 2]
             .map(|seconds| sandbox(plan, seconds))
             .into_iter()

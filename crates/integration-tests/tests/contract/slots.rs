@@ -1,4 +1,4 @@
-//! Slots: how many runs a node may have at once.
+//! Slots: the maximum number of concurrent runs of a node.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn slots_limit_the_runs_of_a_node(backend: Backend) {
             2,
             "a refused claim leaves no run"
         );
-        // The plan's own run is in nobody's way but its own: it needs no second slot.
+        // The plan's own run does not count against it: it needs no second slot.
         assert!(
             matches!(try_claim(&opened.store, first).await, RunClaimOutcome::Held(run) if run.epoch == 1)
         );
@@ -98,8 +98,8 @@ fn slots_count_neither_shared_nor_foreign_nor_expired_nor_ended_runs(backend: Ba
     });
 }
 
-/// With one slot even two claims that look at the same moment are too many; ten nodes give ten
-/// chances to catch them.
+/// With one slot, two concurrent claims are already too many; ten nodes give ten chances to detect
+/// a race.
 fn sixteen_claims_for_one_slot_have_one_winner(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();

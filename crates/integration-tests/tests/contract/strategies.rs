@@ -31,7 +31,7 @@ async fn newest(store: &StoreHandle, plan: PlanId) -> Option<StrategyRecord> {
     read(store, move |tx| tx.newest_strategy(plan)).await
 }
 
-/// The strategy as `who` approves it.
+/// The strategy with an approval by `who`.
 fn approved(strategy: &StrategyRecord, who: &str, seconds: i64) -> StrategyRecord {
     StrategyRecord {
         approved_by: Some(who.to_owned()),
@@ -58,7 +58,7 @@ fn the_newest_strategy_is_found_with_its_number(backend: Backend) {
             let wanted = StrategyRecord { number, ..sample };
             assert_eq!(newest(&opened.store, plan).await, Some(wanted));
         }
-        // One that was approved before it was stored stays approved.
+        // A strategy approved before it was stored stays approved.
         let sample = approved(&strategy(plan), "profile", 3);
         assert_eq!(insert(&opened.store, &sample).await.unwrap(), 4);
         let wanted = StrategyRecord {
@@ -146,7 +146,7 @@ fn the_first_approval_stays(backend: Backend) {
         })
         .await;
         let first = newest(&opened.store, plan).await.unwrap();
-        // Who and when are one approval's.
+        // Approver and time come from the same approval.
         let who: i64 = first.approved_by.as_deref().unwrap().parse().unwrap();
         assert_eq!(first.approved_at, Some(at(who)));
         approve(&opened.store, &approved(&sample, "late", 99))

@@ -1,4 +1,4 @@
-//! Tails: they miss nothing, see each event once and in its stream's order, and delay nobody.
+//! Tails: they see every event exactly once and in stream order, and block no writer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn sequences(events: &[Event]) -> Vec<i64> {
     events.iter().map(|event| event.stream_seq).collect()
 }
 
-/// Each stream's places in the order in which its events came.
+/// The positions of each stream's events in order of arrival.
 fn sequences_by_stream(events: &[Event]) -> BTreeMap<StreamId, Vec<i64>> {
     let mut places: BTreeMap<StreamId, Vec<i64>> = BTreeMap::new();
     for event in events {
@@ -78,7 +78,7 @@ fn a_tail_of_all_streams_sees_every_event(backend: Backend) {
         for tail in [&mut early, &mut late] {
             let found: Vec<_> = follow(tail, 6).await;
             let found: Vec<_> = found.iter().map(|e| (e.stream, e.stream_seq)).collect();
-            // One writer after the other: here the order over all streams is known too.
+            // Sequential writers, so the order over all streams is known, too.
             assert_eq!(
                 found,
                 [(one, 1), (one, 2), (one, 3), (two, 1), (two, 2), (one, 4)]
@@ -137,7 +137,7 @@ fn a_tail_resumes_where_another_ended(backend: Backend) {
     let opened = test_db.open();
     let streams = [stream(), stream()];
     block_on(async {
-        // More than a tail reads at once, so that it ends in the middle.
+        // More than a tail reads at once, so that it stops in the middle.
         for stream in streams {
             let many: Vec<_> = (1..=600).map(event).collect();
             write(&opened.store, move |tx| tx.append(stream, &many)).await;
@@ -169,7 +169,7 @@ fn a_cancelled_wait_loses_nothing(backend: Backend) {
         let mut found = Vec::new();
         for n in 1..=50 {
             append(&opened.store, stream, n).await;
-            // Given up at once, sometimes before and sometimes after the read was answered.
+            // Cancelled immediately, sometimes before and sometimes after the read completed.
             if let Ok(events) = tokio::time::timeout(Duration::ZERO, tail.next()).await {
                 found.extend(sequences(&events.unwrap()));
             }
@@ -217,8 +217,8 @@ fn a_tail_sees_writes_of_another_process(backend: Backend) {
     });
 }
 
-/// On PostgreSQL numbers are given out before commits: a smaller `seq` may become visible after a
-/// larger one. An outsider with `psql` plays the slow writer.
+/// On PostgreSQL numbers are assigned before commits: a smaller `seq` may become visible after a
+/// larger one. A `psql` session acts as the slow writer.
 mod postgres_only {
     use std::sync::{Mutex, mpsc};
 
@@ -229,7 +229,7 @@ mod postgres_only {
 
     use super::*;
 
-    /// Statements that write a stream of one event; `seq` as the server gives it, or given.
+    /// Statements that write a stream of one event; `seq` is assigned by the server or given.
     fn one_event(stream: StreamId, seq: Option<&str>) -> String {
         let payload = payload(1);
         let payload_hash = payload_hash(&payload);
@@ -275,7 +275,8 @@ mod postgres_only {
             outsider.run(&one_event(slow, None));
             append(&opened.store, quick, 2).await;
             append(&opened.store, quick, 3).await;
-            // A stream's own tail need not wait for strangers; that of all streams has to.
+            // A stream's own tail need not wait for other transactions; the tail of all streams
+            // must.
             let mut of_quick = Tail::of_stream(opened.store.clone(), quick, 1);
             assert_eq!(sequences(&follow(&mut of_quick, 2).await), [2, 3]);
             assert!(tail.read_available().await.unwrap().is_empty());
@@ -332,13 +333,13 @@ mod postgres_only {
     }
 
     /// The transaction that began first gets the smaller id, but its event comes later in the
-    /// stream: an order by transaction alone would turn the stream around.
+    /// stream: an order by transaction alone would reverse the stream.
     #[test]
     fn a_late_append_keeps_the_stream_order() {
         assert_order_with_late_append(1);
     }
 
-    /// What is stored in one statement keeps its order as well.
+    /// Events stored in one statement keep their order as well.
     #[test]
     fn many_late_appends_keep_the_stream_order() {
         assert_order_with_late_append(25);

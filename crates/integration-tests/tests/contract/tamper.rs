@@ -1,5 +1,5 @@
-//! What outsiders do to the journal is found. They reach SQLite with Python's `sqlite3` module and
-//! PostgreSQL with `psql`; a database in memory has no outside.
+//! Detects tampering with the journal from outside: SQLite through Python's `sqlite3` module,
+//! PostgreSQL through `psql`. A memory database cannot be accessed from outside.
 
 use cleveragents_domain::StreamId;
 use cleveragents_engine::journal::{ChainFault, verify};
@@ -57,7 +57,7 @@ fn an_altered_fact_is_found(backend: Backend) {
                 "{fact}"
             );
         }
-        // The neighbours are none the worse for it.
+        // Other streams are unaffected.
         let (stream, head) = append_four(&opened.store).await;
         let found = verify(&opened.store, stream, None).await.unwrap().unwrap();
         assert_eq!((found.events, found.head_hash), (4, head.hash));
@@ -81,7 +81,7 @@ fn an_altered_payload_is_found(backend: Backend) {
             stream_seq: 4,
         };
         assert_eq!(verify_fault(&opened.store, stream).await, expected);
-        // Making the payload's hash fit only moves the fault to the event's.
+        // Adjusting the payload's hash only moves the mismatch to the event's hash.
         let hash = payload_hash(forged);
         raw_sql::run_sql(
             &test_db,
@@ -233,7 +233,7 @@ fn a_truncated_stream_with_a_forged_head_is_found(backend: Backend) {
                  UPDATE streams SET head_seq = 3, head_hash = '{third}' WHERE id = '{stream}'"
             ),
         );
-        // The chain alone cannot tell; whoever kept the head's hash can.
+        // The chain alone cannot detect it; a stored hash of the head can.
         assert!(verify(&opened.store, stream, None).await.unwrap().is_ok());
         let found = verify(&opened.store, stream, Some(head.hash.clone()))
             .await
@@ -244,7 +244,7 @@ fn a_truncated_stream_with_a_forged_head_is_found(backend: Backend) {
             found: third,
         };
         assert_eq!(found, Err(expected));
-        // Nor can the event be made again: its time is another.
+        // The event cannot be recreated either, because its time differs.
         assert_ne!(append(&opened.store, stream, 4).await.hash, head.hash);
     });
 }

@@ -1,4 +1,4 @@
-//! Tool calls: numbered when they begin, ended once.
+//! Tool calls: numbered when they start, ended once.
 
 use cleveragents_domain::id::{PlanId, ToolCallId};
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallRecord, ToolCallState};
@@ -90,7 +90,7 @@ fn a_call_is_recorded_from_start_to_end(backend: Backend) {
         assert_eq!(finished, wanted);
         assert_eq!(get(&opened.store, call.id).await, wanted);
         assert!(unfinished(&opened.store, plan).await.is_empty());
-        // What has ended stays as it ended.
+        // An ended call cannot be changed.
         let again = end(&opened.store, call.id, call_end(ToolCallState::Completed)).await;
         assert_conflict(again, ("tool call", 1, 2));
         assert_conflict(

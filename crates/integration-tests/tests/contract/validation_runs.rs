@@ -1,4 +1,4 @@
-//! Results of validations: the newest round of an attempt counts.
+//! Validation results: the newest round of an attempt counts.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_engine::ports::{Result, StoreHandle};

@@ -1,4 +1,4 @@
-//! Validations and their attachments: none leads nowhere, and what they name takes them along.
+//! Validations and their attachments: none dangles, and deleting a target deletes them.
 
 use std::collections::BTreeMap;
 
@@ -152,7 +152,7 @@ fn an_attachment_is_unique(backend: Backend) {
             attach(store, &again).await,
             ("the place of the validation", "local/v", &holder),
         );
-        // With other arguments it is another check.
+        // Different arguments make it a different check.
         let other = Attachment {
             args: BTreeMap::new(),
             ..again
@@ -305,7 +305,7 @@ fn an_attached_validation_cannot_be_removed(backend: Backend) {
     });
 }
 
-/// Whoever comes second sees what the first has done: no attachment is left without its validation.
+/// The second transaction sees what the first did: no attachment is left without its validation.
 fn attaching_and_removing_exclude_each_other(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
@@ -370,7 +370,7 @@ fn definitions_and_attachments_are_in_a_backup(backend: Backend) {
             )
             .unwrap();
         let saved_to = file(&source, &format!("{target:?}.tar"));
-        // Once more, over what is there by now.
+        // Once more, replacing the existing contents.
         test_db
             .restore(
                 &path,

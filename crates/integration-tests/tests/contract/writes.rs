@@ -1,4 +1,4 @@
-//! Transactions: whole or not at all, asked twice but done once, looked at in one state.
+//! Transactions: atomic, idempotent by operation id, and reads from one snapshot.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ contract! {
     a_swallowed_failure_of_a_statement_fails_the_write,
 }
 
-/// An error of a caller's own.
+/// An error type of a caller.
 #[derive(Debug)]
 enum CallerError {
     Refused { at: i64 },
@@ -53,7 +53,7 @@ async fn sequences(store: &StoreHandle, stream: StreamId) -> Vec<i64> {
     events.iter().map(|event| event.stream_seq).collect()
 }
 
-/// Appends and counts how often that was run.
+/// Appends and counts its executions.
 fn counting_append(
     stream: StreamId,
     runs: &Arc<AtomicUsize>,
@@ -132,7 +132,7 @@ fn a_panic_rolls_back_only_its_write(backend: Backend) {
             matches!(looked, Err(StoreError::Internal { .. })),
             "{looked:?}"
         );
-        // Every thread of the store has to be alive after that, so more writes than it has.
+        // More writes than the store has threads, to show that all threads survived.
         for n in 2..20 {
             assert_eq!(append(&opened.store, stream, n).await.stream_seq, n);
         }
@@ -265,7 +265,7 @@ fn a_repeated_write_after_cancellation_runs_once(backend: Backend) {
         let sent = opened
             .store
             .write::<StreamHead, StoreError, _>(operation, change);
-        // Polled once: sent, and then nobody waits for the answer any more.
+        // Polled once: the task is submitted, then its caller goes away.
         let _ = tokio::time::timeout(Duration::ZERO, sent).await;
         let head: StreamHead = opened.store.write(operation, change).await.unwrap();
         assert_eq!(head.stream_seq, 1);
@@ -273,7 +273,7 @@ fn a_repeated_write_after_cancellation_runs_once(backend: Backend) {
     });
 }
 
-/// Says, when it goes, whether its thread goes down with it.
+/// Reports on drop whether its thread is panicking.
 struct DropWitness(mpsc::Sender<bool>);
 
 impl Drop for DropWitness {
@@ -282,13 +282,13 @@ impl Drop for DropWitness {
     }
 }
 
-/// The store is then dropped by its own thread, which cannot wait for itself.
+/// The store is then dropped by its own thread, which cannot join itself.
 fn a_write_may_drop_the_last_store_handle(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
     let (go, gate) = mpsc::channel::<()>();
     let (witness, ended) = mpsc::channel();
-    // In this order: the store goes while the witness is there.
+    // In this order: the store is dropped before the witness.
     let held = (opened.store.clone(), DropWitness(witness));
     block_on(async {
         let sent = opened
@@ -366,7 +366,7 @@ fn a_read_sees_one_state(backend: Backend) {
                 read(&store, move |tx| {
                     let before = tx.head(stream)?;
                     looked.send(()).unwrap();
-                    // In memory reads and writes share one queue: the write comes afterwards.
+                    // In memory, reads and writes share one queue, so the write runs afterwards.
                     if backend != Backend::Memory {
                         writes.lock().unwrap().recv_timeout(TIMEOUT).unwrap();
                     }
@@ -424,8 +424,8 @@ fn a_committed_write_is_visible_immediately(backend: Backend) {
     });
 }
 
-/// No verb can be made to fail by SQL from inside on every engine, so a table is taken away from
-/// outside meanwhile; a database in memory has no outside.
+/// No operation can be made to fail from inside on every engine, so a table is removed from outside
+/// meanwhile. A memory database cannot be accessed from outside.
 fn a_swallowed_failure_of_a_statement_fails_the_write(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();

@@ -86,7 +86,7 @@ impl AnswerAssembler {
         }
     }
 
-    /// Adds a part of the call at `place`, which the caller counts from 0 without gaps.
+    /// Adds a part of the call at `index`, which the caller counts from 0 without gaps.
     pub(crate) fn push_call(
         &mut self,
         index: usize,

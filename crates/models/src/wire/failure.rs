@@ -10,7 +10,7 @@ use crate::secret::Secret;
 /// The maximum length of a provider's message, in characters.
 const MESSAGE_MAXIMUM: usize = 500;
 
-/// A failure that is not yet attributed to a provider and model.
+/// A failure that is not yet attributed to a provider.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ModelFault {
     pub(crate) kind: ModelErrorKind,
@@ -28,7 +28,7 @@ impl ModelFault {
     }
 }
 
-/// The provider and model of failures, and the secrets to remove from messages.
+/// The provider that messages name, and the secrets that they must not contain.
 #[derive(Debug, Clone)]
 pub(crate) struct ErrorReporter {
     pub(crate) provider: String,

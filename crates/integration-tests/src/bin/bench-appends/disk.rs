@@ -1,4 +1,4 @@
-//! What a sync costs on this disk, without any database.
+//! The cost of a sync on this disk, without any database.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,18 +10,18 @@ const SYNCS: u64 = 500;
 /// Medians in microseconds.
 #[derive(Debug)]
 pub(crate) struct SyncTimes {
-    /// Of a page that was there before.
+    /// Of an existing page.
     pub(crate) overwrite: f64,
-    /// The same with `fsync`, which also writes the file's times.
+    /// The same with `fsync`, which also writes the file's timestamps.
     pub(crate) overwrite_fsync: f64,
-    /// Of a page that makes the file longer.
+    /// Of a page that extends the file.
     pub(crate) growing: f64,
 }
 
 pub(crate) fn measure() -> SyncTimes {
     let folder = tempfile::tempdir().expect("a folder");
     let file = File::create(folder.path().join("file")).expect("a file");
-    // The first pass makes the file, the others find it there.
+    // The first pass creates the file, the others overwrite it.
     let growing = median(&file, File::sync_data);
     SyncTimes {
         overwrite: median(&file, File::sync_data),

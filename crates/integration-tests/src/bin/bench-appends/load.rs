@@ -1,4 +1,4 @@
-//! One slice of load: how many appends were acknowledged, how fast, at what cost.
+//! One interval of load: the number, speed and cost of acknowledged appends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use cleveragents_integration_tests::bare::BareLoop;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
-/// Brings the payload to 200 bytes.
+/// Pads the payload to 200 bytes.
 const FILLER: usize = 200 - r#"{"text":""}"#.len();
 
 #[derive(Debug, Clone)]
@@ -21,17 +21,17 @@ pub(crate) struct LoadSample {
     /// Microseconds from the call to its acknowledgement.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    /// Microseconds of this process's CPU, user and system, for each append.
+    /// Microseconds of this process's CPU time, user and system, per append.
     pub(crate) cpu: f64,
-    /// The part of it spent outside the kernel.
+    /// The part of it spent in user mode.
     pub(crate) user: f64,
-    /// What this process wrote for each append, and with how many calls.
+    /// The bytes that this process wrote per append, and the number of calls.
     pub(crate) bytes: f64,
     pub(crate) writes: f64,
 }
 
 impl LoadSample {
-    /// The middle of each number; they need not come from one slice.
+    /// The median of each number; they need not come from one interval.
     pub(crate) fn median(slices: Vec<Self>) -> Self {
         let middle = |field: fn(&Self) -> f64| {
             let mut values: Vec<f64> = slices.iter().map(field).collect();
@@ -63,13 +63,13 @@ impl LoadSample {
     }
 }
 
-/// The bare loop for `span`.
+/// Runs the bare loop for `span`.
 pub(crate) fn run_bare_loop(bare: &BareLoop, span: Duration) -> LoadSample {
     let payload = payload().to_string();
     measure(|| repeat(span, || bare.commit_one(&payload)))
 }
 
-/// `writers` threads that append through the store for `span`, each to a stream of its own.
+/// Runs `writers` threads that append through the store for `span`, each to its own stream.
 pub(crate) fn run_store(store: &StoreHandle, writers: usize, span: Duration) -> LoadSample {
     let payload = Arc::new(payload());
     let write = || {
@@ -102,7 +102,7 @@ fn payload() -> Value {
     json!({"text": "x".repeat(FILLER)})
 }
 
-/// Calls `append` until the time is over; how long each call took.
+/// Calls `append` until `span` is over; returns the duration of each call.
 fn repeat(span: Duration, mut append: impl FnMut()) -> Vec<Duration> {
     let started = Instant::now();
     let mut spans = Vec::new();
@@ -135,13 +135,13 @@ fn measure(load: impl FnOnce() -> Vec<Duration>) -> LoadSample {
     }
 }
 
-/// Seconds of CPU all threads of this process have used.
+/// CPU seconds used by all threads of this process.
 fn cpu_time() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The same outside the kernel; in the hundredths that Linux shows.
+/// The user-mode part, in the hundredths of a second that Linux reports.
 fn user_time() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let ticks = text
@@ -154,7 +154,7 @@ fn user_time() -> f64 {
         / 100.0
 }
 
-/// Bytes and calls with which this process wrote so far.
+/// Bytes and calls that this process has written so far.
 fn write_counters() -> (f64, f64) {
     let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let field = |name: &str| {

@@ -1,7 +1,7 @@
-//! Acknowledged durable appends per second, beside a bare loop of one row per commit.
+//! Measures acknowledged durable appends per second, next to a bare loop of one row per commit.
 //!
-//! Slices of the peers alternate in one run, so that a slow minute of the machine hits all of
-//! them; medians are shown. `--json FILE` says where the results go. Nothing here judges.
+//! Intervals of the candidates alternate in one run, so that a slow minute of the machine affects
+//! all of them; medians are shown. `--json FILE` is the result file. No thresholds are checked.
 
 #![expect(
     clippy::print_stdout,

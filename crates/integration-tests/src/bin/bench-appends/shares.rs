@@ -1,4 +1,4 @@
-//! How eight processes share one database.
+//! Measures how eight processes share one database.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;

@@ -1,8 +1,8 @@
-//! What a command on plans costs when there are a hundred plans and when there are ten thousand.
+//! Measures commands on plans with a hundred and with ten thousand plans in the database.
 //!
-//! Both directories are measured turn by turn in one run, so that a slow minute of the machine hits
-//! both; medians are shown, and their ratio: 1 is what does not grow. `--agents FILE` is the program
-//! to start, `--json FILE` says where the results go. Nothing here judges.
+//! Both databases are measured alternately in one run, so that a slow minute of the machine affects
+//! both. Medians and their ratio are shown; a ratio of 1 means no growth. `--agents FILE` is the
+//! program to start, `--json FILE` the result file. No thresholds are checked.
 
 #![expect(
     clippy::print_stdout,
@@ -26,15 +26,15 @@ use timing::{TimingSummary, format_row};
 
 const FEW: usize = 100;
 const MANY: usize = 10_000;
-/// How often each call is measured.
+/// The number of measurements per call.
 const TURNS: usize = 41;
 const RULES: usize = 10_000;
-/// How often an action is used with so many rules.
+/// The number of measurements of using an action with many rules.
 const RULE_TURNS: usize = 5;
-/// How many turns at the start only warm up.
+/// The number of initial warm-up measurements.
 const WARM_UP: usize = 3;
 
-/// Who makes the call.
+/// Whether a new process or the in-process engine makes the call.
 #[derive(Debug, Clone, Copy)]
 enum Invocation {
     Process,
@@ -90,7 +90,8 @@ fn measure(backend: Backend, agents: &Path) -> Value {
     Value::Array(rows)
 }
 
-/// How long using an action takes when ever more rules hold: each becomes a decision of the plan.
+/// Measures using an action with a growing number of rules; each rule becomes a decision of the
+/// plan.
 fn measure_rules(backend: Backend) -> Value {
     let plans = PlanDatabase::with_plans(backend, 1);
     let mut rows = Vec::new();
@@ -114,7 +115,7 @@ fn invocation_name(by: Invocation) -> &'static str {
     }
 }
 
-/// Measures both halls turn by turn.
+/// Measures both databases alternately.
 fn measure_alternately(
     few: &PlanDatabase,
     many: &PlanDatabase,

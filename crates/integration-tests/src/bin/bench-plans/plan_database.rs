@@ -1,4 +1,4 @@
-//! A data directory full of plans, and the calls that are made in it.
+//! A data directory with many plans, and the measured calls.
 
 #![expect(
     clippy::disallowed_methods,
@@ -32,10 +32,10 @@ invariants: ['keep the public interface']
 
 const PROJECT: &str = "local/shop";
 const LIMIT: u32 = 100;
-/// How many fill a hall at once.
+/// The number of concurrent inserts while filling a database.
 const PARALLEL_INSERTS: usize = 16;
 
-/// What is measured.
+/// A measured call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BenchCall {
     Status,
@@ -73,12 +73,12 @@ pub(crate) struct PlanDatabase {
     opened: OpenTestDatabase,
     lifecycle: PlanLifecycle,
     runtime: Runtime,
-    /// One of the middle.
+    /// A plan from the middle of the list.
     plan: Plan,
 }
 
 impl PlanDatabase {
-    /// A directory with so many plans, each made as a user makes it.
+    /// Creates a directory with this many plans, each created as a user would.
     pub(crate) fn with_plans(backend: Backend, plans: usize) -> Self {
         let test_db = TestDatabase::new(backend);
         let opened = test_db.open();
@@ -125,7 +125,7 @@ impl PlanDatabase {
         }
     }
 
-    /// Adds rules for everything until there are so many.
+    /// Adds global rules until there are this many.
     pub(crate) fn add_rules(&self, target: usize) {
         self.runtime.block_on(async {
             let there = read(&self.opened.store, |tx| tx.invariants()).await;
@@ -144,7 +144,7 @@ impl PlanDatabase {
         });
     }
 
-    /// How many milliseconds the program takes, from its start to its end.
+    /// Milliseconds that the program takes from start to exit.
     pub(crate) fn time_process(&self, agents: &Path, call: BenchCall) -> f64 {
         let plan = self.plan.identity.plan_id.to_string();
         let mut command = Command::new(agents);
@@ -167,7 +167,7 @@ impl PlanDatabase {
         taken
     }
 
-    /// How many milliseconds the engine takes in a process that is already there.
+    /// Milliseconds that the engine takes in a running process.
     pub(crate) fn time_engine(&self, call: BenchCall) -> f64 {
         let lifecycle = &self.lifecycle;
         let id = self.plan.identity.plan_id;

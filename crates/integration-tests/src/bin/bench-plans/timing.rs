@@ -1,8 +1,8 @@
-//! Times in milliseconds, and how they are shown.
+//! Times in milliseconds, and their output.
 
 use serde_json::{Value, json};
 
-/// The middle and the ends of many times.
+/// The median and extremes of a series of times.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TimingSummary {
     pub(crate) median: f64,

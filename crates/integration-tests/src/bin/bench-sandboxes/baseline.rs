@@ -1,8 +1,8 @@
-//! What the program costs against an earlier one: starting confined commands, and Apply.
+//! Compares the program with an earlier version: starting confined commands, and Apply.
 //!
-//! A start is measured twice: a shell call of a plan with all that belongs to it, and the start
-//! alone, for which the command line that the program gives its supervisor is taken from a command
-//! that runs, and run again.
+//! A start is measured twice: a complete shell call of a plan, and the start alone. For the latter,
+//! the command line that the program gives its supervisor is copied from a running command and run
+//! again.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,23 +22,23 @@ use crate::program::{DATA, command, commit, run, total_cpu_ms, write_file};
 use crate::{median, time};
 
 const LEVELS: [&str; 2] = ["namespaces", "landlock"];
-/// Shell calls of one plan, and of one that is only there to be subtracted.
+/// Shell calls of the measured plan, and of the plan whose cost is subtracted.
 const MANY: u32 = 41;
 const FEW: u32 = 1;
-/// Starts of one turn.
+/// Starts per measurement.
 const STARTS: u32 = 40;
-/// Files of a repository that is applied to.
+/// The number of files in a target repository.
 const FILES: usize = 300;
-/// How many repositories a plan changes.
+/// The number of repositories a plan changes.
 const REPOSITORIES: [usize; 2] = [1, 3];
 
-/// The word that starts a supervisor, and the one it waits for.
+/// The argument that starts a supervisor, and the start signal it waits for.
 const RUN: &[u8] = b"__run";
 const START_SIGNAL: u8 = b'g';
 /// The exit code of a command that stopped at a gate of its profile.
 const GATE_EXIT_CODE: i32 = 5;
 
-/// Milliseconds, on the clock and of the processors.
+/// Milliseconds of wall time and of CPU time.
 #[derive(Debug, Clone, Copy)]
 struct ProcessCost {
     wall: f64,
@@ -97,7 +97,7 @@ pub(crate) fn measure_applies(agents: &Path, baseline: &Path, turns: usize) -> V
     result
 }
 
-/// What a supervisor is started with.
+/// The command line and environment of a supervisor.
 struct SupervisorCommand {
     _home: TempDir,
     arguments: Vec<OsString>,
@@ -105,7 +105,7 @@ struct SupervisorCommand {
 }
 
 impl SupervisorCommand {
-    /// Takes it from a command that runs, in a sandbox that is kept.
+    /// Copies it from a running command, in a sandbox that is kept.
     fn new(program: &Path, level: &str) -> Self {
         let home = create_home();
         let repository = create_repository(home.path(), "shop", 1);
@@ -164,7 +164,7 @@ impl SupervisorCommand {
         let mut running = supervisor.spawn().expect("it runs");
         // It holds the other socket, whose end we wait for.
         drop(supervisor);
-        // No input, then the word.
+        // No input, then the start signal.
         control.write_all(&[0; 8]).expect("it listens");
         control.write_all(&[START_SIGNAL]).expect("it listens");
         let mut report = Vec::new();
@@ -188,7 +188,7 @@ fn find_supervisor(program: &Child) -> Option<PathBuf> {
     })
 }
 
-/// What stands in a file of `/proc`, each with a null byte behind it.
+/// The null-terminated entries of a file in `/proc`.
 fn read_null_separated(path: &Path) -> Vec<OsString> {
     let bytes = fs::read(path).expect("readable");
     let bytes = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
@@ -198,7 +198,7 @@ fn read_null_separated(path: &Path) -> Vec<OsString> {
         .collect()
 }
 
-/// The tree of the only sandbox there is.
+/// The tree of the only sandbox.
 fn find_tree(sandboxes: &Path) -> PathBuf {
     let mut entries = fs::read_dir(sandboxes).expect("readable").flatten();
     let trees = entries.find_map(|entry| Some(entry.path().join("tree")).filter(|it| it.is_dir()));
@@ -220,7 +220,7 @@ fn create_repository(home: &Path, name: &str, files: usize) -> PathBuf {
     repository
 }
 
-/// A plan of these steps on new repositories; its id.
+/// Creates a plan with these steps on new repositories; returns its id.
 fn create_plan(
     program: &Path,
     home: &Path,
@@ -269,7 +269,7 @@ fn execute_plan(program: &Path, home: &Path, plan: &str, level: &str) {
     }
 }
 
-/// What a plan of so many shell calls costs.
+/// Measures a plan with this many shell calls.
 fn measure_execute(program: &Path, level: &str, calls: u32) -> ProcessCost {
     let home = create_home();
     let step = "  - {tool: builtin/shell, input: {command: \"true\"}}\n";
@@ -278,7 +278,7 @@ fn measure_execute(program: &Path, level: &str, calls: u32) -> ProcessCost {
     ProcessCost::measure(|| execute_plan(program, home.path(), &plan, level))
 }
 
-/// What it costs to apply one changed file in each of so many repositories.
+/// Measures applying one changed file in each of this many repositories.
 fn measure_apply(program: &Path, number: usize) -> ProcessCost {
     let home = create_home();
     let steps: String = (0..number)
@@ -298,14 +298,14 @@ fn measure_apply(program: &Path, number: usize) -> ProcessCost {
     })
 }
 
-/// Both programs turn by turn, each first in every other turn.
+/// Measures both programs alternately; each goes first in every other turn.
 fn measure_alternately(
     (name, turns): (&str, usize),
     ours: &mut dyn FnMut() -> ProcessCost,
     theirs: &mut dyn FnMut() -> ProcessCost,
 ) -> Value {
     let mut costs: Vec<(ProcessCost, ProcessCost)> = Vec::new();
-    // The first turn only warms up.
+    // The first turn is a warm-up.
     for turn in 0..=turns {
         let both = match turn % 2 {
             0 => {

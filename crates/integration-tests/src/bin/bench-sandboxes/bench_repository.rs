@@ -1,4 +1,4 @@
-//! A repository of a given size, and both ways to work on it.
+//! A repository of a given size, with operations of this program and of git.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::time;
 
-/// How many files lie in one folder.
+/// The number of files per folder.
 const FOLDER: usize = 50;
 
 pub(crate) struct BenchRepository {
@@ -68,7 +68,7 @@ impl BenchRepository {
         }
     }
 
-    /// How long a sandbox takes to be made; it is removed again.
+    /// Measures creating a sandbox; it is removed again.
     pub(crate) fn time_create(&self) -> f64 {
         let new = self.new_sandbox();
         let took = time(|| {
@@ -78,7 +78,7 @@ impl BenchRepository {
         took
     }
 
-    /// How long a worktree takes; it is removed again.
+    /// Measures creating a worktree; it is removed again.
     pub(crate) fn time_worktree(&self) -> f64 {
         self.worktrees.set(self.worktrees.get() + 1);
         let path = self
@@ -91,7 +91,7 @@ impl BenchRepository {
         took
     }
 
-    /// Many at once; none may fail.
+    /// Measures many concurrent creations; none may fail.
     pub(crate) fn time_parallel_creates(&self, number: usize) -> f64 {
         let news: Vec<NewSandbox> = (0..number).map(|_| self.new_sandbox()).collect();
         let took = time(|| {
@@ -114,7 +114,7 @@ impl BenchRepository {
         (self.sandboxes.open(new.id).expect("open"), created.base)
     }
 
-    /// Changes one file below `root` and says which.
+    /// Changes one file below `root` and returns its path.
     pub(crate) fn edit(&self, root: &Path, number: usize) -> ResourcePath {
         let path = file_name(number * 7 % 300, 300);
         write_file(&root.join(&path), &format!("edited {number}\n").repeat(30));

@@ -1,5 +1,5 @@
-//! What a tool call costs the program itself: processor time and durable commits, measured from
-//! outside on plans that make many calls and plans that make few.
+//! Measures the cost of a tool call in the program itself: CPU time and durable commits, from
+//! outside, as the difference between plans with many and with few calls.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const FILES: usize = 300;
 const FEW: usize = 10;
 const MANY: usize = 210;
 
-/// Edits of one file after another, with so many calls.
+/// An actor that edits files one after another with this many calls.
 fn actor(calls: usize) -> String {
     let mut text =
         String::from("name: local/editor\ntype: tool\ndescription: Edits many times\nsteps:\n");
@@ -32,7 +32,8 @@ const ACTION: &str = "name: local/edit\ndescription: Edit\ndefinition_of_done: E
                       strategy_actor: builtin/direct\nexecution_actor: local/editor\n";
 
 pub(crate) fn measure(agents: &Path) -> Value {
-    // Kept so that a machine with too few open files is seen here and not in the figures.
+    // Recorded so that a machine with too few file descriptors shows here rather than in the
+    // results.
     let files = getrlimit(Resource::Nofile).current;
     let few = measure_execute(agents, FEW);
     let many = measure_execute(agents, MANY);
@@ -61,8 +62,9 @@ struct CallCost {
     commits: f64,
 }
 
-/// How many transactions SQLite has committed to the log of `database` since that was made. It
-/// counts them in the header of the log's index, which is there while anybody has the database open.
+/// The number of transactions that SQLite has committed to the log of `database` since its
+/// creation. SQLite counts them in the header of the WAL index, which exists while the database is
+/// open.
 fn commits(database: &Path) -> f64 {
     const COUNTER: std::ops::Range<usize> = 8..12;
     let index = database.with_extension("db-shm");
@@ -71,7 +73,7 @@ fn commits(database: &Path) -> f64 {
     f64::from(u32::from_ne_bytes(counter))
 }
 
-/// A plan of so many calls on a repository below `home`; its id.
+/// Creates a plan with this many calls on a repository below `home`; returns its id.
 fn create_plan(agents: &Path, home: &Path, calls: usize) -> String {
     let repository = home.join("repository");
     std::fs::create_dir(&repository).expect("a folder");
@@ -114,7 +116,7 @@ fn measure_execute(agents: &Path, calls: usize) -> CallCost {
     let home = folder.path();
     let plan = create_plan(agents, home, calls);
     let data = home.join(DATA);
-    // Kept open so that what SQLite counts does not go away with the last who closes it.
+    // Kept open so that SQLite's counter survives when the program closes the database.
     let clock = Arc::new(SystemClock);
     let open =
         cleveragents_integration_tests::test_database::open(Backend::Sqlite, &data, None, clock);
@@ -125,7 +127,7 @@ fn measure_execute(agents: &Path, calls: usize) -> CallCost {
     execute.env("CLEVERAGENTS_DATA_DIR", &data);
     let before = (children_cpu_ms(), commits(&database));
     let wall_ms = crate::time(|| {
-        // A gate of the profile is no failure here: the second word goes on.
+        // A gate of the profile is not a failure here: the second `execute` continues.
         let first = execute.env("HOME", home).output().expect("it runs");
         if first.status.code() == Some(5) {
             run(&mut execute, home);

@@ -1,11 +1,11 @@
-//! What sandboxes cost beside git itself, and what a tool call costs in all.
+//! Measures the cost of sandboxes compared to git, and the total cost of a tool call.
 //!
-//! Ours and git's way are measured turn by turn in one run, each first in every other turn, so that
-//! a slow minute of the machine hits both; medians are shown, and the median of the ratios of the
-//! turns. `--agents FILE` is the program whose tool calls are counted, `--json FILE` says where the
-//! results go, `--files N` measures one size only, `--turns N` says how often, `--part make`, `work`
-//! or `calls` measures that part only. With `--baseline FILE` that program and an earlier one are
-//! measured instead (`--part starts` or `applies`). Nothing here judges.
+//! This program and git are measured alternately in one run, each first in every other turn, so
+//! that a slow minute of the machine affects both. Medians are shown, and the median of the ratios.
+//! `--agents FILE` is the program whose tool calls are counted, `--json FILE` the result file,
+//! `--files N` measures one size only, `--turns N` sets the number of turns, `--part make`, `work`
+//! or `calls` measures that part only. `--baseline FILE` compares the program with an earlier one
+//! instead (`--part starts` or `applies`). No thresholds are checked.
 
 #![expect(
     clippy::print_stdout,
@@ -31,9 +31,9 @@ use serde_json::{Value, json};
 use bench_repository::BenchRepository;
 
 const SIZES: [usize; 2] = [300, 20_000];
-/// How often each is measured unless it is said.
+/// The default number of turns.
 const TURNS: usize = 11;
-/// How many sandboxes are made at once.
+/// The number of sandboxes created concurrently.
 const PARALLEL_SANDBOXES: usize = 16;
 
 fn main() -> ExitCode {
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     let is_wanted = |name: &str| part.as_ref().is_none_or(|part| part.as_os_str() == name);
     let mut result = json!({});
     if let Some(baseline) = value("--baseline") {
-        // They are run from other folders.
+        // The programs are run from other folders.
         let real = |program: &Path| program.canonicalize().expect("a program");
         let (agents, baseline) = (real(&agents), real(&baseline));
         println!("medians of {turns} in milliseconds, each first in every other turn");
@@ -113,7 +113,7 @@ fn measure(size: usize, turns: usize, is_wanted: &dyn Fn(&str) -> bool) -> Value
     result
 }
 
-/// Captures and differences in one sandbox.
+/// Measures captures and diffs in one sandbox.
 fn measure_sandbox(repository: &BenchRepository, turns: usize, result: &mut Value) {
     let (mut sandbox, mut tree) = repository.open();
     let mut number = 0;
@@ -182,7 +182,7 @@ fn measure_alternately(
     theirs: &mut dyn FnMut() -> f64,
 ) -> Value {
     let (mut our, mut their, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    // The first turn only warms up.
+    // The first turn is a warm-up.
     for turn in 0..=turns {
         let (one, other) = match turn % 2 {
             0 => {

@@ -1,12 +1,12 @@
-//! The program that is measured, run as its users run it, in a home of its own.
+//! Runs the measured program as its users do, with a separate home directory.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Where the program keeps its records, below its home.
+/// The data directory, relative to the home.
 pub(crate) const DATA: &str = "data";
 
-/// Makes a repository of all that lies in a folder.
+/// Initialises a repository and commits all files of a folder.
 pub(crate) fn commit(repository: &Path, home: &Path) {
     const IDENTITY: [&str; 4] = ["-c", "user.name=A", "-c", "user.email=a@b"];
     for arguments in [
@@ -20,13 +20,14 @@ pub(crate) fn commit(repository: &Path, home: &Path) {
     }
 }
 
-/// Processor time of all children that have ended, and of theirs, in milliseconds.
+/// CPU milliseconds of all terminated children and their children.
 pub(crate) fn children_cpu_ms() -> f64 {
     // Fields 16 and 17 of the line, counted after the name.
     processor_time(&[13, 14])
 }
 
-/// The same with that of this process: part of what an end costs falls to whoever waits for it.
+/// Like [`children_cpu_ms`], including this process, because part of the cost of a process's exit
+/// is charged to its waiting parent.
 pub(crate) fn total_cpu_ms() -> f64 {
     processor_time(&[11, 12, 13, 14])
 }

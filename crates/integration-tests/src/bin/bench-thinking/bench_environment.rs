@@ -1,4 +1,4 @@
-//! A data directory, a repository and an executor, put together as the program does it.
+//! A data directory, a repository and an executor, set up as the program does.
 
 #![expect(
     clippy::disallowed_methods,
@@ -45,9 +45,9 @@ const ACTION: &str = "name: local/work\ndescription: Work\ndefinition_of_done: I
                       automation_profile: trusted\n";
 const ACTOR: &str = "name: local/worker\ntype: llm\ndescription: Works\nprovider: scripted\n\
                      model: script.yaml\n";
-/// How many files the repository has.
+/// The number of files in the repository.
 const FILES: usize = 50;
-/// How many validations of a plan run at once; there are none here.
+/// The maximum number of concurrent validations of a plan; there are none here.
 const VALIDATIONS: usize = 4;
 
 pub(crate) struct BenchEnvironment {
@@ -58,11 +58,11 @@ pub(crate) struct BenchEnvironment {
     interrupt: watch::Sender<bool>,
 }
 
-/// What is on record of a plan, by what it is.
+/// The number of stored records of a plan, by kind.
 pub(crate) type PlanRecordCounts = BTreeMap<String, usize>;
 
 impl BenchEnvironment {
-    /// A repository, a project of it, an actor that says what is in `script`, and an action.
+    /// Sets up a repository, a project, an actor that follows `script`, and an action.
     pub(crate) async fn open(script: &str) -> Self {
         let folder = TempDir::with_prefix("agents-bench-").expect("a folder");
         std::fs::write(folder.path().join("script.yaml"), script).expect("a script");
@@ -113,7 +113,7 @@ impl BenchEnvironment {
         made.expect("an action");
     }
 
-    /// A plan that nobody has begun.
+    /// Creates a plan that is not started.
     pub(crate) async fn create_plan(&self) -> PlanId {
         let request = UseActionRequest {
             action: ActionChoice::Registered(name("local/work")),
@@ -138,7 +138,7 @@ impl BenchEnvironment {
         self.lifecycle.plan(plan).await.expect("the plan")
     }
 
-    /// The scripts in the office's folder.
+    /// The scripts in this environment's folder.
     pub(crate) fn scripted_models(&self) -> Arc<dyn Models> {
         let settings = ModelSettings {
             providers: Vec::new(),
@@ -154,7 +154,7 @@ impl BenchEnvironment {
         Arc::new(ConfiguredModels::new(settings).expect("models"))
     }
 
-    /// What executes so many plans at once, asking these models.
+    /// An executor with this concurrency that uses these models.
     pub(crate) fn executor(&self, models: Arc<dyn Models>, concurrency: u32) -> Executor {
         let processes: Arc<dyn Processes> = Arc::new(self.processes());
         let tools = BuiltinTools::new(ToolSettings {
@@ -191,7 +191,7 @@ impl BenchEnvironment {
         })
     }
 
-    /// What would start commands; no plan here asks for one.
+    /// Would start commands; no plan here does.
     fn processes(&self) -> LocalProcesses {
         LocalProcesses::new(ProcessSettings {
             program: PathBuf::from("agents"),
@@ -207,7 +207,7 @@ impl BenchEnvironment {
         })
     }
 
-    /// Counts the plan's rows and events; its journal must be whole.
+    /// Counts the plan's rows and events; its journal must verify.
     pub(crate) async fn count_records(&self, plan: PlanId) -> PlanRecordCounts {
         let store = &self.opened.store;
         let stream = StreamId::Plan(plan);

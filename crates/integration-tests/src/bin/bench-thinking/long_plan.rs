@@ -1,4 +1,4 @@
-//! One plan of a thousand tool calls: whether its end costs more than its beginning.
+//! One plan with a thousand tool calls: checks whether later calls cost more than earlier ones.
 
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,15 +9,15 @@ use crate::bench_environment::BenchEnvironment;
 use crate::observed_models::{ObservedModels, UsageObserver, UsageSample};
 use crate::parallel_plans::{check_records, runtime};
 
-/// How many calls an answer asks for: the last one reads, the others write.
+/// The number of calls per answer: the last one reads, the others write.
 const CALLS: usize = 5;
 const TURNS: usize = 200;
-/// How many files are written, again and again.
+/// The number of files, which are written repeatedly.
 const FILES: usize = 100;
-/// How often it is measured.
+/// The number of runs.
 const RUNS: usize = 3;
 
-/// After so many calls it is looked at; processor time is that of the turns around it.
+/// After how many calls a sample is taken; CPU time is averaged over the turns around it.
 const POINTS: [(usize, RangeInclusive<usize>); 3] =
     [(10, 1..=4), (100, 19..=22), (1000, 197..=200)];
 
@@ -39,7 +39,7 @@ pub(crate) fn measure() -> Value {
             .map(|it| cpu_per_call(it, turns.clone()))
             .collect();
         let cpu = median(each);
-        // The first run is the one whose peak no other raised.
+        // Only the first run has a peak that no earlier run raised.
         let sample = runs[0][calls / CALLS];
         let stored = sample.stored.expect("it was looked at");
         let all = stored.database + stored.blobs;
@@ -61,7 +61,7 @@ pub(crate) fn measure() -> Value {
     Value::Array(rows)
 }
 
-/// Milliseconds of own processor time a call, on average of these turns.
+/// Average milliseconds of own CPU time per call over these turns.
 fn cpu_per_call(samples: &[UsageSample], turns: RangeInclusive<usize>) -> f64 {
     let costs: Vec<f64> = turns
         .map(|turn| samples[turn].cpu_before_ms - samples[turn - 1].cpu_after_ms)
@@ -97,8 +97,8 @@ async fn run() -> Vec<UsageSample> {
     samples.clone()
 }
 
-/// What the model says. It states what it used, so that it need not count the whole conversation
-/// each time: that is the model's work and not ours.
+/// The script of the model. It states its usage, because computing it from the whole conversation
+/// each time would add the model's cost to the measurement.
 fn script() -> String {
     let mut text = String::from("turns:\n");
     for turn in 0..TURNS {

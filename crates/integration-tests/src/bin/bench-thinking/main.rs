@@ -1,11 +1,10 @@
-//! What plans with models cost the program itself, whatever the models cost.
+//! Measures the program's own cost of plans with models.
 //!
-//! The models are scripts, so that their time is known. `crowd` executes a hundred plans at once in
-//! this process and compares the wall time with what the scripts alone would take; `long` executes
-//! one plan of a thousand tool calls and compares its beginning with its end. `--part crowd` or
-//! `long` measures that part only, `--at-once N` the crowd with so many at a time only, and
-//! `--json FILE` says where the results go. Nothing here judges, but a record that is lost is no
-//! measurement: then it fails.
+//! The models are scripts with known delays. `crowd` runs a hundred plans concurrently in this
+//! process and compares the wall time with the delays of the scripts; `long` runs one plan with a
+//! thousand tool calls and compares its beginning with its end. `--part crowd` or `long` measures
+//! that part only, `--at-once N` the crowd with that concurrency only, and `--json FILE` is the
+//! result file. No thresholds are checked, but a lost record fails the run.
 
 #![expect(
     clippy::print_stdout,
@@ -26,7 +25,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-/// How many plans may run at once: as it is set unless somebody says otherwise, at most, and all.
+/// The maximum number of running plans: the default, the maximum setting, and all of them.
 const CONCURRENCIES: [u32; 3] = [4, 64, 100];
 
 fn main() -> ExitCode {
@@ -39,7 +38,7 @@ fn main() -> ExitCode {
     let part = value("--part");
     let is_wanted = |name: &str| part.as_ref().is_none_or(|part| part.as_os_str() == name);
     let mut result = json!({});
-    // What needs least memory comes first: the peak of a process never falls.
+    // The part that needs the least memory runs first, because a process's peak never falls.
     if is_wanted("long") {
         result["long"] = long_plan::measure();
     }

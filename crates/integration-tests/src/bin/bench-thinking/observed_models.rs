@@ -1,4 +1,4 @@
-//! Models that are looked at whenever they are asked.
+//! Models that take a sample at every request.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,31 +11,31 @@ use futures_util::stream::once;
 
 use crate::usage::{bytes_below, own_cpu_ms, peak_mib};
 
-/// How things stood when the model was asked.
+/// The resource usage at the time of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct UsageSample {
-    /// Before and after the looking, which is not to be counted.
+    /// Before and after taking the sample, which must not be counted.
     pub(crate) cpu_before_ms: f64,
     pub(crate) cpu_after_ms: f64,
     pub(crate) peak_mib: f64,
-    /// Where it was looked for.
+    /// Set only for the turns in which storage is measured.
     pub(crate) stored: Option<StoredBytes>,
 }
 
-/// What is kept of everything so far.
+/// The bytes stored so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StoredBytes {
     pub(crate) database: u64,
     pub(crate) blobs: u64,
 }
 
-/// Looks, and keeps what it saw.
+/// Takes and keeps the samples.
 #[derive(Debug, Clone)]
 pub(crate) struct UsageObserver {
     pub(crate) database: Arc<Database>,
-    /// Where blobs are.
+    /// The blob folder.
     pub(crate) blobs: PathBuf,
-    /// Before which turns what is stored is looked for.
+    /// The turns before which storage is measured.
     pub(crate) turns: Vec<u64>,
     pub(crate) samples: Arc<Mutex<Vec<UsageSample>>>,
 }

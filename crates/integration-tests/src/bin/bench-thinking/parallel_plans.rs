@@ -1,4 +1,4 @@
-//! A hundred plans at once in one process, their models 50 ms away.
+//! A hundred concurrent plans in one process, with a model latency of 50 ms.
 
 use std::time::Instant;
 
@@ -13,9 +13,9 @@ use crate::bench_environment::BenchEnvironment;
 use crate::usage::{children_cpu_ms, own_cpu_ms, peak_mib};
 
 const PLANS: usize = 100;
-/// How often each plan's model is asked; the last answer says that it is done.
+/// The number of model requests per plan; the last answer finishes it.
 const TURNS: usize = 5;
-/// How long each answer takes.
+/// The delay of each answer.
 const LATENCY_MS: usize = 50;
 
 pub(crate) fn print_header() {
@@ -33,7 +33,7 @@ pub(crate) fn measure(concurrency: u32) -> Value {
     runtime().block_on(run(concurrency))
 }
 
-/// As the program has it.
+/// Configured like the program's runtime.
 pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -89,8 +89,8 @@ async fn run(concurrency: u32) -> Value {
     })
 }
 
-/// Where the records of a plan that is executed are not as its script says: so many tool calls,
-/// answers of its model, and changes.
+/// Returns where the records of an executed plan differ from its script: tool calls, model answers
+/// and changes.
 pub(crate) async fn check_records(
     environment: &BenchEnvironment,
     plan: PlanId,

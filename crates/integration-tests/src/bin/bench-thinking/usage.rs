@@ -1,16 +1,17 @@
-//! What this process has used of the machine so far.
+//! The resources this process has used so far.
 
 use std::path::Path;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Milliseconds of processor time that all threads of this process have used, its children's not.
+/// CPU milliseconds of all threads of this process, without its children.
 pub(crate) fn own_cpu_ms() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
 }
 
-/// The same of all children that have ended, which are git's; in the hundredths that Linux shows.
+/// CPU milliseconds of all terminated children, which are git's, in the hundredths of a second that
+/// Linux reports.
 pub(crate) fn children_cpu_ms() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").expect("readable");
     let fields = text.rsplit(')').next().unwrap_or_default();
@@ -20,7 +21,7 @@ pub(crate) fn children_cpu_ms() -> f64 {
     (ticks(13) + ticks(14)) * 10.0
 }
 
-/// The most memory this process had at any time, in MiB.
+/// The peak memory of this process, in MiB.
 pub(crate) fn peak_mib() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("readable");
     let line = text.lines().find(|line| line.starts_with("VmHWM:"));
@@ -28,7 +29,7 @@ pub(crate) fn peak_mib() -> f64 {
     kib.expect("a peak").parse::<f64>().expect("a number") / 1024.0
 }
 
-/// Bytes of all files below `folder`, if there is one.
+/// The bytes of all files below `folder`, if it exists.
 pub(crate) fn bytes_below(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return 0;
