@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: every check in the order that fails soonest.
+//! `cargo xtask ci`: runs every check, those that fail fastest first.
 
 use std::process::Command;
 use std::time::Instant;
@@ -8,14 +8,14 @@ use anyhow::{Context, Result};
 use crate::mutants::MutantShare;
 use crate::{attack, environment, mutants, output, pictures, process, table, testing};
 
-/// The docs are for those who work on the project: private items are in them, so links may lead there.
+/// The docs are for contributors: they include private items, so links may lead there.
 const RUSTDOC_FLAGS: &str = "-D warnings -A rustdoc::private_intra_doc_links";
 
-/// One run judges one of so many parts of the mutants, the next commit's run the next part: all of
-/// them would take longer than all else together.
+/// Each run tests one of this many parts of the mutants; the next commit's run tests the next part.
+/// All mutants together would take longer than everything else.
 const PARTS_OF_MUTANTS: usize = 8;
 
-/// Runs the steps; the first failure ends it.
+/// Runs the steps; stops at the first failure.
 pub fn run(arguments: &[String]) -> Result<()> {
     crate::no_arguments("ci", arguments)?;
     let mut record = CiStepLog::default();
@@ -54,7 +54,7 @@ fn steps(record: &mut CiStepLog) -> Result<()> {
     })
 }
 
-/// How many commits led here.
+/// The number of commits in the history.
 fn commits() -> Result<usize> {
     let mut git = process::command("git");
     git.args(["rev-list", "--count", "HEAD"])
@@ -69,7 +69,7 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// The steps done so far.
+/// The completed steps.
 #[derive(Debug, Default)]
 struct CiStepLog {
     rows: Vec<Vec<String>>,

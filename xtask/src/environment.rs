@@ -1,11 +1,11 @@
-//! The one place that reads this process's environment.
+//! The only module that reads this process's environment.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How many in a hundred of the full kill and race trials the tests run.
+/// The percentage of the full kill and race trials that the tests run.
 pub const TRIALS: &str = "CLEVERAGENTS_TRIALS";
 
 #[expect(
@@ -16,7 +16,7 @@ fn raw(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The value of a variable, if it is set, not empty and text.
+/// The value of a variable if it is set, not empty and valid UTF-8.
 pub fn variable(name: &str) -> Option<String> {
     raw(name)?.into_string().ok()
 }
@@ -35,7 +35,7 @@ pub fn cargo() -> OsString {
     raw("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Where builds go: the workspace's `target` unless the user chose another folder.
+/// The build folder: the workspace's `target`, unless the user chose another.
 pub fn target_dir() -> PathBuf {
     raw("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from)
 }
@@ -49,17 +49,15 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         .find(|candidate| is_executable(candidate))
 }
 
-/// Whether the path is a file somebody may execute.
 pub fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0)
 }
 
-/// Whether this process runs as root.
 pub fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
 }
 
-/// Whether a person watches.
+/// Returns whether the output is a terminal.
 pub fn is_terminal() -> bool {
     std::io::stdout().is_terminal()
 }

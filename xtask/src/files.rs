@@ -1,4 +1,4 @@
-//! The one place that writes files: whole, beside, then renamed.
+//! The only module that writes files, atomically: to a temporary file, then renamed.
 
 use std::fs;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Puts `text` at `path`, making the folders above it.
+/// Writes `text` to `path`, creating parent folders.
 pub fn write(path: &Path, text: &str) -> Result<()> {
     let told = || format!("cannot write {}", path.display());
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -23,7 +23,7 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Puts an executable script at `path`.
+/// Writes an executable script to `path`.
 pub fn write_script(path: &Path, text: &str) -> Result<()> {
     write(path, text)?;
     set_mode(path, 0o755)
@@ -35,12 +35,12 @@ pub fn set_mode(path: &Path, mode: u32) -> Result<()> {
         .with_context(|| format!("cannot set the mode of {}", path.display()))
 }
 
-/// The text of a file, with its name in the error.
+/// Reads a file; the error names it.
 pub fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Removes a folder with all in it; one that is not there is fine.
+/// Removes a folder recursively; succeeds if it does not exist.
 pub fn remove_folder(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

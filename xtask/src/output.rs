@@ -1,8 +1,8 @@
-//! The one place that prints.
+//! The only module that prints.
 
 use std::fmt;
 
-/// A failure whose details are already on the screen: only the exit code is still owed.
+/// A failure whose details are already printed: only the exit code is missing.
 #[derive(Debug)]
 pub struct AlreadyReported;
 
@@ -14,19 +14,19 @@ impl fmt::Display for AlreadyReported {
 
 impl std::error::Error for AlreadyReported {}
 
-/// A line of result.
+/// Prints a line of result.
 #[expect(clippy::print_stdout, reason = "xtask's one home for printing")]
 pub fn line(text: &str) {
     println!("{text}");
 }
 
-/// A line about what goes wrong.
+/// Prints a line about a problem.
 #[expect(clippy::print_stderr, reason = "xtask's one home for printing")]
 pub fn problem(text: &str) {
     eprintln!("{text}");
 }
 
-/// A heading before a step that takes a while.
+/// Prints a heading before a longer step.
 pub fn heading(text: &str) {
     line(&format!("\n== {text}"));
 }

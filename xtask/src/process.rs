@@ -1,4 +1,4 @@
-//! The one place that starts programs.
+//! The only module that starts programs.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::environment;
 
-/// A program about to be started.
+/// Prepares a program to be started.
 #[expect(
     clippy::disallowed_methods,
     reason = "xtask's one home for starting programs"
@@ -25,7 +25,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
 pub fn cargo(folder: &Path) -> Command {
     let mut command = command(environment::cargo());
     command.current_dir(folder);
-    // What `cargo run` set for us describes xtask, not what the nested cargo builds.
+    // The variables that `cargo run` set describe xtask, not what the nested cargo builds.
     for name in [
         "CARGO_MANIFEST_DIR",
         "CARGO_MANIFEST_PATH",
@@ -36,7 +36,7 @@ pub fn cargo(folder: &Path) -> Command {
     command
 }
 
-/// Runs a program with our own input and output; anything but success is an error that names it.
+/// Runs a program with our own input and output. Fails, naming the program, unless it succeeds.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| cannot_start(command))?;
     if !status.success() {
@@ -45,7 +45,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What a program printed on standard output; anything but success is an error with what it said.
+/// Returns a program's standard output. Fails with its error output unless it succeeds.
 pub fn capture(command: &mut Command) -> Result<String> {
     let answer = command
         .stdin(Stdio::null())
@@ -63,7 +63,8 @@ pub fn capture(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
 }
 
-/// Runs a program and hands over its lines, standard output and error merged in the order they were written.
+/// Runs a program and passes on its lines, standard output and error merged in the order they were
+/// written.
 pub fn stream(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
     let mut child = start_merged(command)?;
     let mut reader = BufReader::new(child.lines);
@@ -75,14 +76,14 @@ pub fn stream(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitS
     Ok(child.process.wait()?)
 }
 
-/// How a program with a time limit ended.
+/// The outcome of a program with a time limit.
 #[derive(Debug)]
 pub enum CollectedOutput {
     Exited { success: bool, text: String },
     TimedOut { text: String },
 }
 
-/// Runs a program and collects all it prints; past `limit` its whole process group is killed.
+/// Runs a program and collects its output; after `limit` its whole process group is killed.
 pub fn collect_within(command: &mut Command, limit: Duration) -> Result<CollectedOutput> {
     let mut child = start_merged(command.process_group(0))?;
     let reader = thread::spawn(move || {
@@ -91,7 +92,7 @@ pub fn collect_within(command: &mut Command, limit: Duration) -> Result<Collecte
         outcome.map(|_| String::from_utf8_lossy(&bytes).into_owned())
     });
     let status = wait_until(&mut child.process, Instant::now() + limit)?;
-    // Whatever the program left behind would hold the output open and disturb the next run.
+    // Processes that the program left behind would hold the output open and disturb the next run.
     kill_group(child.process.id());
     if status.is_none() {
         child.process.wait()?;
@@ -141,7 +142,7 @@ fn wait_until(process: &mut Child, deadline: Instant) -> Result<Option<ExitStatu
 fn kill_group(leader: u32) {
     let mut kill = command("sh");
     kill.args(["-c", &format!("kill -KILL -{leader}")]);
-    // A group that is already empty is what we want, so the answer does not matter.
+    // An empty group is the desired state, so the result does not matter.
     let _ = kill.stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
@@ -149,7 +150,7 @@ fn cannot_start(command: &Command) -> String {
     format!("cannot start `{}`", command_line(command))
 }
 
-/// The command line as a person would type it.
+/// The command line as a user would type it.
 pub fn command_line(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())

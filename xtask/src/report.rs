@@ -1,16 +1,15 @@
-//! What a `cargo test` run said, read from its lines, and the table of stores and areas made of it.
+//! Parses the output of a `cargo test` run, and renders the table of stores and areas.
 
 use std::collections::BTreeMap;
 
 use crate::table;
 
-/// The stores every contract test must pass on.
+/// The stores that every contract test must pass on.
 pub const STORES: [&str; 3] = ["memory", "sqlite", "postgres"];
 
 /// The test binary whose areas must have a test on every store.
 const CONTRACT: &str = "contract";
 
-/// How one test ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestOutcome {
     Passed,
@@ -26,7 +25,7 @@ pub struct TestLine {
     pub outcome: TestOutcome,
 }
 
-/// How many tests ended each way.
+/// The number of tests per outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TestCounts {
     pub passed: usize,
@@ -39,7 +38,8 @@ pub struct TestCounts {
 pub struct TestReport {
     binary: String,
     tests: Vec<TestLine>,
-    /// One for each `running N tests`; the harness's own sum replaces what we counted from its lines.
+    /// One for each `running N tests`; the harness's own totals replace what we counted from its
+    /// lines.
     batches: Vec<TestCounts>,
 }
 
@@ -47,14 +47,14 @@ pub struct TestReport {
 type StoreCounts = BTreeMap<&'static str, usize>;
 
 impl TestReport {
-    /// Reads a whole output.
+    /// Parses a complete output.
     pub fn parse(text: &str) -> TestReport {
         let mut report = TestReport::default();
         text.lines().for_each(|line| report.read_line(line));
         report
     }
 
-    /// Takes one more line of output; lines that say nothing about tests are passed over.
+    /// Reads one more line of output; ignores lines that are not about tests.
     pub fn read_line(&mut self, line: &str) {
         let line = without_colour(line);
         let line = line.trim();
@@ -89,7 +89,7 @@ impl TestReport {
         });
     }
 
-    /// The sums over all binaries.
+    /// The totals over all binaries.
     pub fn counts(&self) -> TestCounts {
         self.batches
             .iter()
@@ -100,7 +100,7 @@ impl TestReport {
             })
     }
 
-    /// The names of the tests that ended so.
+    /// The names of the tests with this outcome.
     pub fn paths(&self, outcome: TestOutcome) -> impl Iterator<Item = &str> {
         self.tests
             .iter()
@@ -121,7 +121,7 @@ impl TestReport {
         text
     }
 
-    /// What is wrong with the table: no contract test at all, or an area that skipped a store.
+    /// The gaps of the table: no contract test at all, or an area without a test on some store.
     pub fn gaps(&self) -> Vec<String> {
         let areas = self.areas(AreaKind::Contract);
         if areas.is_empty() {
@@ -143,7 +143,7 @@ impl TestReport {
         gaps
     }
 
-    /// Areas are known from tests of any outcome, so a wholly red area still has its row.
+    /// Areas come from tests of any outcome, so an area with only failures still has its row.
     fn areas(&self, kind: AreaKind) -> BTreeMap<String, StoreCounts> {
         let mut areas: BTreeMap<String, StoreCounts> = BTreeMap::new();
         let wanted = |test: &&TestLine| (test.binary == CONTRACT) == (kind == AreaKind::Contract);
@@ -242,7 +242,7 @@ fn batch_result(line: &str) -> Option<TestCounts> {
     Some(counts)
 }
 
-/// The line without terminal colour sequences.
+/// Removes terminal colour sequences.
 fn without_colour(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let mut characters = line.chars();

@@ -1,4 +1,5 @@
-//! `cargo xtask stress`: the tests of races and kills with every trial, as many rounds as asked.
+//! `cargo xtask stress`: runs the race and kill tests with every trial, for the requested number of
+//! rounds.
 
 use anyhow::{Context, Result, bail};
 
@@ -7,8 +8,7 @@ use crate::local_model::{self, LocalModel};
 use crate::output;
 use crate::testing::{self, TestCoverage, TestRun};
 
-/// What is tested unless something else is asked for: the packages, or one binary of a package,
-/// whose tests kill and race.
+/// The default selection: the packages, or one binary of a package, with race and kill tests.
 const PARTS: [(&[&str], TestCoverage); 2] = [
     (
         &[
@@ -25,7 +25,7 @@ const PARTS: [(&[&str], TestCoverage); 2] = [
     ),
 ];
 
-/// Runs the rounds one after the other; the first red one ends it.
+/// Runs the rounds one after the other; stops at the first failure.
 pub fn run(arguments: &[String]) -> Result<()> {
     let StressOptions { rounds, narrowing } = parse_options(arguments)?;
     let narrowing: Vec<&str> = narrowing.iter().map(String::as_str).collect();
@@ -61,11 +61,10 @@ fn stress(cluster: &PostgresCluster, selection: &[&str], coverage: TestCoverage)
     )
 }
 
-/// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
 struct StressOptions {
     rounds: u32,
-    /// Arguments of `cargo test` in place of ours.
+    /// Arguments of `cargo test` that replace the default selection.
     narrowing: Vec<String>,
 }
 

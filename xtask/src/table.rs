@@ -1,6 +1,6 @@
 //! A plain text table with aligned columns.
 
-/// Renders the rows under their heads, columns padded to the widest cell.
+/// Renders the rows below their heads, with columns padded to the widest cell.
 pub fn render(heads: &[&str], rows: &[Vec<String>]) -> String {
     let heads: Vec<String> = heads.iter().map(ToString::to_string).collect();
     let widths: Vec<usize> = (0..heads.len())

@@ -7,10 +7,10 @@ use crate::local_model::{self, LocalModel};
 use crate::report::TestReport;
 use crate::{environment, output, process};
 
-/// The part of the trials an everyday run makes.
+/// The percentage of trials of a normal run.
 const EVERYDAY_TRIALS: &str = "10";
 
-/// All tests of the workspace; arguments after `--` narrow the run.
+/// Runs all tests of the workspace; arguments after `--` narrow the run.
 pub fn run(arguments: &[String]) -> Result<()> {
     let narrowing = match arguments.split_first() {
         None => &[][..],
@@ -48,25 +48,25 @@ fn names_packages(argument: &str) -> bool {
     argument.starts_with("-p") || argument.starts_with("--package")
 }
 
-/// Whether a run is meant to fill the whole table of stores and areas.
+/// Whether a run must fill the whole table of stores and areas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestCoverage {
     Whole,
     Part,
 }
 
-/// What to test, and how thoroughly.
+/// The selection and thoroughness of a test run.
 #[derive(Debug)]
 pub struct TestRun<'a> {
     /// Arguments of `cargo test`.
     pub selection: Vec<String>,
-    /// For tests that ask one.
+    /// For tests that use a model.
     pub model: Option<&'a LocalModel>,
     pub trials: &'a str,
     pub coverage: TestCoverage,
 }
 
-/// Runs the tests against the cluster and ends with the table and the plain sum.
+/// Runs the tests against the cluster, then prints the table and the totals.
 pub fn run_tests(cluster: &PostgresCluster, run: &TestRun<'_>) -> Result<()> {
     let colour = match environment::is_terminal() {
         true => "always",

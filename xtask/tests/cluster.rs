@@ -1,4 +1,4 @@
-//! A real cluster: tests can reach it, restart it and kill it, and nothing of it stays behind.
+//! A real cluster: tests can reach it, restart it and kill it, and it leaves nothing behind.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! The mutant runner on a repository of one tiny crate: every verdict, and the source left alone.
+//! The mutant runner on a repository with one tiny crate: every verdict, and the source stays
+//! unchanged.
 
 use std::path::Path;
 use std::time::Duration;
@@ -47,7 +48,7 @@ name = \"tiny\"
 version = \"0.1.0\"
 ";
 
-/// A mutant that puts `replacement` where the guard's condition is.
+/// A mutant that replaces the guard's condition with `replacement`.
 fn mutant(test: &str, condition: &str, replacement: &str) -> String {
     format!(
         "guard = 'the limit'

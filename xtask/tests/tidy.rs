@@ -1,4 +1,4 @@
-//! The workspace keeps its own rules.
+//! The workspace follows its own rules.
 
 use xtask::{environment, output, tidy};
 

@@ -198,7 +198,7 @@ impl Hammer {
         status.success()
     }
 
-    /// Sends a stop signal and waits until the process is stopped.
+    /// Sends SIGSTOP and waits until the process is stopped.
     pub fn freeze(&self) {
         kill_process(self.pid(), Signal::STOP).expect("a signal");
         let path = format!("/proc/{}/stat", self.child.id());

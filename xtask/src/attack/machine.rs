@@ -1,5 +1,5 @@
-//! A made-up machine for one attacker: a home, repositories, and ways to run programs there as root or
-//! as a plain user. It knows the program under attack only by its command line.
+//! A simulated machine for one attack: a home, repositories, and ways to run programs there as root
+//! or as a regular user. It knows the program under attack only by its command line.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -16,16 +16,16 @@ use crate::{environment, process};
 
 use super::options::AttackAccount;
 
-/// The folders of the machine's own programs.
+/// The folders of the system's programs.
 pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The plain user's id when root runs the suite: `nobody`.
+/// The regular user's id when root runs the suite: `nobody`.
 const USER_ID: u32 = 65534;
 
 /// A command that takes longer counts as hanging.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// The program under attack and the folder for made-up machines.
+/// The program under attack and the folder for simulated machines.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub program: PathBuf,
@@ -34,7 +34,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Finds a folder and a copy of the program that the plain user can reach, too.
+    /// Finds a folder and a copy of the program that the regular user can reach, too.
     pub fn new(program: &Path, keep: bool) -> Result<Setup> {
         let candidates = [
             environment::target_dir(),
@@ -71,13 +71,14 @@ impl Setup {
 impl Drop for Machine {
     fn drop(&mut self) {
         if !self.keep {
-            // Nothing depends on the removal: the base folder is removed at the end of the run as well.
+            // A failed removal does no harm: the base folder is removed at the end of the run as
+            // well.
             let _ = fs::remove_dir_all(&self.root);
         }
     }
 }
 
-/// The words before a command line that make it run as that account.
+/// The command line prefix that runs a command as that account.
 pub fn account_prefix(account: AttackAccount) -> Vec<String> {
     if account == AttackAccount::Root || !environment::is_root() {
         return Vec::new();
@@ -102,7 +103,7 @@ fn can_access(account: AttackAccount, test: &str, path: &Path) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// What a command answered.
+/// The result of a command.
 #[derive(Debug, Clone, Default)]
 pub struct CommandOutput {
     /// `None` if a signal or the time limit ended it.
@@ -125,12 +126,11 @@ impl CommandOutput {
         envelope.map_or(Value::Null, |mut it| it["data"].take())
     }
 
-    /// Everything it printed.
     pub fn text(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
 
-    /// A line for reports.
+    /// A one-line summary for reports.
     pub fn summary(&self) -> String {
         let end = match (self.timed_out, self.code) {
             (true, _) => "no answer within the limit".to_owned(),
@@ -141,17 +141,17 @@ impl CommandOutput {
     }
 }
 
-/// One made-up machine. Dropping it removes its folder.
+/// A simulated machine. Dropping it removes its folder.
 #[derive(Debug)]
 pub struct Machine {
     root: PathBuf,
     program: PathBuf,
     account: AttackAccount,
-    /// Variables beside the usual ones; an empty value removes the variable.
+    /// Variables in addition to the usual ones; an empty value removes the variable.
     pub variables: Vec<(String, String)>,
-    /// Words before every command line, run as the account of the suite itself.
+    /// A prefix for every command line, run as the account of the suite itself.
     pub outer: Vec<String>,
-    /// Words before the program's command line, such as a launcher.
+    /// A prefix for the program's command line, such as a launcher.
     pub launcher: Vec<String>,
     keep: bool,
 }
@@ -161,7 +161,7 @@ impl Machine {
         Machine::below(setup, account, &setup.base)
     }
 
-    /// The same in another folder, such as `/tmp`.
+    /// Creates the machine in another folder, such as `/tmp`.
     pub fn below(setup: &Setup, account: AttackAccount, parent: &Path) -> Result<Machine> {
         let root = tempfile::Builder::new()
             .prefix("machine-")
@@ -187,7 +187,6 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The program under attack.
     pub fn program(&self) -> &Path {
         &self.program
     }
@@ -231,7 +230,7 @@ impl Machine {
         command
     }
 
-    /// The program under attack with these words, behind the launcher.
+    /// The program under attack with these arguments, behind the launcher.
     pub fn agents_command(&self, words: &[&str]) -> Command {
         let program = self.program.to_string_lossy();
         let mut all: Vec<&str> = self.launcher.iter().map(String::as_str).collect();
@@ -242,13 +241,13 @@ impl Machine {
         command
     }
 
-    /// Runs the program under attack; it answers in JSON.
+    /// Runs the program under attack with JSON output.
     pub fn agents(&self, words: &[&str]) -> Result<CommandOutput> {
         let words = [words, &["--format", "json"]].concat();
         self.run_command(&mut self.agents_command(&words), LIMIT)
     }
 
-    /// The same, and fails unless it exits with 0.
+    /// Like [`Self::agents`], but fails unless it exits with 0.
     pub fn must_agents(&self, words: &[&str]) -> Result<CommandOutput> {
         let answer = self.agents(words)?;
         if !answer.is_ok() {
@@ -264,7 +263,7 @@ impl Machine {
         self.run_command(&mut command, LIMIT)
     }
 
-    /// What git prints, trimmed. Fails unless it exits with 0.
+    /// Git's output, trimmed. Fails unless it exits with 0.
     pub fn must_git(&self, folder: &str, words: &[&str]) -> Result<String> {
         let answer = self.git(folder, words)?;
         if !answer.is_ok() {
@@ -288,7 +287,7 @@ impl Machine {
         Ok(answer.stdout)
     }
 
-    /// Writes a file as the user would, with the folders above it.
+    /// Writes a file as the user would, creating parent folders.
     pub fn write(&self, relative: &str, content: &[u8]) -> Result<()> {
         let script = r#"mkdir -p "$(dirname "$1")" && cat > "$1""#;
         let path = self.path(relative);
@@ -314,7 +313,6 @@ impl Machine {
     }
 }
 
-/// A command that runs.
 #[derive(Debug)]
 pub struct RunningCommand {
     pub child: Child,
@@ -323,8 +321,8 @@ pub struct RunningCommand {
 }
 
 impl RunningCommand {
-    /// Starts a command in a process group of its own. Its output goes to files, so a process that
-    /// outlives it cannot block the attacker.
+    /// Starts a command in its own process group. Its output goes to files, so a process that
+    /// outlives it cannot block the attack.
     pub fn start(command: &mut Command) -> Result<RunningCommand> {
         let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         command
@@ -369,7 +367,7 @@ impl RunningCommand {
 pub fn send_signal(signal: &str, process_id: &str) {
     let mut kill = process::command("kill");
     kill.args([format!("-{signal}").as_str(), "--", process_id]);
-    // A process that has ended already is no error.
+    // A process that has already ended is not an error.
     let _ = kill.stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
@@ -390,7 +388,7 @@ pub fn process_tree(process_id: u32) -> Vec<u32> {
     family
 }
 
-/// The second field behind the name, which may have spaces and brackets in it.
+/// The second field after the name, which may contain spaces and parentheses.
 fn parent_of(process_id: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;

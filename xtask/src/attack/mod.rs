@@ -1,9 +1,9 @@
-//! `cargo xtask attack`: attacks on the program from outside, counted.
+//! `cargo xtask attack`: attacks the program from outside and counts the results.
 //!
 //! It knows the binary and its documentation, never the crates. Each family is a module: `escapes`
 //! from sandboxes, `kills` at system calls and at random moments, `races` between commands, hostile
-//! `repositories` and hostile `definitions`. The suite demands that every attack fails. Start reading
-//! at [`run`]; `machine` is the made-up machine that attacks run on, `tally` counts.
+//! `repositories` and hostile `definitions`. The suite requires every attack to fail. Start reading
+//! at [`run`]; `machine` is the simulated machine, `tally` counts.
 
 pub mod definitions;
 pub mod escapes;
@@ -61,8 +61,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Different escapes that a run without `--only` must try. An attempt does not count where the
-/// machine lacks what it needs, so a poor machine would show little.
+/// The minimum number of distinct escapes in a run without `--only`. An attempt does not count if
+/// the machine lacks what it needs, so a run on a poor machine would prove little.
 const ESCAPES_MINIMUM: usize = 150;
 
 fn has_enough_escapes(options: &AttackOptions, counted: usize) -> bool {
@@ -132,7 +132,7 @@ fn report(tally: &Tally, with_program: &str) {
     ));
 }
 
-/// Works on the items with one thread for each core; results keep the order of the items.
+/// Processes the items with one thread per core; results keep the order of the items.
 pub fn parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism()
         .map_or(2, usize::from)
@@ -159,7 +159,7 @@ pub fn parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Numbers that a seed decides (SplitMix64).
+/// A seeded random sequence (SplitMix64).
 #[derive(Debug)]
 pub struct Random {
     state: u64,

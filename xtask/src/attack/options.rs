@@ -55,7 +55,7 @@ impl AttackAccount {
     }
 }
 
-/// The level of confinement that the program is told to use.
+/// The confinement level that the program is configured to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfinementLevel {
     Namespaces,
@@ -71,7 +71,6 @@ impl ConfinementLevel {
     }
 }
 
-/// How much of the suite runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttackDepth {
     /// The part for CI: at most five minutes on two cores.
@@ -86,7 +85,7 @@ pub struct AttackOptions {
     pub depth: AttackDepth,
     pub account: Option<AttackAccount>,
     pub level: Option<ConfinementLevel>,
-    /// Chooses the sample of the short form and the moments of random kills.
+    /// Selects the sample of the short form and the moments of random kills.
     pub seed: u64,
     /// Runs only the attempts whose name contains this text.
     pub only: Option<String>,

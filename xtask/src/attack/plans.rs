@@ -1,14 +1,15 @@
-//! Plans without a model: an actor of the type `tool`, an action, a project, and their life by commands.
+//! Plans without a model: an actor of type `tool`, an action, a project, and the commands that run
+//! them.
 
 use anyhow::{Context, Result, bail};
 
 use super::machine::{CommandOutput, Machine};
 
-/// Goes on alone into Execute and asks before Apply.
+/// Continues into Execute without approval and asks before Apply.
 pub const PROFILE: &str = "trusted";
 
-/// Makes a project of folders below the machine's root. A folder that is no repository is registered as
-/// such first, because the machine itself may lie in a repository.
+/// Creates a project of folders below the machine's root. A folder that is not a repository is
+/// registered as a plain folder first, because the machine itself may be inside a repository.
 pub fn create_project(machine: &Machine, name: &str, folders: &[&str]) -> Result<()> {
     machine.must_agents(&["project", "create", name])?;
     for folder in folders {
@@ -31,7 +32,7 @@ pub fn create_project(machine: &Machine, name: &str, folders: &[&str]) -> Result
     Ok(())
 }
 
-/// Defines an actor with these steps and an action of the same name, which it does.
+/// Defines an actor with these steps and an action of the same name that uses it.
 pub fn define(machine: &Machine, name: &str, steps: &str, more: &str) -> Result<()> {
     let indented: String = steps.lines().map(|line| format!("  {line}\n")).collect();
     let actor = format!("name: local/{name}\ntype: tool\ndescription: Works\nsteps:\n{indented}");
@@ -58,7 +59,7 @@ pub fn define(machine: &Machine, name: &str, steps: &str, more: &str) -> Result<
     Ok(())
 }
 
-/// Makes a plan and returns its id.
+/// Creates a plan and returns its id.
 pub fn create_plan(
     machine: &Machine,
     action: &str,
@@ -78,7 +79,7 @@ pub fn create_plan(
     id.context("`plan use` names no plan")
 }
 
-/// Makes a plan and executes it.
+/// Creates a plan and executes it.
 pub fn create_executed_plan(machine: &Machine, action: &str, project: &str) -> Result<String> {
     let plan = create_plan(machine, action, project, PROFILE)?;
     let answer = machine.must_agents(&["plan", "execute", &plan])?;
@@ -88,14 +89,14 @@ pub fn create_executed_plan(machine: &Machine, action: &str, project: &str) -> R
     }
 }
 
-/// Phase and state that an answer names.
+/// Phase and state in an answer.
 pub fn position(answer: &CommandOutput) -> String {
     let data = answer.data();
     let part = |key: &str| data[key].as_str().unwrap_or("?").to_owned();
     format!("{}/{}", part("phase"), part("state"))
 }
 
-/// The commands that an answer recommends, as words without the program.
+/// The commands that an answer recommends, as arguments without the program.
 pub fn hints(answer: &CommandOutput) -> Vec<Vec<String>> {
     let Ok(envelope) = serde_json::from_str::<serde_json::Value>(&answer.stdout) else {
         return Vec::new();
@@ -118,7 +119,7 @@ pub fn hints(answer: &CommandOutput) -> Vec<Vec<String>> {
     commands.map(words).collect()
 }
 
-/// Warnings that an answer carries.
+/// The warnings in an answer.
 pub fn warnings(answer: &CommandOutput) -> Vec<String> {
     let envelope: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap_or_default();
     let messages = envelope["messages"].as_array().cloned().unwrap_or_default();

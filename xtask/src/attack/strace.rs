@@ -1,4 +1,4 @@
-//! The program under strace, which sends it a signal at a chosen system call.
+//! Runs the program under strace, which sends it a signal at a chosen system call.
 
 use std::fs;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::machine::{Machine, RunningCommand};
 
-/// The program with these words behind strace. The programs that it starts are left alone.
+/// The program with these arguments under strace. Its child processes are not traced.
 pub fn command(machine: &Machine, options: &[&str], words: &[&str]) -> Command {
     let program = machine.program().to_string_lossy().into_owned();
     let strace = ["strace", "-f", "-qq", "--detach-on=execve"];
@@ -24,7 +24,7 @@ pub fn inject(call: &str, number: usize, signal: &str) -> Vec<String> {
         .to_vec()
 }
 
-/// Waits until the traced program is stopped for good; returns whether it is, rather than ended.
+/// Waits until the traced program is stopped; returns false if it ended instead.
 pub fn wait_until_stopped(running: &mut RunningCommand, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
     let mut stopped = 0;
@@ -41,7 +41,7 @@ pub fn wait_until_stopped(running: &mut RunningCommand, limit: Duration) -> bool
     stopped >= 10
 }
 
-/// Whether strace's only child is stopped.
+/// Returns whether strace's only child is stopped.
 fn is_stopped(strace: u32) -> bool {
     let children = fs::read_to_string(format!("/proc/{strace}/task/{strace}/children"));
     let children = children.unwrap_or_default();

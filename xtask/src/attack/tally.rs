@@ -1,19 +1,19 @@
-//! What came of the attempts: the table at the end, and a line for each attack that succeeded.
+//! The results of the attempts: the table at the end, and a line for each successful attack.
 
 use crate::table;
 
 use super::options::AttackFamily;
 
-/// The ways in which a promise of the program can break.
+/// The ways in which a guarantee of the program can be violated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BrokenPromise {
-    /// Something got out of the sandbox, or into the program from a repository.
+    /// Something left the sandbox, or a repository affected the program.
     Escaped,
-    /// Work of the plan or of the user is gone.
+    /// Work of the plan or of the user is lost.
     Lost,
     /// Some of a plan's changes are applied and some are not.
     Partial,
-    /// No command leads on, a command hangs, or a warning never ends.
+    /// No command makes progress, a command hangs, or a warning never ends.
     Stuck,
 }
 
@@ -35,12 +35,12 @@ impl BrokenPromise {
     }
 }
 
-/// What one attempt showed.
+/// The result of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttackVerdict {
     Held,
     /// The attempt proves nothing here, for this reason: its control failed, or the documentation
-    /// promises nothing about it at this level.
+    /// makes no guarantee about it at this level.
     NotCounted(String),
     Broken(BrokenPromise, String),
 }
@@ -49,11 +49,11 @@ pub enum AttackVerdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttackOutcome {
     pub family: AttackFamily,
-    /// Who and level, or the database.
+    /// Account and level, or the database.
     pub setting: String,
     pub name: String,
     pub verdict: AttackVerdict,
-    /// Arguments of `cargo xtask attack` that repeat this attempt alone.
+    /// Arguments of `cargo xtask attack` that repeat only this attempt.
     pub repeat: String,
 }
 
@@ -68,12 +68,12 @@ impl Tally {
         self.outcomes.extend(outcomes);
     }
 
-    /// Whether no attack succeeded, and something was tried in each family.
+    /// Returns whether no attack succeeded and every family had a counted attempt.
     pub fn is_clean(&self) -> bool {
         self.broken_outcomes().count() == 0 && self.idle_families().is_empty()
     }
 
-    /// The families of which no attempt counted: nothing is known about them.
+    /// The families without a counted attempt: nothing is known about them.
     pub fn idle_families(&self) -> Vec<&'static str> {
         let mut families: Vec<AttackFamily> = Vec::new();
         for outcome in &self.outcomes {
@@ -92,7 +92,7 @@ impl Tally {
         })
     }
 
-    /// One row for each family and setting, in the order of their first attempts.
+    /// One row per family and setting, in the order of their first attempts.
     pub fn table(&self) -> String {
         let mut keys: Vec<(AttackFamily, &str)> = Vec::new();
         for outcome in &self.outcomes {
@@ -127,7 +127,7 @@ impl Tally {
         row
     }
 
-    /// How many different attempts counted somewhere.
+    /// The number of distinct attempts that counted in some setting.
     pub fn count_distinct(&self, family: AttackFamily) -> usize {
         let counted = self.outcomes.iter().filter(|it| {
             it.family == family && !matches!(it.verdict, AttackVerdict::NotCounted(_))
@@ -136,7 +136,7 @@ impl Tally {
         names.len()
     }
 
-    /// The attacks that succeeded, each with the command line that repeats it.
+    /// The successful attacks, each with the command line that repeats it.
     pub fn findings(&self) -> Vec<String> {
         let found = self.broken_outcomes().map(|(it, fault, detail)| {
             format!(

@@ -1,4 +1,4 @@
-//! What a clean build costs, and which crates cost most.
+//! The cost of a clean build, and the most expensive crates.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::{environment, files, output, process, table};
 
 const SHOWN: usize = 10;
 
-/// Builds both profiles from nothing in a folder of their own.
+/// Builds both profiles from scratch in a separate folder.
 pub fn measure() -> Result<Value> {
     let target = environment::workspace_root().join("target/bench/build");
     let mut results = serde_json::Map::new();
@@ -58,7 +58,8 @@ fn cost_table(costs: &[(String, f64)]) -> String {
     table::render(&["crate", "seconds"], &rows)
 }
 
-/// Seconds by crate, its build script included, the costliest first; from the data inside cargo's page.
+/// Seconds by crate, including its build script, most expensive first; from the data inside cargo's
+/// page.
 fn crate_costs(page: &str) -> Result<Vec<(String, f64)>> {
     let (_, data) = page
         .split_once("UNIT_DATA = ")

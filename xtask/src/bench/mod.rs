@@ -1,8 +1,9 @@
-//! `cargo xtask bench`: numbers beside a peer in the same run, printed and kept in `target/bench`.
+//! `cargo xtask bench`: measurements next to a baseline in the same run, printed and kept in
+//! `target/bench`.
 //!
-//! `startup` and `build` are measured here, from outside; any other name is a program `bench-NAME` of the
-//! proof crate, of which `plans` and `sandboxes` are told where the release program is. Nothing here judges: the aims are the
-//! reader's.
+//! `startup` and `build` are measured here, from outside; any other name is a program `bench-NAME`
+//! of the `integration-tests` crate. Some of them are given the path of the release program. No
+//! thresholds are checked.
 
 pub mod build;
 pub mod peak;
@@ -18,7 +19,7 @@ use crate::{environment, files, output, process};
 
 const DEFAULT: [&str; 5] = ["startup", "appends", "plans", "sandboxes", "thinking"];
 
-/// Runs the named benches one after the other.
+/// Runs the named benchmarks one after the other.
 pub fn run(arguments: &[String]) -> Result<()> {
     if let Some(option) = arguments.iter().find(|argument| argument.starts_with('-')) {
         bail!("unknown option `{option}`; usage: cargo xtask bench [NAME…]");
@@ -43,7 +44,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A program of `integration-tests` prints for people and writes its results where it is told.
+/// A program of `integration-tests` prints for people and writes its results to the given file.
 fn run_bench_program(name: &str, more: &[&OsStr]) -> Result<()> {
     let cluster = PostgresCluster::start()?;
     let result = result_path(name);

@@ -1,8 +1,8 @@
-//! The peak memory of a program that is over too soon to be looked at.
+//! The peak memory of a program that ends too soon to be observed.
 //!
-//! Its output goes to a pipe that is already full, so it stops at its first write with all its work done;
-//! then the kernel's own high-water mark can be read in peace. Asking for the resource use of a finished
-//! child would count the parent's memory too, because a child begins as its parent.
+//! Its output goes to a full pipe, so it blocks at its first write with all its work done; then the
+//! kernel's high-water mark can be read. The resource usage of a finished child would include the
+//! parent's memory, because a child starts as a copy of its parent.
 
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
 use std::path::Path;
@@ -16,11 +16,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// How long a value must not change to be taken as final.
+/// How long a value must stay unchanged to be taken as final.
 const STABLE_DURATION: Duration = Duration::from_millis(100);
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The most resident memory the program had before its first output, in KiB.
+/// The peak resident memory of the program before its first output, in KiB.
 pub fn memory_kib(program: &Path, arguments: &[&str]) -> Result<u64> {
     let (reader, writer) = std::io::pipe()?;
     let plug = PipeBlocker::start(writer.try_clone()?);
@@ -41,7 +41,7 @@ pub fn memory_kib(program: &Path, arguments: &[&str]) -> Result<u64> {
     peak.context("the program ended before its memory could be read: did it print nothing?")
 }
 
-/// The value once it has stopped changing; `None` if it never does.
+/// Returns the value once it has stopped changing; `None` if it never does.
 fn wait_until_stable<T: PartialEq>(mut value: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + LIMIT;
     let mut last = value();
@@ -64,7 +64,7 @@ fn high_water_mark(status: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// A thread that keeps a pipe full until told to stop.
+/// A thread that keeps a pipe full until stopped.
 struct PipeBlocker {
     written: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,

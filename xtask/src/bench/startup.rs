@@ -1,4 +1,4 @@
-//! How soon `agents version` answers, beside `git --version` in the same run.
+//! The time until `agents version` answers, next to `git --version` in the same run.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,7 +12,8 @@ use crate::{environment, output, process, table};
 
 const RUNS: usize = 200;
 
-/// Builds the release program and times both, turn by turn, so that both meet the same machine.
+/// Builds the release program and times both alternately, so that both run under the same
+/// conditions.
 pub fn measure() -> Result<Value> {
     let agents = build()?;
     let agents = agents.as_path();
@@ -49,7 +50,7 @@ pub fn measure() -> Result<Value> {
     }))
 }
 
-/// The program as it is shipped.
+/// Builds the program as shipped.
 pub fn build() -> Result<PathBuf> {
     let root = environment::workspace_root();
     let package = ["-p", "cleveragents-cli", "--bin", "agents"];
@@ -74,7 +75,7 @@ fn time(program: &Path, argument: &str) -> Result<Duration> {
     Ok(taken)
 }
 
-/// The middle and the slow end of many times.
+/// The median and the slow end of a series of times.
 #[derive(Debug, PartialEq, Eq)]
 struct TimingSpread {
     median: Duration,

@@ -1,4 +1,4 @@
-//! The unprivileged account PostgreSQL runs as: it refuses root, so root lends it another.
+//! The unprivileged account that PostgreSQL runs as, because it refuses root.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::chown;
@@ -9,15 +9,15 @@ use anyhow::{Context, Result, bail};
 
 use crate::{environment, process};
 
-/// Who owns and runs the cluster.
+/// The account that owns and runs the cluster.
 #[derive(Debug)]
 pub struct ClusterAccount {
     pub name: String,
-    /// User and group to change to; `None` when we already are that user.
+    /// User and group to change to; `None` if we already are that user.
     ids: Option<(u32, u32)>,
 }
 
-/// Ourselves, unless we are root: then `postgres` or `nobody`.
+/// The current account, unless it is root: then `postgres` or `nobody`.
 pub fn unprivileged() -> Result<ClusterAccount> {
     if !environment::is_root() {
         return Ok(ClusterAccount {
@@ -52,7 +52,7 @@ impl ClusterAccount {
         }
     }
 
-    /// The words before a command line that make it run as this account.
+    /// The command line prefix that runs a command as this account.
     pub fn prefix(&self) -> Vec<String> {
         match self.ids {
             None => Vec::new(),
@@ -75,7 +75,7 @@ impl ClusterAccount {
             .with_context(|| format!("cannot give {} to {}", path.display(), self.name))
     }
 
-    /// Whether this account may reach what lies in `folder`.
+    /// Returns whether this account can access files in `folder`.
     pub fn can_enter(&self, folder: &Path) -> bool {
         self.command("test")
             .arg("-x")

@@ -1,6 +1,7 @@
-//! A certificate for this run only: an authority of our own and a server certificate it signs.
+//! Certificates for this run only: our own authority and a server certificate that it signs.
 //!
-//! One self-signed certificate would be shorter, but strict clients refuse an authority as a server.
+//! One self-signed certificate would be shorter, but strict clients refuse an authority as a
+//! server.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,7 +26,7 @@ extendedKeyUsage=serverAuth
 subjectAltName=DNS:localhost,IP:127.0.0.1
 ";
 
-/// Puts `ca.pem` into `folder`, and `server.crt` with `server.key` into the account's `home`.
+/// Writes `ca.pem` to `folder`, and `server.crt` with `server.key` to the account's `home`.
 pub fn create(folder: &Path, home: &Path, account: &ClusterAccount) -> Result<()> {
     let openssl = || -> Command {
         let mut command = account.command("openssl");

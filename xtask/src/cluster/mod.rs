@@ -1,9 +1,10 @@
-//! A throw-away PostgreSQL cluster for one run: its own folder, port, password and certificate.
+//! A temporary PostgreSQL cluster for one run, with its own folder, port, password and certificate.
 //!
-//! It must leave nothing behind, however xtask ends. A small guard process therefore waits for the end of a
-//! pipe only xtask holds, then stops the cluster and removes the folder; success, failure and `kill -9` take
-//! that same path. Start at [`PostgresCluster::start`]; `packages` brings the programs, `account` picks the
-//! unprivileged user, `script` writes the control script tests use.
+//! It must leave nothing behind, however xtask ends. A small guard process therefore waits for the
+//! end of a pipe that only xtask holds, then stops the cluster and removes the folder; success,
+//! failure and `kill -9` all take that path. Start at [`PostgresCluster::start`]; `packages`
+//! installs the programs, `account` selects the unprivileged user, `script` writes the control
+//! script for tests.
 
 pub mod account;
 pub mod certificate;
@@ -22,12 +23,13 @@ use crate::{files, output, process};
 use account::ClusterAccount;
 use packages::Programs;
 
-/// Names under which the tests find the cluster.
+/// The variables through which the tests find the cluster.
 pub const URL: &str = "CLEVERAGENTS_TEST_POSTGRES";
 pub const CA: &str = "CLEVERAGENTS_TEST_POSTGRES_CA";
 pub const CONTROL: &str = "CLEVERAGENTS_TEST_POSTGRES_CONTROL";
 
-/// The end of its input is the end of xtask. It must outlive an interrupt meant for the others.
+/// The end of its input means that xtask ended. It must survive an interrupt sent to the process
+/// group.
 const GUARD: &str = r#"trap '' INT TERM HUP QUIT
 cat >/dev/null
 [ -x "$1/control" ] && "$1/control" discard
@@ -45,7 +47,7 @@ pub struct PostgresCluster {
 }
 
 impl PostgresCluster {
-    /// Installs what is missing, then starts a fresh cluster that accepts connections.
+    /// Installs missing packages, then starts a fresh cluster that accepts connections.
     pub fn start() -> Result<PostgresCluster> {
         let programs = packages::ensure()?;
         let account = account::unprivileged()?;
@@ -68,7 +70,7 @@ impl PostgresCluster {
         Ok(cluster)
     }
 
-    /// What the tests' environment must carry.
+    /// The environment variables for the tests.
     pub fn variables(&self) -> Vec<(String, String)> {
         let control = self.control();
         vec![
@@ -91,7 +93,7 @@ impl PostgresCluster {
         self.folder.join("ca.pem")
     }
 
-    /// The script with the verbs `stop`, `start`, `restart`, `kill`.
+    /// The script with the commands `stop`, `start`, `restart`, `kill`.
     pub fn control(&self) -> PathBuf {
         self.folder.join("control")
     }
@@ -133,7 +135,7 @@ impl PostgresCluster {
         Ok(())
     }
 
-    /// A port seen free may be taken a moment later, so another is tried.
+    /// A port that was free may be taken a moment later, so several are tried.
     fn listen(&mut self, account: &ClusterAccount, home: &Path) -> Result<()> {
         let mut attempt = 1;
         loop {
@@ -178,7 +180,8 @@ impl Drop for PostgresCluster {
     }
 }
 
-/// The account must be able to reach the folder; a private temporary folder of root's is of no use to it.
+/// The account must be able to reach the folder, which a private temporary folder of root does not
+/// allow.
 fn make_folder(account: &ClusterAccount) -> Result<PathBuf> {
     let preferred = std::env::temp_dir();
     let parent = match account.can_enter(&preferred) {

@@ -1,4 +1,4 @@
-//! What the tests need on the machine, and how a Debian machine gets it.
+//! The programs that the tests need, and their installation on Debian.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{environment, output, process};
 
-/// The oldest PostgreSQL the product supports.
+/// The oldest PostgreSQL that the product supports.
 const OLDEST_MAJOR: u32 = 15;
 
 /// Where Debian puts the server programs, one folder per major version.
@@ -24,11 +24,11 @@ const NEEDS: [(&str, &str); 6] = [
 
 const POSTGRES_PACKAGE: &str = "postgresql";
 
-/// Debian takes the means to make virtual environments out of Python.
+/// Debian packages Python's support for virtual environments separately.
 const VENV_PACKAGE: &str = "python3-venv";
 
-/// Run as root. The drop-in keeps Debian from creating and starting a cluster nobody asked for; it is there
-/// for the installation only.
+/// Run as root. The drop-in keeps Debian from creating and starting a cluster; it exists only
+/// during the installation.
 const INSTALL: &str = r#"set -e
 export DEBIAN_FRONTEND=noninteractive
 drop_in=/etc/postgresql-common/createcluster.d/cleveragents-tests.conf
@@ -38,14 +38,14 @@ echo 'create_main_cluster = false' >"$drop_in"
 apt-get update -q
 apt-get install -y -q --no-install-recommends "$@""#;
 
-/// Where the programs are that a run cannot find by name.
+/// Locations of programs that are not on the search path.
 #[derive(Debug)]
 pub struct Programs {
     /// The folder of `initdb`, `postgres`, `pg_ctl` and `createdb`.
     pub postgres: PathBuf,
 }
 
-/// Finds what the tests need and installs what is missing; never goes on without.
+/// Finds what the tests need and installs what is missing. Fails if something cannot be installed.
 pub fn ensure() -> Result<Programs> {
     let missing = missing_packages();
     if !missing.is_empty() {
@@ -132,7 +132,7 @@ fn advice(packages: &[&str], why: &str) -> String {
     )
 }
 
-/// The newest server Debian installed, else one on the search path.
+/// The newest server that Debian installed, else one on the search path.
 fn find_postgres() -> Option<PathBuf> {
     newest_server(Path::new(DEBIAN_SERVERS)).or_else(|| {
         let folder = environment::find_program("initdb")?;

@@ -1,10 +1,11 @@
-//! The texts a cluster lives by: its settings and the control script tests call.
+//! The text of a cluster's settings and of the control script that tests call.
 
 use std::path::Path;
 
 use super::account::ClusterAccount;
 
-/// What differs from PostgreSQL's defaults. `fsync` stays on: durability is what the tests are about.
+/// The settings that differ from PostgreSQL's defaults. `fsync` stays on, because the tests are
+/// about durability.
 pub fn settings(port: u16, home: &Path) -> String {
     let home = home.display();
     format!(
@@ -22,7 +23,7 @@ logging_collector = off
     )
 }
 
-/// The script with the verbs `start`, `stop`, `restart`, `kill` and, for the guard, `discard`.
+/// The script with the commands `start`, `stop`, `restart`, `kill` and, for the guard, `discard`.
 pub fn text(programs: &Path, account: &ClusterAccount, home: &Path) -> String {
     let prefix = account.prefix().join(" ");
     let head = format!(
@@ -40,8 +41,9 @@ pg_ctl() {{ {prefix} '{programs}/pg_ctl' --pgdata=\"$data\" --silent \"$@\" </de
     head + VERBS
 }
 
-/// `kill` is a power cut for the processes: all at once, nobody gets to tidy up. A dead server that nobody
-/// reaped still answers signals, so `start` judges by its state and drops the lock files of a dead one itself.
+/// `kill` simulates a power cut for the processes: all end at once, without cleanup. A zombie
+/// server still answers signals, so `start` checks its state and removes the lock files of a dead
+/// one itself.
 const VERBS: &str = r#"
 state() { sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null || true; }
 alive() { case "$(state "$1")" in '' | Z | X) return 1 ;; esac; }

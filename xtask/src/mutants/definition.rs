@@ -1,4 +1,5 @@
-//! The files of mutants: `mutants/NAME.toml` says which guard goes, by which edits, and which tests must notice.
+//! The mutant files: `mutants/NAME.toml` names a guard, the edits that remove it, and the tests
+//! that must fail.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use super::edit;
 use crate::files;
 
-/// A guard to be taken away, and the tests that must notice.
+/// A guard to remove, and the tests that must notice.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mutant {
@@ -19,13 +20,13 @@ pub struct Mutant {
     /// What goes wrong without the guard.
     #[serde(default)]
     pub why: String,
-    /// Arguments of `cargo test`; every one must go red.
+    /// Arguments of `cargo test`; every one must fail.
     tests: Vec<String>,
     #[serde(rename = "edit")]
     pub edits: Vec<MutantEdit>,
 }
 
-/// One piece of one file, and what stands there instead.
+/// One replacement in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MutantEdit {
@@ -36,13 +37,13 @@ pub struct MutantEdit {
 }
 
 impl Mutant {
-    /// The arguments of each `cargo test` that must go red.
+    /// The arguments of each `cargo test` that must fail.
     pub fn tests(&self) -> Vec<Vec<String>> {
         let words = |line: &String| line.split_whitespace().map(str::to_owned).collect();
         self.tests.iter().map(words).collect()
     }
 
-    /// The files that the mutant changes in the tree at `root`, with their changed texts.
+    /// The files that the mutant changes in the tree at `root`, with their new texts.
     pub fn changed_files(&self, root: &Path) -> Result<Vec<(PathBuf, String)>> {
         let mut changed: Vec<(PathBuf, String)> = Vec::new();
         for edit in &self.edits {
@@ -86,7 +87,7 @@ pub fn read_all(folder: &Path) -> Result<Vec<Mutant>> {
         .collect()
 }
 
-/// The named ones, or all when no name is given.
+/// The named mutants, or all if no name is given.
 pub fn select(mutants: Vec<Mutant>, names: &[&String]) -> Result<Vec<Mutant>> {
     if names.is_empty() {
         return Ok(mutants);

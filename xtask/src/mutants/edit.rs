@@ -1,10 +1,11 @@
-//! Finding a piece of source by its text alone, so that line numbers, neighbours and line breaks do not matter.
+//! Finds a piece of source by its text alone, independent of line numbers, context and line breaks.
 
 use std::fmt;
 
-/// Replaces the one place in `source` that reads like `find`.
+/// Replaces the only place in `source` that matches `find`.
 ///
-/// Whitespace does not count, nor does a comma before a closing bracket: `rustfmt` moves both when a name grows.
+/// Whitespace is ignored, and so is a comma before a closing bracket: `rustfmt` moves both when a
+/// name grows.
 pub fn replace(source: &str, find: &str, replace: &str) -> Result<String, EditMismatch> {
     let text = significant(source);
     let wanted: Vec<char> = significant(find).into_iter().map(|it| it.1).collect();
@@ -48,7 +49,7 @@ impl fmt::Display for EditMismatch {
     }
 }
 
-/// The characters that count, with their places.
+/// The significant characters with their positions.
 fn significant(text: &str) -> Vec<(usize, char)> {
     let characters = text.char_indices().filter(|it| !it.1.is_whitespace());
     let characters: Vec<(usize, char)> = characters.collect();

@@ -1,8 +1,9 @@
-//! `cargo xtask mutants`: takes each guard away and shows that the tests notice.
+//! `cargo xtask mutants`: removes each guard and checks that the tests notice.
 //!
-//! A mutant is a file in `mutants/` saying which guard goes, by which edits, and which tests must go red.
-//! The work tree is copied once and only the copy is ever edited. Start at [`MutantRunner::run_all`]; `definition`
-//! reads the files, `edit` finds the place, `tree` keeps the copy, `trial` runs the tests.
+//! A mutant is a file in `mutants/` that names a guard, the edits that remove it, and the tests
+//! that must fail. The work tree is copied once and only the copy is edited. Start at
+//! [`MutantRunner::run_all`]; `definition` reads the files, `edit` finds the place, `tree` keeps
+//! the copy, `trial` runs the tests.
 
 pub mod definition;
 pub mod edit;
@@ -27,7 +28,7 @@ const EVERYDAY_TRIALS: &str = "10";
 
 const USAGE: &str = "usage: cargo xtask mutants [NAME…] [--list] [--share=PART/PARTS]";
 
-/// One of several parts of the mutants, counted from 1, so that a run need not judge all of them.
+/// One of several parts of the mutants, counted from 1, so that a run need not test all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MutantShare {
     part: usize,
@@ -35,8 +36,8 @@ pub struct MutantShare {
 }
 
 impl MutantShare {
-    /// The part whose turn it is at this commit: after as many commits as there are parts every
-    /// mutant was judged.
+    /// Selects the part for this commit: after as many commits as there are parts, every mutant was
+    /// tested.
     pub fn for_commit(commits: usize, parts: usize) -> Self {
         let parts = parts.max(1);
         Self {
@@ -51,8 +52,8 @@ impl MutantShare {
         (1..=parts).contains(&part).then_some(Self { part, parts })
     }
 
-    /// Every so manieth, so that neighbours by name, which are often of one kind, are in different
-    /// parts.
+    /// Takes every n-th mutant, so that mutants with adjacent names, which are often similar, are
+    /// in different parts.
     fn select<T>(self, all: Vec<T>) -> Vec<T> {
         let is_in = |(index, _): &(usize, T)| index % self.parts == self.part - 1;
         let mine = all.into_iter().enumerate().filter(is_in);
@@ -66,7 +67,7 @@ impl std::fmt::Display for MutantShare {
     }
 }
 
-/// Lists, or judges, the named mutants; all of them, or a share of them, when none is named.
+/// Lists or tests the named mutants; without names, all of them or one part.
 pub fn run(arguments: &[String]) -> Result<()> {
     let (flags, names): (Vec<&String>, Vec<&String>) = arguments
         .iter()
@@ -120,7 +121,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     check_verdicts(&mutants, &verdicts)
 }
 
-/// How a mutant fared.
+/// The result of a mutant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MutantVerdict {
     Caught,
@@ -160,21 +161,21 @@ impl MutantVerdict {
     }
 }
 
-/// Where mutants are tried.
+/// The configuration of a mutant run.
 #[derive(Debug)]
 pub struct MutantRunner {
     /// The work tree to copy; never changed.
     pub source: PathBuf,
     pub tree: PathBuf,
     pub target: PathBuf,
-    /// What the tests find in their environment.
+    /// The environment variables for the tests.
     pub variables: Vec<(String, String)>,
-    /// How long the tests of one mutant may run.
+    /// The time limit for the tests of one mutant.
     pub limit: Duration,
 }
 
 impl MutantRunner {
-    /// Shows that the expected tests are green, then that each mutant turns its own red.
+    /// Checks that the expected tests pass, then that each mutant makes its own fail.
     pub fn run_all(&self, mutants: &[Mutant]) -> Result<Vec<MutantVerdict>> {
         output::heading("the tests on the unchanged source");
         let copy = TreeCopy::refresh(&self.source, &self.tree)?;
@@ -206,7 +207,7 @@ impl MutantRunner {
     }
 }
 
-/// Two runs would edit the same copy.
+/// Two concurrent runs would edit the same copy.
 fn lock(folder: &std::path::Path) -> Result<File> {
     std::fs::create_dir_all(folder)?;
     let file = File::create(folder.join("lock"))?;

@@ -1,4 +1,4 @@
-//! The copy of the work tree that mutants are tried on.
+//! The copy of the work tree that mutants are tested on.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,8 @@ pub struct TreeCopy {
 }
 
 impl TreeCopy {
-    /// Makes `tree` equal to `source`. Files already equal keep their time stamps, so builds stay incremental.
+    /// Makes `tree` equal to `source`. Unchanged files keep their timestamps, so builds stay
+    /// incremental.
     pub fn refresh(source: &Path, tree: &Path) -> Result<TreeCopy> {
         let wanted = listed_files(source)?;
         fs::create_dir_all(tree)?;
@@ -33,7 +34,7 @@ impl TreeCopy {
         })
     }
 
-    /// Puts changed texts into the copy.
+    /// Writes changed texts to the copy.
     pub fn write(&self, changed: &[(PathBuf, String)]) -> Result<()> {
         for (path, text) in changed {
             files::write(&self.tree.join(path), text)?;
@@ -41,7 +42,7 @@ impl TreeCopy {
         Ok(())
     }
 
-    /// Makes changed files equal to those of `source` again.
+    /// Restores changed files from `source`.
     pub fn restore(&self, source: &Path, changed: &[(PathBuf, String)]) -> Result<()> {
         for (path, _) in changed {
             copy_if_different(&source.join(path), &self.tree.join(path))?;
@@ -50,7 +51,7 @@ impl TreeCopy {
     }
 }
 
-/// Tracked files and new ones that are not ignored, as far as they exist.
+/// Tracked files and new ones that are not ignored, if they exist.
 fn listed_files(source: &Path) -> Result<BTreeSet<PathBuf>> {
     let list = process::capture(process::command("git").current_dir(source).args([
         "ls-files",

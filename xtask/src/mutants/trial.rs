@@ -1,4 +1,4 @@
-//! Running the expected tests: green on the unchanged copy, red on a mutant.
+//! Runs the expected tests: they must pass on the unchanged copy and fail on a mutant.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -11,13 +11,13 @@ use super::{MutantRunner, MutantVerdict};
 use crate::process::{self, CollectedOutput};
 use crate::report::{TestOutcome, TestReport};
 
-/// A build may take its time on a small machine; this only ends one that is stuck.
+/// A build may be slow on a small machine; this only ends one that is stuck.
 const BUILD_LIMIT: Duration = Duration::from_mins(20);
 
-/// How much of a long output is worth showing.
+/// The number of lines shown of a long output.
 const SHOWN_LINES: usize = 60;
 
-/// Options of `cargo test` whose value is a word of its own.
+/// Options of `cargo test` whose value is a separate argument.
 const OPTIONS_WITH_VALUE: [&str; 8] = [
     "-p",
     "--package",
@@ -77,14 +77,14 @@ impl MutantRunner {
                     let shown = arguments.join(" ");
                     return Ok(MutantVerdict::Survived(format!("{shown}\n{}", tail(&text))));
                 }
-                // Without its guard a test may wait for ever: it did not pass.
+                // Without its guard a test may wait forever, which also counts as a failure.
                 CollectedOutput::Exited { .. } | CollectedOutput::TimedOut { .. } => {}
             }
         }
         Ok(MutantVerdict::Caught)
     }
 
-    /// Building apart tells a source that does not compile from a test that goes red.
+    /// Builds separately, to distinguish a source that does not compile from a test that fails.
     fn build(&self, arguments: &[String]) -> Result<BuildOutcome> {
         let mut with_no_run = vec!["--no-run".to_owned()];
         with_no_run.extend_from_slice(arguments);
@@ -116,7 +116,7 @@ enum BuildOutcome {
     Failed(String),
 }
 
-/// What is built, and the test names asked of it.
+/// The build arguments, and the test names for each.
 type TestGroups = BTreeMap<Vec<String>, Vec<String>>;
 
 fn group_tests(expected: impl Iterator<Item = Vec<String>>) -> TestGroups {
@@ -133,7 +133,7 @@ fn group_tests(expected: impl Iterator<Item = Vec<String>>) -> TestGroups {
     groups
 }
 
-/// Takes the arguments of `cargo test` apart: what to build, and what goes to the test program.
+/// Splits the arguments of `cargo test` into those for the build and those for the test program.
 fn split_arguments(arguments: &[String]) -> (Vec<String>, Vec<String>) {
     let mut target = Vec::new();
     let mut filters = Vec::new();

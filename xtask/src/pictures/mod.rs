@@ -1,10 +1,10 @@
-//! `cargo xtask pictures`: takes the pictures of the documents from the real program.
+//! `cargo xtask pictures`: renders the pictures of the documentation from the real program.
 //!
-//! A temporary home, a real git repository, real commands on a real (pseudo-)terminal; what they
-//! print becomes an SVG without fonts or scripts. Ids and times are replaced by fixed ones of the
-//! same width, so that the same program gives the same pictures. Start reading at [`run`]: `picture_fixture`
-//! is what is photographed, `terminal` runs a command, `screen` reads what it printed, `normalizer`
-//! takes away what differs from time to time, `svg` draws.
+//! Runs real commands in a temporary home with a real git repository on a pseudo-terminal; their
+//! output becomes an SVG without fonts or scripts. Ids and times are replaced by fixed ones of the
+//! same width, so that the same program gives the same pictures. Start reading at [`run`]:
+//! `picture_fixture` sets up the contents, `terminal` runs a command, `screen` parses its output,
+//! `normalizer` removes what differs between runs, `svg` draws.
 
 pub mod normalizer;
 mod picture_fixture;
@@ -23,7 +23,7 @@ use svg::Picture;
 /// Where the pictures are, relative to the workspace.
 const FOLDER: &str = "docs/pictures";
 
-/// Takes the pictures and writes them, or compares them with those that are there.
+/// Renders the pictures and writes them, or compares them with the existing ones.
 pub fn run(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let folder = environment::workspace_root().join(FOLDER);
@@ -43,7 +43,7 @@ fn render_pictures() -> Result<Vec<(&'static str, String)>> {
     Ok(pictures.into_iter().map(drawn).collect())
 }
 
-/// The program, and the example that thinks about a plan.
+/// Builds the program and the `story` example.
 fn build() -> Result<(PathBuf, PathBuf)> {
     let root = environment::workspace_root();
     for target in [
@@ -66,7 +66,7 @@ fn write(folder: &Path, pictures: &[(&str, String)]) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a picture is missing, old, or one that nobody takes any more.
+/// Fails if a picture is missing, outdated, or no longer rendered.
 fn compare(folder: &Path, pictures: &[(&str, String)]) -> Result<()> {
     let differing = differences(folder, pictures)?;
     if differing.is_empty() {

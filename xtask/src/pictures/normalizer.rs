@@ -1,34 +1,34 @@
-//! Takes away what differs each time a program runs: ids, times and how long things took. What
-//! comes in their place has the same width, so that nothing else moves.
+//! Removes what differs between runs: ids, times and durations. The replacements have the same
+//! width, so that nothing else moves.
 
 use super::screen::{Screen, ScreenCell};
 
 const TIME: &str = "2026-01-31T12:00:00.000000Z";
 
-/// The first ten characters of an id are its time.
+/// The first ten characters of an id encode its time.
 const ID_TIME: &str = "01KGA4Q0C0";
 
-/// Words of so many hexadecimal digits or more are hashes.
+/// Words of at least this many hexadecimal digits are hashes.
 const SHORTEST_HASH: usize = 7;
 
 /// The digits of ids, without letters that look like digits.
 const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// Fixed ids in place of those that a run made, in the order in which they are told.
+/// Fixed ids that replace those of a run, in order of registration.
 #[derive(Debug, Default)]
 pub struct IdNormalizer {
     ids: Vec<String>,
 }
 
 impl IdNormalizer {
-    /// Makes an id known; one that is known already keeps its number.
+    /// Registers an id; a known id keeps its number.
     pub fn register_id(&mut self, id: &str) {
         if !self.ids.iter().any(|known| known == id) {
             self.ids.push(id.to_owned());
         }
     }
 
-    /// The fixed text for a text with ids that are known, long or short.
+    /// Replaces the known ids in a text, long or short.
     pub fn normalize_text(&self, text: &str) -> String {
         let mut fixed = text.to_owned();
         for (number, id) in self.ids.iter().enumerate() {
@@ -39,7 +39,7 @@ impl IdNormalizer {
         fixed
     }
 
-    /// Puts what is fixed in the place of what is not.
+    /// Replaces ids, hashes and times on a screen.
     pub fn normalize_screen(&self, screen: &mut Screen) {
         let mut hashes = 0;
         for line in &mut screen.lines {
@@ -56,13 +56,13 @@ fn replace_line(line: &mut [ScreenCell], text: &str) {
     }
 }
 
-/// What people see of an id.
+/// The short form of an id, as users see it.
 fn short_id(id: &str) -> String {
     let end = id.get(id.len().saturating_sub(8)..).unwrap_or(id);
     end.to_ascii_lowercase()
 }
 
-/// The id with that number: it looks like any other, and is always the same.
+/// The fixed id with that number; it looks like any other.
 fn fixed_id(number: usize) -> String {
     let digits = fixed_digits(number as u64).map(|digit| char::from(DIGITS[digit]));
     ID_TIME.chars().chain(digits.take(16)).collect()
@@ -79,7 +79,7 @@ fn fixed_digits(seed: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Times become one time; `1m 55s` and the like become `4s`, with blanks behind it.
+/// Times become one fixed time; `1m 55s` and the like become `4s`, padded with blanks.
 fn replace_times(text: &str) -> String {
     let mut fixed: Vec<char> = text.chars().collect();
     let mut at = 0;
@@ -104,7 +104,7 @@ fn replace_times(text: &str) -> String {
     fixed.into_iter().collect()
 }
 
-/// Hashes and names of commits become others of the same length; `seen` counts them.
+/// Hashes and commit ids become others of the same length; `seen` counts them.
 fn replace_hashes(text: &str, seen: &mut u64) -> String {
     let mut fixed = String::new();
     let mut words = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
@@ -136,7 +136,7 @@ fn time_at(text: &[char]) -> Option<(usize, &'static str)> {
     same.then_some((TIME.len(), TIME))
 }
 
-/// Numbers with `s`, `m` or `h` behind them, a blank between.
+/// Numbers followed by `s`, `m` or `h`, separated by a blank.
 fn duration_at(text: &[char]) -> Option<(usize, &'static str)> {
     let mut length = 0;
     loop {

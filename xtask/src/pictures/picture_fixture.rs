@@ -1,4 +1,4 @@
-//! What is photographed: a shop in a git repository, an action for it, and three plans.
+//! The contents of the pictures: a shop in a git repository, an action for it, and three plans.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -31,16 +31,16 @@ invariants:
   - keep the public interface
 ";
 
-/// A home with data in it. It is gone when dropped.
+/// A home with data in it; removed when dropped.
 pub(super) struct PictureFixture {
     program: PathBuf,
     home: TempDir,
-    /// The plan that was thought about.
+    /// The plan that has decisions.
     plan: String,
 }
 
 impl PictureFixture {
-    /// Lets the program make everything except the thoughts, which `story` has.
+    /// Creates everything with the program, except the decisions, which `story` adds.
     pub(super) fn create(program: &Path, story: &Path) -> Result<Self> {
         let mut scene = Self {
             program: program.to_owned(),
@@ -68,7 +68,7 @@ impl PictureFixture {
         Ok(scene)
     }
 
-    /// The pictures, by the names of their files.
+    /// The pictures, by file name.
     pub(super) fn pictures(&self) -> Result<Vec<(&'static str, Picture)>> {
         let plan = self.plan.as_str();
         let mut normalizer = IdNormalizer::default();
@@ -108,7 +108,7 @@ impl PictureFixture {
         Ok(pictures)
     }
 
-    /// The demo, which has a data directory of its own; it is kept to learn its ids.
+    /// The demo, which has its own data directory; it is kept to read its ids.
     fn demo(&self) -> Result<Picture> {
         let folder = self.home.path().join("tmp");
         std::fs::create_dir(&folder)?;
@@ -130,7 +130,7 @@ impl PictureFixture {
             }
         }
         let mut screen = Screen::parse(terminal::final_screen(&text))?;
-        // That it was kept is no part of the picture.
+        // The hint about the kept folder is not part of the picture.
         let hints = |line: &Vec<ScreenCell>| line.first().is_some_and(|it| it.character == '→');
         screen.lines.retain(|line| !hints(line));
         normalizer.normalize_screen(&mut screen);
@@ -155,7 +155,7 @@ impl PictureFixture {
         })
     }
 
-    /// Tells `steady` every id that a picture may show, in an order that is always the same.
+    /// Registers every id that a picture may show, in a fixed order.
     fn register_ids(&self, normalizer: &mut IdNormalizer) -> Result<()> {
         let whole = ["plan", "tree", &self.plan, "--show-superseded"];
         normalizer.register_id(&self.plan);
@@ -181,14 +181,14 @@ impl PictureFixture {
         Ok(id.context("the story has no such decision")?.to_owned())
     }
 
-    /// What the program answers to other programs.
+    /// The program's JSON output.
     fn run_json(&self, arguments: &[&str]) -> Result<Value> {
         let mut agents = self.fixture_command(&self.program);
         let text = process::capture(agents.args(arguments).args(["--format", "json"]))?;
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// A program in the shop, with nothing of this machine around it.
+    /// A program in the shop, isolated from this machine's environment.
     fn fixture_command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = process::command(program);
         command
@@ -211,7 +211,7 @@ fn plan_id(answer: &Value) -> Result<String> {
     Ok(id.context("an answer without a plan")?.to_owned())
 }
 
-/// An argument as a person types it: ids short, blanks quoted.
+/// An argument as a user types it: short ids, quoted blanks.
 fn format_argument(normalizer: &IdNormalizer, argument: &str) -> String {
     let fixed = normalizer.normalize_text(argument);
     match fixed.contains(' ') {

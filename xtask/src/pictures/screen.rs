@@ -1,12 +1,12 @@
-//! What a program printed to a terminal, as characters with a look.
+//! A program's terminal output, as styled characters.
 
 use anyhow::{Result, bail};
 
-/// One of the sixteen colours every terminal has.
+/// One of the sixteen standard terminal colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnsiColour(pub u8);
 
-/// How a character looks.
+/// The style of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TextStyle {
     pub colour: Option<AnsiColour>,
@@ -16,7 +16,7 @@ pub struct TextStyle {
     pub underlined: bool,
 }
 
-/// A character and its look.
+/// A character and its style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScreenCell {
     pub character: char,
@@ -30,8 +30,8 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Reads text with colour sequences. Any other sequence is an error, so that no picture leaves
-    /// out what a terminal shows.
+    /// Parses text with colour sequences. Fails on any other sequence, so that no picture omits
+    /// what a terminal shows.
     pub fn parse(text: &str) -> Result<Self> {
         let mut style = TextStyle::default();
         let mut lines = Vec::new();
@@ -60,7 +60,7 @@ impl Screen {
         styled_cells(text, TextStyle::default()).collect()
     }
 
-    /// How many characters the longest line has.
+    /// The length of the longest line in characters.
     pub fn width(&self) -> usize {
         self.lines.iter().map(Vec::len).max().unwrap_or(0)
     }
@@ -102,7 +102,7 @@ fn parse_basic_colour(code: &str) -> Result<AnsiColour> {
     }
 }
 
-/// `5;N`, of which the first sixteen are the ones every terminal has.
+/// `5;N`, of which the first sixteen are the standard colours.
 fn parse_indexed_colour(kind: Option<&str>, number: Option<&str>) -> Result<AnsiColour> {
     match (kind, number.map(str::parse::<u8>)) {
         (Some("5"), Some(Ok(number @ 0..=15))) => Ok(AnsiColour(number)),

@@ -1,13 +1,13 @@
 //! Draws a screen in a window, as an SVG that needs no font, script or network.
 //!
-//! Words are placed one by one, so that columns hold in every monospaced font; frames are drawn as
-//! lines, so that they close in every one.
+//! Words are placed one by one, so that columns align in every monospaced font; frames are drawn as
+//! lines, so that they close in every font.
 
 use std::fmt::Write as _;
 
 use super::screen::{AnsiColour, Screen, ScreenCell, TextStyle};
 
-/// A character's place, in tenths of a pixel.
+/// The width of a character, in tenths of a pixel.
 const ADVANCE: usize = 84;
 const LINE: usize = 190;
 
@@ -26,14 +26,14 @@ const PALETTE: [&str; 16] = [
     "#6b7385", "#ff9aa3", "#b5e39b", "#f5d795", "#9cc8ff", "#e0b0f5", "#86dde8", "#ffffff",
 ];
 
-/// A command and what it printed.
+/// A command and its output.
 #[derive(Debug)]
 pub struct Picture {
     pub command: String,
     pub screen: Screen,
 }
 
-/// Where the lines of a frame's character leave its middle.
+/// The directions in which the lines of a box-drawing character leave its centre.
 #[derive(Debug, Clone, Copy)]
 struct BoxStrokes {
     up: bool,
@@ -94,7 +94,7 @@ fn window(width: &str, height: &str) -> String {
     svg
 }
 
-/// The left upper corner of a place.
+/// The upper left corner of a cell.
 fn corner(column: usize, row: usize) -> (usize, usize) {
     (
         MARGIN + column * ADVANCE,
@@ -194,7 +194,7 @@ fn draw_strokes(path: &mut String, strokes: BoxStrokes, (x, y): (usize, usize)) 
     }
 }
 
-/// The strokes of a frame's character: up, down, left, right.
+/// The strokes of a box-drawing character: up, down, left, right.
 fn strokes(character: char) -> Option<BoxStrokes> {
     let (sides, round) = match character {
         '─' => ("lr", false),
@@ -223,7 +223,7 @@ fn strokes(character: char) -> Option<BoxStrokes> {
     })
 }
 
-/// Tenths of a pixel as pixels.
+/// Formats tenths of a pixel as pixels.
 fn tenths(number: usize) -> String {
     match number % 10 {
         0 => (number / 10).to_string(),
@@ -269,7 +269,7 @@ mod tests {
     fn frames_are_lines_that_meet() {
         let svg = draw_text("x", "╭─╮\n│a│\n╰─╯\n");
         assert!(!svg.contains(['╭', '─', '│', '╯']), "{svg}");
-        // The corner leaves at the right where the line begins, and below where the bar begins.
+        // The corner continues to the right where the line begins, and below where the bar begins.
         assert!(
             svg.contains("M22.2 83Q22.2 73.5 26.4 73.5M26.4 73.5H34.8"),
             "{svg}"

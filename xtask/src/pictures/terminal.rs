@@ -1,4 +1,4 @@
-//! A pseudo-terminal, so that programs print what people see.
+//! A pseudo-terminal, so that programs print what users see.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::process;
 
-/// Everything a command writes to a terminal of that width; one that fails is an error.
+/// Returns everything a command writes to a terminal of that width. Fails if the command fails.
 pub(super) fn capture_terminal(mut command: Command, columns: u16) -> Result<String> {
     let shown = process::command_line(&command);
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).context("no pseudo-terminal")?;
@@ -32,10 +32,10 @@ pub(super) fn capture_terminal(mut command: Command, columns: u16) -> Result<Str
     let mut child = command
         .spawn()
         .with_context(|| format!("cannot start `{shown}`"))?;
-    // The command keeps our copies of the other end, which would keep the terminal open for ever.
+    // The command keeps our copies of the other end, which would keep the terminal open forever.
     drop(command);
     let mut bytes = Vec::new();
-    // Linux reports the closed terminal as an error behind the last byte.
+    // Linux reports the closed terminal as an error after the last byte.
     let _ = File::from(ours).read_to_end(&mut bytes);
     let status = child.wait()?;
     let text = String::from_utf8(bytes)?.replace("\r\n", "\n");
@@ -45,8 +45,8 @@ pub(super) fn capture_terminal(mut command: Command, columns: u16) -> Result<Str
     Ok(text)
 }
 
-/// What stays on the screen when lines that were drawn over and over are gone: everything behind
-/// the last movement of the cursor.
+/// What remains on the screen after progress lines were redrawn: everything after the last cursor
+/// movement.
 pub(super) fn final_screen(text: &str) -> &str {
     let mut rest = text;
     let mut after = text;

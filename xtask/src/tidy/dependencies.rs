@@ -1,4 +1,5 @@
-//! Who may know whom: the table of crates, where adapters may be named, and where SQL may be spoken.
+//! Dependency rules: allowed edges between crates, where adapters may be named, and where SQL may
+//! be used.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use super::TidyFinding;
 use super::source::RustSource;
 use super::tree::{SourceTree, TextFile};
 
-/// Crates and what they may depend on inside the workspace, without the common prefix.
+/// Crates and their allowed dependencies inside the workspace, without the common prefix.
 const ALLOWED: [(&str, &[&str]); 12] = [
     ("domain", &[]),
     ("safe-fs", &[]),
@@ -41,10 +42,10 @@ const ADAPTERS: [&str; 5] = [
     "cleveragents_sandbox",
 ];
 
-/// Packages that speak to a database.
+/// Packages that access a database.
 const SQL_CLIENTS: [&str; 2] = ["rusqlite", "postgres"];
 
-/// Folders whose sources may use them: the store, and the bare loops benches compare it with.
+/// Folders whose sources may use them: the store, and the bare loops of benchmarks.
 const SQL_FOLDERS: [&str; 2] = ["crates/store/src/", "xtask/src/bench/"];
 
 /// Forbidden edges, adapters outside the wiring, SQL outside the store.
@@ -115,7 +116,7 @@ fn line_of(document: &TextFile, key: &str) -> usize {
     position.map_or(1, |at| at + 1)
 }
 
-/// Keys and package names of all dependencies, those of targets included, renames resolved.
+/// Keys and package names of all dependencies, including those of targets, with renames resolved.
 fn dependency_names(manifest: &Table, workspace: Option<&Table>) -> Vec<(String, String)> {
     let targets = manifest.get("target").and_then(Value::as_table);
     let tables = targets
@@ -159,7 +160,8 @@ fn check_adapters(source: &RustSource) -> Vec<TidyFinding> {
     findings
 }
 
-/// A crate that does not depend on a client cannot use it, so its own `postgres` module is none.
+/// A crate that does not depend on a client cannot use it, so a module named `postgres` in it is
+/// not a violation.
 fn check_sql(source: &RustSource, manifests: &BTreeMap<&str, Table>) -> Vec<TidyFinding> {
     let path = source.path.as_str();
     if SQL_FOLDERS.iter().any(|home| path.starts_with(home)) {
@@ -195,7 +197,8 @@ fn depends_on(client: &str, path: &str, manifests: &BTreeMap<&str, Table>) -> bo
         })
 }
 
-/// Lines where the client's own path begins, so `crate::postgres::…` and `tokio_postgres` do not count.
+/// Lines where the client's own path begins, so `crate::postgres::…` and `tokio_postgres` do not
+/// count.
 fn uses<'a>(source: &'a RustSource, client: &'a str) -> impl Iterator<Item = usize> + 'a {
     source.lines_with(client).filter(move |number| {
         let code = &source.lines[number - 1].code;

@@ -1,4 +1,4 @@
-//! Documents: decisions are numbered and complete, links lead somewhere.
+//! Documents: decisions are numbered and complete, links are valid.
 
 use super::TidyFinding;
 use super::tree::{SourceTree, TextFile};

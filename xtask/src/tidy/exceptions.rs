@@ -1,4 +1,4 @@
-//! The named, reasoned places that may break a rule; the list only shrinks.
+//! The named places that may break a rule, with reasons; the list only shrinks.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::files;
 /// Where the list is, relative to the workspace.
 pub const FILE: &str = "xtask/tidy-exceptions.toml";
 
-/// The rules that may have exceptions; the others have none.
+/// The rules that may have exceptions.
 const RULES: [&str; 4] = ["size", "lint", "sleep", "sql-client"];
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ struct Exception {
     count: usize,
 }
 
-/// Takes the excepted findings out and adds one for every entry that covers more than there is.
+/// Removes the excepted findings and adds one for every entry that allows more than needed.
 pub fn apply(root: &Path, mut findings: Vec<TidyFinding>) -> Result<Vec<TidyFinding>> {
     let path = root.join(FILE);
     if !path.exists() {

@@ -1,7 +1,8 @@
-//! The house rules a machine can check: the dependency table, sizes, names, documents.
+//! The project rules that a machine can check: dependencies, sizes, names, documents.
 //!
-//! It reads manifests, sources and documents as text and never builds anything. Start at [`check`]; each
-//! file holds one family of rules over a [`SourceTree`], `source` tells code from comments and strings.
+//! It reads manifests, sources and documents as text and never builds anything. Start at [`check`];
+//! each file holds one family of rules over a [`SourceTree`], `source` distinguishes code from
+//! comments and strings.
 
 pub mod dependencies;
 pub mod documents;
@@ -28,7 +29,7 @@ pub enum Severity {
     Warning,
 }
 
-/// One place that breaks a rule, and what to do about it.
+/// One violation of a rule, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TidyFinding {
     pub rule: &'static str,
@@ -83,7 +84,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// How many findings fail the check.
+/// The number of findings that fail the check.
 pub fn errors(findings: &[TidyFinding]) -> usize {
     findings
         .iter()
@@ -91,7 +92,7 @@ pub fn errors(findings: &[TidyFinding]) -> usize {
         .count()
 }
 
-/// Every finding in the workspace at `root`, exceptions taken into account.
+/// Every finding in the workspace at `root`, after applying the exceptions.
 pub fn check(root: &Path) -> Result<Vec<TidyFinding>> {
     let tree = SourceTree::read(root)?;
     let findings = [
@@ -128,14 +129,14 @@ pub(crate) mod fixture {
         found.iter().map(TidyFinding::to_string).collect()
     }
 
-    /// Asserts that exactly one finding is there and begins so.
+    /// Asserts that there is exactly one finding with this beginning.
     pub(crate) fn assert_only(content: &[(&str, &str)], beginning: &str) {
         let found = findings(content);
         assert_eq!(found.len(), 1, "{found:#?}");
         assert!(found[0].starts_with(beginning), "{found:#?}");
     }
 
-    /// Asserts that nothing is found.
+    /// Asserts that there are no findings.
     pub(crate) fn assert_clean(content: &[(&str, &str)]) {
         assert_eq!(findings(content), [""; 0]);
     }

@@ -1,13 +1,13 @@
-//! Names of files, and the opening words of crates and folder modules.
+//! File names, and the header comments of crates and folder modules.
 
 use super::TidyFinding;
 use super::source::RustSource;
 use super::tree::SourceTree;
 
-/// Names that say nothing about what is inside.
+/// Names that say nothing about the contents.
 const EMPTY_NAMES: [&str; 5] = ["utils", "helpers", "common", "imp", "misc"];
 
-/// Empty names and missing openings.
+/// Reports meaningless names and missing headers.
 pub fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     tree.sources
         .iter()

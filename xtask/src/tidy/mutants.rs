@@ -1,11 +1,12 @@
-//! Every mutant still finds the text it replaces: seen here in a second instead of after a build.
+//! Every mutant still finds the text it replaces; checked here in a second rather than after a
+//! build.
 
 use std::path::Path;
 
 use super::TidyFinding;
 use crate::mutants::{FOLDER, definition};
 
-/// The mutants that no longer fit the source at `root`.
+/// The mutants that no longer match the source at `root`.
 pub fn check(root: &Path) -> Vec<TidyFinding> {
     let folder = root.join(FOLDER);
     if !folder.is_dir() {

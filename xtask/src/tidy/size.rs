@@ -1,4 +1,5 @@
-//! Sizes: files by count, functions by clippy, and nobody silences clippy about them unnamed.
+//! Sizes: files by line count, functions by clippy, and no unlisted exemptions from clippy's size
+//! lints.
 
 use super::source::RustSource;
 use super::tree::SourceTree;
@@ -7,10 +8,10 @@ use super::{Severity, TidyFinding};
 const WARN_LINES: usize = 400;
 const MAX_LINES: usize = 600;
 
-/// The lints that hold the limits of functions.
+/// The lints that enforce the limits of functions.
 const LINTS: [&str; 2] = ["too_many_lines", "too_many_arguments"];
 
-/// File sizes and silenced size lints.
+/// Reports file sizes and silenced size lints.
 pub fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     tree.sources
         .iter()

@@ -1,12 +1,11 @@
-//! A Rust file taken apart far enough to tell code from comments, strings and test modules.
+//! A Rust file parsed far enough to distinguish code, comments, strings and test modules.
 
-/// What stands for the inside of a string: it is text on a line, but no word of the code.
+/// Replaces the contents of strings: it is text on a line, but not a word of the code.
 const STRING_FILLER: char = '·';
 
-/// One line of a file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct SourceLine {
-    /// The code, without comments and with the inside of strings filled in.
+    /// The code, without comments and with the contents of strings replaced.
     pub code: String,
     /// The text of the comments.
     pub comment: String,
@@ -22,14 +21,14 @@ pub struct RustSource {
 }
 
 impl RustSource {
-    /// Takes a file apart.
+    /// Parses a file.
     pub fn new(path: String, text: &str) -> RustSource {
         let mut lines = Scanner::scan(text);
         mark_test_modules(&mut lines);
         RustSource { path, lines }
     }
 
-    /// Lines of code outside test modules: neither blank nor comment.
+    /// The number of code lines outside test modules, without blank lines and comments.
     pub fn code_lines(&self) -> usize {
         self.lines
             .iter()
@@ -37,7 +36,7 @@ impl RustSource {
             .count()
     }
 
-    /// Numbers, from 1, of the lines whose code has `word` as a whole word.
+    /// The numbers, from 1, of the lines whose code has `word` as a whole word.
     pub fn lines_with<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
         self.lines
             .iter()
@@ -47,7 +46,7 @@ impl RustSource {
     }
 }
 
-/// Whether `word` stands in `code` with no letter, digit or `_` on either side.
+/// Returns whether `code` contains `word` with no letter, digit or `_` on either side.
 pub fn has_word(code: &str, word: &str) -> bool {
     let is_part = |character: char| character.is_alphanumeric() || character == '_';
     let open_ended = !word.ends_with(is_part);
@@ -85,7 +84,7 @@ impl Scanner {
         scanner.lines
     }
 
-    /// Takes what comes next and says how many characters it was.
+    /// Consumes the next token and returns its length in characters.
     fn step(&mut self, before: &[char], rest: &[char]) -> usize {
         if rest[0] == '\n' {
             self.lines.push(SourceLine::default());
@@ -228,7 +227,8 @@ fn mark_test_modules(lines: &mut [SourceLine]) {
     }
 }
 
-/// The line on which the module opened after the attribute closes again; `None` if no module with a body follows.
+/// The line on which the module opened after the attribute closes; `None` if no module with a body
+/// follows.
 fn test_module_end(lines: &[SourceLine]) -> Option<usize> {
     let mut depth = 0_usize;
     let mut is_module = false;

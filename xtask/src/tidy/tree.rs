@@ -8,13 +8,13 @@ use anyhow::{Context, Result};
 use super::source::RustSource;
 use crate::files;
 
-/// What the rules look at. Paths are relative to the root, with forward slashes, in order.
+/// The input of the rules. Paths are relative to the root, with forward slashes, sorted.
 #[derive(Debug, Default)]
 pub struct SourceTree {
     pub sources: Vec<RustSource>,
     pub manifests: Vec<TextFile>,
     pub documents: Vec<TextFile>,
-    /// Every path in the tree, folders included, so that links can be looked up.
+    /// Every path in the tree, including folders, for checking links.
     pub paths: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ pub struct TextFile {
 }
 
 impl SourceTree {
-    /// Reads everything below `root` but build output and git's own folder.
+    /// Reads everything below `root` except build output and git's own folder.
     pub fn read(root: &Path) -> Result<SourceTree> {
         let mut tree = SourceTree::default();
         tree.visit(root, "")?;
@@ -39,7 +39,6 @@ impl SourceTree {
         Ok(tree)
     }
 
-    /// Whether the path is in the tree.
     pub fn contains(&self, path: &str) -> bool {
         path.is_empty()
             || self

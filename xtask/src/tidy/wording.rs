@@ -1,10 +1,10 @@
-//! Words that do not belong into finished sources.
+//! Words that must not occur in finished sources.
 
 use super::TidyFinding;
 use super::source::{RustSource, has_word};
 use super::tree::SourceTree;
 
-/// Code that must not be there, and what to do instead.
+/// Forbidden code, and what to do instead.
 const UNFINISHED: [(&str, &str); 4] = [
     (
         "#[ignore]",
@@ -24,7 +24,7 @@ const UNFINISHED: [(&str, &str); 4] = [
     ),
 ];
 
-/// Ignored tests, unfinished code, and tests that wait by the clock.
+/// Reports ignored tests, unfinished code, and tests that wait for a fixed time.
 pub fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     tree.sources.iter().flat_map(check_source).collect()
 }

@@ -159,7 +159,7 @@ fn append(arguments: &HammerArguments) -> Result<()> {
     Ok(())
 }
 
-/// In patient mode, a thread resends a write with the same id when the store is unavailable.
+/// With `retry`, resends a write with the same id when the store is unavailable.
 fn append_all(
     store: &StoreHandle,
     writes: impl Iterator<Item = HammerWrite>,

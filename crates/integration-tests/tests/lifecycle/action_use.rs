@@ -1,4 +1,5 @@
-//! Using an action: all of the plan or nothing, what holds then is frozen, and a key makes one.
+//! Using an action: creates the whole plan or nothing, freezes its inputs, and one key creates one
+//! plan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -121,7 +122,7 @@ fn a_refused_request_leaves_nothing(backend: Backend) {
     });
 }
 
-/// Requests with something wrong in each, and a part of what is said of it.
+/// Invalid requests, and a part of each error message.
 fn invalid_requests() -> [(UseActionRequest, &'static str); 9] {
     let shop = name("local/shop");
     let projects = |projects| UseActionRequest {
@@ -163,7 +164,7 @@ fn the_most_specific_profile_is_used(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     block_on(async {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
-        // The sample project wants `cautious`; the first project that wants any decides.
+        // The sample project names `cautious`; the first project that names a profile decides.
         let careful = project("local/careful", 0);
         write(&fixture.opened.store, move |tx| tx.insert_project(&careful)).await;
         store_project(&fixture.opened.store, "local/other").await;
@@ -254,7 +255,7 @@ fn a_repeated_key_creates_one_plan(backend: Backend) {
     block_on(async {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let service = &fixture.lifecycle;
-        // A request that failed has not used its key.
+        // A failed request does not use up its key.
         let bad = UseActionRequest {
             arguments: Vec::new(),
             ..request_with_key("k")
@@ -465,7 +466,7 @@ fn concurrent_given_single_uses_have_one_winner(backend: Backend) {
             reusable: false,
             ..draft_named("local/once")
         };
-        // A request that is refused has used nothing.
+        // A refused request has used nothing.
         let wrong = UseActionRequest {
             arguments: Vec::new(),
             ..request_for_draft(once.clone())
@@ -485,7 +486,7 @@ fn concurrent_given_single_uses_have_one_winner(backend: Backend) {
             }
         }
         assert_eq!(read(&fixture.opened.store, |tx| tx.plans()).await, won);
-        // What says something else is another action, and one that is reusable is not counted.
+        // Different content is a different action, and a reusable action is not counted.
         let changed = ActionDraft {
             description: "Lint once more".to_owned(),
             ..once.clone()

@@ -1,4 +1,4 @@
-//! Actions: registered once, replaced and archived by name, whoever comes at the same time.
+//! Actions: registered once, replaced and archived by name, also under concurrency.
 
 use cleveragents_domain::{ActionState, EventKind, StreamId};
 use cleveragents_engine::ports::StoreError;
@@ -89,7 +89,7 @@ fn concurrent_action_replacements_all_succeed(backend: Backend) {
                 let mut draft = draft_named("local/new");
                 draft.description = format!("by {task}");
                 let replaced = service.update_action(draft, "eva").await.unwrap();
-                // A use at the same time is a use of what is there then.
+                // A concurrent use applies to the action as it is at that moment.
                 let used = service.use_action(request()).await;
                 used.unwrap();
                 let known = service

@@ -1,4 +1,4 @@
-//! Actors: added once, replaced by whoever asks, removed if nobody needs them; each on the record.
+//! Actors: added once, replaced on request, removed if unused; each change is recorded.
 
 use std::sync::Arc;
 
@@ -142,7 +142,7 @@ fn concurrent_actor_updates_all_succeed(backend: Backend) {
     });
 }
 
-/// Whatever the order was, the journal tells one in which each step was possible.
+/// Whatever the order, the journal records a sequence in which each step was possible.
 fn concurrent_actor_changes_leave_a_consistent_journal(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
@@ -296,7 +296,7 @@ fn each_configured_model_is_an_actor_that_is_never_stored(backend: Backend) {
                 "{answer:?}"
             );
         }
-        // Nothing of it was written: without the configuration there is nothing.
+        // Nothing was written: without the configuration there is no actor.
         assert!(kinds(&opened.store).await.is_empty());
         assert!(plain.actor(name("team/fast")).await.is_err());
     });

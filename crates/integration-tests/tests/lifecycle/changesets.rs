@@ -1,4 +1,4 @@
-//! The execution context of a plan: what it promises of changesets, and who may record in them.
+//! The execution context of a plan: its guarantees for changesets, and who may record in them.
 
 use cleveragents_domain::changeset::{ChangesetRecord, ChangesetState, NewChange};
 use cleveragents_domain::id::{ChangesetId, SandboxId};
@@ -28,7 +28,7 @@ contract! {
     durable: a_started_changeset_is_visible_to_every_process,
 }
 
-/// What the plan's journal tells of its changesets.
+/// The plan's journal events about changesets.
 async fn changeset_events(
     store: &StoreHandle,
     context: &ExecutionContext,
@@ -180,7 +180,7 @@ fn a_lost_lease_cannot_change_a_changeset(backend: Backend) {
         assert_eq!(changeset_events(&opened.store, &old).await, before);
         let headers = new.changesets().await.unwrap();
         assert_eq!((headers.len(), headers[0].entries), (1, 0));
-        // The new owner goes on with what is there.
+        // The new owner continues with the existing changeset.
         let handle = new.changeset(changeset.id()).await.unwrap();
         assert_eq!(handle.sandbox(), sandbox);
         handle.record(vec![creation(b"mine")]).await.unwrap();
@@ -259,7 +259,7 @@ fn a_concurrent_close_is_journaled_once(backend: Backend) {
     });
 }
 
-/// An empty changeset is in no memory: another process finds it, with its plan.
+/// An empty changeset is stored, not only in memory: another process finds it, with its plan.
 fn a_started_changeset_is_visible_to_every_process(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();

@@ -1,5 +1,5 @@
-//! What people ask of a plan: at once if nobody runs it, of its owner if somebody does, and twice
-//! is no error.
+//! Commands on a plan: executed immediately if it has no owner, sent to the owner otherwise;
+//! repeating a command is not an error.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{
@@ -47,7 +47,7 @@ fn expect_unchanged(answer: Result<PlanMoveOutcome, LifecycleError>) -> Plan {
     }
 }
 
-/// A plan with its strategy made, owned by nobody.
+/// A plan with a strategy and without an owner.
 async fn create_strategized_plan(fixture: &LifecycleFixture) -> Plan {
     let id = fixture.new_plan().await.identity.plan_id;
     let run = fixture.claim(id).await;
@@ -93,7 +93,7 @@ fn the_owner_of_a_running_plan_is_asked_to_cancel(backend: Backend) {
         assert_eq!(messages.len(), 1);
         assert_eq!(messages[0].kind, MessageKind::Cancel);
         assert_eq!(messages[0].body, "enough");
-        // The event tells the place that the message has.
+        // The event has the number of the message.
         let story = events(&fixture.opened.store, StreamId::Plan(id)).await;
         let sent = story.iter().find(|it| it.kind == EventKind::MessageSent);
         let sent: PlanMessage = payload(sent.unwrap());
@@ -198,7 +198,7 @@ fn an_errored_plan_is_tried_again(backend: Backend) {
         let plan = expect_moved(fixture.lifecycle.retry(id, "eva").await);
         assert_eq!(plan.position.state(), PlanState::Queued);
         assert_eq!(plan.error_message, None);
-        // Going back from its own errored state is not counted, and decides the rules anew.
+        // Reverting from its own errored state is not counted, and decides the rules again.
         let run = fixture.claim(id).await;
         fixture.lifecycle.start(&run, &PassingProbe).await.unwrap();
         fixture.lifecycle.fail(&run, "no net").await.unwrap();

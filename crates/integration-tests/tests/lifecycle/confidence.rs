@@ -1,4 +1,5 @@
-//! Confidence: each factor comes from where it says, alone can decide, and no outcome is lost.
+//! Confidence: each factor comes from its documented source and alone can decide; no outcome is
+//! lost.
 
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ fn no_history_gives_a_middle_confidence(backend: Backend) {
         assert_eq!(value(&known, FactorName::PastSuccessRate), 0.5);
         assert_eq!(value(&known, FactorName::CodebaseFamiliarity), 0.0);
         assert_eq!(value(&known, FactorName::RiskAssessment), 0.0);
-        // The sample brings two rules: one of its action and one of its own.
+        // The sample has two rules: one of its action and one of its own.
         assert_eq!(value(&known, FactorName::InvariantComplexity), 2.0 / 12.0);
         let sum: f64 = known.factors.iter().map(|it| it.contribution).sum();
         assert!((known.confidence.value() - sum).abs() < 1e-12);
@@ -60,7 +61,7 @@ fn no_history_gives_a_middle_confidence(backend: Backend) {
     });
 }
 
-/// What is known when a test begins.
+/// The state at the beginning of a test.
 struct ConfidenceInputs {
     applied: u32,
     cancelled: u32,
@@ -233,7 +234,7 @@ fn a_phase_counts_once_when_it_ends(backend: Backend) {
     });
 }
 
-/// All of them want the same count while each holds its own plan: nobody may wait in a circle.
+/// All update the same count while each holds its own plan: they must not deadlock.
 fn concurrent_plan_ends_are_all_counted(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     block_on(async {

@@ -1,5 +1,5 @@
-//! Corrections of one plan at once: one wins, the others are told why not, and nothing is half
-//! written.
+//! Concurrent corrections of one plan: one wins, the others get a reason, and nothing is
+//! half-written.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ contract! {
     concurrent_correction_and_cancel_are_serialized,
 }
 
-/// Another opening of the place, where there can be one.
+/// Opens the database a second time, where that is possible.
 fn another_process(
     test_db: &TestDatabase,
     backend: Backend,
@@ -96,8 +96,8 @@ fn concurrent_correction_and_start_are_serialized(backend: Backend) {
             let gone = superseded_ids(&all_decisions(&fixture, it.plan).await).contains(&target);
             assert_eq!(corrected.is_ok(), gone);
             assert_eq!(corrected.is_ok(), mistaken_round, "{corrected:?}");
-            // From `strategize/queued` both orders let the plan be started, unless the correction
-            // took the run from its owner.
+            // From `strategize/queued` both orders let the plan start, unless the correction took
+            // the run from its owner.
             let lost = matches!(
                 started,
                 Err(LifecycleError::Store(StoreError::LeaseLost { .. }))

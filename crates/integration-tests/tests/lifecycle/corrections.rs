@@ -1,4 +1,4 @@
-//! Corrections: what is given up, what takes its place, and where the plan goes.
+//! Corrections: what is superseded, what replaces it, and where the plan goes.
 
 use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::{
@@ -76,7 +76,7 @@ fn a_revert_supersedes_descendants_and_restarts_strategize(backend: Backend) {
     });
 }
 
-/// The journal tells a correction from its request to its end, the plan's move within it.
+/// The journal records a correction from its request to its end, with the plan's move in between.
 fn assert_event_order(told: &[Event]) {
     let wanted = [
         EventKind::CorrectionRequested,
@@ -122,13 +122,13 @@ fn a_revert_in_execute_restarts_execute(backend: Backend) {
             [built.decision_id],
             "what was planned stays"
         );
-        // What was planned in strategize is planned again there.
+        // Work planned in strategize is planned again there.
         let corrected = correct(&fixture, planned.decision_id, CorrectionMode::Revert).await;
         assert_eq!(corrected.plan.position.to_string(), "strategize/queued");
         assert_eq!(corrected.plan.position.reversions(), 1);
         assert_eq!(corrected.plan.attempt, 3);
         assert_eq!(corrected.plan, fixture.plan(plan).await);
-        // A correction that was made in execute can itself be corrected after that.
+        // A correction made in execute can itself be corrected afterwards.
         let stands = all_decisions(&fixture, plan).await;
         let stands = stands.iter().rfind(|it| it.is_correction).unwrap();
         let corrected = correct(&fixture, stands.decision_id, CorrectionMode::Revert).await;
@@ -164,7 +164,7 @@ fn reverting_the_root_supersedes_all_below_it(backend: Backend) {
         );
         assert_eq!(corrected.decision.parent_decision_id, Some(it.root));
         assert_eq!(corrected.correction.affected[0], it.root);
-        // The rules that hold are decided anew.
+        // The effective rules are decided again.
         let counting = all_decisions(&fixture, it.plan).await;
         let rules = counting
             .iter()
@@ -221,7 +221,7 @@ fn corrections_in_apply_count_as_reversions(backend: Backend) {
     });
 }
 
-/// Takes the plan to `apply/queued` and leaves it there.
+/// Moves the plan to `apply/queued` and releases it there.
 async fn release_at_apply(fixture: &LifecycleFixture, working_plan: WorkingPlan) -> PlanId {
     working_plan.execute(fixture).await;
     fixture.lifecycle.complete(&working_plan.run).await.unwrap();

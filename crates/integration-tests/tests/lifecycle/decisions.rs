@@ -1,5 +1,5 @@
-//! Decisions: recorded whole by the owner of a run, read back as a tree, explained from what was
-//! known.
+//! Decisions: recorded completely by the owner of a run, read back as a tree, explained from their
+//! context.
 
 use cleveragents_domain::decision::DecisionError;
 use cleveragents_domain::id::DecisionId;
@@ -189,7 +189,7 @@ fn a_tree_is_read_in_order_and_at_any_depth(backend: Backend) {
             .await
             .unwrap();
         assert_eq!(tree.superseded, 1);
-        // The root's own rules come first, then the chain, then what branched off it.
+        // The root's own rules come first, then the chain, then its branches.
         let places: Vec<usize> = chain[1..]
             .iter()
             .map(|one| {

@@ -1,4 +1,4 @@
-//! The documented example does what it says.
+//! Checks that the documented example works as described.
 
 #[path = "../../examples/lifecycle.rs"]
 mod lifecycle;

@@ -1,4 +1,4 @@
-//! A furnished database with the services on it.
+//! A database with sample data, and the services on it.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use cleveragents_integration_tests::{OpenTestDatabase, TestDatabase};
 
 use super::history::replay;
 
-/// One process's view of a place: its opening, and the services on it.
+/// One process's view of a test database: its open store and the services on it.
 #[derive(Debug)]
 pub(crate) struct LifecycleFixture {
     pub(crate) opened: OpenTestDatabase,
@@ -36,7 +36,7 @@ pub(crate) struct LifecycleFixture {
 }
 
 impl LifecycleFixture {
-    /// The first to open the place, who brings what plans need.
+    /// Opens the database for the first time and stores what plans need.
     pub(crate) async fn with_samples(test_db: &TestDatabase) -> Self {
         let scene = Self::open(test_db);
         insert_samples(&scene.opened.store).await;
@@ -49,7 +49,7 @@ impl LifecycleFixture {
         Self::new(opened, liveness)
     }
 
-    /// One who takes every owner for dead, so that only the plan's row decides.
+    /// A view that assumes every owner dead, so that only the plan's row decides.
     pub(crate) fn open_with_all_dead(test_db: &TestDatabase) -> Self {
         let opened = test_db.open();
         let node = opened.presence.node().to_owned();
@@ -68,7 +68,7 @@ impl LifecycleFixture {
         }
     }
 
-    /// The decisions as one sees them who takes every owner for dead.
+    /// The decision service of a caller that assumes every owner dead.
     pub(crate) fn decisions_with_all_dead(&self) -> DecisionService {
         let node = self.opened.presence.node().to_owned();
         let store = self.opened.store.clone();
@@ -91,7 +91,7 @@ impl LifecycleFixture {
         }
     }
 
-    /// A lease that another opening got because it took the holder of `old` for dead.
+    /// The lease of another caller that assumed the holder of `old` dead.
     pub(crate) async fn take_over(&self, old: &RunLease) -> RunLease {
         let node = self.opened.presence.node().to_owned();
         let (store, ids) = (self.opened.store.clone(), Arc::new(SystemIds));
@@ -112,7 +112,7 @@ impl LifecycleFixture {
         self.lifecycle.plan(id).await.unwrap()
     }
 
-    /// The journal's moves lead to where the plan stands.
+    /// The journal's moves lead to the plan's position.
     pub(crate) async fn assert_journal_agrees(&self, id: PlanId) {
         let told = events(&self.opened.store, StreamId::Plan(id)).await;
         let replayed = replay(&told, Default::default());
@@ -120,7 +120,7 @@ impl LifecycleFixture {
     }
 }
 
-/// Everybody of this node is dead, which is not true.
+/// Reports every owner of this node as dead, which is not true.
 #[derive(Debug)]
 pub(crate) struct AllDeadLiveness {
     pub(crate) node: String,
@@ -138,7 +138,7 @@ impl Liveness for AllDeadLiveness {
     fn keep_lock_file(&self) {}
 }
 
-/// A world in which everything is there.
+/// Preflight finds everything.
 #[derive(Debug)]
 pub(crate) struct PassingProbe;
 
@@ -176,7 +176,7 @@ arguments:
 invariants: ['keep {{ args.branch }}']
 ";
 
-/// The draft that `ACTION` with more lines reads as.
+/// The draft parsed from `ACTION` with additional lines.
 pub(crate) fn draft(more: &str) -> ActionDraft {
     let text = format!("{ACTION}{more}");
     read_action(&DefinitionSource::new("lint.yaml", &text), &|_| None).unwrap()
@@ -190,7 +190,7 @@ pub(crate) fn draft_named(text: &str) -> ActionDraft {
     }
 }
 
-/// A request that is fulfilled.
+/// A valid request.
 pub(crate) fn request() -> UseActionRequest {
     UseActionRequest {
         action: ActionChoice::Registered(name("local/lint")),
@@ -209,7 +209,7 @@ pub(crate) fn request() -> UseActionRequest {
     }
 }
 
-/// Stores a project that names no profile.
+/// Stores a project without a profile.
 pub(crate) async fn store_project(store: &StoreHandle, text: &str) {
     let project = Project {
         automation_profile: None,
@@ -218,7 +218,7 @@ pub(crate) async fn store_project(store: &StoreHandle, text: &str) {
     write(store, move |tx| tx.insert_project(&project)).await;
 }
 
-/// The action `local/lint` and the project `local/shop` with a resource.
+/// Stores the action `local/lint` and the project `local/shop` with a resource.
 async fn insert_samples(store: &StoreHandle) {
     store_project(store, "local/shop").await;
     let action = draft("").into_action(
@@ -234,7 +234,7 @@ async fn insert_samples(store: &StoreHandle) {
     .await;
 }
 
-/// How many rows and events there are: what a refused write must not change.
+/// The number of rows and events, which a refused write must not change.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RowCounts {
     plans: usize,
@@ -255,7 +255,7 @@ pub(crate) async fn count_rows(store: &StoreHandle) -> RowCounts {
     .await
 }
 
-/// The refusal of the store behind an answer.
+/// The store's refusal inside a result.
 #[track_caller]
 pub(crate) fn store_error<T: std::fmt::Debug>(answer: Result<T, LifecycleError>) -> StoreError {
     match answer {

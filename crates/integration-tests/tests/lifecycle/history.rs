@@ -1,10 +1,10 @@
-//! What a plan's journal says of its moves.
+//! The moves recorded in a plan's journal.
 
 use cleveragents_domain::{Event, EventKind, Move, MoveKind, Position};
 use cleveragents_engine::lifecycle::{PhaseRecord, StateRecord};
 use serde::de::DeserializeOwned;
 
-/// A move that the journal tells, by whom, and where it led.
+/// A recorded move, its author and its target position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JournalMove {
     pub(crate) actor: String,
@@ -18,8 +18,7 @@ pub(crate) struct ReplayResult {
     pub(crate) moves: Vec<JournalMove>,
 }
 
-/// Makes the journal's moves again, each of which must be legal where it was made and lead where
-/// its record says.
+/// Replays the journal's moves. Each must be legal at its position and lead to the recorded one.
 #[track_caller]
 pub(crate) fn replay(events: &[Event], start: Position) -> ReplayResult {
     let mut replayed = ReplayResult {
@@ -48,7 +47,7 @@ pub(crate) fn payload<T: DeserializeOwned>(event: &Event) -> T {
     serde_json::from_str(event.payload.as_ref().unwrap().get()).unwrap()
 }
 
-/// The move an event tells of, made from `at`.
+/// The move that an event records, made from `at`.
 fn move_of_event(event: &Event, at: Position) -> Option<Move> {
     match event.kind {
         EventKind::PlanPhaseChanged | EventKind::PlanReverted | EventKind::PlanCorrected => {

@@ -1,4 +1,4 @@
-//! Invariants through their service: on the record, all or nothing, and none is lost in a crowd.
+//! Invariants through their service: recorded, all or nothing, and none is lost under concurrency.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -174,7 +174,7 @@ fn many_scopes_are_all_or_nothing(backend: Backend) {
             if backwards {
                 scopes.reverse();
             }
-            // Who is named twice is meant once.
+            // Duplicates count once.
             scopes.push(InvariantScope::Plan(plans[0]));
             NewRule {
                 scopes,
@@ -185,7 +185,7 @@ fn many_scopes_are_all_or_nothing(backend: Backend) {
         one_missing.scopes.push(InvariantScope::Plan(plan_id()));
         rules.add(one_missing, "eva").await.unwrap_err();
         assert!(rules.list(None).await.unwrap().is_empty());
-        // Whatever order they name the plans in, they do not wait for each other in a circle.
+        // Whatever order they name the plans in, they do not deadlock.
         let answers = run_concurrently(16, |number| {
             let (rules, new) = (
                 rules.clone(),
@@ -275,7 +275,7 @@ fn texts(effective: &EffectiveRules) -> Vec<(&str, RuleOrigin)> {
         .collect()
 }
 
-/// Sixteen add ten rules each and remove every other one, while as many look on.
+/// Sixteen writers add ten rules each and remove every other one, while as many readers list them.
 fn concurrent_rule_changes_lose_nothing(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     block_on(async {
@@ -288,7 +288,7 @@ fn concurrent_rule_changes_lose_nothing(backend: Backend) {
                 let mut kept = Vec::new();
                 for step in 0..10 {
                     if number % 2 == 1 {
-                        // A look is at one state: every rule in it is whole, and said once.
+                        // A list is one snapshot: every rule in it is complete and unique.
                         let seen = rules.list(None).await.unwrap();
                         let ids: BTreeSet<_> = seen.iter().map(|rule| rule.id).collect();
                         assert_eq!(ids.len(), seen.len());
@@ -331,7 +331,7 @@ fn concurrent_rule_changes_lose_nothing(backend: Backend) {
     });
 }
 
-/// How many add rules at once.
+/// The number of concurrent writers.
 const WRITERS: usize = 50;
 
 /// Every other rule is the project's.
@@ -357,8 +357,8 @@ async fn add_concurrently(service: &InvariantService, total: usize) {
 
 fn ten_thousand_rules_are_effective(backend: Backend) {
     let rules_in_all = 10_000;
-    // Each that is added is a commit of its own; those of a server take their time, so that most
-    // rules come there in one write.
+    // Each rule added by itself is a separate commit, which takes time on a server, so most rules
+    // are added there in one write.
     let added = match backend {
         Backend::Postgres => 1_000,
         Backend::Memory | Backend::Sqlite => rules_in_all,
@@ -396,7 +396,7 @@ fn ten_thousand_rules_are_effective(backend: Backend) {
             .effective_rules(InvariantTarget::Plan(id))
             .await
             .unwrap();
-        // The project's before the global ones, behind the plan's and the action's own.
+        // The project's rules before the global ones, after the plan's and the action's own.
         assert_eq!(effective.rules.len(), rules_in_all + 2);
         assert!(effective.shadowed.is_empty());
         assert_eq!(effective.rules[2].invariant.scope, shop());

@@ -1,5 +1,5 @@
-//! The lifecycle of actions and plans on every engine: what the service promises one caller, and
-//! what it promises many at once.
+//! The lifecycle of actions and plans on every engine: guarantees for one caller and for concurrent
+//! callers.
 
 #![expect(
     clippy::unwrap_used,

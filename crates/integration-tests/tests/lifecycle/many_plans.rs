@@ -1,12 +1,12 @@
-//! A hundred plans at once in one process, each with a model: all come to their end, and of none of
-//! them a record is lost. How long it takes is for the bench to say, which does the work here.
+//! A hundred concurrent plans in one process, each with a model: all finish, and no record is lost.
+//! The benchmark, whose code runs here, measures the time.
 
 use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How much memory they may take together, in MiB.
+/// The maximum memory for all of them, in MiB.
 const MEMORY: f64 = 200.0;
 
 #[test]

@@ -1,7 +1,7 @@
-//! The race matrix: every two moves, asked of one plan at once, from everywhere a plan can stand.
+//! The race matrix: every pair of concurrent moves on one plan, from every position.
 //!
-//! Both callers must be told what they would have been told one after the other, in one of the
-//! two orders, and the plan and its journal must end where that order ends.
+//! Both callers must get the answers of one of the two sequential orders, and the plan and its
+//! journal must end as in that order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,14 +31,14 @@ contract! {
     a_deletion_and_a_move_exclude_each_other,
 }
 
-/// How many plans are raced for at the same time.
+/// The number of plans raced for concurrently.
 pub(super) const CONCURRENT_PLANS: usize = 8;
 
 /// The rounds of each pair in a full run.
 pub(super) const ROUNDS: u32 = 200;
 
-/// Every place a plan can come to, and the shortest way there; those that differ only in the
-/// number of reversions last, the first and the last number before the others.
+/// Every reachable position with the shortest way there. Positions that differ only in the number
+/// of reversions come last, with the lowest and highest number before the others.
 pub(super) fn reachable_positions() -> Vec<(Position, Vec<Move>)> {
     let mut found = vec![(Position::new(), Vec::new())];
     let mut next = 0;
@@ -60,12 +60,12 @@ pub(super) fn reachable_positions() -> Vec<(Position, Vec<Move>)> {
     found
 }
 
-/// Two requests and from where they are made.
+/// Two requests and their starting position.
 #[derive(Debug, Clone)]
 struct MoveRace {
     pair: [SampleMove; 2],
     start: Plan,
-    /// What the callers who are not the owner think of it.
+    /// The owner's liveness as assumed by callers that are not the owner.
     assumed_liveness: AssumedLiveness,
 }
 
@@ -74,7 +74,7 @@ impl MoveRace {
         self.pair.map(|ask| ask.to_move(self.start.position))
     }
 
-    /// What both are told and where the plan ends, if `first` comes first.
+    /// The answers and the final position if `first` comes first.
     fn sequential_result(&self, first: usize) -> ([MoveAnswer; 2], Position) {
         let (asks, moves) = (self.pair, self.moves());
         let second = 1 - first;
@@ -95,7 +95,7 @@ impl MoveRace {
     }
 }
 
-/// A plan that came to stand there, under a new id. Nobody decided anything on the way.
+/// A plan at that position, with a new id and without decisions.
 pub(super) fn plan_at(brief: &NewPlan, way: &[Move]) -> Plan {
     let mut plan = Plan::new(brief.clone(), plan_id(), Timestamp::default());
     plan.decision_root_id = Some(root_decision(plan.identity.plan_id).decision_id);
@@ -105,7 +105,7 @@ pub(super) fn plan_at(brief: &NewPlan, way: &[Move]) -> Plan {
     plan
 }
 
-/// The root of such a plan's decisions.
+/// The root decision of such a plan.
 pub(super) fn root_of(plan: &Plan) -> Decision {
     Decision {
         decision_id: plan.decision_root_id.unwrap(),
@@ -113,7 +113,7 @@ pub(super) fn root_of(plan: &Plan) -> Decision {
     }
 }
 
-/// The rounds of a pair: from every place where one of the two is legal, then again.
+/// The rounds of a pair: from every position where one of the two is legal, repeatedly.
 fn races_of_pair(
     pair: [SampleMove; 2],
     places: &[(Position, Vec<Move>)],
@@ -124,7 +124,7 @@ fn races_of_pair(
     };
     let from: Vec<_> = places.iter().filter(one_is_legal).collect();
     assert!(!from.is_empty(), "{pair:?} are never legal");
-    // The table asks for the number of reversions only of those who go back.
+    // Only moves that go back depend on the number of reversions.
     let goes_back = |ask: &SampleMove| matches!(ask.kind, MoveKind::Revert | MoveKind::Correct);
     let reverts = pair.iter().any(goes_back);
     let differs = |(at, _): &&&(Position, Vec<Move>)| match at.reversions() {
@@ -147,7 +147,7 @@ fn races_of_pair(
         .collect()
 }
 
-/// Two openings of one place by those who see who lives, and one by somebody who does not.
+/// Two views of one database with real liveness, and one that assumes every owner dead.
 pub(super) struct RaceFixtures {
     pub(super) owner: LifecycleFixture,
     pub(super) other: LifecycleFixture,
@@ -171,7 +171,7 @@ impl RaceFixtures {
         (stage, brief)
     }
 
-    /// Who makes the request of a round: the second caller has an opening of its own.
+    /// The view that makes the request of a round; the second caller has its own.
     fn fixture_for(&self, round: &MoveRace, which: usize) -> &LifecycleFixture {
         match (round.pair[which].requester, round.assumed_liveness, which) {
             (Requester::Command, AssumedLiveness::NoneOrDead, _) if self.is_owned(round) => {
@@ -202,7 +202,7 @@ fn concurrent_commands_are_serializable(backend: Backend) {
     race_all(backend, [Requester::Command, Requester::Command]);
 }
 
-/// Every two requests that are made in these ways.
+/// Every pair of requests with these requesters.
 fn pairs(ways: [Requester; 2]) -> Vec<[SampleMove; 2]> {
     let all = SampleMove::all();
     let mut pairs = Vec::new();
@@ -248,7 +248,7 @@ fn every_pair_of_moves_is_in_the_matrix() {
     assert_eq!(raced, all.len() * (all.len() + 1) / 2);
 }
 
-/// Races the rounds, each of which one of the two orders must explain.
+/// Races the rounds; one of the two orders must explain each.
 async fn race(fixtures: &Arc<RaceFixtures>, rounds: &[MoveRace]) {
     let starts: Vec<Plan> = rounds.iter().map(|round| round.start.clone()).collect();
     write(&fixtures.owner.opened.store, move |tx| {
@@ -293,7 +293,7 @@ async fn race(fixtures: &Arc<RaceFixtures>, rounds: &[MoveRace]) {
     }
 }
 
-/// Where the plans stand, and what their journals say.
+/// The final plans and their journals.
 async fn read_results(
     fixture: &LifecycleFixture,
     ids: Vec<PlanId>,
@@ -309,7 +309,7 @@ async fn read_results(
     .await
 }
 
-/// One of the orders explains what both were told, where the plan stands and what the journal says.
+/// One of the orders explains both answers, the final position and the journal.
 fn check(round: &MoveRace, told: [MoveAnswer; 2], end: &Plan, events: &[Event]) {
     let seen = (told, end.position);
     let orders = [round.sequential_result(0), round.sequential_result(1)];

@@ -1,9 +1,9 @@
-//! Random requests of three clients at once, on two plans, against a model that knows nothing but
-//! where a plan stands and whether it is there.
+//! Random requests of three concurrent clients on two plans, against a model that knows only a
+//! plan's position and whether it exists.
 //!
-//! The journal gives the order. Replayed in it, every move must be legal and end where the plan
-//! stands; each client's moves must be in it exactly once and in the order in which they were
-//! acknowledged; and nothing that was refused may be in it.
+//! The journal defines the order. When replayed, every move must be legal and end at the plan's
+//! position; each client's moves must be in it exactly once and in the order of their
+//! acknowledgements; refused moves must not be in it.
 
 use std::sync::Arc;
 
@@ -30,19 +30,19 @@ contract! {
 const CLIENTS: usize = 3;
 const PLANS: usize = 2;
 
-/// One thing that a client does.
+/// One step of a client.
 #[derive(Debug, Clone, Copy)]
 enum ClientStep {
     Move(SampleMove),
     Delete,
 }
 
-/// What each client does to which plan, in its order.
+/// The steps of each client and the plans they apply to, in order.
 type ClientScripts = Vec<Vec<(usize, ClientStep)>>;
 
 fn any_scripts() -> impl Strategy<Value = ClientScripts> {
     let step = proptest::prop_oneof![
-        // The way forward often enough that plans get somewhere.
+        // Forward moves are frequent enough that plans make progress.
         20 => select(vec![MoveKind::Start, MoveKind::Complete, MoveKind::Advance])
             .prop_map(|kind| ClientStep::Move(SampleMove { kind, requester: Requester::Owner })),
         20 => select(SampleMove::all()).prop_map(ClientStep::Move),
@@ -52,7 +52,7 @@ fn any_scripts() -> impl Strategy<Value = ClientScripts> {
     vec(vec((on, step), 1..16), CLIENTS)
 }
 
-/// A move that a client was told it had made.
+/// A move acknowledged to a client.
 type AckedMove = (usize, history::JournalMove);
 
 fn three_concurrent_clients_are_linearizable(backend: Backend) {
@@ -107,8 +107,8 @@ async fn run_clients(clients: &[Arc<LifecycleFixture>; CLIENTS], script: ClientS
     }
 }
 
-/// All use one lease, as the tasks of one owner do: only the plan's row is between them. When a
-/// command passed it over, it is claimed anew.
+/// All share one lease, as the tasks of one owner do, so only the plan's row separates them. If a
+/// command evicts the owner, the run is claimed again.
 #[derive(Debug, Clone)]
 struct SharedRun {
     owner: Arc<LifecycleFixture>,
@@ -138,7 +138,7 @@ impl SharedRun {
     }
 }
 
-/// Takes one step; what was acknowledged, if it changed anything.
+/// Runs one step; returns the acknowledged move, if it changed anything.
 async fn run_step(
     fixture: &LifecycleFixture,
     (plan, shared): (PlanId, &SharedRun),
@@ -155,7 +155,7 @@ async fn run_step(
             return None;
         }
     };
-    // As people do: look, then ask for what makes sense there. What is seen may be old.
+    // As users do: read the plan, then request what makes sense there. The read may be stale.
     let seen = fixture.lifecycle.plan(plan).await;
     let seen = seen.map_or(Position::new(), |plan| plan.position);
     let run = shared.current().await;
@@ -182,7 +182,7 @@ async fn run_step(
     }
 }
 
-/// Deletes the plan as it is then, on the record.
+/// Deletes the plan as it is at that moment, with a record.
 async fn delete(fixture: &LifecycleFixture, plan: PlanId) -> Result<()> {
     try_write(&fixture.opened.store, move |tx| {
         let found = tx.plan_for_update(plan)?;
@@ -195,7 +195,7 @@ async fn delete(fixture: &LifecycleFixture, plan: PlanId) -> Result<()> {
     .await
 }
 
-/// The plan is where its journal ends; a deleted one is gone, and nothing moved it after that.
+/// The plan is where its journal ends; a deleted plan is gone, and nothing moved it afterwards.
 async fn check(fixture: &LifecycleFixture, plan: PlanId, story: &[Event]) {
     let replayed = replay(story, Position::new());
     let deleted = story
@@ -210,7 +210,7 @@ async fn check(fixture: &LifecycleFixture, plan: PlanId, story: &[Event]) {
     }
 }
 
-/// Between a command that passed the owner over and the next claim the owner moves nothing.
+/// Between an eviction of the owner and the next claim, the owner moves nothing.
 fn assert_owner_moves_only_what_it_owns(story: &[Event], owner: &str) {
     let mut owned = false;
     for event in story {
@@ -222,8 +222,8 @@ fn assert_owner_moves_only_what_it_owns(story: &[Event], owner: &str) {
     }
 }
 
-/// Each acknowledged move is told once. One client's are told in its order; those through the
-/// lease are all told as the owner's, so they are taken out client by client.
+/// Each acknowledged move is recorded once. The moves of one client are in its order; those through
+/// the lease are all recorded as the owner's, so they are matched client by client.
 fn assert_acks_in_journal(story: &[Event], owner: &str, told: &[Vec<AckedMove>], number: usize) {
     let moves = replay(story, Position::new()).moves;
     for (client, all) in told.iter().enumerate() {

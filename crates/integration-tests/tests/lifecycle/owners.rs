@@ -1,4 +1,4 @@
-//! The owner's moves: through its lease only, strict, on the record, and fenced once it is lost.
+//! The owner's moves: only through its lease, strict, recorded, and fenced once the lease is lost.
 
 use cleveragents_domain::{MoveKind, Phase, PlanState, Position};
 use cleveragents_engine::lifecycle::CancelOutcome;
@@ -81,7 +81,7 @@ fn every_move_of_a_replaced_owner_is_refused(backend: Backend) {
         let fixture = LifecycleFixture::with_samples(&test_db).await;
         let id = fixture.new_plan().await.identity.plan_id;
         let old = fixture.claim(id).await;
-        // A claim against exactly the owner and epoch that were proven dead, as a takeover is.
+        // A claim against exactly the owner and epoch that were proven dead, as in a takeover.
         let new = fixture.take_over(&old).await;
         let plan = fixture.lifecycle.start(&new, &PassingProbe).await.unwrap();
         for ask in SampleMove::all()

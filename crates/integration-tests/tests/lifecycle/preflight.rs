@@ -1,4 +1,4 @@
-//! Preflight: every check that fails is named and the plan stays where it is.
+//! Preflight: every failed check is reported and the plan does not move.
 
 use cleveragents_domain::{AutomationProfile, NamespacedName, ProfileName, Project, Resource};
 use cleveragents_engine::lifecycle::{
@@ -20,7 +20,7 @@ contract! {
     checks_disabled_by_the_profile_are_skipped,
 }
 
-/// A world in which some things are not there.
+/// A probe that finds some things missing.
 #[derive(Debug, Clone, Copy, Default)]
 struct FailingProbe {
     actors: bool,
@@ -77,7 +77,7 @@ fn fail_if(lacks: bool, reason: impl Fn() -> String) -> Result<(), String> {
     }
 }
 
-/// The failures of a start, which leaves the plan as it was.
+/// Returns the failures of a start, which leaves the plan unchanged.
 async fn failures(
     fixture: &LifecycleFixture,
     request: UseActionRequest,
@@ -105,7 +105,7 @@ async fn failures_of(
     }
 }
 
-/// A profile that asks for everything and contradicts nothing.
+/// A profile that requires everything without a contradiction.
 fn strict_profile(text: &str) -> AutomationProfile {
     let mut strict = profile(text);
     strict.require_sandbox = true;
@@ -113,7 +113,7 @@ fn strict_profile(text: &str) -> AutomationProfile {
     strict
 }
 
-/// A request for a plan of the sample action with more lines, under `profile`.
+/// A request for a plan of the sample action with additional lines, under `profile`.
 async fn request_with(
     fixture: &LifecycleFixture,
     more: &str,
@@ -131,14 +131,14 @@ async fn request_with(
     }
 }
 
-/// A profile of that name, changed by `change`.
+/// A profile of that name, modified by `change`.
 fn changed_profile(text: &str, change: impl Fn(&mut AutomationProfile)) -> AutomationProfile {
     let mut profile = strict_profile(text);
     change(&mut profile);
     profile
 }
 
-/// What is asked for in which world, and all that is said of it.
+/// A request, the probe's state, and all expected failures.
 struct PreflightCase {
     more: &'static str,
     profile: AutomationProfile,
@@ -146,7 +146,7 @@ struct PreflightCase {
     expected: &'static [&'static str],
 }
 
-/// What the world lacks.
+/// Cases in which something is missing.
 fn probe_cases() -> [PreflightCase; 4] {
     let lacking = |change: fn(&mut FailingProbe)| {
         let mut world = FailingProbe::default();
@@ -186,7 +186,7 @@ fn probe_cases() -> [PreflightCase; 4] {
     ]
 }
 
-/// What action and profile say that cannot be.
+/// Cases in which action and profile contradict each other.
 fn brief_cases() -> [PreflightCase; 5] {
     let tool = || name("builtin/file-write");
     let single = |more, profile, wanted| PreflightCase {
@@ -250,7 +250,7 @@ fn each_check_fails_alone_by_its_name(backend: Backend) {
             let found = failures(&fixture, asked, &single.probe).await;
             assert_eq!(found, single.expected);
         }
-        // An argument may leave nothing of a text that is made of it.
+        // An argument may make a rendered text empty.
         let asked = UseActionRequest {
             action: ActionChoice::Given(Box::new(draft("checks: [{run: '{{ args.branch }}'}]\n"))),
             arguments: vec!["branch= ".to_owned()],
@@ -282,7 +282,8 @@ fn all_checks_that_fail_are_named_at_once(backend: Backend) {
         })
         .await;
         let mut named = Vec::new();
-        // What cannot be seen cannot be sandboxed: two looks show all.
+        // A resource that cannot be seen cannot be sandboxed, so two cases are needed to show every
+        // failure.
         for resources in [true, false] {
             let world = FailingProbe {
                 resources,

@@ -1,4 +1,4 @@
-//! Custom automation profiles: added once, replaced by whoever asks, each change on the record.
+//! Custom automation profiles: added once, replaced on request; each change is recorded.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn a_profile_is_added_replaced_and_found(backend: Backend) {
         assert_eq!(updated.version, 2);
         let found = profiles.profile(before.name.clone()).await.unwrap();
         assert_eq!(found, after);
-        // An update of what is not there adds it.
+        // An update of a missing profile adds it.
         let other = profiles.update(profile("team/new"), "eva").await.unwrap();
         assert_eq!(other.version, 1);
         let names: Vec<String> = profiles

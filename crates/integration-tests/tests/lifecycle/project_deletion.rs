@@ -1,4 +1,4 @@
-//! Deleting a project: never under a plan that is not finished, and never by half.
+//! Deleting a project: never with an unfinished plan, and never partially.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ fn a_project_with_active_plans_is_not_deleted(backend: Backend) {
     });
 }
 
-/// The project is not there, by the name it was asked for with.
+/// The project is not found, by the requested name.
 #[track_caller]
 fn assert_missing(error: ProjectError) {
     match error {
@@ -124,7 +124,8 @@ fn force_asks_owners_to_stop_and_deletes_nothing(backend: Backend) {
             }
             other => panic!("{other:?} instead of plans that stop"),
         }
-        // Nothing happened by half: the idle plan goes on, the project and its links are there.
+        // Nothing was partially deleted: the idle plan can continue, the project and its links
+        // exist.
         assert_eq!(fixture.plan(idle.identity.plan_id).await, idle);
         let view = service.show(shop()).await.unwrap();
         assert_eq!((view.project.version, view.resources.len()), (1, 1));
@@ -220,7 +221,7 @@ fn concurrent_plan_use_and_project_deletion_have_one_winner(backend: Backend) {
                             .await
                             .map(drop);
                     }
-                    // A deletion looks before it writes; who does the same meets it.
+                    // A deletion reads before it writes; doing the same here makes both overlap.
                     let _ = service.active_plans(project).await;
                     Ok(lifecycle.use_action(asked).await.map(drop)?)
                 }

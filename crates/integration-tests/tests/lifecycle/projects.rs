@@ -1,4 +1,4 @@
-//! Projects and resources through their service: whole or not at all, whoever comes at once.
+//! Projects and resources through their service: all or nothing, also under concurrency.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -235,7 +235,7 @@ fn concurrent_projects_share_the_same_resources(backend: Backend) {
     });
 }
 
-/// The furnished project, which plans are made on.
+/// The sample project on which plans are created.
 pub(crate) fn shop() -> NamespacedName {
     name("local/shop")
 }

@@ -1,4 +1,4 @@
-//! A question outside any plan: what was asked and what came of it is on record, without keys.
+//! A question outside any plan: the request and its outcome are recorded, without keys.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -27,7 +27,7 @@ contract! {
 
 const KEY: &str = "sk-0123456789abcdef0123456789abcdef";
 
-/// What asks scripts in `folder`.
+/// An inquiry that uses scripts in `folder`.
 fn inquiry(store: &StoreHandle, folder: &Path) -> Inquiry {
     let settings = ModelSettings {
         providers: Vec::new(),
@@ -53,7 +53,7 @@ fn inquiry(store: &StoreHandle, folder: &Path) -> Inquiry {
     }
 }
 
-/// Asks a model that says what is in `script`.
+/// Asks a model that answers with `script`.
 #[expect(clippy::disallowed_methods, reason = "a test's own file")]
 async fn ask_model(
     store: &StoreHandle,
@@ -76,7 +76,7 @@ fn payload(event: &Event) -> Value {
     serde_json::from_str(event.payload.as_ref().unwrap().get()).unwrap()
 }
 
-/// What an event names by its hash.
+/// The blob that an event references by its hash.
 async fn blob_text(store: &StoreHandle, named: &Value) -> String {
     let hash: BlobHash = named.as_str().unwrap().parse().unwrap();
     let bytes = read(store, move |tx| tx.blob(&hash)).await;

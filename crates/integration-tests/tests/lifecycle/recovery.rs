@@ -103,7 +103,7 @@ fn a_step_is_retried_as_often_as_allowed(backend: Backend) {
         let mut told = Vec::new();
         for failure in 0..=4 {
             if failure > 0 {
-                // The same and another error count alike.
+                // Equal and different errors count alike.
                 let message = format!("no net {}", failure % 2);
                 let given = new_error(ErrorCategory::RateLimit, &message);
                 fixture.recovery.record(id, given, "eva").await.unwrap();
@@ -142,7 +142,7 @@ fn permanent_errors_are_not_retried(backend: Backend) {
     });
 }
 
-/// Records the same error until the step may not be tried again.
+/// Records the same error until the step may not be retried.
 async fn exhaust_retries(fixture: &LifecycleFixture, id: PlanId) {
     for _ in 0..4 {
         let given = new_error(ErrorCategory::Timeout, "no net");

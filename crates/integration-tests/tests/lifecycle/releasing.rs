@@ -1,5 +1,5 @@
-//! Between an owner that gives its run back and a caller that asks for a cancel nothing is lost:
-//! either the owner sees the message, or the caller finds nobody and cancels the plan itself.
+//! A release of a run and a concurrent cancel lose nothing: either the owner sees the message, or
+//! the caller finds no owner and cancels the plan itself.
 
 use std::sync::Arc;
 
@@ -106,8 +106,8 @@ fn guidance_after_release_waits_for_the_next_owner(backend: Backend) {
     });
 }
 
-/// A command that took the owner for dead moves the plan; the owner, alive after all, is fenced
-/// off, whatever it tries.
+/// A command that assumed the owner dead moves the plan; the owner, which is alive, is fenced off,
+/// whatever it tries.
 fn an_evicted_owner_is_fenced_off(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     block_on(async {
@@ -134,14 +134,14 @@ fn an_evicted_owner_is_fenced_off(backend: Backend) {
         let story = events(&fixture.opened.store, StreamId::Plan(id)).await;
         let evicted = story.iter().filter(|it| it.kind == EventKind::RunEvicted);
         assert_eq!(evicted.count(), 1);
-        // Whoever claims it next is not held up.
+        // The next claim is not blocked.
         let next = fixture.claim(id).await;
         fixture.lifecycle.start(&next, &PassingProbe).await.unwrap();
     });
 }
 
-/// A plan that nobody ever ran is claimed and started while somebody cancels it: either the cancel
-/// came first and there is nothing to start, or the new owner is asked.
+/// A plan that was never run is claimed and started while it is cancelled: either the cancel came
+/// first and there is nothing to start, or the new owner gets the cancel request.
 fn a_first_claim_is_not_evicted(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     block_on(async {

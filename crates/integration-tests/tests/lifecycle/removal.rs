@@ -1,4 +1,4 @@
-//! Deleting a plan and erasing its journal's payloads: alone, and at once with every move.
+//! Deleting a plan and erasing its journal's payloads: alone, and concurrently with every move.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn a_finished_plan_is_deleted_and_its_journal_stays(backend: Backend) {
         );
         let story = events(&fixture.opened.store, StreamId::Plan(id)).await;
         assert_eq!(story.last().unwrap().kind, EventKind::PlanDeleted);
-        // What is left can still be erased.
+        // The remaining journal can still be erased.
         let erased = fixture.lifecycle.purge(erasure(&deleted)).await.unwrap();
         assert_eq!(erased.payloads, story.len() as u64);
         let none = fixture.lifecycle.purge(erasure(&deleted)).await.unwrap();
@@ -136,7 +136,7 @@ enum PlanRemoval {
     Purge,
 }
 
-/// What who removes was told.
+/// The answer to a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RemovalAnswer {
     Done,
@@ -149,7 +149,7 @@ struct RemovalRace {
     sample_move: SampleMove,
     removal: PlanRemoval,
     start: Plan,
-    /// Whether those who are not the owner take it for alive.
+    /// Whether callers other than the owner assume it alive.
     assumed_liveness: AssumedLiveness,
 }
 
@@ -163,7 +163,7 @@ impl RemovalRace {
         self.sample_move.requester == Requester::Owner
     }
 
-    /// What the one who removes is told at `at`.
+    /// The expected answer to a removal at `at`.
     fn expected_removal(&self, at: Position) -> RemovalAnswer {
         match (self.is_owned(), self.assumed_liveness, self.removal) {
             (true, AssumedLiveness::Alive, _) => RemovalAnswer::Owned,

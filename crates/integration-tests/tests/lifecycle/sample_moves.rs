@@ -1,7 +1,7 @@
-//! Every way in which a move can be asked for, and what one caller at a time would be told.
+//! Every way in which a move can be requested, and the expected answer for a single caller.
 //!
-//! The matrix and the model take their requests from here; the match in [`SampleMove::requesters`] has no
-//! default arm, so that a new move cannot be forgotten.
+//! The matrix and the model take their requests from here. The match in [`SampleMove::requesters`]
+//! has no default arm, so that a new move cannot be forgotten.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{
@@ -14,12 +14,12 @@ use cleveragents_engine::runs::RunLease;
 
 use super::fixture::{LifecycleFixture, PassingProbe};
 
-/// By whom a move is asked for.
+/// The requester of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Requester {
-    /// By the plan's owner, through its lease.
+    /// The plan's owner, through its lease.
     Owner,
-    /// By anybody.
+    /// Any caller, by a command.
     Command,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct SampleMove {
     pub(crate) requester: Requester,
 }
 
-/// What a caller was told, with where the plan stood.
+/// The answer to a caller, with the plan's position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MoveAnswer {
     Moved(Position),
@@ -37,14 +37,14 @@ pub(crate) enum MoveAnswer {
     Illegal(Position),
     /// The owner was asked to stop.
     CancelRequested(Position),
-    /// Somebody runs the plan.
+    /// The plan has an owner.
     Owned,
     LeaseLost,
-    /// There is no such plan.
+    /// The plan does not exist.
     Missing,
 }
 
-/// Whether a command takes the plan's owner for alive.
+/// Whether a command assumes the plan's owner alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AssumedLiveness {
     Alive,
@@ -81,12 +81,12 @@ impl SampleMove {
         }
     }
 
-    /// The whole move, as one asks for it who saw the plan at `seen`.
+    /// The full move for a caller that saw the plan at `position`.
     pub(crate) fn to_move(self, position: Position) -> Move {
         move_of(self.kind, position)
     }
 
-    /// What one caller is told at `at`, and where the plan stands then.
+    /// The expected answer to a single caller at `at`, and the resulting position.
     pub(crate) fn expected_answer(
         self,
         asked: Move,
@@ -94,7 +94,7 @@ impl SampleMove {
         owner: AssumedLiveness,
     ) -> (MoveAnswer, Position) {
         let asked = match asked {
-            // Where a correction leads is decided where the plan stands, not by who asks.
+            // The plan's position decides where a correction leads, not the caller.
             Move::Correct(_) => move_of(MoveKind::Correct, at),
             other => other,
         };
@@ -117,7 +117,6 @@ impl SampleMove {
         }
     }
 
-    /// Asks the service.
     pub(crate) async fn perform(self, caller: &MoveCaller<'_>, asked: Move) -> MoveAnswer {
         match self.requester {
             Requester::Owner => match caller.run {
@@ -131,7 +130,7 @@ impl SampleMove {
     }
 }
 
-/// Who asks, of which plan.
+/// The caller and its plan.
 #[derive(Debug)]
 pub(crate) struct MoveCaller<'a> {
     pub(crate) fixture: &'a LifecycleFixture,
@@ -214,7 +213,7 @@ async fn move_by_command(caller: &MoveCaller<'_>, asked: Move) -> Result<MoveAns
     })
 }
 
-/// Adds to the root of the plan's decisions, which sends the plan back and gives up nothing.
+/// Appends guidance to the plan's root decision, which sends the plan back and supersedes nothing.
 async fn add_guidance(caller: &MoveCaller<'_>) -> Result<MoveAnswer> {
     let plan = caller.fixture.lifecycle.plan(caller.plan).await?;
     let corrected = caller.fixture.decisions.correct(CorrectionRequest {
@@ -225,7 +224,7 @@ async fn add_guidance(caller: &MoveCaller<'_>) -> Result<MoveAnswer> {
     });
     match corrected.await {
         Ok(corrected) => Ok(MoveAnswer::Moved(corrected.plan.position)),
-        // A plan goes with its decisions.
+        // A plan is deleted together with its decisions.
         Err(DecisionFailure::Lifecycle(LifecycleError::Store(StoreError::NotFound { .. }))) => {
             Ok(MoveAnswer::Missing)
         }
@@ -234,7 +233,7 @@ async fn add_guidance(caller: &MoveCaller<'_>) -> Result<MoveAnswer> {
     }
 }
 
-/// The answer in short. A refusal must name the plan and what is in the way.
+/// Classifies the answer. A refusal must name the plan and the reason.
 fn classify_answer(caller: &MoveCaller<'_>, answer: Result<MoveAnswer>) -> MoveAnswer {
     match answer {
         Ok(told) => told,

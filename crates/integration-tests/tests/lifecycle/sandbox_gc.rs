@@ -1,5 +1,5 @@
-//! The removal of sandboxes: only what nobody needs, never under somebody's hands, and finished by
-//! the next one if it was stopped in between.
+//! The removal of sandboxes: only unneeded ones, never while in use, and an interrupted removal is
+//! finished by the next one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -30,17 +30,17 @@ contract! {
     unknown_folders_are_kept_for_a_day,
 }
 
-/// How a removal from the disk ends.
+/// The outcome of a removal from disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DiskRemoval {
     Succeeds,
     /// The folder stays.
     FailsBefore,
-    /// The folder is gone, and whoever removed it with it.
+    /// The folder is gone, and the removing process died.
     FailsAfter,
 }
 
-/// Folders that are only names.
+/// Folders that exist only as names.
 #[derive(Debug)]
 struct FakeSandboxes {
     existing: Mutex<BTreeSet<SandboxId>>,
@@ -157,7 +157,7 @@ fn gc_request(mode: GcMode) -> GcRequest {
     }
 }
 
-/// A sandbox of a new plan, with its folder.
+/// Stores a sandbox of a new plan, with its folder.
 async fn store_sandbox(
     fixture: &LifecycleFixture,
     folders: &FakeSandboxes,
@@ -272,12 +272,12 @@ fn an_interrupted_removal_is_finished_later(backend: Backend) {
     });
 }
 
-/// What the owner of a plan found and did.
+/// What the owner of a plan found.
 #[derive(Debug, PartialEq, Eq)]
 enum OwnerFinding {
-    /// Its half-made sandbox, which it goes on with.
+    /// Its half-created sandbox, which it completes.
     Sandbox,
-    /// Nothing: it makes another.
+    /// Nothing, so it creates another.
     Nothing,
 }
 
@@ -324,8 +324,8 @@ fn a_sandbox_in_use_is_not_removed(backend: Backend) {
     });
 }
 
-/// What `plan execute` does: claims the plan, looks for its sandboxes, makes the one that is meant
-/// to be there, and says so.
+/// Does what `plan execute` does: claims the plan, looks up its sandboxes, creates the missing one
+/// and records it.
 async fn execute_plan(
     fixture: &LifecycleFixture,
     folders: &FakeSandboxes,

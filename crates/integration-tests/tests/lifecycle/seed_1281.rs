@@ -1,7 +1,7 @@
-//! Report 1281: actions and plans were lost or overwritten when two callers came at once.
+//! Report 1281: actions and plans were lost or overwritten by concurrent callers.
 //!
 //! Threads with many tasks each create, use and get on one service, on several services of one
-//! store, and on several openings of one place.
+//! store, and on several stores of one database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,11 +30,11 @@ contract! {
 const THREADS: usize = 4;
 const TASKS: usize = 8;
 
-/// What one task was told.
+/// The answers to one task.
 #[derive(Debug, Default)]
 struct RaceTaskResult {
     actions: Vec<Action>,
-    /// Names that somebody else had, and who.
+    /// Names that were taken, and their holders.
     refused: Vec<(String, String)>,
     plans: Vec<Plan>,
 }
@@ -66,7 +66,7 @@ fn nothing_is_lost_across_several_processes(backend: Backend) {
     race(&each, &fixture.opened.store);
 }
 
-/// Every thread with its service and its own runtime, all tasks on the same names.
+/// Every thread has a service and its own runtime; all tasks use the same names.
 fn race(services: &[PlanLifecycle], store: &StoreHandle) {
     let rounds = trials(20, 2) as usize;
     let told: Vec<RaceTaskResult> = thread::scope(|scope| {
@@ -127,7 +127,7 @@ async fn check(
         .collect();
     let tasks = told.len();
     assert_eq!(tasks, THREADS * TASKS);
-    // Each task's own names, one of each shared name, and the one that was there before.
+    // Each task's own names, one of each shared name, and the existing one.
     assert_eq!(found.len(), tasks * rounds + rounds + 1);
     let made: Vec<&Action> = told.iter().flat_map(|task| &task.actions).collect();
     assert_eq!(made.len(), tasks * rounds + rounds);

@@ -1,5 +1,5 @@
 //! Report 7120: a change was recorded in the changeset that was started last, whoever had started
-//! it, so of two at work at once one found its changes in the other's changeset.
+//! it, so one of two concurrent callers found its changes in the other's changeset.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -37,8 +37,8 @@ async fn paths(context: &ExecutionContext, changeset: &Changeset) -> Vec<String>
     (1..).zip(changes).map(path).collect()
 }
 
-/// Exactly as the report has it: A starts, B starts, A records, B records. On one context that
-/// both share, and on one each.
+/// The reported order: A starts, B starts, A records, B records. With one shared context, and with
+/// one context each.
 fn interleaved_changes_stay_in_their_changesets(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
@@ -54,7 +54,7 @@ fn interleaved_changes_stay_in_their_changesets(backend: Backend) {
                 .await
                 .unwrap();
             a.record(vec![creation(b"a/2")]).await.unwrap();
-            // Closing the newest does not make the one before it anybody's but A's.
+            // Closing the newest changeset does not affect the earlier one, which is still A's.
             b.close().await.unwrap();
             a.record(vec![creation(b"a/3")]).await.unwrap();
             for reader in [of_a, of_b] {
@@ -65,8 +65,8 @@ fn interleaved_changes_stay_in_their_changesets(backend: Backend) {
     });
 }
 
-/// The race of the report: A's start is under way while B records. B has had its changeset for
-/// long; A's is the newest by the time B's change is stored.
+/// The reported race: A's start is in progress while B records. B started its changeset long
+/// before; A's is the newest when B's change is stored.
 fn recording_during_another_start_keeps_its_changeset(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
@@ -87,7 +87,7 @@ fn recording_during_another_start_keeps_its_changeset(backend: Backend) {
                 }
             })
             .await;
-            // What was only started is there, and empty.
+            // The changeset that was only started exists and is empty.
             let headers = context.changesets().await.unwrap();
             for a in started.into_iter().flatten() {
                 assert!(headers.iter().any(|it| it.id == a.id() && it.entries == 0));
@@ -104,7 +104,7 @@ fn recording_during_another_start_keeps_its_changeset(backend: Backend) {
     });
 }
 
-/// How many changes each thread makes: 10,000 in all when nothing is scaled down.
+/// The number of changes per thread: 10,000 in total without scaling.
 fn changes_per_thread() -> u32 {
     trials(10_000, 800) / THREADS
 }
@@ -113,7 +113,7 @@ fn sixteen_threads_on_one_plan_lose_and_misplace_nothing(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
     let workplace = block_on(RecorderContext::new(&opened.store));
-    // One context that all share: they differ in nothing but their handles.
+    // One context shared by all: they differ only in their handles.
     let one = context(&opened.store, workplace.lease.clone());
     race(&opened.store, &vec![(one, workplace); THREADS as usize]);
 }
@@ -141,7 +141,7 @@ fn sixteen_threads_on_sixteen_plans_lose_and_misplace_nothing(backend: Backend) 
     race(&opened.store, &each);
 }
 
-/// A thread with a runtime of its own for each place of work, all at once.
+/// One thread with its own runtime per recorder, all at once.
 fn race(store: &StoreHandle, each: &[(ExecutionContext, RecorderContext)]) {
     let count = changes_per_thread();
     let told: Vec<Vec<AckedChange>> = thread::scope(|scope| {
@@ -176,7 +176,7 @@ fn race(store: &StoreHandle, each: &[(ExecutionContext, RecorderContext)]) {
         assert_eq!(there.len(), wanted.len(), "none is lost, none is twice");
         assert_eq!(there, wanted);
     }
-    // Many were at work in many changesets, and the shared one was everybody's.
+    // Many recorded into many changesets, and all used the shared one.
     for (context, place) in each {
         let headers = block_on(context.changesets()).unwrap();
         let shared = headers.iter().find(|it| it.id == place.shared).unwrap();

@@ -1,4 +1,4 @@
-//! Report 7120 between processes: the owner of a plan hands its lease to those that work for it.
+//! Report 7120 across processes: the owner of a plan passes its lease to worker processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -43,7 +43,7 @@ fn send(hammer: &mut Hammer, workplace: &RecorderContext) {
     hammer.send_line(&serde_json::to_string(workplace).unwrap());
 }
 
-/// The next change that the process says is recorded; `None` at its end.
+/// The next change that the process reports as recorded; `None` at its end.
 fn next_change(hammer: &mut Hammer) -> Option<AckedChange> {
     loop {
         let line = hammer.next_line()?;
@@ -53,12 +53,12 @@ fn next_change(hammer: &mut Hammer) -> Option<AckedChange> {
     }
 }
 
-/// All that the process still tells.
+/// All remaining reports of the process.
 fn remaining_changes(hammer: &mut Hammer) -> Vec<AckedChange> {
     std::iter::from_fn(|| next_change(hammer)).collect()
 }
 
-/// Everything the processes tell, each heard by a thread so that none has to wait.
+/// All reports of the processes, each read by a thread so that none blocks.
 fn read_all(hammers: &mut [Hammer]) -> Vec<Vec<AckedChange>> {
     thread::scope(|scope| {
         let hear = |hammer| scope.spawn(move || remaining_changes(hammer));
@@ -107,12 +107,12 @@ fn race(test_db: &TestDatabase, opened: &OpenTestDatabase, each: &[RecorderConte
     }
 }
 
-/// How many of the processes are killed, and how many changes each of their threads would make.
+/// How many processes are killed, and how many changes each of their threads would make.
 const VICTIMS: usize = 4;
 const COUNT: u32 = 30;
 const EACH: usize = (COUNT * THREADS) as usize;
 
-/// Half of the processes are killed while the others go on, some of them on the same plan.
+/// Half of the processes are killed while the others continue, some of them on the same plan.
 fn killed_recorders_lose_and_misplace_nothing(backend: Backend) {
     let mut rng = RaceRng::new();
     let test_db = TestDatabase::new(backend);
@@ -148,7 +148,7 @@ fn killed_recorders_lose_and_misplace_nothing(backend: Backend) {
     assert!(cut > 0, "all kills came too late");
 }
 
-/// Hears a process to its end, or kills it after so many changes.
+/// Reads a process to its end, or kills it after this many changes.
 fn read_or_kill(hammer: &mut Hammer, kill_after: Option<usize>) -> Vec<AckedChange> {
     let mut heard = Vec::new();
     if let Some(patience) = kill_after {
@@ -159,8 +159,8 @@ fn read_or_kill(hammer: &mut Hammer, kill_after: Option<usize>) -> Vec<AckedChan
     heard
 }
 
-/// All that was acknowledged is there. What is there beside it is what a killed thread had in
-/// hand: the batch behind its last acknowledged change, whole.
+/// All acknowledged changes are present. Additional ones are those that a killed thread had in
+/// flight: the complete batch after its last acknowledged change.
 fn check_after_kills(there: &[AckedChange], heard: &[AckedChange]) {
     let told: BTreeSet<AckedChange> = heard.iter().copied().collect();
     assert_eq!(told.len(), heard.len(), "nothing was told twice");
@@ -193,7 +193,8 @@ fn check_after_kills(there: &[AckedChange], heard: &[AckedChange]) {
     }
 }
 
-/// Whoever has the lease goes on in what the dead left open, without a gap.
+/// The holder of the lease continues in the changesets that the dead processes left open, without a
+/// gap.
 async fn record_more(opened: &OpenTestDatabase, workplace: &RecorderContext) {
     let context = context(&opened.store, workplace.lease.clone());
     for header in context.changesets().await.unwrap() {
@@ -207,7 +208,7 @@ async fn record_more(opened: &OpenTestDatabase, workplace: &RecorderContext) {
     }
 }
 
-/// The lease is plain data in other processes' hands; it is worth nothing once it is lost.
+/// The lease is plain data in other processes; it is worthless once it is lost.
 fn a_process_whose_owner_lost_the_plan_records_nothing_more(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
@@ -222,7 +223,7 @@ fn a_process_whose_owner_lost_the_plan_records_nothing_more(backend: Backend) {
         let lease = claim_run(&opened.store, plan).await;
         (verify_changes(&opened.store, plan).await, lease)
     });
-    // Its threads end with the refusal, which is the last that is heard of them.
+    // Its threads end with the refusal, which is their last message.
     let mut refusals = 0;
     while let Some(line) = hammer.next_raw_line() {
         match line.split_once(' ') {

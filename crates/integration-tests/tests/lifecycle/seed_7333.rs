@@ -1,5 +1,5 @@
-//! Report 7333: of two callers who recorded a plan's first error at once, one lost its record with
-//! the history that the other overwrote.
+//! Report 7333: of two callers that recorded a plan's first error concurrently, one lost its record
+//! because the other overwrote the history.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,8 +47,8 @@ fn concurrent_first_errors_of_stores_are_stored(backend: Backend) {
     });
 }
 
-/// Everybody records two errors for a plan that has none: one of its own and one of everybody's,
-/// half of them the other way about.
+/// Everyone records two errors for a plan that has none: one of its own and a common one, half of
+/// them in the opposite order.
 async fn race(scenes: &[Arc<LifecycleFixture>]) {
     for _ in 0..trials(50, 3) {
         let plan = scenes[0].new_plan().await.identity.plan_id;
@@ -125,8 +125,8 @@ fn concurrent_first_errors_of_processes_are_stored(backend: Backend) {
     }
 }
 
-/// Everything that was recorded is there: each of `own` and the one that everybody has. `recorded`
-/// is what the callers were told, the place and the count of each.
+/// Everything recorded is present: each of `own` and the common error. `recorded` is what the
+/// callers were returned, the number and the count of each.
 async fn check(
     fixture: &LifecycleFixture,
     plan: PlanId,
@@ -141,12 +141,12 @@ async fn check(
     assert_eq!((messages, found.len()), (wanted, TASKS + 1));
     let counted: u64 = found.iter().map(|error| error.occurrences).sum();
     assert_eq!(counted, recorded.len() as u64);
-    // One order without gaps, and no two callers were told the same.
+    // One order without gaps, and no two callers got the same answer.
     let places: Vec<i64> = found.iter().filter_map(|error| error.sequence).collect();
     assert_eq!(places, (1..=TASKS as i64 + 1).collect::<Vec<_>>());
     let told: BTreeSet<_> = recorded.iter().collect();
     assert_eq!(told.len(), recorded.len());
-    // The journal tells each record once, in the same order, and each recovery once.
+    // The journal has each record once, in the same order, and each recovery once.
     let story = events(&fixture.opened.store, StreamId::Plan(plan)).await;
     let mut newest: BTreeMap<Option<i64>, u64> = BTreeMap::new();
     let mut records = 0;

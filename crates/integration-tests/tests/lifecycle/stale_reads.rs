@@ -1,5 +1,5 @@
-//! A stale reader can never act: who read a plan before another opening applied it is told so,
-//! whatever it asks.
+//! A stale reader can never act: a caller that read a plan before another process applied it is
+//! refused, whatever it requests.
 
 use cleveragents_domain::{Move, MoveKind, Phase};
 use cleveragents_engine::ports::StoreError;
@@ -48,7 +48,7 @@ fn a_stale_read_cannot_move_an_applied_plan(backend: Backend) {
                 .await;
             let wanted = match ask.requester {
                 Requester::Owner => MoveAnswer::LeaseLost,
-                // A correction is never one that was made before.
+                // A correction never repeats an earlier one.
                 Requester::Command if ask.kind == MoveKind::Correct => {
                     MoveAnswer::Illegal(applied.position)
                 }
@@ -56,7 +56,7 @@ fn a_stale_read_cannot_move_an_applied_plan(backend: Backend) {
             };
             assert_eq!(told, wanted, "{ask:?}");
         }
-        // Nor can it write back what it had read.
+        // It cannot write back its stale copy either.
         let mut moved = read_before.make_move(Move::Complete, applied.timestamps.updated_at);
         let again = moved.as_mut().unwrap().clone();
         let written = try_write(&stale.opened.store, move |tx| tx.update_plan(&again)).await;

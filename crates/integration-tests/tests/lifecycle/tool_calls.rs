@@ -1,4 +1,4 @@
-//! Tool calls through the runner: who may be in a sandbox together, and what is on record of it.
+//! Tool calls through the runner: which calls may share a sandbox, and what is recorded.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ contract! {
 
 const WRITERS: usize = 12;
 
-/// Tools that notice who else is at work.
+/// Tools that detect concurrent calls.
 #[derive(Debug)]
 struct ProbeTools {
     definitions: [ToolDefinition; 2],
@@ -74,7 +74,7 @@ impl ProbeTools {
         }
     }
 
-    /// Appends a line to the file, slowly enough to be caught at it.
+    /// Appends a line to the file, slowly enough to be caught by a concurrent call.
     fn write(&self, call: &ToolInvocation<'_>) -> ToolOutput {
         let now = self.active.fetch_add(1, Ordering::SeqCst) + 1;
         self.peak.fetch_max(now, Ordering::SeqCst);
@@ -169,7 +169,7 @@ impl Tool for ProbeTool<'_> {
     }
 }
 
-/// A plan in Execute on a folder, and all it takes to make calls.
+/// A plan in Execute on a folder, with everything needed to make calls.
 struct ToolCallFixture {
     fixture: LifecycleFixture,
     plan: Plan,
@@ -211,7 +211,7 @@ impl ToolCallFixture {
         Arc::new(LocalSandboxes::open(&self.folder.path().join("data"), git).unwrap())
     }
 
-    /// So many calls of the tool at once; answers with what is on record and what the file says.
+    /// Runs this many concurrent calls of the tool; returns the records and the file's content.
     async fn run_calls(
         &self,
         tool: &str,
@@ -228,7 +228,7 @@ impl ToolCallFixture {
         (tools, records.await, log)
     }
 
-    /// What became of each call, and what the file says.
+    /// Returns the outcome of each call and the file's content.
     async fn run_outcomes(
         &self,
         tool: &str,
@@ -292,7 +292,6 @@ fn search_path() -> std::ffi::OsString {
     std::env::var_os("PATH").unwrap()
 }
 
-/// Waits for all at once.
 async fn join_all<F: Future>(all: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut all: Vec<_> = all.map(Box::pin).map(Some).collect();
     let mut done: Vec<Option<F::Output>> = all.iter().map(|_| None).collect();
@@ -322,7 +321,7 @@ fn writers_are_exclusive_in_a_sandbox(backend: Backend) {
         assert_eq!(tools.tools.peak.load(Ordering::SeqCst), 1);
         assert_eq!(log.lines().count(), WRITERS, "a line was lost: {log}");
         assert_eq!(records.len(), WRITERS);
-        // Each began with the tree the one before it left.
+        // Each call started with the tree that the previous one left.
         let mut trees: Vec<_> = records.iter().map(|it| &it.call.tree_before).collect();
         trees.push(records.last().unwrap().tree_after.as_ref().unwrap());
         for (record, next) in records.iter().zip(&trees[1..]) {

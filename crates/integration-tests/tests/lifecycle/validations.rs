@@ -1,4 +1,4 @@
-//! Validations: added, attached, found for a plan, detached; each change on the record.
+//! Validations: added, attached, selected for a plan, detached; each change is recorded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A plan whose owner has decided something, for tests about decisions.
+//! A plan whose owner has made decisions, for tests about decisions.
 
 use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::{
@@ -12,7 +12,7 @@ use cleveragents_integration_tests::store_access::{events, read, release_run};
 
 use super::fixture::{LifecycleFixture, PassingProbe};
 
-/// A plan at work, and who works on it.
+/// A running plan and its owner.
 #[derive(Debug)]
 pub(crate) struct WorkingPlan {
     pub(crate) plan: PlanId,
@@ -21,13 +21,13 @@ pub(crate) struct WorkingPlan {
 }
 
 impl WorkingPlan {
-    /// A plan at `strategize/processing`.
+    /// Creates a plan at `strategize/processing`.
     pub(crate) async fn start(fixture: &LifecycleFixture) -> Self {
         let plan = fixture.new_plan().await;
         Self::resume(fixture, plan.identity.plan_id).await
     }
 
-    /// Takes up a plan that was left at `strategize/queued`.
+    /// Claims a plan that was left at `strategize/queued`.
     pub(crate) async fn resume(fixture: &LifecycleFixture, id: PlanId) -> Self {
         let plan = fixture.plan(id).await;
         let run = fixture.claim(id).await;
@@ -39,7 +39,7 @@ impl WorkingPlan {
         }
     }
 
-    /// Takes the plan on to `execute/processing`.
+    /// Moves the plan to `execute/processing`.
     pub(crate) async fn execute(&self, fixture: &LifecycleFixture) {
         let lifecycle = &fixture.lifecycle;
         lifecycle.complete(&self.run).await.unwrap();
@@ -56,14 +56,14 @@ impl WorkingPlan {
         fixture.decisions.record(&self.run, choice).await.unwrap()
     }
 
-    /// Gives the run back; the plan stays where it is.
+    /// Releases the run; the plan stays where it is.
     pub(crate) async fn release(self) -> PlanId {
         release_run(self.run).await;
         self.plan
     }
 }
 
-/// A choice between two ways.
+/// A choice between two options.
 pub(crate) fn choice(
     parent: DecisionId,
     decision_type: DecisionType,
@@ -111,7 +111,7 @@ pub(crate) async fn all_decisions(fixture: &LifecycleFixture, plan: PlanId) -> V
     read(&fixture.opened.store, move |tx| tx.decisions_of(plan)).await
 }
 
-/// A plan with decisions, which nobody runs.
+/// A plan with decisions and without an owner.
 #[derive(Debug)]
 pub(crate) struct DecidedPlan {
     pub(crate) plan: PlanId,

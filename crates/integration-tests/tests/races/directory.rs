@@ -1,4 +1,4 @@
-//! A data directory that disappears under a running process.
+//! A data directory that disappears while a process uses it.
 
 mod sqlite {
     use std::fs;

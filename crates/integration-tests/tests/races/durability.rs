@@ -1,5 +1,5 @@
-//! A trace of the writer's system calls: every acknowledgement leaves the process after the sync
-//! of what it acknowledges.
+//! Traces the writer's system calls: every acknowledgement is sent after the sync of the data it
+//! acknowledges.
 
 use std::collections::HashMap;
 
@@ -27,14 +27,14 @@ fn each_acknowledgement_of_a_group_follows_the_groups_sync() {
     }
 }
 
-/// What the trace shows, in the order in which it happened.
+/// The traced calls, in order.
 #[derive(Debug)]
 enum TracedCall {
-    /// A write to the database's log, with what was written.
+    /// A write to the database's log, with its data.
     LogWrite(String),
-    /// The end of a sync of the log, and where in this list it began.
+    /// The end of a sync of the log, with the index at which it began.
     LogSynced { begun: usize },
-    /// Something said to the parent.
+    /// A line printed to the parent.
     Printed(String),
 }
 
@@ -52,7 +52,7 @@ fn assert_synced(ack: &Ack, calls: &[TracedCall]) {
     assert!(synced, "acknowledged before it was synced: {ack:?}");
 }
 
-/// With one writer the log is all synced when it acknowledges.
+/// With one writer, the whole log is synced when it acknowledges.
 fn assert_all_synced(ack: &Ack, calls: &[TracedCall]) {
     let id = ack.write.id().unwrap().to_string();
     let said = acknowledgement_index(&id, calls);

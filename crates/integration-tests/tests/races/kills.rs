@@ -1,5 +1,5 @@
-//! `kill -9` of a writing process at moments nobody chose: nothing acknowledged is lost, the
-//! database opens, and what was in hand is done once when asked again.
+//! `kill -9` of a writing process at random moments: nothing acknowledged is lost, the database
+//! opens, and a write in flight is executed once when resent.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ fn a_writer_killed_in_a_group_commit_loses_nothing(backend: Backend) {
     });
 }
 
-/// Not at random: at the first, second, third … call with which the writer changes or syncs a file.
+/// Not random: at the first, second, third … call with which the writer changes or syncs a file.
 #[test]
 fn a_writer_killed_at_any_of_its_calls_loses_nothing() {
     let rounds = trials(CALLS, 12);
@@ -55,17 +55,17 @@ fn a_writer_killed_at_any_of_its_calls_loses_nothing() {
             seed,
             ..HammerJob::new("append")
         };
-        // The database is there before, so that only the writer's own calls count.
+        // The database is created first, so that only the writer's own calls count.
         drop(place.open());
         run_killed_at_call(place, &job, seed * CALLS / rounds).0
     });
 }
 
-/// Up to which call there is a kill of its own.
+/// The last call number with a separate kill.
 const CALLS: u32 = 120;
 
-/// Runs a hammer that the kernel kills when a thread of it enters its `call`th call that changes
-/// or syncs a file; returns what it acknowledged before, and whether it got through.
+/// Runs a hammer that the kernel kills when one of its threads enters its `call`th call that
+/// changes or syncs a file. Returns what it acknowledged before, and whether it completed.
 fn run_killed_at_call(test_db: &TestDatabase, job: &HammerJob<'_>, call: u32) -> (Vec<Ack>, bool) {
     let kill = format!("inject=pwrite64,fdatasync,fsync,ftruncate,unlink:signal=KILL:when={call}");
     let mut program = vec!["strace", "-f", "-qq", "-o", "/dev/null", "-e", &kill];
@@ -73,7 +73,8 @@ fn run_killed_at_call(test_db: &TestDatabase, job: &HammerJob<'_>, call: u32) ->
     let mut hammer = Hammer::start(&program, test_db, job);
     hammer.send_line("go");
     let mut acks = Vec::new();
-    // An opening hammer stays until told to end; an appending one would take it for a stop.
+    // An opening hammer waits for a line before it ends; an appending one would treat the line as a
+    // stop.
     if job.verb == "open" {
         hammer.stop();
     }
@@ -83,7 +84,7 @@ fn run_killed_at_call(test_db: &TestDatabase, job: &HammerJob<'_>, call: u32) ->
     (acks, hammer.finish())
 }
 
-/// What was found in hand after the kills.
+/// The writes found in flight after the kills.
 #[derive(Debug, Default)]
 struct UnackedWrites {
     committed: u32,
@@ -101,7 +102,7 @@ fn kill_rounds(
     let mut history = KillHistory::default();
     for seed in 1..=rounds {
         let acks = write_and_kill(&test_db, seed, &mut rng);
-        // Nobody else has the database open: this is the recovery.
+        // No other process has the database open: this is the recovery.
         let opened = test_db.open();
         history.check(&opened.store, seed, threads, &acks);
     }
@@ -116,8 +117,8 @@ fn kill_rounds(
     );
 }
 
-/// Starts a writer, kills it after a random number of acknowledgements and a random while, and
-/// returns all it has acknowledged.
+/// Starts a writer, kills it after a random number of acknowledgements and a random delay, and
+/// returns everything it has acknowledged.
 fn write_and_kill(test_db: &TestDatabase, seed: u32, threads: u32, rng: &mut RaceRng) -> Vec<Ack> {
     let job = HammerJob {
         threads,
@@ -142,7 +143,7 @@ fn write_and_kill(test_db: &TestDatabase, seed: u32, threads: u32, rng: &mut Rac
 #[derive(Debug, Default)]
 struct KillHistory {
     acks: Vec<Ack>,
-    /// Where the shared stream stood when last looked at.
+    /// The last known position of the shared stream.
     shared: i64,
     unacked: UnackedWrites,
 }
@@ -191,8 +192,8 @@ impl KillHistory {
         self.acks.extend(acks);
     }
 
-    /// Sends a thread's last acknowledged write, and the one it had in hand, again; returns how
-    /// many of them had to be done.
+    /// Resends a thread's last acknowledged write and the one in flight; returns how many of them
+    /// had to be executed.
     fn resend(
         &mut self,
         store: &StoreHandle,
@@ -258,7 +259,7 @@ fn a_process_killed_while_creating_the_database_leaves_one_that_opens() {
     assert!(unfinished > 0, "all kills came too late");
 }
 
-/// Not at random: at each call in turn, until one run gets through.
+/// Not random: at each call in turn, until one run completes.
 #[test]
 fn a_process_killed_at_any_call_of_creating_the_database_leaves_one_that_opens() {
     let step = 100 / trials(100, 10);

@@ -1,4 +1,4 @@
-//! What was acknowledged, held against what the journal has.
+//! Compares the acknowledged writes with the journal.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use cleveragents_integration_tests::block_on;
 use cleveragents_integration_tests::child::Ack;
 use cleveragents_integration_tests::workload::HammerWrite;
 
-/// Where each write stands, by what the journal says.
+/// The position of each write in the journal.
 pub(crate) type WritePositions = HashMap<HammerWrite, (StreamId, i64)>;
 
-/// Every stream verifies: gap-free, chained, payloads as hashed.
+/// Every stream verifies: gap-free, chained, payloads match their hashes.
 pub(crate) fn assert_verified(store: &StoreHandle, streams: &[StreamId]) {
     block_on(async {
         for stream in streams {
@@ -28,13 +28,13 @@ pub(crate) fn all_streams(store: &StoreHandle) -> Vec<StreamId> {
     block_on(streams).unwrap_or_else(|error: StoreError| panic!("{error}"))
 }
 
-/// The events of `stream` behind `after`.
+/// The events of `stream` after `after`.
 pub(crate) fn events(store: &StoreHandle, stream: StreamId, after: i64) -> Vec<Event> {
     let read = store.read(move |tx| tx.events(stream, after, u32::MAX));
     block_on(read).unwrap_or_else(|error: StoreError| panic!("{error}"))
 }
 
-/// Adds events to what is known; a write that is there twice is the test's end.
+/// Adds events to the known positions; a duplicate write fails the test.
 pub(crate) fn add_events(places: &mut WritePositions, events: &[Event]) {
     for event in events {
         let write = HammerWrite::from_event(event).expect("an event with its payload whole");
@@ -52,7 +52,7 @@ pub(crate) fn all_positions(store: &StoreHandle) -> WritePositions {
     places
 }
 
-/// Every acknowledged write is there, where the acknowledgement said.
+/// Every acknowledged write is present at the acknowledged position.
 pub(crate) fn assert_present(places: &WritePositions, acks: &[Ack]) {
     for ack in acks {
         let Some((_, stream_seq)) = places.get(&ack.write) else {

@@ -43,7 +43,7 @@ async fn acquire(store: &StoreHandle, request: LockRequest) -> Result<LockGrant,
         .await
 }
 
-/// Makes a held lock run out now.
+/// Makes a held lock expire now.
 async fn expire(store: &StoreHandle, grant: &LockGrant) -> Result<LockGrant, StoreError> {
     let grant = grant.clone();
     store
@@ -53,14 +53,14 @@ async fn expire(store: &StoreHandle, grant: &LockGrant) -> Result<LockGrant, Sto
         .await
 }
 
-/// A write under a lock that somebody else has by now.
+/// A write under a lock that another owner holds by now.
 async fn write_fenced(store: &StoreHandle, grant: &LockGrant) -> Result<(), StoreError> {
     let grant = grant.clone();
     store
         .write(new_operation("test.fenced"), move |tx| {
             let event = NewEvent::new(EventKind::ToolCompleted, "late", &json!({}))
                 .map_err(StoreError::internal)?;
-            // The fence comes last: what was written before it must go too.
+            // The fence comes last, so earlier writes of the transaction must be rolled back too.
             tx.append(StreamId::System, &[event])?;
             tx.fence_lock(&grant)
         })
@@ -89,7 +89,7 @@ fn one_of_32_threads_takes_over_an_expired_lock(backend: Backend) {
         }
     };
     let mut held = block_on(acquire(&opened.store, request(Duration::ZERO))).unwrap();
-    // Judged only after all have gone home: who fails here would leave the others waiting.
+    // Checked only after all threads have ended: a failure here would leave the others waiting.
     let judged = std::thread::scope(|scope| {
         for _ in 0..CONTENDERS {
             scope.spawn(contend);
@@ -117,7 +117,7 @@ fn one_of_32_threads_takes_over_an_expired_lock(backend: Backend) {
     assert!(streams.is_empty(), "a refused write left something");
 }
 
-/// The one winner's grant, made to run out; else what is wrong with the round.
+/// Returns the winner's grant, made to expire, or what is wrong with the round.
 fn check_round(
     store: &StoreHandle,
     before: &LockGrant,
@@ -184,7 +184,7 @@ fn one_of_four_processes_takes_over_an_expired_lock(backend: Backend) {
     }
 }
 
-/// The winner's grant, so that this process can let it run out.
+/// The winner's grant, so that this process can make it expire.
 fn current_grant(store: &StoreHandle) -> LockGrant {
     let rows = block_on(store.read(|tx| tx.locks()));
     let rows = rows.unwrap_or_else(|error: StoreError| panic!("{error}"));

@@ -1,7 +1,7 @@
 //! Many threads and processes on one database: races, kills, takeovers, restarts.
 //!
-//! The processes are `hammer`s; what they acknowledge is held against what the journal has
-//! ([`ledger`]). Counts are scaled by `CLEVERAGENTS_TRIALS`.
+//! The processes are `hammer`s; their acknowledgements are compared with the journal ([`ledger`]).
+//! Counts are scaled by `CLEVERAGENTS_TRIALS`.
 
 #![expect(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ macro_rules! engines {
     };
 }
 
-/// The program under whose blows the database must hold.
+/// The program that generates load and is killed.
 const HAMMER: &[&str] = &[env!("CARGO_BIN_EXE_hammer")];
 
 mod directory;

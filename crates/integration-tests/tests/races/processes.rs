@@ -1,4 +1,4 @@
-//! 64 threads, and 8 processes of 8 threads, on one database, with a tail beside them.
+//! 64 threads, and 8 processes of 8 threads, on one database, with a concurrent tail.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ engines! {
     eight_processes_of_eight_threads_lose_nothing_and_share_fairly,
 }
 
-/// A tail that hears nothing for so long has missed something.
+/// A tail without events for this long has missed something.
 const TAIL_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn sixty_four_threads_of_one_process_lose_nothing(backend: Backend) {
@@ -33,8 +33,8 @@ fn eight_processes_of_eight_threads_lose_nothing_and_share_fairly(backend: Backe
     assert!(*most <= 2 * least, "unfair shares: {shares:?}");
 }
 
-/// Runs the hammers until they have a number of acknowledgements together, checks everything, and
-/// returns each one's share of them.
+/// Runs the hammers until they have this number of acknowledgements together, checks everything,
+/// and returns each one's share.
 fn hammer_together(backend: Backend, processes: u32, threads: u32) -> Vec<usize> {
     let target = trials(40_000, 4000) as usize;
     let test_db = TestDatabase::new(backend);
@@ -101,7 +101,7 @@ fn read_until(hammers: Vec<Hammer>, target: usize) -> Vec<(Vec<Ack>, usize)> {
     })
 }
 
-/// Follows all streams from the beginning until as many events were seen as there are.
+/// Follows all streams from the beginning until every event was seen.
 async fn follow(
     store: &StoreHandle,
     mut end: oneshot::Receiver<usize>,

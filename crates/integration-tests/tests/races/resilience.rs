@@ -1,5 +1,5 @@
-//! PostgreSQL stopped, or killed, while a process writes: nothing acknowledged is lost, nothing is
-//! done twice, and the process goes on by itself.
+//! PostgreSQL stopped or killed while a process writes: nothing acknowledged is lost, nothing is
+//! executed twice, and the process continues by itself.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -41,7 +41,7 @@ mod postgres {
         });
     }
 
-    /// Longer than the store itself tries: its callers hear of it and ask again.
+    /// Longer than the store itself retries: its callers get an error and retry.
     #[test]
     fn a_long_outage_is_reported_and_recovered_from() {
         run_interrupted(|cluster, hammer, acks| {
@@ -66,7 +66,8 @@ fn run_interrupted(interrupt: impl Fn(&TestCluster, &mut Hammer, &mut Vec<Ack>))
     let mut acks = Vec::new();
     let mut rng = RaceRng::new();
     for _ in 0..trials(10, 2) {
-        // Behind all that was there before: each thread got through again, not only its old lines.
+        // Beyond everything that existed before: each thread succeeded again, rather than only
+        // flushing old lines.
         let goal = highest_numbers(&test_db);
         read_acks_beyond(&mut hammer, &mut acks, &goal);
         rng.spin_randomly(Duration::from_millis(5));
@@ -84,7 +85,7 @@ fn run_interrupted(interrupt: impl Fn(&TestCluster, &mut Hammer, &mut Vec<Ack>))
     let places = ledger::all_positions(&opened.store);
     ledger::assert_present(&places, &acks);
     ledger::assert_verified(&opened.store, &ledger::all_streams(&opened.store));
-    // Each thread has at most the one write that was in hand when it was told to stop.
+    // Each thread has at most the one write that was in flight when it was stopped.
     let unanswered = places.len() - acks.len();
     assert!(
         unanswered <= THREADS as usize,
@@ -94,7 +95,7 @@ fn run_interrupted(interrupt: impl Fn(&TestCluster, &mut Hammer, &mut Vec<Ack>))
     assert_eq!(operations, places.len().to_string());
 }
 
-/// The highest number each thread has in the journal.
+/// The highest number of each thread in the journal.
 fn highest_numbers(test_db: &TestDatabase) -> HashMap<u32, u32> {
     let opened = test_db.open();
     let mut reached: HashMap<u32, u32> = (0..THREADS).map(|thread| (thread, 0)).collect();
@@ -117,7 +118,7 @@ fn read_acks_beyond(hammer: &mut Hammer, acks: &mut Vec<Ack>, goal: &HashMap<u32
     }
 }
 
-/// Reads until a writer has been told that the store is out of reach.
+/// Reads until a writer reports that the store is unavailable.
 fn read_acks_until_retry(hammer: &mut Hammer, acks: &mut Vec<Ack>) {
     loop {
         match hammer.next_message().expect("the hammer goes on") {

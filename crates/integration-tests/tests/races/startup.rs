@@ -1,4 +1,4 @@
-//! Ten processes that start at once on nothing.
+//! Ten processes that start concurrently without a database.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! An owner that dies on this machine is replaced at once; one that only hangs is not.
+//! An owner that dies on this machine is replaced immediately; one that only hangs is not.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,10 +20,10 @@ engines! {
     one_of_32_claimants_replaces_a_dead_owner,
 }
 
-/// What a user calls at once; generous, because the machine may be loaded.
+/// What a user perceives as immediate; generous, because the machine may be loaded.
 const TAKEOVER_LIMIT: Duration = Duration::from_secs(1);
 
-/// A process that owns `plan`'s run, and the lease it says it has.
+/// A process that owns `plan`'s run, and the lease it reports.
 fn start_owner(test_db: &TestDatabase, plan: PlanId) -> (Hammer, Lease) {
     let id = plan.to_string();
     let more = ["--plan", id.as_str()];
@@ -116,7 +116,8 @@ fn a_hung_owner_keeps_its_run_until_lease_expiry(backend: Backend) {
         tx.heartbeat(&old, Duration::ZERO)
     });
     let _: Lease = block_on(expired).unwrap_or_else(|e: StoreError| panic!("{e}"));
-    // Its process is alive, so the service lets it be; only a claim that knows nothing of it wins.
+    // Its process is alive, so the service does not take over; only a claim without liveness
+    // information wins.
     assert!(matches!(claim(), ClaimOutcome::Held(holder) if holder.owner == lease.owner));
     let RunClaimOutcome::Won(taken) = claim_expired(&opened, plan) else {
         panic!("an expired lease is in the way");
@@ -133,7 +134,7 @@ fn a_hung_owner_keeps_its_run_until_lease_expiry(backend: Backend) {
     ledger::assert_verified(&opened.store, &[stream]);
 }
 
-/// A claim that knows of nobody's death: only the lease's end counts.
+/// A claim without any proof of death: only the expiry of the lease counts.
 fn claim_expired(opened: &OpenTestDatabase, plan: PlanId) -> RunClaimOutcome {
     let claim = Claim {
         plan,
@@ -192,7 +193,7 @@ fn one_of_32_claimants_replaces_a_dead_owner(backend: Backend) {
             !lines.contains(&blamed),
             "a loser was told of the dead owner"
         );
-        // Two claims on record: the dead owner's and the winner's.
+        // Two recorded claims: the dead owner's and the winner's.
         assert_eq!(
             ledger::events(&opened.store, StreamId::Plan(plan), 0).len(),
             2

@@ -1,5 +1,6 @@
-//! Hostile definitions in repositories and in the environment: actions that approve themselves, bombs,
-//! masks, variables, credentials. Each attempt is a script of commands as a user types them.
+//! Hostile definitions in repositories and in the environment: actions that approve themselves,
+//! bombs, disguises, variables, credentials. Each attempt is a script of commands as a user types
+//! them.
 
 pub mod table;
 
@@ -14,7 +15,7 @@ use table::SCRIPTS;
 
 const PRELUDE: &str = include_str!("prelude.sh");
 
-/// Variables that are set for every command, some of them named like secrets.
+/// Variables set for every command, some of them named like secrets.
 const VARIABLES: &[(&str, &str)] = &[
     ("KEYCLOAK_URL", "http://localhost:8080"),
     ("MONKEY_NAME", "george-the-monkey"),
@@ -25,7 +26,7 @@ const VARIABLES: &[(&str, &str)] = &[
 /// Seconds for one script.
 const SECONDS: u64 = 240;
 
-/// Runs every script on a machine of its own.
+/// Runs every script on its own machine.
 pub fn run(setup: &Setup, options: &AttackOptions) -> Result<Vec<AttackOutcome>> {
     let mut jobs = Vec::new();
     for (index, account) in accounts(options).into_iter().enumerate() {

@@ -1,5 +1,6 @@
-//! Hostile definitions: each script sets one up, uses it as a careless user would, and prints `THROUGH`,
-//! `LOST` or `STUCK` if a promise breaks. It prints `CONTROL` once it has seen that the attack would show.
+//! Hostile definitions: each script sets one up, uses it as a careless user would, and prints
+//! `THROUGH`, `LOST` or `STUCK` if a guarantee is violated. It prints `CONTROL` once it has
+//! verified that a successful attack would be detected.
 
 pub const SCRIPTS: &[(&str, &str)] = &[
     (

@@ -1,4 +1,4 @@
-//! The form of one attempt to get out of a sandbox.
+//! The definition of one attempt to escape from a sandbox.
 
 /// The language of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,15 +7,15 @@ pub enum ScriptLanguage {
     Python,
 }
 
-/// What the host does while the script runs.
+/// The activity of the host while the script runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostActivity {
     Nothing,
-    /// Replaces the credential files of the home by rename, again and again.
+    /// Repeatedly replaces the credential files of the home by rename.
     ReplaceCredentials,
 }
 
-/// Where the script runs.
+/// The standard streams of the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StdioKind {
     Pipe,
@@ -23,8 +23,8 @@ pub enum StdioKind {
     Terminal,
 }
 
-/// A script with a name. It got through if it prints `THROUGH` or the secret (forwards or backwards), if
-/// anything outside has changed afterwards, or if a process of it is still alive.
+/// A named script. It succeeded if it prints `THROUGH` or the secret (forwards or backwards), if
+/// anything outside has changed afterwards, or if one of its processes is still alive.
 #[derive(Debug, Clone, Copy)]
 pub struct AttackAttempt {
     pub name: &'static str,
@@ -34,7 +34,7 @@ pub struct AttackAttempt {
     pub stdio: StdioKind,
     /// Must not share its run of the program with other attempts.
     pub alone: bool,
-    /// The documentation promises nothing about it at the level `landlock`.
+    /// The documentation makes no guarantee about it at the level `landlock`.
     pub beyond_landlock: bool,
 }
 
@@ -51,7 +51,7 @@ pub const fn sh(name: &'static str, script: &'static str) -> AttackAttempt {
     }
 }
 
-/// A Python script behind `prelude.py`.
+/// A Python script, appended to `prelude.py`.
 pub const fn py(name: &'static str, script: &'static str) -> AttackAttempt {
     let mut attempt = sh(name, script);
     attempt.language = ScriptLanguage::Python;
@@ -82,7 +82,7 @@ impl AttackAttempt {
     }
 }
 
-/// An attempt ready to run, also one that was made from a list of paths.
+/// An attempt ready to run, including those generated from a list of paths.
 #[derive(Debug, Clone)]
 pub struct AttackCase {
     pub name: String,

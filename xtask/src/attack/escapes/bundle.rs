@@ -1,19 +1,19 @@
-//! Several attempts as one script, and its output taken apart again.
+//! Combines several attempts into one script, and splits its output again.
 
 use super::attempt::{AttackCase, ScriptLanguage};
 
 const PRELUDE: &str = include_str!("prelude.py");
 
-/// Stands before the output of each attempt.
+/// Precedes the output of each attempt.
 const HEADING: &str = "@@ attempt ";
 
-/// Seconds for one attempt.
+/// The timeout of one attempt, in seconds.
 const SECONDS: u32 = 12;
 
-/// The most output that one attempt shows.
+/// The maximum output of one attempt, in bytes.
 const BYTES: u32 = 700;
 
-/// A script that makes the attempts one after the other, each in a folder of its own.
+/// A script that makes the attempts one after the other, each in its own folder.
 pub fn script(variables: &str, cases: &[&AttackCase]) -> String {
     let mut text = format!(
         "{variables}\nexport TREE=$PWD\nT=${{TMPDIR:-/tmp}}\n\
@@ -43,7 +43,7 @@ fn wrap_case(index: usize, case: &AttackCase) -> String {
     )
 }
 
-/// The output of each of so many attempts; empty for those that did not run.
+/// The output of each of `count` attempts; empty for those that did not run.
 pub fn sections(output: &str, count: usize) -> Vec<String> {
     let mut sections = vec![String::new(); count];
     let mut current = None;
@@ -58,7 +58,7 @@ pub fn sections(output: &str, count: usize) -> Vec<String> {
     sections
 }
 
-/// Whether every attempt began.
+/// Returns whether every attempt began.
 pub fn is_complete(output: &str, count: usize) -> bool {
     (0..count).all(|index| {
         output
@@ -67,7 +67,7 @@ pub fn is_complete(output: &str, count: usize) -> bool {
     })
 }
 
-/// Whether an output shows that the attempt got through.
+/// Returns whether an output shows that the attempt succeeded.
 pub fn reveals_escape(output: &str, secret: &str) -> bool {
     let backwards: String = secret.chars().rev().collect();
     output.contains("THROUGH") || output.contains(secret) || output.contains(&backwards)

@@ -1,4 +1,4 @@
-//! The content of the machine that sandboxes must not reach into.
+//! The content of the machine that sandboxes must not reach.
 
 use anyhow::Result;
 
@@ -19,7 +19,7 @@ rm -rf shop control && cp -a saved-shop shop || exit 1
 mkdir -p control/tree control/scratch && cp shop/a control/tree/ && echo "gitdir: $PWD/shop/.git" > control/tree/.git
 exit 0"#;
 
-/// Makes the home, the repositories and the files that nobody should see.
+/// Creates the home, the repositories and the secret files.
 pub fn create_content(machine: &Machine, name: &str) -> Result<()> {
     let homes = IN_HOME.iter().map(|path| format!("home/{path}"));
     let all = homes.chain(OUTSIDE_HOME.iter().map(|path| (*path).to_owned()));
@@ -91,7 +91,7 @@ pub fn set_home(machine: &mut Machine, home: HomeKind) -> Result<()> {
     Ok(())
 }
 
-/// The machine's own folders, and those that toolchains in the home add.
+/// The system's folders, and those that toolchains in the home add.
 pub fn search_path(machine: &Machine) -> String {
     let homes = [
         ".cargo/bin",

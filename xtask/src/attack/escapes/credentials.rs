@@ -1,6 +1,6 @@
-//! Files that nobody but the user should read. Each is one attempt, `cat`ed from the sandbox.
+//! Files that only the user should read. Each is one attempt, `cat`ed from the sandbox.
 
-/// Below the home.
+/// Relative to the home.
 pub const IN_HOME: &[&str] = &[
     ".ssh/id_ed25519",
     ".ssh/config",
@@ -74,7 +74,7 @@ pub const IN_HOME: &[&str] = &[
     "other-project/.git/config",
 ];
 
-/// Below the root of the machine: places that belong to the user or to the program.
+/// Relative to the root of the machine: places that belong to the user or to the program.
 pub const OUTSIDE_HOME: &[&str] = &[
     "shop/.env",
     "shop/service/.env.production",

@@ -13,16 +13,16 @@ use crate::attack::machine::{CommandOutput, RunningCommand, Setup, send_signal};
 use crate::attack::options::{AttackAccount, AttackFamily, AttackOptions, ConfinementLevel};
 use crate::attack::tally::{AttackOutcome, AttackVerdict, BrokenPromise, shorten};
 
-/// Attempts that share one run of the program.
+/// The number of attempts that share one run of the program.
 pub const BATCH_SIZE: usize = 20;
 
-/// Seconds for one run of several attempts.
+/// The timeout of one run of several attempts, in seconds.
 const SECONDS: u32 = 170;
 
-/// Replaces credential files by rename until it or the program that started it is killed.
+/// Replaces credential files by rename until it or its parent program is killed.
 const REPLACE_CREDENTIALS: &str = r#"trap "end=1" TERM; while [ -z "$end" ] && [ -d /proc/$PPID ]; do for f in "$OUT/../home/.netrc" "$OUT/../home/.ssh/id_ed25519" "$OUT/../home/.aws/credentials" "$OUT/../home/.env" "$OUT/../shop/.env"; do cp -p "$f" "$f.new" && mv "$f.new" "$f"; done; sleep 0.02; done"#;
 
-/// A number of seconds to sleep that no other process on the machine sleeps.
+/// A number of seconds to sleep that no other process on the machine uses.
 pub fn unique_mark() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl EscapeRun<'_> {
             return Ok(rows.collect());
         }
         let mut outcomes = self.run_scripts(&target, cases)?;
-        // The file tools are not confined by a level, so one is enough.
+        // A level does not confine the file tools, so one level is enough.
         if self.level == ConfinementLevel::Namespaces || self.options.level.is_some() {
             outcomes.extend(self.run_tools(&target)?);
         }
@@ -66,7 +66,8 @@ impl EscapeRun<'_> {
         Ok(outcomes)
     }
 
-    /// The unusual homes to try: all of them, or in the short form one that differs between settings.
+    /// The unusual homes to try: all of them, or in the short form one that differs between
+    /// settings.
     fn other_homes(&self) -> Vec<HomeKind> {
         let all = [HomeKind::Temporary, HomeKind::Unset, HomeKind::Another];
         if !self.is_short() {
@@ -134,7 +135,7 @@ impl EscapeRun<'_> {
         Ok(outcomes)
     }
 
-    /// Makes several attempts in one run; if anything outside changes, each once more on its own.
+    /// Makes several attempts in one run; if anything outside changes, repeats each separately.
     fn run_group(
         &self,
         target: &TargetMachine,
@@ -173,7 +174,7 @@ impl EscapeRun<'_> {
             StdioKind::Terminal => target.run_on_terminal(self.level, &script, 40),
         };
         if let Some(mut child) = beside {
-            // It ends by itself between two replacements, so that nothing half-made is left.
+            // It ends by itself between two replacements, so that no replacement is left half-done.
             send_signal("TERM", &child.id().to_string());
             child.wait()?;
         }
@@ -265,7 +266,7 @@ impl EscapeRun<'_> {
         Ok(outcomes)
     }
 
-    /// Commands that use up the machine end in time, with an answer, and leave nothing running.
+    /// Commands that exhaust the machine end in time, with an answer, and leave nothing running.
     fn run_resources(&self, target: &TargetMachine) -> Result<Vec<AttackOutcome>> {
         let mut outcomes = Vec::new();
         let slow = self.options.is_full() || self.options.only.is_some();
@@ -296,7 +297,7 @@ impl EscapeRun<'_> {
         Ok(outcomes)
     }
 
-    /// Reads the credentials where the home lies elsewhere.
+    /// Reads the credentials with the home in another place.
     fn run_other_home(&self, home: HomeKind) -> Result<Vec<AttackOutcome>> {
         let cases: Vec<AttackCase> = credential_cases(home);
         let cases: Vec<&AttackCase> = cases
@@ -323,7 +324,7 @@ fn survivor_verdict(process_id: &str) -> AttackVerdict {
     )
 }
 
-/// Polls until the condition holds, for so many seconds at most; returns whether it does.
+/// Polls until the condition holds, for at most `seconds`; returns whether it does.
 fn wait_until(condition: impl Fn() -> bool, seconds: u64) -> bool {
     let deadline = Instant::now() + Duration::from_secs(seconds);
     while !condition() {
@@ -349,7 +350,7 @@ fn start_host_activity(target: &TargetMachine, activity: HostActivity) -> Result
     }
 }
 
-/// What the command of a shell tool printed.
+/// The output of a shell tool's command.
 fn command_stdout(answer: &CommandOutput) -> String {
     let data = answer.data();
     match data["output"]["stdout"].as_str() {

@@ -1,4 +1,4 @@
-//! Git configuration planted in the tree, for the host's git that looks at the tree afterwards. The
+//! Git configuration planted in the tree, for the host's git that later reads the tree. The
 //! tripwire touches a file outside, which the sandbox itself cannot do.
 
 use super::attempt::{AttackAttempt, sh};

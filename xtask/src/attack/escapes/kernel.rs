@@ -1,5 +1,5 @@
-//! Settings and devices of the kernel. Values are written back as they were read, so that the control,
-//! which runs outside, changes nothing.
+//! Settings and devices of the kernel. Values are written back as they were read, so that the
+//! control, which runs outside, changes nothing.
 
 use super::attempt::{AttackAttempt, py, sh};
 

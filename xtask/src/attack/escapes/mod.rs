@@ -1,9 +1,9 @@
-//! Attempts to get out of a sandbox: scripts and file tools that run in one, for root and user at both
-//! levels, judged from outside.
+//! Attempts to escape from a sandbox: scripts and file tools that run in one, as root and as user
+//! at both levels, judged from outside.
 //!
-//! The tables of attempts are in `kernel`, `processes`, `files`, `git`, `network`, `credentials`, `tools`
-//! and `resources`. Each attempt is first made outside the sandbox as a control: one that cannot
-//! work even there proves nothing and is not counted. Start reading at [`run`].
+//! The tables of attempts are in `kernel`, `processes`, `files`, `git`, `network`, `credentials`,
+//! `tools` and `resources`. Each attempt is first made outside the sandbox as a control: one that
+//! cannot work even there proves nothing and is not counted. Start reading at [`run`].
 
 pub mod attempt;
 pub mod bundle;
@@ -117,7 +117,8 @@ fn credential_cases(home: HomeKind) -> Vec<AttackCase> {
     homes.chain(others).collect()
 }
 
-/// Makes each attempt outside: several in one run first, and on its own each that did not show there.
+/// Makes each attempt outside: several in one run first, then separately each that did not work
+/// there.
 fn run_controls(setup: &Setup, account: AttackAccount, cases: &[AttackCase]) -> Result<Controls> {
     let target = TargetMachine::new(setup, account, HomeKind::Usual)?;
     let mut controls = Controls::new();
@@ -139,7 +140,7 @@ fn run_controls(setup: &Setup, account: AttackAccount, cases: &[AttackCase]) -> 
     Ok(controls)
 }
 
-/// Whether one attempt works outside.
+/// Returns whether one attempt works outside.
 fn check_control(target: &TargetMachine, case: &AttackCase) -> Result<bool> {
     let before = target.snapshot();
     let mark = escape_run::unique_mark();

@@ -1,15 +1,15 @@
-//! Commands that use up the machine. The call must end in time with a clear answer and leave no
+//! Commands that exhaust the machine. The call must end in time with a clear answer and leave no
 //! process running, and the machine must serve the next command.
 
 use std::time::Duration;
 
-/// The longest a call may take; the tool's own time limit is far below.
+/// The maximum duration of a call; the tool's own time limit is far below.
 pub const LIMIT: Duration = Duration::from_secs(45);
 
-/// Seconds that the tool gives each command.
+/// The tool's time limit for each command, in seconds.
 pub const TOOL_SECONDS: u32 = 6;
 
-/// Name and script. A process is found afterwards by the mark in its command line: the shell has it
+/// Name and script. A remaining process is found by the mark in its command line: the shell has it
 /// there, and a process that waits is given `$MARK`.
 pub const ATTEMPTS: &[(&str, &str)] = &[
     ("sparse-file", "truncate -s 1T huge; ls -l huge"),
@@ -24,7 +24,7 @@ pub const ATTEMPTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The same, only in the full form.
+/// Like [`ATTEMPTS`], only in the full form.
 pub const SLOW: &[(&str, &str)] = &[
     (
         "many-sparse-files",
@@ -40,7 +40,7 @@ pub const SLOW: &[(&str, &str)] = &[
         "many-processes",
         "i=0; while [ $i -lt 1500 ]; do sleep $MARK & i=$((i+1)); done; wait",
     ),
-    // These do not keep the call from ending, so only their marks show that they live on.
+    // These do not keep the call from ending, so only their marks show that they are still running.
     (
         "many-silent-processes",
         "i=0; while [ $i -lt 300 ]; do sleep $MARK <&- >&- 2>&- & i=$((i+1)); done",

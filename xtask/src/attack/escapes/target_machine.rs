@@ -1,5 +1,5 @@
-//! The machine that sandboxes must not reach into: a home full of credentials, repositories, another
-//! sandbox, and a process of the user's with sockets.
+//! The machine that sandboxes must not reach: a home full of credentials, repositories, another
+//! sandbox, and a process of the user with sockets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,14 +22,14 @@ use crate::environment;
 const HOST: &str = include_str!("host.py");
 const LAUNCHER: &str = include_str!("launcher.py");
 
-/// Starts its arguments on a new terminal and passes their output on.
+/// Runs its arguments on a new terminal and passes their output on.
 const TERMINAL: &str = "import pty, sys; pty.spawn(sys.argv[1:])";
 
-/// Where the home of the machine lies, and what the program is told about it.
+/// The location of the machine's home, and what the program is told about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HomeKind {
     Usual,
-    /// The whole machine lies below `/tmp`.
+    /// The whole machine is below `/tmp`.
     Temporary,
     /// `HOME` is not set; the home is that of the account.
     Unset,
@@ -48,12 +48,12 @@ impl HomeKind {
     }
 }
 
-/// A furnished machine. Its process ends with it.
+/// A machine with all its content. Its process ends with it.
 #[derive(Debug)]
 pub struct TargetMachine {
     pub machine: Machine,
     pub secret: String,
-    /// The secret of variables and settings, which the program may mask where it prints them.
+    /// The secret in variables and settings, which the program may mask where it prints them.
     key: String,
     /// Shell assignments for every script.
     pub variables: String,
@@ -167,7 +167,7 @@ impl TargetMachine {
         )
     }
 
-    /// The same on a terminal of its own.
+    /// Like [`Self::run_in_sandbox`], on its own terminal.
     pub fn run_on_terminal(
         &self,
         level: ConfinementLevel,
@@ -246,7 +246,7 @@ impl TargetMachine {
             .run_command(&mut command, Duration::from_secs(120))
     }
 
-    /// Everything outside the sandbox that attempts may aim at, by path.
+    /// Everything outside the sandbox that attempts may target, by path.
     pub fn snapshot(&self) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         for folder in ["outside", "shop", "home", "plain", "settings"] {
@@ -264,7 +264,7 @@ impl TargetMachine {
             .map(|it| Path::new(it).join(format!("{}{suffix}", self.name)))
     }
 
-    /// Puts back whatever attempts and controls changed.
+    /// Undoes the changes of attempts and controls.
     pub fn reset(&self) -> Result<()> {
         send_signal("CONT", &self.host.id().to_string());
         for path in self.shared_paths("") {
@@ -341,7 +341,7 @@ fn start_host(machine: &Machine) -> Result<(Child, String)> {
     bail!("the host process did not start")
 }
 
-/// What is left out of snapshots because it changes by itself, or belongs to the program.
+/// Excluded from snapshots because it changes by itself or belongs to the program.
 fn is_volatile(path: &Path) -> bool {
     let text = path.to_string_lossy();
     [
@@ -387,7 +387,7 @@ pub fn random_letters(count: usize) -> Result<String> {
     Ok(bytes.iter().map(|it| char::from(b'a' + it % 26)).collect())
 }
 
-/// Whether the suite can give a process another list of accounts.
+/// Returns whether the suite can give a process another list of accounts.
 pub fn can_change_accounts() -> bool {
     environment::is_root()
 }

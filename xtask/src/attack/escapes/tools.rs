@@ -1,7 +1,7 @@
 //! The file tools with paths that lead out of the tree.
 
-/// Name, tool and input; `OUT` stands for the folder outside, `ROOT` for the made-up machine.
-/// The tree has the links `out` (to the folder outside) and `secret-link` (to the secret there).
+/// Name, tool and input; `OUT` is the folder outside, `ROOT` the simulated machine. The tree has
+/// the links `out` (to the folder outside) and `secret-link` (to the secret there).
 pub const ATTEMPTS: &[(&str, &str, &str)] = &[
     (
         "tool-read-absolute",

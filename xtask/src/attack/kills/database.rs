@@ -1,4 +1,4 @@
-//! A database of a PostgreSQL cluster that goes back to a saved state.
+//! A PostgreSQL database that can be reset to a saved state.
 
 use anyhow::Result;
 
@@ -13,7 +13,7 @@ pub struct AttackDatabase {
 }
 
 impl AttackDatabase {
-    /// Makes an empty database.
+    /// Creates an empty database.
     pub fn new(cluster: &PostgresCluster, name: &str) -> Result<AttackDatabase> {
         let database = AttackDatabase {
             cluster_url: cluster.url(),

@@ -1,8 +1,8 @@
-//! Kills of `plan apply` and `plan unapply`, for every destination: at each system call by injection,
-//! and at random moments. Each starts from a copy of the same finished plan.
+//! Kills `plan apply` and `plan unapply`, for every destination: at each system call by injection,
+//! and at random moments. Each kill starts from a copy of the same finished plan.
 //!
-//! `scenario` prepares and restores the state, `trace` finds the moments, `recovery_check` says what must hold
-//! afterwards, `database` does the same on PostgreSQL. Start reading at [`run`].
+//! `scenario` prepares and restores the state, `trace` finds the moments, `recovery_check` defines
+//! what must hold afterwards, `database` does the same on PostgreSQL. Start reading at [`run`].
 
 pub mod database;
 pub mod recovery_check;
@@ -24,17 +24,16 @@ use database::AttackDatabase;
 use scenario::{AttackScenario, PreparedScenario};
 use trace::{KillPoint, Trace};
 
-/// Kills for each scenario in the short form.
+/// The number of kills per scenario in the short form.
 const SHORT_INJECTED: usize = 5;
 const SHORT_RANDOM: usize = 1;
 
-/// Random kills over all scenarios in the full form.
+/// The number of random kills over all scenarios in the full form.
 const FULL_RANDOM: usize = 1000;
 
-/// Every so many-th kill runs on PostgreSQL as well.
+/// Every n-th kill runs on PostgreSQL as well.
 const POSTGRES_SHARE: usize = 10;
 
-/// Kills the commands of all scenarios.
 pub fn run(setup: &Setup, options: &AttackOptions) -> Result<Vec<AttackOutcome>> {
     let scenarios: Vec<AttackScenario> = AttackScenario::all();
     let wanted = |it: &AttackScenario| {
@@ -71,11 +70,11 @@ pub fn run(setup: &Setup, options: &AttackOptions) -> Result<Vec<AttackOutcome>>
     Ok(outcomes.concat())
 }
 
-/// What a random kill hits.
+/// The target of a random kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KillTarget {
     Program,
-    /// The program and all that it started, whatever their process groups.
+    /// The program and all its descendants, whatever their process groups.
     Family,
 }
 
@@ -87,7 +86,7 @@ impl KillTarget {
         }
     }
 
-    /// Reads `family after 120 ms`.
+    /// Parses `family after 120 ms`.
     fn parse(text: &str) -> Option<(KillTarget, Duration)> {
         let (name, after) = text.strip_suffix(" ms")?.split_once(" after ")?;
         let target = [KillTarget::Program, KillTarget::Family]
@@ -156,13 +155,13 @@ impl ScenarioKills<'_> {
             .collect()
     }
 
-    /// What follows the scenario's name in `--only`.
+    /// The part of `--only` after the scenario's name.
     fn selected_kill(&self) -> Option<&str> {
         let only = self.options.only.as_deref()?;
         only.strip_prefix(&self.scenario.name())?.strip_prefix('/')
     }
 
-    /// Kills at random moments: as many as the form demands, or the one that was asked for.
+    /// The random kills: as many as the form requires, or the one that was requested.
     fn random_kills(&self, prepared: &PreparedScenario) -> Result<Vec<(KillTarget, Duration)>> {
         if let Some(wanted) = self.selected_kill() {
             return Ok(KillTarget::parse(wanted).into_iter().collect());
@@ -180,7 +179,8 @@ impl ScenarioKills<'_> {
         Ok(kills.collect())
     }
 
-    /// The moments to kill at: all of a traced run, a sample of them, or the one that was asked for.
+    /// The moments of injected kills: all of a traced run, a sample of them, or the one that was
+    /// requested.
     fn kill_points(&self, prepared: &PreparedScenario) -> Result<Vec<KillPoint>> {
         let wanted = self.selected_kill();
         if let Some((call, number)) = wanted.and_then(|it| it.split_once(':')) {

@@ -1,4 +1,4 @@
-//! What must hold after a kill.
+//! The checks after a kill.
 
 use anyhow::Result;
 
@@ -6,10 +6,10 @@ use super::scenario::PreparedScenario;
 use crate::attack::plans;
 use crate::attack::tally::{AttackVerdict, BrokenPromise, shorten};
 
-/// How often a hint is followed before the plan counts as stuck.
+/// The number of hints to follow before the plan counts as stuck.
 const ROUNDS: usize = 3;
 
-/// Recovers with the commands that the program offers, and checks every promise on the way.
+/// Recovers with the commands that the program offers, and checks every guarantee on the way.
 pub fn check_recovery(prepared: &PreparedScenario) -> Result<AttackVerdict> {
     let machine = &prepared.machine;
     let listed = machine.agents(&["plan", "list"])?;
@@ -55,10 +55,10 @@ pub fn check_recovery(prepared: &PreparedScenario) -> Result<AttackVerdict> {
     check_after_recovery(prepared)
 }
 
-/// Checks that later commands have nothing left to say or do.
+/// Checks that later commands have nothing left to report or repair.
 fn check_after_recovery(prepared: &PreparedScenario) -> Result<AttackVerdict> {
     let machine = &prepared.machine;
-    // The first may still report what it cleans up.
+    // The first command may still report its cleanup.
     machine.agents(&["plan", "list"])?;
     let listed = machine.agents(&["plan", "list"])?;
     let warnings = plans::warnings(&listed);
@@ -81,7 +81,7 @@ fn check_after_recovery(prepared: &PreparedScenario) -> Result<AttackVerdict> {
     Ok(AttackVerdict::Held)
 }
 
-/// After a recovery no target may be as before the command while another is as after it.
+/// After a recovery, no target may be as before the command while another is as after it.
 fn check_partial(prepared: &PreparedScenario) -> Result<Option<AttackVerdict>> {
     let states = prepared.states()?;
     Ok(is_partial(prepared, &states).then(|| {
@@ -100,7 +100,7 @@ fn is_partial(prepared: &PreparedScenario, states: &[String]) -> bool {
     some_before && some_after
 }
 
-/// The first lines in which states differ.
+/// The first lines that differ.
 fn difference(expected: &[String], found: &[String]) -> String {
     let expected: Vec<&str> = expected.iter().flat_map(|it| it.lines()).collect();
     let found: Vec<&str> = found.iter().flat_map(|it| it.lines()).collect();

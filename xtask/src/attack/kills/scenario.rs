@@ -1,4 +1,4 @@
-//! A finished plan, kept so that each kill starts from the same state.
+//! A finished plan, saved so that each kill starts from the same state.
 
 use anyhow::{Context, Result, bail};
 
@@ -6,7 +6,7 @@ use crate::attack::machine::{CommandOutput, Machine, Setup};
 use crate::attack::options::AttackAccount;
 use crate::attack::plans;
 
-/// What the plan changes.
+/// The targets of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanTargets {
     Repository,
@@ -66,8 +66,8 @@ impl AttackScenario {
         format!("{}/{targets}/{operation}", self.destination)
     }
 
-    /// Of how many moments one is tried in the full form. Every destination has all of them with one
-    /// repository; with two, one destination has all, and the others a share.
+    /// In the full form, one of this many moments is tried. With one repository every destination
+    /// tries all of them; with two, one destination tries all and the others a share.
     pub fn step(&self) -> usize {
         match (self.targets, self.destination) {
             (PlanTargets::TwoRepositories, "branch" | "worktree") => 3,
@@ -92,9 +92,9 @@ pub struct PreparedScenario {
     pub scenario: AttackScenario,
     pub machine: Machine,
     pub plan: String,
-    /// The states of the targets when the command has not run.
+    /// The states of the targets before the command.
     pub before: TargetStates,
-    /// The states of the targets when the command has run once.
+    /// The states of the targets after one run of the command.
     pub after: TargetStates,
     database: Option<super::database::AttackDatabase>,
 }
@@ -142,7 +142,7 @@ impl PreparedScenario {
         Ok(prepared)
     }
 
-    /// The words of the command under attack.
+    /// The arguments of the command under attack.
     pub fn arguments(&self) -> Vec<String> {
         let plan = self.plan.as_str();
         let patch = self.machine.path("result.patch").display().to_string();
@@ -193,7 +193,7 @@ impl PreparedScenario {
             .map_or(Ok(()), super::database::AttackDatabase::save)
     }
 
-    /// Goes back to the state before the command.
+    /// Restores the state before the command.
     pub fn restore(&self) -> Result<()> {
         self.machine
             .must_shell("rm -rf home one two result.patch; cp -a saved/. .")?;
@@ -214,7 +214,7 @@ impl PreparedScenario {
         Ok(states)
     }
 
-    /// What `git fsck` says against each repository.
+    /// The problems that `git fsck` reports for each repository.
     pub fn damage(&self) -> Result<Option<String>> {
         if self.scenario.targets == PlanTargets::Folder {
             return Ok(None);
@@ -254,7 +254,7 @@ git for-each-ref refs/heads --format='%(objectname)' | xargs -r -n 1 git rev-lis
         .with_context(|| format!("the state of {folder}"))
 }
 
-/// A target with work of the user's that no apply may touch.
+/// A target with the user's own work, which no apply may touch.
 fn create_target(machine: &Machine, folder: &str, targets: PlanTargets) -> Result<()> {
     let files = format!(
         "mkdir {folder} && cd {folder} && mkdir dir && printf '1\\n2\\n3\\n4\\n5\\n6\\n' > a && echo b > dir/b \

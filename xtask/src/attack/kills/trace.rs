@@ -1,8 +1,8 @@
-//! System calls of a run as strace lists them, and the moments at which it can kill one.
+//! The system calls of a run as strace lists them, and the moments at which it can kill one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every call that changes a file or opens one, in groups from rare to frequent.
+/// Every call that changes or opens a file, in groups from rare to frequent.
 pub const GROUPS: [&[&str]; 3] = [
     &[
         "unlink",
@@ -26,7 +26,8 @@ pub const GROUPS: [&[&str]; 3] = [
     &["openat", "pwrite64"],
 ];
 
-/// The calls for strace's `-e trace=`. A leading `?` lets strace skip one that this machine lacks.
+/// The calls for strace's `-e trace=`. A leading `?` lets strace skip calls that this machine
+/// lacks.
 pub fn filter() -> String {
     let names: Vec<String> = GROUPS.concat().iter().map(|it| format!("?{it}")).collect();
     names.join(",")
@@ -47,22 +48,22 @@ struct SystemCall {
     effect: CallEffect,
 }
 
-/// Whether a kill before the call leaves another state than a kill before the next one.
+/// Whether a kill before the call leaves a different state than a kill before the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallEffect {
     Changes,
     Nothing,
 }
 
-/// What a traced run shows.
+/// The system calls of a traced run.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// In the order of the trace.
+    /// In trace order.
     calls: Vec<SystemCall>,
 }
 
 impl Trace {
-    /// Reads lines such as `123 openat(AT_FDCWD, "x", O_RDONLY) = 3`.
+    /// Parses lines such as `123 openat(AT_FDCWD, "x", O_RDONLY) = 3`.
     pub fn parse(text: &str) -> Trace {
         let calls = text.lines().filter_map(|line| {
             let (thread, rest) = line.trim_start().split_once(char::is_whitespace)?;
@@ -89,8 +90,8 @@ impl Trace {
         self.calls.is_empty()
     }
 
-    /// The moments before every call that changes something, those of rare calls first. strace counts
-    /// the calls of each thread apart, so the first thread to reach a number is the one that is hit.
+    /// The moments before every call that changes something, rare calls first. strace counts the
+    /// calls of each thread separately, so the first thread to reach a number is hit.
     pub fn kill_points(&self) -> Vec<KillPoint> {
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let mut changing: BTreeSet<(&str, usize)> = BTreeSet::new();
@@ -113,7 +114,7 @@ impl Trace {
     }
 }
 
-/// A call that failed, a file opened to read, and a thread woken by another change nothing on disk.
+/// A failed call, a file opened for reading, and a thread woken by another change nothing on disk.
 fn effect(name: &str, rest: &str) -> CallEffect {
     let failed = rest.contains(") = -1 ");
     let only_opens = name == "openat" && !rest.contains("O_CREAT") && !rest.contains("O_TRUNC");
@@ -124,8 +125,8 @@ fn effect(name: &str, rest: &str) -> CallEffect {
     CallEffect::Changes
 }
 
-/// Of pages that a thread writes one after the other, only the first and the last count: a database
-/// ignores a transaction of which the end is missing.
+/// Of consecutive page writes of a thread, only the first and the last count: a database ignores a
+/// transaction whose end is missing.
 fn skip_inner_writes(calls: &mut [SystemCall]) {
     let mut by_thread: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (index, call) in calls.iter().enumerate() {
@@ -143,7 +144,7 @@ fn skip_inner_writes(calls: &mut [SystemCall]) {
     }
 }
 
-/// A sample of the moments for the short form: most of the rare calls' share, then the others.
+/// A sample of the moments for the short form: most of them from the rare calls, then the others.
 pub fn sample(moments: &[KillPoint], count: usize, seed: u64) -> Vec<KillPoint> {
     let group = |index: usize| -> Vec<&KillPoint> {
         let in_group = moments

@@ -6,7 +6,7 @@ use super::race_machine::{CommandWords, RaceMachine, lost, split_words, stuck, w
 use crate::attack::plans;
 use crate::attack::tally::AttackVerdict;
 
-/// Every command that moves a plan, on the same plan.
+/// Every command that moves a plan, concurrently on the same plan.
 pub fn commands_on_one_plan(race_machine: &mut RaceMachine) -> Result<AttackVerdict> {
     race_machine.define("job", &write_step("made", "made"))?;
     let plan = plans::create_executed_plan(&race_machine.machine, "job", "one")?;
@@ -50,7 +50,7 @@ pub fn commands_on_one_plan(race_machine: &mut RaceMachine) -> Result<AttackVerd
     }
 }
 
-/// The same plan executed by several processes: each step is made once.
+/// The same plan executed by several processes: each step is executed once.
 pub fn execute_by_many(race_machine: &mut RaceMachine) -> Result<AttackVerdict> {
     let step =
         "- {tool: builtin/shell, resource: local/one, input: {command: 'echo once >> log'}}\n";
@@ -82,7 +82,8 @@ pub fn apply_by_many(race_machine: &mut RaceMachine) -> Result<AttackVerdict> {
     }
 }
 
-/// Plans that change the same line, applied at once: one wins, and each loser has a way on and a way out.
+/// Plans that change the same line, applied concurrently: one wins, and each loser can be continued
+/// or ended.
 pub fn same_line(race_machine: &mut RaceMachine) -> Result<AttackVerdict> {
     let mut all = Vec::new();
     for number in 0..4 {
@@ -127,7 +128,7 @@ pub fn same_line(race_machine: &mut RaceMachine) -> Result<AttackVerdict> {
     race_machine.check(&answers, &all)
 }
 
-/// Plans that change different files, applied at once: all arrive.
+/// Plans that change different files, applied concurrently: all are applied.
 pub fn different_files(race_machine: &mut RaceMachine) -> Result<AttackVerdict> {
     let mut all = Vec::new();
     for number in 0..5 {
@@ -201,7 +202,7 @@ pub fn gc_beside_work(race_machine: &mut RaceMachine) -> Result<AttackVerdict> {
     race_machine.check(&answers, &all)
 }
 
-/// One key, many requests: one plan.
+/// Many requests with one key: one plan.
 pub fn same_key(race_machine: &mut RaceMachine) -> Result<AttackVerdict> {
     race_machine.define("job", &write_step("made", "made"))?;
     let answers = race_machine.race(&vec![
@@ -223,7 +224,7 @@ pub fn same_key(race_machine: &mut RaceMachine) -> Result<AttackVerdict> {
     }
 }
 
-/// Settings that several processes write at once all stay.
+/// Settings written concurrently by several processes are all kept.
 pub fn settings_by_many(race_machine: &mut RaceMachine) -> Result<AttackVerdict> {
     let settings = [
         ("plan.concurrency", "3"),

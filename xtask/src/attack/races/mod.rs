@@ -1,8 +1,9 @@
-//! Commands that run at the same time: on one plan, on plans that touch the same files, beside the user's
-//! own git, beside a stopped process and beside `gc`.
+//! Concurrent commands: on one plan, on plans that touch the same files, beside the user's own git,
+//! beside a stopped process and beside `gc`.
 //!
-//! `command_races` holds the races; each is a function that sets up a machine, lets commands race, and says what
-//! broke. `race_machine` has what they share. Start reading at [`RACES`].
+//! `command_races` and `user_races` hold the races; each is a function that sets up a machine, lets
+//! commands race, and reports violations. `race_machine` has the shared code. Start reading at
+//! [`RACES`].
 
 pub mod command_races;
 pub mod race_machine;
@@ -51,7 +52,7 @@ const RACES: &[Race] = &[
     ("repository-gone", user_races::repository_gone, 2, 10),
 ];
 
-/// Runs every race as often as the form demands.
+/// Runs every race as often as the form requires.
 pub fn run(setup: &Setup, options: &AttackOptions) -> Result<Vec<AttackOutcome>> {
     let mut jobs = Vec::new();
     for (name, race, short, full) in RACES {

@@ -1,4 +1,4 @@
-//! The machine of a race, commands that start together, and what must hold when all have ended.
+//! The machine of a race, commands that start together, and the checks when all have ended.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ pub fn split_words(line: &str) -> CommandWords {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// A machine with the repositories `one` and `two`, which are the projects of the same names, and the
-/// project `both`.
+/// A machine with the repositories `one` and `two`, which are the projects of the same names, and
+/// the project `both`.
 #[derive(Debug)]
 pub struct RaceMachine {
     pub machine: Machine,
@@ -83,7 +83,7 @@ impl RaceMachine {
         }
     }
 
-    /// Leads a plan on with what is documented and hinted at until it is applied.
+    /// Continues a plan with the documented and recommended commands until it is applied.
     pub fn drive_to_applied(&self, plan: &str) -> Result<Option<AttackVerdict>> {
         let mut last = String::new();
         for _ in 0..8 {
@@ -98,7 +98,7 @@ impl RaceMachine {
             let answer = self.agents(&command)?;
             if !answer.is_ok() {
                 self.follow_hints(&answer)?;
-                // A loser of a race has to begin anew on what is there now.
+                // The loser of a race must restart from the current state of the target.
                 self.agents(&format!("plan rebase {plan}"))?;
             }
             last = format!("{position}: {}", answer.summary());
@@ -109,7 +109,7 @@ impl RaceMachine {
         )))
     }
 
-    /// Cancels a plan, which must end it unless it was applied, and perhaps unapplied since.
+    /// Cancels a plan, which must end it unless it was applied, and possibly unapplied since.
     pub fn drive_to_end(&self, plan: &str) -> Result<Option<AttackVerdict>> {
         let mut last = CommandOutput::default();
         for _ in 0..3 {
@@ -141,7 +141,8 @@ impl RaceMachine {
         Ok(())
     }
 
-    /// Every command ended in time, the journals verify, git is sound, and nothing is left to warn about.
+    /// Every command ended in time, the journals verify, git is intact, and there are no warnings
+    /// left.
     pub fn check(&self, answers: &[CommandOutput], plans: &[String]) -> Result<AttackVerdict> {
         if let Some(hung) = answers.iter().find(|it| it.timed_out) {
             return Ok(AttackVerdict::Broken(BrokenPromise::Stuck, hung.summary()));

@@ -20,10 +20,10 @@ const READ_COMMANDS: [&str; 6] = [
     "project list",
 ];
 
-/// The longest a reading command may take beside a stopped process.
+/// The maximum duration of a reading command beside a stopped process.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The time that the command of a plan takes when nothing disturbs it, guessed from one like it.
+/// The duration of an undisturbed apply, estimated from a similar one.
 fn apply_duration(race_machine: &RaceMachine) -> Result<Duration> {
     race_machine.define("measure", &write_step("measured", "x"))?;
     let plan = plans::create_executed_plan(&race_machine.machine, "measure", "one")?;
@@ -32,7 +32,7 @@ fn apply_duration(race_machine: &RaceMachine) -> Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// Calls of an apply at which a signal may come, with about the number of them.
+/// System calls of an apply at which a signal may be sent, with their approximate number.
 const CALLS: [(&str, usize); 9] = [
     ("rename", 14),
     ("renameat2", 3),
@@ -58,7 +58,7 @@ fn start_apply(race_machine: &mut RaceMachine, plan: &str, signal: &str) -> Resu
     ))
 }
 
-/// The verdict where the signal came too late.
+/// The verdict if the signal came too late.
 fn too_late() -> Result<AttackVerdict> {
     Ok(AttackVerdict::NotCounted(
         "the run ended before the call".into(),
@@ -179,7 +179,8 @@ pub fn reset_after_kill(race_machine: &mut RaceMachine) -> Result<AttackVerdict>
     race_machine.check(&[answer], &[plan])
 }
 
-/// An apply is stopped (Ctrl-Z): reading commands answer. Then it is killed, and the plan goes on.
+/// An apply is stopped (Ctrl-Z): reading commands answer. Then it is killed, and the plan
+/// continues.
 pub fn stopped_apply(race_machine: &mut RaceMachine) -> Result<AttackVerdict> {
     race_machine.define("job", &write_step("made", "made"))?;
     let plan = plans::create_executed_plan(&race_machine.machine, "job", "one")?;
@@ -217,7 +218,8 @@ pub fn stopped_apply(race_machine: &mut RaceMachine) -> Result<AttackVerdict> {
     }
 }
 
-/// An apply is killed and its repository is removed: commands still work, and the plan can be ended.
+/// An apply is killed and its repository is removed: commands still work, and the plan can be
+/// ended.
 pub fn repository_gone(race_machine: &mut RaceMachine) -> Result<AttackVerdict> {
     race_machine.define("job", &write_step("made", "made"))?;
     let plan = plans::create_executed_plan(&race_machine.machine, "job", "one")?;

@@ -1,7 +1,8 @@
-//! The whole life of a plan on unusual and hostile repositories: nothing in them is executed, nothing
-//! of the plan's work is dropped in silence, and git agrees with the result.
+//! The whole lifecycle of a plan on unusual and hostile repositories: nothing in them is executed,
+//! no work of the plan is dropped silently, and git agrees with the result.
 //!
-//! `table` lists the repositories, `plan_cycle` leads a plan through its life and checks it. Start at [`run`].
+//! `table` lists the repositories, `plan_cycle` runs a plan through its lifecycle and checks it.
+//! Start at [`run`].
 
 pub mod plan_cycle;
 pub mod table;
@@ -24,14 +25,15 @@ pub struct RepositoryCase {
     pub expected: table::ExpectedResult,
 }
 
-/// Leads a plan through its life on each repository.
+/// Runs a plan through its lifecycle on each repository.
 pub fn run(setup: &Setup, options: &AttackOptions) -> Result<Vec<AttackOutcome>> {
     let mut jobs = Vec::new();
     for (index, who) in accounts(options).into_iter().enumerate() {
         let cases = cases(options)
             .into_iter()
             .filter(|it| options.selects(&it.name));
-        // The second account is only needed where files of another owner matter: not in the short form.
+        // The second account is only needed for files of another owner, so it is skipped in the
+        // short form.
         let wanted = index == 0 || options.is_full();
         jobs.extend(cases.filter(|_| wanted).map(|case| (who, case)));
     }
@@ -53,7 +55,7 @@ fn attempt(setup: &Setup, account: AttackAccount, case: &RepositoryCase) -> Resu
     })
 }
 
-/// The repositories of the table, and those with keys that execute.
+/// The repositories of the table, and those with configuration keys that execute.
 fn cases(options: &AttackOptions) -> Vec<RepositoryCase> {
     let tabled = REPOSITORIES.iter().map(|it| RepositoryCase {
         name: it.name.to_owned(),

@@ -1,4 +1,4 @@
-//! A plan's life on one repository, and what must hold after each step.
+//! A plan's lifecycle on one repository, and the checks after each step.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,11 @@ use crate::attack::tally::{AttackVerdict, BrokenPromise};
 /// Leaves a trace when anything runs it, and passes its input on as a filter would.
 const TRIPWIRE: &str = "#!/bin/sh\necho \"$0 $*\" >> \"ROOT/fired\"\ncat 2>/dev/null\n";
 
-/// Files by path: their content, or where a link leads.
+/// Files by path: their content, or the target of a link.
 type RepositoryListing = BTreeMap<String, String>;
 
-/// Leads a plan on the repository from its creation to `unapply`. Fails if the repository itself cannot be made.
+/// Runs a plan on the repository from its creation to `unapply`. Fails if the repository itself
+/// cannot be created.
 pub fn run_plan_cycle(
     setup: &Setup,
     account: AttackAccount,
@@ -79,7 +80,7 @@ fn create_plan(machine: &Machine) -> Result<CommandOutput> {
     machine.agents(&["project", "create", "shop", "--path", &path])
 }
 
-/// Everything but what is git's own.
+/// Everything except git's own files.
 fn list_files(machine: &Machine, folder: &str) -> Result<RepositoryListing> {
     let script = "cd \"$0\" || exit 1; find . -name .git -prune -o -type f -exec sha1sum -z {} + \
                   -o -type l -printf 'link %l  %p\\0' | LC_ALL=C sort -z";
@@ -93,7 +94,7 @@ fn list_files(machine: &Machine, folder: &str) -> Result<RepositoryListing> {
         .collect())
 }
 
-/// What the change does to each path, found by making it in a plain copy.
+/// The effect of the change on each path, determined in a plain copy.
 fn expected_changes(machine: &Machine, change: &str) -> Result<BTreeMap<String, Option<String>>> {
     machine.must_shell(
         "mkdir plain && cd shop && tar --exclude=.git -cf - . | tar -xf - -C ../plain",
@@ -122,7 +123,7 @@ fn tripwire_verdict(machine: &Machine) -> Option<AttackVerdict> {
     })
 }
 
-/// A refusal is fine where it is allowed, if it gives a reason and changes nothing.
+/// A refusal is acceptable where it is allowed, if it gives a reason and changes nothing.
 fn check_refusal(
     machine: &Machine,
     case: &RepositoryCase,
@@ -150,13 +151,13 @@ fn check_refusal(
     })
 }
 
-/// What the plan changed must be there after an apply that says so.
+/// The plan's changes must be present after a successful apply.
 fn check_changes_present(
     machine: &Machine,
     case: &RepositoryCase,
     touched: &BTreeMap<String, Option<String>>,
 ) -> Result<Option<AttackVerdict>> {
-    // Git leaves the files of a removed submodule where they are.
+    // Git leaves the files of a removed submodule in place.
     let is_seen_in_commit = case.name.starts_with("sparse") || case.name == "submodule-removed";
     let found = match is_seen_in_commit {
         true => committed_files(machine)?,
@@ -182,7 +183,8 @@ fn committed_files(machine: &Machine) -> Result<RepositoryListing> {
     list_files(machine, "archive")
 }
 
-/// What is staged and not committed. A copy of the index is read, because git may rewrite what it reads.
+/// The staged, uncommitted changes. Reads a copy of the index, because git may rewrite what it
+/// reads.
 fn staged_changes(machine: &Machine) -> Result<String> {
     let script = "cd shop && cp \"$(git rev-parse --git-path index)\" ../index-copy && \
                   GIT_INDEX_FILE=$PWD/../index-copy git -c core.fsmonitor=false \
@@ -190,7 +192,7 @@ fn staged_changes(machine: &Machine) -> Result<String> {
     Ok(machine.shell(script)?.stdout)
 }
 
-/// The index, the objects and the user's next commit.
+/// Checks the index, the objects and the user's next commit.
 fn check_git(machine: &Machine, staged_before: &str) -> Result<Option<AttackVerdict>> {
     let broken = |detail: String| Ok(Some(AttackVerdict::Broken(BrokenPromise::Lost, detail)));
     let staged_after = staged_changes(machine)?;
@@ -218,7 +220,7 @@ fn check_git(machine: &Machine, staged_before: &str) -> Result<Option<AttackVerd
     Ok(None)
 }
 
-/// `plan unapply` brings the files back.
+/// `plan unapply` restores the files.
 fn check_unapply(
     machine: &Machine,
     case: &RepositoryCase,
@@ -252,7 +254,7 @@ fn check_unapply(
     })
 }
 
-/// The suite's own git may have set the tripwire off since the last look; only hooks count here.
+/// The suite's own git may have triggered the tripwire since the last check; only hooks count here.
 fn hook_verdict(machine: &Machine) -> Option<AttackVerdict> {
     let trace = machine.read("fired");
     let hooks: Vec<&str> = trace.lines().filter(|it| it.contains("/hooks/")).collect();

@@ -1,14 +1,14 @@
-//! Unusual and hostile repositories: how each is made, and what a plan changes in it.
+//! Unusual and hostile repositories: how each is created, and what a plan changes in it.
 //!
-//! A script runs in an empty folder that becomes the resource; `$TRIP` is a program that leaves a trace when
-//! anything runs it. The usual content is made first by `BASE`.
+//! A script runs in an empty folder that becomes the resource; `$TRIP` is a program that leaves a
+//! trace when anything runs it. `BASE` creates the usual content first.
 
-/// What must become of a plan on the repository.
+/// The required outcome of a plan on the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedResult {
     /// The plan is applied, and git agrees with the result.
     Applied,
-    /// It is applied in full, or refused with a reason and nothing is changed.
+    /// It is applied in full, or refused with a reason and without changes.
     AppliedOrRefused,
 }
 
