@@ -156,7 +156,7 @@ pub struct ErrorRecord {
     /// Counted from 1; `None` outside a step.
     pub step: Option<u32>,
     pub attempt: u32,
-    /// The causes, outermost first.
+    /// The cause of the error, then the cause of that cause, and so on.
     pub cause_chain: Vec<String>,
     pub recovery: RecoveryAction,
     pub hints: Vec<RecoveryHint>,

@@ -1,8 +1,8 @@
 //! The models behind the engine's port: providers with an OpenAI or Anthropic API over HTTP, and
 //! scripts that replace a model.
 //!
-//! An adapter makes one attempt and reports exactly how it failed; the engine retries. It reads no
-//! environment and no files for settings: [`ModelSettings`] is its only input, and nothing is
+//! An adapter makes one attempt and reports exactly how it failed; the engine retries. It reads
+//! neither the environment nor settings files: [`ModelSettings`] is its only input, and nothing is
 //! opened or loaded before a model is requested. Start reading at [`ConfiguredModels`], then
 //! `wire`, which both APIs share.
 

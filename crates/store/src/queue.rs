@@ -39,6 +39,7 @@ impl StoreTask {
             let error = StoreError::internal("a transaction panicked and was undone");
             Err(StoreJobError::Store(error))
         });
+        // The closure may have swallowed the error of a statement; its work must not be committed.
         match session.failure() {
             Some(failure) if outcome.is_ok() => Err(StoreJobError::Store(failure.clone())),
             _ => outcome,

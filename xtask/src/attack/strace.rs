@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::machine::{Machine, RunningCommand};
 
-/// The program with these arguments under strace. Its child processes are not traced.
+/// The program with these arguments under strace, which detaches from child processes at `execve`.
 pub fn command(machine: &Machine, options: &[&str], words: &[&str]) -> Command {
     let program = machine.program().to_string_lossy().into_owned();
     let strace = ["strace", "-f", "-qq", "--detach-on=execve"];

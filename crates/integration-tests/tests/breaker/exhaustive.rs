@@ -83,7 +83,7 @@ impl BreakerLock for LoomLock {
     }
 }
 
-/// Takes its own lock when notified: if the breaker notified while holding its lock, loom would
+/// Takes the breaker's lock when notified: if the breaker notified while holding it, loom would
 /// report a deadlock.
 #[derive(Debug, Default)]
 struct LoomObserver(Mutex<Option<CircuitBreaker<LoomLock>>>);

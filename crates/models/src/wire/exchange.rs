@@ -173,7 +173,7 @@ impl IncomingAnswer {
         }
     }
 
-    /// Reads until at least one part arrived.
+    /// Reads the next chunk, within the timeouts of the next part and of the whole answer.
     async fn read_chunk(&mut self) -> Result<(), ModelFault> {
         let until = self.next_part.min(self.end);
         match timeout_at(until, self.response.chunk()).await {

@@ -104,6 +104,8 @@ impl PostgresWorker {
             (TransactionMode::Write, Ok(_)) => connection.batch("COMMIT"),
             _ => connection.batch("ROLLBACK"),
         };
+        // A temporary failure, even one that the closure swallowed, is a failed attempt rather than
+        // the task's outcome.
         match failure {
             Some(error) if error.is_temporary() => Err(error),
             _ => end.map(|()| outcome),

@@ -193,8 +193,8 @@ impl StoreSession<'_> {
         Ok(())
     }
 
-    /// Fails if the decision does not belong to the plan. No lock is needed: decisions are deleted
-    /// only with their plan.
+    /// Fails if the decision does not belong to the plan. A decision that is found stays: decisions
+    /// are deleted only with their plan.
     pub(super) fn check_decision_in_plan(
         &mut self,
         plan: PlanId,

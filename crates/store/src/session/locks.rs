@@ -105,6 +105,8 @@ impl LockRecords for StoreSession<'_> {
     }
 
     fn fence_lock(&mut self, grant: &LockGrant) -> Result<()> {
+        // The shared row lock prevents a takeover until this transaction ends. An expired lock
+        // still passes if no other owner took it, because its epoch is the newest.
         let held = self.query(
             "SELECT epoch FROM locks WHERE name = ?1 AND owner = ?2 AND epoch = ?3 FOR SHARE",
             params![&grant.name, grant.owner.to_string(), grant.epoch],

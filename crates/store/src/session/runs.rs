@@ -64,6 +64,8 @@ impl Runs for StoreSession<'_> {
 
     fn heartbeat(&mut self, lease: &Lease, extend: Duration) -> Result<Lease> {
         let expires_at = self.now()?.after(extend);
+        // An expired lease can be renewed as long as no other owner claimed the run: the epoch
+        // decides, not the expiry.
         let moved = self.execute(
             "UPDATE runs SET expires_at = ?4 WHERE plan_id = ?1 AND owner = ?2 AND epoch = ?3",
             params![
@@ -118,6 +120,7 @@ impl Runs for StoreSession<'_> {
     }
 
     fn evict_run(&mut self, holder: &Holder) -> Result<()> {
+        // The higher epoch fences off the evicted owner (law 5).
         let evicted = self.execute(
             "UPDATE runs SET owner = NULL, epoch = epoch + 1 \
              WHERE plan_id = ?1 AND owner = ?2 AND epoch = ?3",

@@ -135,8 +135,8 @@ impl SandboxRecords for StoreSession<'_> {
 }
 
 impl StoreSession<'_> {
-    /// Fails if the sandbox does not belong to the plan. No lock is needed: sandbox rows are
-    /// deleted only with their plan.
+    /// Fails if the sandbox does not belong to the plan. A row that is found stays: sandbox rows
+    /// are deleted only with their plan.
     pub(super) fn check_sandbox_in_plan(&mut self, plan: PlanId, sandbox: SandboxId) -> Result<()> {
         let found = self.find(
             "SELECT id FROM sandboxes WHERE id = ?1 AND plan_id = ?2",

@@ -151,6 +151,7 @@ impl SqliteWriter {
         let lock = self.lock.clone();
         let turn = lock.as_deref().map(WriterLock::acquire).transpose();
         match turn.and_then(|turn| self.begin().map(|()| turn)) {
+            // `_turn` holds the writer lock until the commit is done.
             Ok(_turn) => self
                 .run_tasks(first, tasks, done)
                 .and_then(|()| self.ensure_connected()?.execute_cached("COMMIT")),
