@@ -33,7 +33,7 @@ async fn insert_many(store: &StoreHandle, plan: PlanId, many: &[Decision]) -> Re
     try_write(store, move |tx| tx.insert_decisions(plan, &many)).await
 }
 
-/// So many children of `parent`.
+/// Returns `count` children of `parent`.
 fn children(parent: &Decision, count: usize) -> Vec<Decision> {
     (0..count).map(|_| child_decision(parent)).collect()
 }
