@@ -131,7 +131,7 @@ fn more_plans_than_slots_all_finish() {
     world.define_worker(
         "- {tool: builtin/shell, input: {command: 'echo {{ args.name }} > {{ args.name }}'}}\n",
     );
-    world.define_worker_job("arguments: [{name, type: string, required: true}]\n");
+    world.define_worker_job("arguments: [{name: name, type: string, required: true}]\n");
     world
         .run(&["config", "set", "plan.concurrency", "2"])
         .succeeded();
