@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_engine::ports::sandbox::{
@@ -44,6 +45,8 @@ struct CaptureDraft {
     read: BTreeMap<Vec<u8>, TreeEntry>,
     deleted: BTreeSet<Vec<u8>>,
     omitted: BTreeSet<(Vec<u8>, OmissionReason)>,
+    /// All there are now.
+    empty_directories: BTreeSet<Vec<u8>>,
 }
 
 pub(crate) fn capture(
@@ -61,28 +64,15 @@ pub(crate) fn capture(
         Some(known) => known,
         None => CapturedTree::in_memory(previous, sandbox.store.entries_of(previous)?),
     };
-    let before = &known.entries;
-    // Taken before the first file is inspected, so a later write cannot have an older time.
-    let now = sandbox.filesystem_time()?;
-    let rules = sandbox.ignore_rules()?;
-    let mut walker = SandboxWalker::new(&sandbox.layout.tree(), &rules, before)?
-        .bounded(&sandbox.store.stop, sandbox.limits);
-    match paths {
-        None => walker.walk_all()?,
-        Some(paths) => paths
-            .iter()
-            .try_for_each(|path| walker.walk_path(path.as_bytes()))?,
-    }
-    let walked = std::mem::take(&mut walker.result);
+    let root = sandbox.layout.tree();
     let mut objects = sandbox.store.new_objects();
-    let draft = read_changes(sandbox, before, &walked, now, &mut objects)?;
-    let empty_directories = empty_directories(before, &walked, &draft, &mut walker)?;
-    let changes = list_changes(sandbox, before, &draft)?;
+    let draft = read_folder(sandbox, &root, &known.entries, paths, &mut objects)?;
+    let changes = list_changes(sandbox, &known.entries, &draft)?;
     let change = TreeChange {
         files: draft.read,
         deleted: draft.deleted,
         folders: BTreeMap::new(),
-        empty_directories,
+        empty_directories: draft.empty_directories,
     };
     let tree = record_tree::record_tree(sandbox, &mut known, change, objects)?;
     sandbox.captured = Some(known);
@@ -95,6 +85,50 @@ pub(crate) fn capture(
         changes,
         omitted: omitted.collect::<SandboxResult<_>>()?,
     })
+}
+
+/// Records a folder that is not the sandbox's tree as a tree of its store. What of the folder
+/// cannot be read stays as it is in `previous`. The sandbox must be held.
+pub(crate) fn capture_resource(
+    sandbox: &mut LocalSandbox,
+    resource: &Path,
+    previous: &TreeId,
+) -> SandboxResult<TreeId> {
+    let mut known = CapturedTree::in_memory(previous, sandbox.store.entries_of(previous)?);
+    let mut objects = sandbox.store.new_objects();
+    let draft = read_folder(sandbox, resource, &known.entries, None, &mut objects)?;
+    let mut change = TreeChange {
+        files: draft.read,
+        deleted: draft.deleted,
+        folders: BTreeMap::new(),
+        empty_directories: draft.empty_directories,
+    };
+    record_tree::write_tree(sandbox, &mut known, &mut change, objects)
+}
+
+/// Reads these paths of a folder, or all of it, and stores what is not in `before`.
+fn read_folder(
+    sandbox: &mut LocalSandbox,
+    root: &Path,
+    before: &TreeEntries,
+    paths: Option<&Vec<ResourcePath>>,
+    objects: &mut NewObjects,
+) -> SandboxResult<CaptureDraft> {
+    // Taken before the first file is looked at: what is written later cannot look older.
+    let now = sandbox.filesystem_time()?;
+    let rules = sandbox.ignore_rules()?;
+    let mut walker =
+        SandboxWalker::new(root, &rules, before)?.bounded(&sandbox.store.stop, sandbox.limits);
+    match paths {
+        None => walker.walk_all()?,
+        Some(paths) => paths
+            .iter()
+            .try_for_each(|path| walker.walk_path(path.as_bytes()))?,
+    }
+    let walked = std::mem::take(&mut walker.result);
+    let mut draft = read_changes(sandbox, (root, before), &walked, now, objects)?;
+    draft.empty_directories = empty_directories(before, &walked, &draft, &mut walker)?;
+    Ok(draft)
 }
 
 fn list_changes(
@@ -126,7 +160,7 @@ fn affects_ignore_rules(paths: &[ResourcePath]) -> bool {
 
 fn read_changes(
     sandbox: &mut LocalSandbox,
-    before: &TreeEntries,
+    (root, before): (&Path, &TreeEntries),
     walked: &WalkResult,
     now: i64,
     objects: &mut NewObjects,
@@ -136,7 +170,7 @@ fn read_changes(
         deleted: find_deleted(before, walked),
         ..CaptureDraft::default()
     };
-    let root = open_root(&sandbox.layout.tree())?;
+    let root = open_root(root)?;
     let root = root.as_fd();
     let mut files: Vec<(&Vec<u8>, &FileStat)> = Vec::new();
     let mut total = 0_u64;

@@ -22,9 +22,22 @@ pub(crate) fn record_tree(
     sandbox: &LocalSandbox,
     known: &mut CapturedTree,
     mut change: TreeChange,
+    objects: NewObjects,
+) -> SandboxResult<TreeId> {
+    let tree = write_tree(sandbox, known, &mut change, objects)?;
+    known.advance(&sandbox.layout.entries(), &tree, change)?;
+    Ok(tree)
+}
+
+/// Stores the tree that `known` becomes by this change, and adds the trees of folders to the
+/// change. Nothing is noted for the next capture.
+pub(crate) fn write_tree(
+    sandbox: &LocalSandbox,
+    known: &mut CapturedTree,
+    change: &mut TreeChange,
     mut objects: NewObjects,
 ) -> SandboxResult<TreeId> {
-    let changed = changed_paths(&known.entries, &change);
+    let changed = changed_paths(&known.entries, change);
     let folders = trees::changed_folders(&changed);
     let list = match change.empty_directories == known.entries.empty_directories {
         true => known.tree.empty_directories().map(str::to_owned),
@@ -33,7 +46,7 @@ pub(crate) fn record_tree(
     let files = if changed.is_empty() {
         known.tree.files().to_owned()
     } else if folders.len() > MAX_TREES {
-        let lines = index_info_lines(sandbox, &change, &changed);
+        let lines = index_info_lines(sandbox, change, &changed);
         change.folders = folders.into_iter().map(|folder| (folder, None)).collect();
         sandbox.store.change_tree(known.tree.files(), &lines)?
     } else {
@@ -47,9 +60,7 @@ pub(crate) fn record_tree(
         root.to_string()
     };
     objects.persist()?;
-    let tree = TreeId::new(&files, list.as_deref())?;
-    known.advance(&sandbox.layout.entries(), &tree, change)?;
-    Ok(tree)
+    Ok(TreeId::new(&files, list.as_deref())?)
 }
 
 /// Returns the paths whose entry in a git tree differs.

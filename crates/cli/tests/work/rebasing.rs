@@ -544,3 +544,107 @@ fn a_stopped_apply_is_finished_on_a_moved_target_only_if_validations_pass() {
     assert_eq!(world.read("docs/a"), BASE.replace('2', "two"));
     assert_eq!(world.read("lib/a"), merged);
 }
+
+/// A plan on the folder `papers`, which is no repository.
+fn create_folder_plan(steps: &str) -> (TestWorld, String) {
+    let world = TestWorld::empty();
+    world.write("papers/a", BASE);
+    world.write("papers/dir/b", "one\n");
+    world.create_project("shop", &["papers"]);
+    let plan = world.create_executed_plan(steps);
+    (world, plan)
+}
+
+#[test]
+fn a_result_is_merged_with_the_files_of_its_folder() {
+    let (world, plan) = create_folder_plan(EDIT);
+    let said = "nothing to rebase: the folder has not changed";
+    let unmoved = rebase(&world, &plan).succeeded().prints(said);
+    let resource = unmoved.data()["resources"][0].clone();
+    assert!(resource["from"].is_string(), "{unmoved:?}");
+    assert_eq!(resource["from"], resource["to"]);
+    world.write("papers/a", &BASE.replace('9', "nine"));
+    world.write("papers/new", "new\n");
+    std::fs::remove_file(world.path("papers/dir/b")).unwrap();
+    let refused = world
+        .apply(&plan)
+        .exits(4)
+        .reports_state("apply/constrained");
+    let hint = format!("agents plan rebase {plan}");
+    assert!(hints(&refused).contains(&hint), "{refused:?}");
+    let data = rebase(&world, &plan)
+        .succeeded()
+        .reports_state("execute/complete")
+        .data();
+    let resource = &data["resources"][0];
+    assert_eq!(resource["resource"], "local/papers", "{data}");
+    assert_ne!(resource["from"], resource["to"], "{data}");
+    // What the user changed is no change of the plan's.
+    let diff = world.run(&["plan", "diff", &plan, "--patch", "--format", "plain"]);
+    let diff = diff.succeeded().stdout;
+    assert!(diff.contains("+two") && !diff.contains("nine"), "{diff}");
+    let files = world.sandbox_files(&plan);
+    assert!(
+        files.contains_key("new") && !files.contains_key("dir/b"),
+        "{files:?}"
+    );
+    assert!(world.sandbox_tree(&plan).join("dir").is_dir());
+    assert_eq!(
+        world.events_of_kind(&plan, "validations_completed").len(),
+        2
+    );
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
+    let both = BASE.replace('2', "two").replace('9', "nine");
+    assert_eq!(world.read("papers/a"), both);
+    assert_eq!(world.read("papers/made"), "made");
+    assert_eq!(world.read("papers/new"), "new\n");
+    assert!(world.path("papers/dir").is_dir());
+}
+
+#[test]
+fn unmergeable_work_is_executed_again_on_the_folder() {
+    let (world, plan) = create_folder_plan(SECOND_LINE);
+    world.write(
+        "papers/a",
+        &BASE.replace('2', "2 theirs").replace('9', "nine"),
+    );
+    world.write("papers/made", "theirs\n");
+    let refused = world
+        .apply(&plan)
+        .exits(4)
+        .reports_state("apply/constrained");
+    let hint = format!("agents plan rebase {plan}");
+    assert!(hints(&refused).contains(&hint), "{refused:?}");
+    let run = rebase(&world, &plan)
+        .exits(5)
+        .reports_state("execute/queued");
+    assert_eq!(run.data()["conflicts"][0]["path"], "a", "{run:?}");
+    let hint = format!("agents plan execute {plan}");
+    assert!(hints(&run).contains(&hint), "{run:?}");
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("execute/complete");
+    world
+        .apply(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
+    let again = BASE.replace('2', "two").replace('9', "nine");
+    assert_eq!(world.read("papers/a"), again);
+    assert_eq!(world.read("papers/made"), "made\n");
+}
+
+#[test]
+fn a_folder_that_is_gone_blocks_a_rebase() {
+    let (world, plan) = create_folder_plan(EDIT);
+    let papers = world.path("papers");
+    std::fs::rename(&papers, world.path("away")).unwrap();
+    let run = rebase(&world, &plan)
+        .exits(4)
+        .reports_state("execute/complete");
+    let place = run.data()["conflicts"][0]["place"].clone();
+    assert_eq!(place, papers.display().to_string(), "{run:?}");
+}

@@ -1,4 +1,4 @@
-//! Moves a sandbox onto the current commit of its target.
+//! Moves a sandbox onto the current commit of its target, or onto the current files of a folder.
 
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::{AbsolutePath, ResourceType};
@@ -22,7 +22,7 @@ pub struct RebaseRequest {
 /// How a result relates to the current state of its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetRebase {
-    /// The target has not moved. A folder has no commits, so it never moves.
+    /// The target has not moved: it is at the same commit, or the folder has the same files.
     Unchanged,
     /// The result merges with the new base; `tree` is the merge.
     Merged { base: SandboxBase, tree: TreeId },

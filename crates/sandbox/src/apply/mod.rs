@@ -23,6 +23,7 @@ mod path_writer;
 mod prepare_commit;
 mod prepare_files;
 mod rebase;
+mod rebase_folder;
 mod record;
 mod ref_transaction;
 mod sparse;

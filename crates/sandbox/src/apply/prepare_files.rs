@@ -158,6 +158,12 @@ fn find_conflicts(
                 continue;
             }
             PathChangeState::Foreign(ConflictReason::Changed) => edited.clone(),
+            // Without git a new file is a change of the folder like any other.
+            PathChangeState::Foreign(ConflictReason::Untracked)
+                if *edited == ConflictReason::Edited =>
+            {
+                edited.clone()
+            }
             PathChangeState::Foreign(reason) => reason,
         };
         conflicts.push((change.path.clone(), reason));

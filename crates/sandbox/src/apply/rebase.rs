@@ -1,4 +1,5 @@
-//! Merges a sandbox's result with what its target has checked out now.
+//! Merges a sandbox's result with what its target has checked out now; [`rebase_folder`] does it
+//! for a folder.
 //!
 //! The merge runs in the sandbox's own store, which can read the user's objects. The sandbox itself
 //! does not change; the caller decides whether to move it.
@@ -14,6 +15,7 @@ use crate::apply::apply_store::{self, TreeMerge};
 use crate::apply::branches;
 use crate::apply::checkouts::{self, UserWorktree};
 use crate::apply::prepare_commit::path_conflict;
+use crate::apply::rebase_folder;
 use crate::files::path_from_bytes;
 use crate::make_git::{require_objects, top_level};
 use crate::references;
@@ -24,7 +26,7 @@ pub(crate) fn rebase(
     request: &RebaseRequest,
 ) -> TargetResult<TargetRebase> {
     if request.resource_type == ResourceType::FsDirectory {
-        return Ok(TargetRebase::Unchanged);
+        return rebase_folder::rebase(targets, request);
     }
     let resource = path_from_bytes(request.resource.as_bytes());
     if !resource.is_dir() {
@@ -88,14 +90,19 @@ fn merge(
             tree: TreeId::new(&tree, None).map_err(SandboxError::from)?,
         },
         TreeMerge::Conflicts(paths) => {
-            let conflicts = paths.into_iter().map(|(path, kind)| {
-                let reason = ConflictReason::Merge { kind };
-                path_conflict(&path, reason)
-            });
-            let conflicts = conflicts.collect::<SandboxResult<_>>()?;
+            let conflicts = merge_conflicts(paths)?;
             TargetRebase::Conflicting { base, conflicts }
         }
     })
+}
+
+/// Converts the conflicts that git reports.
+pub(super) fn merge_conflicts(paths: Vec<(Vec<u8>, String)>) -> SandboxResult<Vec<Conflict>> {
+    let conflicts = paths.into_iter().map(|(path, kind)| {
+        let reason = ConflictReason::Merge { kind };
+        path_conflict(&path, reason)
+    });
+    conflicts.collect()
 }
 
 /// Protects the commit from garbage collection, even if the branch moves or is deleted.
@@ -110,7 +117,7 @@ fn pin_commit(
     Ok(references::set(repository, &name, &commit.id)?)
 }
 
-fn gone_conflict(request: &RebaseRequest) -> Conflict {
+pub(super) fn gone_conflict(request: &RebaseRequest) -> Conflict {
     Conflict {
         path: None,
         place: Some(request.resource.clone()),

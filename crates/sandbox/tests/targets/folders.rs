@@ -109,7 +109,7 @@ fn a_file_that_changed_since_blocks_a_folder() {
     let expected = [
         ("a".to_owned(), ConflictReason::Edited),
         ("b".to_owned(), ConflictReason::Edited),
-        ("dir/new".to_owned(), ConflictReason::Untracked),
+        ("dir/new".to_owned(), ConflictReason::Edited),
     ];
     assert_eq!(path_reasons(&conflicts), expected);
     for (name, content) in [("a", &b"1\n"[..]), ("b", b"1\n")] {

@@ -190,12 +190,13 @@ pub(super) fn is_sandbox_removed(conflicts: &[Conflict]) -> bool {
     conflicts.iter().any(is_removed)
 }
 
-/// Returns whether the target has new commits, so that a rebase may help.
+/// Returns whether the target has new commits, or the folder has changes, so that a rebase may help.
 fn has_target_moved(conflicts: &[Conflict]) -> bool {
     let is_move = |it: &Conflict| {
         matches!(
             it.reason,
             ConflictReason::Merge { .. }
+                | ConflictReason::Edited
                 | ConflictReason::Moved { .. }
                 | ConflictReason::Validations { .. }
         )

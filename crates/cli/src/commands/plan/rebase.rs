@@ -21,9 +21,10 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 /// Move a plan's result onto the current commits of its targets
 ///
 /// For a plan whose work is done and not applied. The result is merged with what is checked out
-/// now, in the sandbox; checks and validations run again on the merge. Where the plan and the
-/// target changed the same lines, the plan is queued to be executed again on the target as it is
-/// now (exit code 5). All resources move, or none. A stopped apply is aborted first.
+/// now, in the sandbox; checks and validations run again on the merge. A folder without git is
+/// taken as it is now. Where the plan and the target changed the same lines, the plan is queued to
+/// be executed again on the target as it is now (exit code 5). All resources move, or none. A
+/// stopped apply is aborted first.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -138,6 +139,9 @@ fn view(
     for it in resources {
         let text = match (it.from == it.to, it.resource_type) {
             (true, ResourceType::FsDirectory) => format!("{}: a folder, unchanged", it.resource),
+            (false, ResourceType::FsDirectory) => {
+                format!("{}: the folder as it is now", it.resource)
+            }
             (true, _) => format!(
                 "{}: still at {}",
                 it.resource,
@@ -175,7 +179,7 @@ fn add_unmoved_message(answer: CommandAnswer, resources: &[RebasedResource]) -> 
     let is_repository = |it: &&RebasedResource| it.resource_type == ResourceType::GitCheckout;
     let repositories: Vec<&RebasedResource> = resources.iter().filter(is_repository).collect();
     let text = match repositories.as_slice() {
-        [] => "nothing to rebase: a folder has no commits to move onto".to_owned(),
+        [] => "nothing to rebase: the folder has not changed since the plan began".to_owned(),
         [one] => format!(
             "nothing to rebase: the target is still at {}",
             short_commit(one.to.as_deref())

@@ -1,4 +1,4 @@
-//! Moves a finished result onto the current commits of its targets.
+//! Moves a finished result onto the current commits of its targets; a folder is taken as it is now.
 //!
 //! All targets are inspected first. Then one transaction moves all of the plan's sandboxes in their
 //! records and sends the plan back to Execute; the files follow, now or when the sandboxes are
@@ -32,9 +32,9 @@ use crate::runs::{ClaimOutcome, RunLease};
 pub struct RebasedResource {
     pub resource: NamespacedName,
     pub resource_type: ResourceType,
-    /// The previous base commit. `None` for a folder, or before the first commit.
+    /// The previous base: a commit, or the tree of a folder. `None` before the first commit.
     pub from: Option<String>,
-    /// The new base commit.
+    /// The new base: a commit, or the tree of a folder.
     pub to: Option<String>,
 }
 
@@ -342,12 +342,20 @@ fn rebased_resources(sandboxes: &[SandboxRecord], moved: &[MovedSandbox]) -> Vec
         RebasedResource {
             resource: record.resource_name.clone(),
             resource_type: record.resource_type,
-            from: record.base_commit.clone(),
+            from: base_of(record).and_then(|base| base_id(record, &base)),
             to: match moved {
-                Some(moved) => moved.base.commit.clone(),
-                None => record.base_commit.clone(),
+                Some(moved) => base_id(record, &moved.base),
+                None => base_of(record).and_then(|base| base_id(record, &base)),
             },
         }
     };
     sandboxes.iter().map(resource).collect()
+}
+
+/// What tells one base of a sandbox from another: its commit, or the tree of a folder.
+fn base_id(record: &SandboxRecord, base: &SandboxBase) -> Option<String> {
+    match record.resource_type {
+        ResourceType::GitCheckout => base.commit.clone(),
+        ResourceType::FsDirectory => Some(base.tree.to_string()),
+    }
 }

@@ -15,10 +15,10 @@ use cleveragents_domain::{
 use serde_json::json;
 
 use super::super::error::Result;
-use super::{MovedSandbox, RebasedResource};
-use crate::execution::Executor;
+use super::{MovedSandbox, RebasedResource, base_id};
 use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint};
 use crate::execution::rollback::{RestorePoint, undo_after};
+use crate::execution::{Executor, base_of};
 use crate::journal::event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
 use crate::ports::targets::{Conflict, ConflictReason};
@@ -137,6 +137,7 @@ impl RebaseWrite {
         let mut events = Vec::new();
         for moved in &self.moved {
             let missing = || StoreError::internal("a sandbox without a tree");
+            let from = base_of(&moved.record).and_then(|base| base_id(&moved.record, &base));
             let call = tx.begin_tool_call(&NewToolCall {
                 id: ToolCallId::new(self.executor.ids.next()),
                 plan_id: self.plan,
@@ -147,7 +148,7 @@ impl RebaseWrite {
                 tool: tool_name(),
                 actor: NamespacedName::built_in("user"),
                 sandbox_id: moved.record.id,
-                input: json!({ "from": moved.record.base_commit, "to": moved.base.commit }),
+                input: json!({ "from": from, "to": base_id(&moved.record, &moved.base) }),
                 side_effects: Vec::new(),
                 tree_before: moved.record.tree.clone().ok_or_else(missing)?,
             })?;
@@ -181,7 +182,7 @@ impl RebaseWrite {
         Ok(events)
     }
 
-    /// Resets the sandboxes to the new commits with no completed step.
+    /// Resets the sandboxes to the current targets, with no completed step.
     fn discard_work(&self, tx: &mut dyn Transaction, plan: &Plan) -> Result<Vec<NewEvent>> {
         let mut plan = plan.clone();
         plan.last_completed_step = None;
@@ -275,10 +276,12 @@ impl RebaseWrite {
             return "A sandbox was removed; its work is done again".to_owned();
         }
         let moved = self.moved.iter();
-        let moved = moved.map(|it| {
-            let commit = it.base.commit.as_deref().unwrap_or_default();
-            let short = commit.get(..7).unwrap_or(commit);
-            format!("{} at {short}", it.record.resource_name)
+        let moved = moved.map(|it| match it.base.commit.as_deref() {
+            Some(commit) => {
+                let short = commit.get(..7).unwrap_or(commit);
+                format!("{} at {short}", it.record.resource_name)
+            }
+            None => format!("{} as it is now", it.record.resource_name),
         });
         format!("Rebased onto {}", moved.collect::<Vec<_>>().join(", "))
     }
@@ -293,8 +296,8 @@ impl RebaseWrite {
             );
         }
         format!(
-            "the targets have moved, and the result could not be merged: {}. The sandboxes are at \
-             the new commits; the work has to be done again on the files as they are now",
+            "the targets have changed, and the result could not be merged: {}. The sandboxes have \
+             the files of the targets as they are now, and the work has to be done again on them",
             conflicts.join("; ")
         )
     }
