@@ -20,6 +20,7 @@ use crate::apply::branches::{self, BranchState};
 use crate::apply::commit_branch::{CommitEntries, CommitRun, LockedWorktree};
 use crate::apply::commit_files::update_empty_folders;
 use crate::apply::index::Index;
+use crate::apply::own_folders;
 use crate::apply::path_inspector::{PathChangeState, PathInspector};
 use crate::apply::path_writer::{PathWriteOutcome, PathWriter};
 use crate::apply::prepare_files::{load_modes, open_store, reverse_changes};
@@ -138,7 +139,8 @@ fn abort_worktree(
     let store = run.store(&run.effect.new_tree);
     let inspector = run.inspector(locked, &changes, &store)?;
     let watcher = run.targets.watcher.as_ref();
-    let placer = PathWriter::new(&inspector, &run.record.old_files(), run.intent.id, watcher)?;
+    let placer = PathWriter::new(&inspector, &run.record.old_files(), run.intent.id, watcher)?
+        .with_own_folders(own_folders::load(run.record, &checkout.root)?);
     let sparse: BTreeSet<&ResourcePath> = checkout.sparse.iter().collect();
     let skipped = |change: &PathChange| sparse.contains(&change.path);
     let conflicts = restore_all_paths(&placer, &changes, &skipped, &checkout.root, Some(&tip))?;
@@ -191,7 +193,12 @@ fn restore_path(
 ) -> SandboxResult<Option<ConflictReason>> {
     let is_the_tips = |state| tip.is_some_and(|tip| has_entry(tip, change, state));
     let foreign = match placer.inspector.change_state(change)? {
-        PathChangeState::New => return Ok(None),
+        PathChangeState::New => {
+            if change.new.is_none() {
+                placer.remove_own_parents(change.path.as_bytes());
+            }
+            return Ok(None);
+        }
         PathChangeState::Old if is_the_tips(change.old.as_ref()) => return Ok(None),
         PathChangeState::Old => match placer.write_path(number, change, Sync::Yes)? {
             PathWriteOutcome::Done => return Ok(None),
@@ -257,7 +264,8 @@ fn abort_files(
     let store = open_store(targets, record, intent)?;
     let inspector = PathInspector::new(root, modes, &changes, store.as_ref())?.without_index();
     let watcher = targets.watcher.as_ref();
-    let placer = PathWriter::new(&inspector, &record.old_files(), intent.id, watcher)?;
+    let placer = PathWriter::new(&inspector, &record.old_files(), intent.id, watcher)?
+        .with_own_folders(own_folders::load(record, &effect.root)?);
     let mut conflicts = restore_all_paths(&placer, &changes, &|_| false, &effect.root, None)?;
     if conflicts.is_empty() {
         let folders = FilesEffect {

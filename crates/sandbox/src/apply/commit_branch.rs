@@ -21,6 +21,7 @@ use crate::apply::branches::{self, BranchState};
 use crate::apply::checkouts::{self, UserWorktree};
 use crate::apply::commit_files::{check_all_paths, write_all_paths};
 use crate::apply::index::{Index, IndexEdit, IndexLock};
+use crate::apply::own_folders;
 use crate::apply::path_inspector::{Modes, PathChangeState, PathInspector};
 use crate::apply::path_writer::PathWriter;
 use crate::apply::prepare_commit::removed_paths;
@@ -133,6 +134,8 @@ impl CommitRun<'_> {
             .collect();
         let reference = self.effect.reference.as_deref();
         let marks = RepositoryMarks::for_commit(&self.repository, reference, &git_dirs);
+        let roots = self.effect.checkouts.iter().map(|it| &it.root);
+        own_folders::note(self.record, roots, &self.intent.changes)?;
         // Recorded before the first write, so that a kill from here on is detected (law 9).
         self.record.mark_begun(&marks)?;
         self.targets.reached(ApplyStep::Started);
@@ -480,16 +483,23 @@ impl CommitRun<'_> {
             &self.record.old_files(),
             self.intent.id,
             watcher,
-        )?;
+        )?
+        .with_own_folders(own_folders::load(self.record, &locked.checkout.root)?);
         let sparse = sparse_paths(locked);
         let numbered = || changes.iter().enumerate();
         let removals = numbered().filter(|(_, change)| change.new.is_none());
         let additions = numbered().filter(|(_, change)| change.new.is_some());
         for (number, change) in removals.chain(additions) {
             placer.clean_up_path(number, change)?;
-            let is_ours = paths.contains(&change.path) && !sparse.contains(&change.path);
-            if is_ours && inspector.change_state(change)? == PathChangeState::Old {
-                placer.write_path(number, change, Sync::Yes)?;
+            if !paths.contains(&change.path) || sparse.contains(&change.path) {
+                continue;
+            }
+            match inspector.change_state(change)? {
+                PathChangeState::Old => drop(placer.write_path(number, change, Sync::Yes)?),
+                PathChangeState::New if change.new.is_none() => {
+                    placer.remove_own_parents(change.path.as_bytes());
+                }
+                PathChangeState::New | PathChangeState::Foreign(_) => {}
             }
         }
         let index = Index::read(&locked.worktree.repository)?;

@@ -14,6 +14,7 @@ use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 
 use crate::apply::LocalTargets;
+use crate::apply::own_folders;
 use crate::apply::path_inspector::{PathChangeState, PathInspector};
 use crate::apply::path_writer::{PathWriteOutcome, PathWriter};
 use crate::apply::prepare_files::{load_modes, open_store};
@@ -75,6 +76,7 @@ pub(crate) fn commit(
         ResourceType::GitCheckout => Some(UserRepository::find(&targets.git, root)?),
         ResourceType::FsDirectory => None,
     };
+    own_folders::note(record, [&effect.root], &intent.changes)?;
     record.mark_begun(&RepositoryMarks::for_files(repository.as_ref()))?;
     targets.reached(ApplyStep::Started);
     let watcher = targets.watcher.as_ref();

@@ -17,6 +17,7 @@ mod index;
 mod lock_wait;
 mod locking;
 mod masks;
+mod own_folders;
 mod patch;
 mod path_inspector;
 mod path_writer;

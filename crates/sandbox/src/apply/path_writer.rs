@@ -6,6 +6,7 @@
 //! leaves both contents on disk under distinct names. Leftovers are resolved before a path is
 //! written (law 9).
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::{File, Permissions};
 use std::io;
@@ -48,6 +49,8 @@ pub(crate) struct PathWriter<'a> {
     source: OwnedFd,
     id: ApplyId,
     watcher: &'a dyn Watcher,
+    /// The only folders that may go when they are empty; any may if it is not known whose they are.
+    own_folders: Option<BTreeSet<Vec<u8>>>,
 }
 
 impl<'a> PathWriter<'a> {
@@ -62,7 +65,15 @@ impl<'a> PathWriter<'a> {
             source: open_root(source)?,
             id,
             watcher,
+            own_folders: None,
         })
+    }
+
+    /// Limits the removal of empty folders to these.
+    #[must_use]
+    pub(crate) fn with_own_folders(mut self, folders: Option<BTreeSet<Vec<u8>>>) -> Self {
+        self.own_folders = folders;
+        self
     }
 
     /// Brings a path into its new state, after resolving leftovers beside it. `number`
@@ -408,10 +419,21 @@ impl<'a> PathWriter<'a> {
         Ok(PathWriteOutcome::Done)
     }
 
+    /// Removes the empty folders around a missing path, if the apply created them.
+    pub(crate) fn remove_own_parents(&self, path: &[u8]) {
+        if self.own_folders.is_some() {
+            self.remove_empty_parents(path);
+        }
+    }
+
     /// Like git, removes folders that lost their last file.
     fn remove_empty_parents(&self, path: &[u8]) {
         let mut folder = split(path).0;
         while !folder.is_empty() {
+            let own = self.own_folders.as_ref();
+            if own.is_some_and(|own| !own.contains(folder)) {
+                return;
+            }
             let removed = self.with_parent(folder, |parent, name| {
                 unlinkat(parent, path_from_bytes(name), AtFlags::REMOVEDIR)
             });

@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::apply::lock_wait::LockWait;
+use crate::apply::own_folders::OwnFolders;
 use crate::apply::ref_transaction::LockFile;
 use crate::apply::user_changes::RepositoryMarks;
 use crate::files::{
@@ -146,11 +147,21 @@ impl LocalApplyRecord {
     }
 
     pub(crate) fn read_done(&self) -> TargetResult<Option<AppliedResult>> {
-        self.read(&self.folder.join("done.json"))
+        Ok(self.read(&self.folder.join("done.json"))?)
     }
 
     pub(crate) fn mark_done(&self, applied: &AppliedResult) -> SandboxResult<()> {
         self.write(&self.folder.join("done.json"), applied)
+    }
+
+    /// Records the folders that the commit will create, before it starts.
+    pub(crate) fn write_own_folders(&self, folders: &[OwnFolders]) -> SandboxResult<()> {
+        self.write(&self.folder.join("own-folders.json"), &folders)
+    }
+
+    /// Returns the recorded folders. `None` in a record of an older version.
+    pub(crate) fn read_own_folders(&self) -> SandboxResult<Option<Vec<OwnFolders>>> {
+        self.read(&self.folder.join("own-folders.json"))
     }
 
     /// Records the locks that a git transaction holds. Empty before they are known.
@@ -163,7 +174,7 @@ impl LocalApplyRecord {
 
     /// Returns the recorded locks if a transaction was started and not forgotten.
     pub(crate) fn read_ref_locks(&self) -> TargetResult<Option<Vec<LockFile>>> {
-        self.read(&self.ref_locks_file())
+        Ok(self.read(&self.ref_locks_file())?)
     }
 
     /// Returns when the locks were recorded, in Unix seconds.
@@ -233,7 +244,7 @@ impl LocalApplyRecord {
         replace(path, &bytes)
     }
 
-    fn read<T: DeserializeOwned>(&self, path: &Path) -> TargetResult<Option<T>> {
+    fn read<T: DeserializeOwned>(&self, path: &Path) -> SandboxResult<Option<T>> {
         let Some(bytes) = read_if_exists(path)? else {
             return Ok(None);
         };

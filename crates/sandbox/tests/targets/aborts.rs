@@ -241,3 +241,53 @@ fn an_apply_to_a_missing_folder_is_abandoned() {
     let request = request_on_folder(&world, &folder, |tree| append(&tree.join("a"), b"2\n"));
     check_abandoned(&world, &folder, &request);
 }
+
+/// What the plan adds, in folders that are not there and in one that is.
+fn add_folders(tree: &Path) {
+    for path in ["deep/er/new", "deep/other", "mine/new"] {
+        write(&tree.join(path), b"new\n");
+    }
+}
+
+#[test]
+fn an_abort_removes_only_folders_that_the_apply_made() {
+    let world = SandboxTestWorld::new();
+    let repository = world.repository("user", &FILES);
+    let folder = world.path("folder");
+    for (path, content) in FILES {
+        write(&folder.join(path), content.as_bytes());
+    }
+    let requests = [
+        (
+            &repository,
+            request_on_head(&world, &repository, add_folders),
+        ),
+        (&folder, request_on_folder(&world, &folder, add_folders)),
+    ];
+    for (root, request) in requests {
+        // The user makes a folder that the plan is to write into.
+        fs::create_dir(root.join("mine")).unwrap();
+        let intent = prepare_ready(&targets(&world), &request);
+        let before = listing(root);
+        let snapshot = FolderSnapshot::take(&world, &["user", "folder", "data"]);
+        let carry_out = CrashAction::CarryOut(Box::new(intent.clone()));
+        for step in [
+            ApplyStep::PathDrafted,
+            ApplyStep::PathWritten,
+            ApplyStep::PathSwapped,
+            ApplyStep::PathSettled,
+        ] {
+            for times in 1..=3 {
+                let at = format!("{} {times}", step.as_str());
+                snapshot.restore();
+                let end = kill_at_step(&world, &carry_out, step, times);
+                assert_eq!(end, ProcessEnd::Killed, "{at}");
+                assert!(root.join("deep").is_dir(), "{at}");
+                let aborted = targets(&world).abort(&intent, MissingTargetPolicy::Stop);
+                assert_eq!(aborted, Ok(TargetAbortOutcome::RolledBack), "{at}");
+                assert_eq!(listing(root), before, "{at}");
+            }
+        }
+        fs::remove_dir_all(world.path("snapshot")).unwrap();
+    }
+}

@@ -1,0 +1,57 @@
+//! The folders that an apply makes in the user's tree, noted before the first change: an abort
+//! removes them when they are empty, and no folder of the user's.
+
+use std::collections::BTreeSet;
+
+use cleveragents_domain::{AbsolutePath, ResourcePath};
+use cleveragents_engine::ports::sandbox::SandboxResult;
+use cleveragents_engine::ports::targets::PathChange;
+
+use crate::apply::record::LocalApplyRecord;
+use crate::entries::parent_folders;
+use crate::files::{path_from_bytes, resource_path};
+
+/// The folders that are made below one root.
+pub(crate) type OwnFolders = (AbsolutePath, Vec<ResourcePath>);
+
+/// Notes the folders that these changes need and that are not there, unless the apply has begun
+/// and may have made them already.
+pub(crate) fn note<'a>(
+    record: &LocalApplyRecord,
+    roots: impl IntoIterator<Item = &'a AbsolutePath>,
+    changes: &[PathChange],
+) -> SandboxResult<()> {
+    if record.has_begun() {
+        return Ok(());
+    }
+    let mut noted: Vec<OwnFolders> = Vec::new();
+    for root in roots {
+        let at = path_from_bytes(root.as_bytes());
+        let is_missing = |folder: &&[u8]| {
+            let found = at.join(path_from_bytes(folder)).symlink_metadata();
+            !found.is_ok_and(|found| found.is_dir())
+        };
+        let added = changes.iter().filter(|change| change.old.is_none());
+        let folders: BTreeSet<&[u8]> = added
+            .flat_map(|change| parent_folders(change.path.as_bytes()))
+            .collect();
+        let missing = folders.into_iter().filter(is_missing);
+        let missing = missing.map(resource_path).collect::<SandboxResult<_>>()?;
+        noted.push((root.clone(), missing));
+    }
+    record.write_own_folders(&noted)
+}
+
+/// The folders that were noted below this root; nothing if none ever were.
+pub(crate) fn load(
+    record: &LocalApplyRecord,
+    root: &AbsolutePath,
+) -> SandboxResult<Option<BTreeSet<Vec<u8>>>> {
+    let Some(noted) = record.read_own_folders()? else {
+        return Ok(None);
+    };
+    let here = noted.into_iter().find(|(at, _)| at == root);
+    let folders = here.map(|(_, folders)| folders).unwrap_or_default();
+    let folders = folders.iter().map(|path| path.as_bytes().to_vec());
+    Ok(Some(folders.collect()))
+}
