@@ -58,6 +58,7 @@ mod scratch;
 mod set_base;
 mod stop_reader;
 mod store;
+mod temporary_names;
 mod tree_files;
 mod tree_reader;
 mod trees;

@@ -19,6 +19,7 @@ use crate::make_git::{alternates_line, copy_index};
 use crate::private_dir::PrivateGitDir;
 use crate::repository::{RepositoryInfo, UserRepository};
 use crate::scratch::ScratchFolder;
+use crate::temporary_names;
 use crate::user_settings::UserSettings;
 
 /// A private git directory for one working tree. It is removed on drop.
@@ -53,7 +54,7 @@ impl RepositoryView {
         let objects = alternates_line(repository.objects_dir().as_os_str().as_bytes());
         let alternates = view.dir.join("objects/info/alternates");
         replace_with_sync(&alternates, &objects, Sync::No)?;
-        view.copy(&found.common_dir, "info/exclude")?;
+        view.write_exclude(&found.common_dir)?;
         view.copy(&found.common_dir, "info/attributes")?;
         view.copy(&found.git_dir, "info/sparse-checkout")?;
         view.copy_index(&found.git_dir)?;
@@ -66,6 +67,13 @@ impl RepositoryView {
             Some(content) => replace_with_sync(&self.dir.join(name), &content, Sync::No),
             None => Ok(()),
         }
+    }
+
+    /// Writes the repository's own ignore rules, and one for the temporary files of applies.
+    fn write_exclude(&self, common_dir: &Path) -> SandboxResult<()> {
+        let mut content = temporary_names::exclude_line().into_bytes();
+        content.extend(git_files::read(common_dir, "info/exclude")?.unwrap_or_default());
+        replace_with_sync(&self.dir.join("info/exclude"), &content, Sync::No)
     }
 
     /// Also copies the shared part of a split index, which the index refers to by name.

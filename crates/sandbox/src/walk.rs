@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use crate::files::path_from_bytes;
 use crate::limits::CaptureLimits;
 use crate::safe_fs::{FileStat, errno_error, open_folder, open_root, reopen};
+use crate::temporary_names::is_temporary_name;
 
 /// Maximum nesting of folders: each level of the walk keeps one open.
 const MAX_DEPTH: usize = 200;
@@ -257,6 +258,9 @@ impl<'a> SandboxWalker<'a> {
             FileType::Directory => self.walk_directory(folder_at, name, path),
             FileType::RegularFile | FileType::Symlink => {
                 let untracked = known == TrackedKind::Untracked;
+                if untracked && is_temporary_name(name) {
+                    return Ok(FolderPresence::Nothing);
+                }
                 if untracked && self.is_ignored(folder_at, &path, IgnoreEntryKind::Other) {
                     self.result.ignored.push(path);
                     return Ok(FolderPresence::Nothing);

@@ -30,6 +30,7 @@ use crate::apply::steps::{ApplyStep, Watcher};
 use crate::entries::EXECUTABLE;
 use crate::files::{Sync, io_error as io_failed, path_from_bytes};
 use crate::safe_fs::{errno_error, open_file, open_folder, open_root, stat_at, with_parent};
+use crate::temporary_names;
 use cleveragents_safe_fs::file_access::{make_folder, split};
 
 /// Suffix of a file that is not completely written.
@@ -175,7 +176,7 @@ impl<'a> PathWriter<'a> {
 
     /// Returns our temporary name beside a path.
     fn temporary_name(&self, number: usize) -> String {
-        format!(".agents-{}-{number}", self.id)
+        temporary_names::temporary_name(self.id, number)
     }
 
     fn temporary_path(&self, number: usize, path: &[u8]) -> Vec<u8> {

@@ -538,3 +538,38 @@ fn credential_files_are_copied_only_with_consent() {
         }
     }
 }
+
+/// An apply of another plan is at work, or was killed.
+#[test]
+fn files_of_an_apply_are_not_the_users() {
+    let world = SandboxTestWorld::new();
+    let repository = world.repository("user", &[("a", "1\n")]);
+    let folder = world.path("folder");
+    write(&folder.join("a"), b"1\n");
+    for root in [&repository, &folder] {
+        for name in [
+            "01JZZZZZZZ0000000000ABCDEF-0",
+            "01JZZZZZZZ0000000000ABCDEF-1.part",
+        ] {
+            write(&root.join(format!(".agents-{name}")), b"2\n");
+            write(&root.join(format!("dir/.agents-{name}")), b"2\n");
+        }
+        write(&root.join(".agents-mine"), b"1\n");
+    }
+    let mine = paths(&[".agents-mine"]);
+    let uncommitted = inspect(&world, &repository).uncommitted.into_iter();
+    assert_eq!(uncommitted.map(|it| it.path).collect::<Vec<_>>(), mine);
+    let created = world.try_create(&repository, BaseSource::Head).unwrap();
+    assert_eq!(created.warnings, [Warning::Uncommitted(mine)]);
+    let names = |tree: &std::path::Path| {
+        let files = listing(tree)
+            .into_iter()
+            .filter(|(_, (kind, _))| *kind == 'f');
+        let names = files.map(|(name, _)| String::from_utf8(name).unwrap());
+        names.collect::<Vec<String>>()
+    };
+    let created = world.try_create(&repository, BaseSource::Worktree).unwrap();
+    assert_eq!(names(&created.tree), [".agents-mine", "a"]);
+    let (created, _) = world.create_from(&folder, ResourceType::FsDirectory, BaseSource::Head);
+    assert_eq!(names(&created.tree), [".agents-mine", "a"]);
+}
