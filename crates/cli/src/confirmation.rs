@@ -53,7 +53,8 @@ pub async fn confirm_unless_interrupted(
     }
 }
 
-fn is_interactive(environment: &Environment) -> bool {
+/// Whether somebody is there to be asked.
+pub fn is_interactive(environment: &Environment) -> bool {
     environment.stdin.is_terminal() && environment.stderr.is_terminal()
 }
 

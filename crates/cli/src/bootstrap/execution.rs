@@ -107,6 +107,11 @@ pub fn secrets(settings: &Settings, environment: &Environment) -> Result<Secrets
 }
 
 impl AppContext<'_> {
+    /// Returns the known secrets of settings and environment.
+    pub fn secrets(&self) -> Result<Secrets, CommandFailure> {
+        self.bootstrap.secrets()
+    }
+
     pub fn owner(&self) -> OwnerId {
         self.bootstrap.options.presence.owner()
     }

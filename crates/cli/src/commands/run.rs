@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 use self::task::RunTask;
 use super::actor::find;
 use super::plan::{
-    DestinationArgs, PlanProgress, executed_answer, outcome_answer, run_with_progress,
-    stopped_failure,
+    DestinationArgs, PlanProgress, executed_answer, outcome_answer, result_secret_warnings,
+    run_with_progress, stopped_failure, with_warnings,
 };
 use super::{CommandContext, OutputMode};
 use crate::argument_types::{parse_dollars, parse_value};
 use crate::arguments::Format;
 use crate::bootstrap::{AppContext, Bootstrap};
-use crate::confirmation::{Confirmation, confirm, confirm_unless_interrupted};
+use crate::confirmation::{Confirmation, confirm, confirm_unless_interrupted, is_interactive};
 use crate::consent::{self, TrustArgs};
 use crate::engine_failure::no_model_failure;
 use crate::failure::{CommandFailure, ExitCode};
@@ -151,9 +151,7 @@ impl RunArgs {
             }
             false => answer,
         };
-        let say =
-            |answer: CommandAnswer, text: String| answer.with_message(MessageLevel::Warn, text);
-        Ok(warnings.into_iter().fold(answer, say))
+        Ok(with_warnings(answer, warnings))
     }
 
     /// Checks that the actors exist and their models can be opened. Done first, so that a failure
@@ -272,7 +270,12 @@ impl RunArgs {
         if may != AutoApply::Yes && !self.yes {
             let reply = progress.suspend(|| {
                 self.show_diff(app, id, context)?;
+                let warnings = match is_interactive(context.environment) {
+                    true => result_secret_warnings(app, id)?,
+                    false => Vec::new(),
+                };
                 let question = format!("Apply these changes to {target_name}?");
+                let question = [warnings, vec![question]].concat().join("\n");
                 let reply = confirm_unless_interrupted(&question, context.environment);
                 Ok::<_, CommandFailure>(app.block_on(reply))
             });
@@ -319,6 +322,7 @@ impl RunArgs {
     ) -> Result<CommandAnswer, CommandFailure> {
         let id = executed.plan().identity.plan_id;
         let answer = executed_answer(app, executed, &self.to.to_argument())?;
+        let answer = with_warnings(answer, result_secret_warnings(app, id)?);
         let answer = answer.with_exit_code(ExitCode::Decision);
         with_cost(app, id, answer)
     }

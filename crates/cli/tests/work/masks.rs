@@ -284,3 +284,53 @@ fn diagnostics_names_what_is_masked() {
         assert!(!shown.stdout.contains(value), "{shown:?}");
     }
 }
+
+/// The warnings of an answer.
+fn warnings(run: &AgentsRun) -> Vec<String> {
+    let envelope: Value = serde_json::from_str(&run.stdout).unwrap();
+    let messages = envelope["messages"].as_array().unwrap().iter();
+    let warnings = messages.filter(|it| it["level"] == "warn");
+    let texts = warnings.map(|it| it["text"].as_str().unwrap().to_owned());
+    texts.collect()
+}
+
+#[test]
+fn a_secret_in_a_file_is_warned_of_before_and_after_apply() {
+    let world = TestWorld::new();
+    world.write("shop/old", &format!("key={SECRET}\n2\n"));
+    world.commit("shop", "a key that is there already");
+    world.define_worker(
+        "- {tool: builtin/shell, input: {command: 'echo \"key={{ args.key }}\" > leak.txt; echo 3 >> old'}}\n\
+         - {tool: builtin/shell, input: {command: 'printf \"\\000{{ args.key }}\" > binary'}}",
+    );
+    world.define_worker_job(ARGUMENT);
+    let warning = "secret SHOP_API_KEY is in binary, leak.txt";
+    let plan = create_plan_with_key(&world);
+    run_with_key(&world, &["plan", "execute", &plan]).succeeded();
+    for more in [&[][..], &["--stat"], &["--patch"]] {
+        let diff = run_with_key(&world, &[&["plan", "diff", &plan], more].concat());
+        assert_eq!(warnings(&diff.succeeded()), [warning], "{more:?}");
+    }
+    let only = run_with_key(&world, &["plan", "diff", &plan, "--file", "old"]);
+    assert_eq!(warnings(&only.succeeded()), Vec::<String>::new());
+    let applied = run_with_key(&world, &["plan", "apply", &plan]).succeeded();
+    assert_eq!(warnings(&applied), [warning]);
+    assert!(!applied.stdout.contains(SECRET), "{applied:?}");
+    // In one command, with and without a yes.
+    let path = world.path("shop").display().to_string();
+    world.git(&world.path("shop"), &["rm", "-q", "leak.txt", "binary"]);
+    world.commit("shop", "without it");
+    let argument = format!("key={SECRET}");
+    let words = ["run", "local/job", "--arg", &argument, "--path", &path];
+    let stopped = run_with_key(&world, &words).exits(5);
+    assert!(
+        warnings(&stopped).contains(&warning.to_owned()),
+        "{stopped:?}"
+    );
+    let applied = run_with_key(&world, &[&words[..], &["--yes"]].concat()).succeeded();
+    assert!(
+        warnings(&applied).contains(&warning.to_owned()),
+        "{applied:?}"
+    );
+    assert_eq!(world.read("shop/leak.txt"), format!("key={SECRET}\n"));
+}

@@ -19,7 +19,7 @@ mod tests;
 mod truncation;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -232,6 +232,20 @@ impl Secrets {
             }
             Value::Null | Value::Bool(_) => {}
         }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.known.is_none()
+    }
+
+    /// Returns the names of the secrets in these bytes. If values overlap, the longest counts.
+    pub fn names_in(&self, bytes: &[u8]) -> BTreeSet<String> {
+        let findings = self.find_matches(bytes, None);
+        let name = |finding: &SecretRange| {
+            let mask = self.mask_of(finding).strip_prefix(MASK_BEGINS)?;
+            mask.strip_suffix(MASK_ENDS).map(str::to_owned)
+        };
+        findings.iter().filter_map(name).collect()
     }
 
     /// Returns the names of the known secrets, without duplicates.

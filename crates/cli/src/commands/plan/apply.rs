@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 
 use super::destination::DestinationArgs;
 use super::progress::{PlanProgress, run_with_progress};
+use super::result_warnings::{result_secret_warnings, with_warnings};
 use super::view::{confirm_or_fail, elapsed, find, format_duration, plan_data, position_cell};
 use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
 use crate::bootstrap::{AppContext, PlanWork};
 use crate::commands::{CommandContext, OutputMode};
+use crate::confirmation::is_interactive;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
@@ -73,7 +75,7 @@ impl PlanApplyArgs {
         if !plan.position.is_terminal() || plan.position.state() == PlanState::Unapplied {
             let question = match self.as_it_stands {
                 true => format!("Take plan {} for applied as it stands?", plan.name),
-                false => format!("Apply plan {}?", plan.name),
+                false => self.apply_question(&app, &plan, context),
             };
             confirm_or_fail(&question, self.yes, context, "nothing was applied")?;
         }
@@ -85,6 +87,22 @@ impl PlanApplyArgs {
             false => run_with_progress(&app, &progress, id, service.apply(&request))??,
         };
         outcome_answer(&app, &applied)
+    }
+
+    /// The question, after what a person should know who is asked.
+    fn apply_question(
+        &self,
+        app: &AppContext<'_>,
+        plan: &Plan,
+        context: &CommandContext<'_>,
+    ) -> String {
+        let question = format!("Apply plan {}?", plan.name);
+        if self.yes || !is_interactive(context.environment) {
+            return question;
+        }
+        // Why a result cannot be read is said by the apply itself.
+        let warnings = result_secret_warnings(app, plan.identity.plan_id).unwrap_or_default();
+        [warnings, vec![question]].concat().join("\n")
     }
 }
 
@@ -99,6 +117,9 @@ pub(crate) fn outcome_answer(
         ApplyOutcome::Applied { apply, .. } => {
             let work = app.plan_work(id)?;
             let answer = applied_answer(app, plan, &work, Some(apply));
+            // It is applied, whether or not this can be found out.
+            let warnings = result_secret_warnings(app, id).unwrap_or_default();
+            let answer = with_warnings(answer, warnings);
             Ok(match work.paths {
                 0 => {
                     answer.with_message(MessageLevel::Info, "Applied: there was nothing to change")

@@ -8,6 +8,7 @@ use cleveragents_engine::execution::{ResultsError, Selection};
 use cleveragents_engine::ports::sandbox::DiffStat;
 use serde_json::{Value, json};
 
+use super::result_warnings::{secret_warnings, with_warnings};
 use super::view::{find, projects};
 use crate::argument_types::PlanArgument;
 use crate::commands::CommandContext;
@@ -68,7 +69,8 @@ impl PlanDiffArgs {
         };
         let results = app.results()?;
         let diff = app.block_on(results.diff(plan.identity.plan_id, selection))?;
-        self.answer(&diff)
+        let warnings = secret_warnings(&app, &diff)?;
+        Ok(with_warnings(self.answer(&diff)?, warnings))
     }
 
     fn answer(&self, diff: &PlanDiff) -> Result<CommandAnswer, CommandFailure> {

@@ -1,0 +1,66 @@
+//! What a person should know of a plan's result before it becomes theirs.
+
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::{NamespacedName, ResourcePath};
+use cleveragents_engine::execution::results::PlanDiff;
+use cleveragents_engine::execution::{ResultsError, Selection};
+
+use crate::bootstrap::AppContext;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, MessageLevel};
+
+/// How many paths a warning names; the rest is counted.
+const NAMED_MAXIMUM: usize = 5;
+
+/// One warning for each known secret that the plan wrote into a file.
+pub(crate) fn secret_warnings(
+    app: &AppContext<'_>,
+    diff: &PlanDiff,
+) -> Result<Vec<String>, CommandFailure> {
+    let secrets = app.secrets()?;
+    if secrets.is_empty() {
+        return Ok(Vec::new());
+    }
+    let results = app.results()?;
+    let found = app.block_on(results.secret_files(diff, &secrets))?;
+    let is_single = diff.resources.len() < 2;
+    let shown = |(resource, path): &(NamespacedName, ResourcePath)| match is_single {
+        true => path.to_string(),
+        false => format!("{path} of {resource}"),
+    };
+    let warning = |(name, files): (&String, &std::collections::BTreeSet<_>)| {
+        let named: Vec<String> = files.iter().take(NAMED_MAXIMUM).map(shown).collect();
+        let more = match files.len().saturating_sub(NAMED_MAXIMUM) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("secret {name} is in {}{more}", named.join(", "))
+    };
+    Ok(found.iter().map(warning).collect())
+}
+
+/// The same for a plan's whole result. A result that cannot be read is none to warn of: whoever
+/// works with it says why not.
+pub(crate) fn result_secret_warnings(
+    app: &AppContext<'_>,
+    id: PlanId,
+) -> Result<Vec<String>, CommandFailure> {
+    if app.secrets()?.is_empty() {
+        return Ok(Vec::new());
+    }
+    let results = app.results()?;
+    match app.block_on(results.diff(id, Selection::default())) {
+        Ok(diff) => secret_warnings(app, &diff),
+        Err(ResultsError::Removed { .. } | ResultsError::WrongNode { .. }) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Adds warnings to an answer.
+pub(crate) fn with_warnings(
+    answer: CommandAnswer,
+    warnings: impl IntoIterator<Item = String>,
+) -> CommandAnswer {
+    let add = |answer: CommandAnswer, text| answer.with_message(MessageLevel::Warn, text);
+    warnings.into_iter().fold(answer, add)
+}
