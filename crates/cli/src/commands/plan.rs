@@ -37,7 +37,7 @@ pub(crate) use destination::DestinationArgs;
 pub(crate) use errors::data as error_data;
 pub(crate) use execute::{answer as executed_answer, stopped_failure};
 pub(crate) use progress::{PlanProgress, run_with_progress};
-pub(crate) use result_warnings::{result_secret_warnings, with_warnings};
+pub(crate) use result_warnings::{result_secret_warnings, sandbox_warnings, with_warnings};
 pub(crate) use tree::{node_data, tree_row};
 pub(crate) use view::find;
 

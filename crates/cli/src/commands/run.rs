@@ -19,7 +19,7 @@ use self::task::RunTask;
 use super::actor::find;
 use super::plan::{
     DestinationArgs, PlanProgress, executed_answer, outcome_answer, result_secret_warnings,
-    run_with_progress, stopped_failure, with_warnings,
+    run_with_progress, sandbox_warnings, stopped_failure, with_warnings,
 };
 use super::{CommandContext, OutputMode};
 use crate::argument_types::{parse_dollars, parse_value};
@@ -118,7 +118,7 @@ impl RunArgs {
         let target = target_folder::open_folder(&context.absolute(&self.path), context)?;
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open()?;
-        let task = RunTask::resolve(&task_text, &target, context, &app)?;
+        let (task, shadowed) = RunTask::resolve(&task_text, &target, context, &app)?;
         let mut wanted = None;
         if let RunTask::Action(ActionChoice::Repository(action)) = &task {
             self.trust.require(action, &app, context.environment)?;
@@ -132,6 +132,7 @@ impl RunArgs {
         let mut warnings = self.confirm_uncommitted(&project.resources, &bootstrap, context)?;
         self.trust.trust_includes(&project.resources, &app)?;
         let plan = app.block_on(app.masking_lifecycle()?.use_action(request))?;
+        warnings.extend(shadowed);
         warnings.extend(consent::tightened_profile_warning(&plan, wanted.as_ref()));
         let progress = PlanProgress::from_start(self.events, context);
         let target_name = self.to.describe(&target.display_path());
@@ -293,7 +294,9 @@ impl RunArgs {
         let service = app.apply_service()?;
         let request = app.apply_request(id, destination);
         let applied = run_with_progress(app, progress, id, service.apply(&request))??;
-        with_cost(app, id, outcome_answer(app, &applied)?)
+        let warnings = sandbox_warnings(&app.plan_work(id)?.sandboxes);
+        let answer = with_warnings(outcome_answer(app, &applied)?, warnings);
+        with_cost(app, id, answer)
     }
 
     /// Prints the diff before the user is asked about it.

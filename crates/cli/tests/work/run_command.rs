@@ -538,3 +538,35 @@ fn a_terminal_run_asks_about_uncommitted_files() {
     run.prints("draft");
     assert_eq!(world.read("shop/draft"), "not yet\n");
 }
+
+#[test]
+fn a_run_with_yes_gives_the_same_warnings() {
+    let world = TestWorld::new();
+    world.define_worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    world.define_worker_job("");
+    world.write(
+        "shop/.agents/actions/job.yaml",
+        &world.read("home/job.yaml"),
+    );
+    world.write("shop/.gitignore", ".env\n");
+    world.write("shop/.worktreeinclude", ".env\n");
+    world.commit("shop", "what to bring along");
+    world.write("shop/.env", "PASSWORD=hunter2hunter2\n");
+    let path = shop_path(&world);
+    let words = ["run", "local/job", "--path", &path];
+    for (more, code) in [(&[][..], 5), (&["--yes"], 0)] {
+        let run = world.run_json(&[&words[..], more].concat()).exits(code);
+        run.prints("credential files that .worktreeinclude names")
+            .prints("job.yaml defines local/job too; the registered action is used");
+    }
+    assert_eq!(world.read("shop/made"), "made");
+    // A profile that applies by itself says them too.
+    std::fs::remove_file(world.path("shop/made")).unwrap();
+    world.commit("shop", "without it");
+    let plan = world.create_plan_for("shop", "ci", &[]);
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("apply/applied")
+        .prints("credential files that .worktreeinclude names");
+}

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::apply::outcome_answer;
 use super::progress::{PlanProgress, run_with_progress, sandbox_data, sandbox_rows};
+use super::result_warnings::{sandbox_warnings, with_warnings};
 use super::view::{find, plan_data, position_cell};
 use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
@@ -128,7 +129,8 @@ pub(super) fn conclude(
         let service = app.apply_service()?;
         let request = app.apply_request(id, Destination::Current);
         let applied = run_with_progress(app, progress, id, service.apply(&request))??;
-        return outcome_answer(app, &applied);
+        let warnings = sandbox_warnings(&app.plan_work(id)?.sandboxes);
+        return Ok(with_warnings(outcome_answer(app, &applied)?, warnings));
     }
     answer(app, &executed, "")
 }
@@ -197,14 +199,8 @@ fn plan_answer(app: &AppContext<'_>, plan: &Plan) -> Result<CommandAnswer, Comma
         let headers = ["resource", "sandbox", "state"];
         view = view.table("Sandboxes", &headers, sandbox_rows(&work.sandboxes));
     }
-    let mut answer = CommandAnswer::new(Value::Object(data), view);
-    for sandbox in &work.sandboxes {
-        for warning in &sandbox.warnings {
-            let text = format!("{}: {warning}", sandbox.resource_name);
-            answer = answer.with_message(MessageLevel::Warn, text);
-        }
-    }
-    Ok(answer)
+    let answer = CommandAnswer::new(Value::Object(data), view);
+    Ok(with_warnings(answer, sandbox_warnings(&work.sandboxes)))
 }
 
 /// Returns the progress of each part of the work.

@@ -1,6 +1,7 @@
 //! What a person should know of a plan's result before it becomes theirs.
 
 use cleveragents_domain::id::PlanId;
+use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{NamespacedName, ResourcePath};
 use cleveragents_engine::execution::results::PlanDiff;
 use cleveragents_engine::execution::{ResultsError, Selection};
@@ -54,6 +55,16 @@ pub(crate) fn result_secret_warnings(
         Err(ResultsError::Removed { .. } | ResultsError::WrongNode { .. }) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// What was said when the plan's sandboxes were made.
+pub(crate) fn sandbox_warnings(sandboxes: &[SandboxRecord]) -> Vec<String> {
+    let warnings = |sandbox: &SandboxRecord| {
+        let name = sandbox.resource_name.clone();
+        let warnings = sandbox.warnings.clone().into_iter();
+        warnings.map(move |warning| format!("{name}: {warning}"))
+    };
+    sandboxes.iter().flat_map(warnings).collect()
 }
 
 /// Adds warnings to an answer.

@@ -94,15 +94,16 @@ fn read_text(name: &str, input: impl Read) -> Result<String, CommandFailure> {
 
 impl RunTask {
     /// Resolves the text to an existing action, or to a free-text task. A text in the form of a
-    /// full name that matches no action is an error, not a task.
+    /// full name that matches no action is an error, not a task. Also returns a warning if a file
+    /// of the repository defines the action too.
     pub(super) fn resolve(
         task_text: &TaskText,
         target: &TargetFolder,
         context: &CommandContext<'_>,
         app: &AppContext<'_>,
-    ) -> Result<Self, CommandFailure> {
+    ) -> Result<(Self, Option<String>), CommandFailure> {
         let Some(name) = task_text.action_name() else {
-            return Ok(Self::Text(task_text.clone()));
+            return Ok((Self::Text(task_text.clone()), None));
         };
         let mut folders: Vec<PathBuf> = vec![target.folder.clone()];
         folders.extend(
@@ -117,8 +118,12 @@ impl RunTask {
                 false => Ok(Some(found?)),
             }
         })?;
-        Ok(match chosen {
-            Some(ActionSource::Registered { .. }) => Self::Action(ActionChoice::Registered(name)),
+        let mut warning = None;
+        let task = match chosen {
+            Some(ActionSource::Registered { shadowed, .. }) => {
+                warning = shadowed.map(|file| local_actions::shadowed_warning(&name, &file));
+                Self::Action(ActionChoice::Registered(name))
+            }
             Some(ActionSource::File(local)) => {
                 let action = Box::new(local.into_action());
                 Self::Action(ActionChoice::Repository(action))
@@ -131,7 +136,8 @@ impl RunTask {
                 ));
             }
             None => Self::Text(task_text.clone()),
-        })
+        };
+        Ok((task, warning))
     }
 }
 
