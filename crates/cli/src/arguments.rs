@@ -39,21 +39,20 @@ pub struct CliArguments {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArguments {
-    /// How to show the answer
+    /// Output format
     ///
-    /// Without it: CLEVERAGENTS_FORMAT, then the setting core.format, then `plain` when the
-    /// output is not a terminal, else `rich`. `json` and `yaml` print one envelope, errors
-    /// included.
+    /// Defaults to CLEVERAGENTS_FORMAT, then the setting core.format, then `rich` on a terminal and
+    /// `plain` elsewhere. `json` and `yaml` print one envelope, errors included.
     #[arg(short, long, global = true, value_enum, value_name = "FORMAT")]
     pub format: Option<Format>,
 
-    /// Where data is kept [default: ~/.cleveragents]
+    /// Data directory [default: ~/.cleveragents]
     ///
     /// Also CLEVERAGENTS_DATA_DIR.
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub data_dir: Option<PathBuf>,
 
-    /// The file of settings [default: config.toml in the data directory]
+    /// Settings file [default: config.toml in the data directory]
     ///
     /// Also CLEVERAGENTS_CONFIG_PATH.
     #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -63,11 +62,11 @@ pub struct GlobalArguments {
     #[arg(long = "set", global = true, value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
 
-    /// Say more on stderr; may be repeated (-v info, -vv debug, -vvv trace)
+    /// Print more to stderr; may be repeated (-v info, -vv debug, -vvv trace)
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 
-    /// Print nothing but the answer, warnings and errors
+    /// Print only the answer, warnings and errors
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }

@@ -26,10 +26,10 @@ const INCLUDE_MAXIMUM: u64 = 1 << 20;
 /// The user's word on files of a repository.
 #[derive(Debug, Args)]
 pub struct TrustArgs {
-    /// Consent to the repository's own files that this uses, as they are now
+    /// Trust the repository's own files that this command uses, as they are now
     ///
-    /// The action in .agents/actions, and credential files that .worktreeinclude brings along.
-    /// Recorded with their hashes; a change of a file needs consent again. --yes does not imply it.
+    /// The action in .agents/actions, and credential files that .worktreeinclude lists. Recorded
+    /// with their hashes; a changed file needs --trust again. --yes does not imply it.
     #[arg(long)]
     trust: bool,
 }

@@ -19,11 +19,11 @@ use crate::local_actions;
 use crate::nearest::nearest;
 use crate::output::CommandAnswer;
 
-/// Register, find and retire actions: reusable, typed templates of work
+/// Register, list and archive actions: reusable, typed templates of work
 ///
-/// An action is a YAML file: what to do, by which actors, with which arguments, and when it is
-/// done. It is registered with `create`, or stands in a project's .agents/actions folder, from
-/// where it is used without being registered.
+/// An action is a YAML file with the task, its actors, its arguments and its definition of done.
+/// Register it with `create`, or put it into a project's .agents/actions folder, where it can be
+/// used without being registered.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:

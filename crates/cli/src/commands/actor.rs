@@ -21,12 +21,11 @@ use crate::definition_failure::unknown_name_failure;
 use crate::failure::CommandFailure;
 use crate::output::CommandAnswer;
 
-/// Define, find and remove actors, who do the work of plans
+/// Add, list and remove actors, which run the steps of plans
 ///
-/// An actor of the type `tool` calls tools in a fixed order, without a model; one of the type `llm`
-/// lets a model decide. `builtin/direct`, which makes the obvious steps itself, and `builtin/coder`,
-/// which works with the configured default model, are always there, and so is one for each model
-/// that is configured.
+/// An actor of type `tool` calls tools in a fixed order, without a model; one of type `llm` lets a
+/// model decide. Always available are `builtin/direct`, which creates steps without a model,
+/// `builtin/coder`, which uses the default model, and one actor for each configured model.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:

@@ -11,10 +11,10 @@ use super::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::CommandAnswer;
 
-/// List, show and add automation profiles, which say where a human must decide
+/// List, show and add automation profiles, which define what needs your approval
 ///
-/// Eight are built in, from `manual`, which always asks, to `full-auto`, which never does. The
-/// setting core.automation-profile names the built-in one that counts where nobody chooses one.
+/// Eight are built in, from `manual`, which always asks, to `full-auto`, which never asks. The
+/// setting core.automation-profile is the default.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:

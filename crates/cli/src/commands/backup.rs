@@ -15,11 +15,11 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, for
 use crate::progress::ProgressLine;
 use crate::system_journal::record;
 
-/// Write everything to one file
+/// Write all data to one backup file
 ///
-/// The file is one consistent state, taken while others go on working, and can be restored on
-/// SQLite and PostgreSQL alike. It holds what your plans hold, so keep it as private as them. An
-/// existing file is never overwritten.
+/// The file is one consistent snapshot, taken while other processes keep working, and can be
+/// restored on SQLite and PostgreSQL. It contains your plans' data, so keep it private. An existing
+/// file is never overwritten.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -7,9 +7,9 @@ use serde_json::json;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, OutputView};
 
-/// Print a completion script for a shell
+/// Print a shell completion script
 ///
-/// Source it, or put it where the shell looks for completions.
+/// Source it, or save it in the completion folder of your shell.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

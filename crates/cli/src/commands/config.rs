@@ -16,10 +16,10 @@ use crate::settings::registry::UnknownKey;
 use crate::settings::resolve::SettingCandidate;
 use crate::settings::{Key, Locations, ResolvedSetting};
 
-/// Read and change settings
+/// Show and change settings
 ///
-/// A setting comes from the first source that has it: a flag (--set, --format), a CLEVERAGENTS_*
-/// variable, the project's .agents/config.toml, your config.toml, the default.
+/// The first source that has a setting wins: a flag (--set, --format), a CLEVERAGENTS_* variable,
+/// the project's .agents/config.toml, your config.toml, the default.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:

@@ -35,13 +35,13 @@ use crate::failure::{CommandFailure, ExitCode, display_path};
 use crate::output::{CommandAnswer, MessageLevel};
 use crate::progress::{ProgressLine, ProgressLines};
 
-/// Show what agents does: four plans at once, without a key and without a network
+/// Run a demo: four plans at once, without an API key or network
 ///
-/// Makes a small git repository in a temporary folder and runs four plans on it at once: a scripted
-/// model whose first attempt fails its check and is mended, tools that rename a function, a model
-/// that hits a rate limit, and a plan whose file somebody else edits before it is applied. Shows
-/// what was decided, changed, met and applied, and proves that nothing of it is lost. It has a data
-/// directory of its own and leaves yours alone. Everything is removed at the end.
+/// Creates a small git repository in a temporary folder and runs four plans on it at once: a
+/// scripted model whose first attempt fails its check and is repaired, tools that rename a
+/// function, a model that hits a rate limit, and a plan whose file is edited before it is applied.
+/// Shows decisions, changes, errors and commits, and checks that they are all recorded. It uses its
+/// own data directory and does not touch yours. Everything is removed at the end.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -49,7 +49,7 @@ Examples:
   agents demo --keep
   agents demo --format json | jq .data.counts")]
 pub struct DemoArgs {
-    /// Leave the repository and the data directory there, to look at them
+    /// Keep the repository and the data directory
     #[arg(long)]
     keep: bool,
 }

@@ -13,10 +13,9 @@ use super::CommandContext;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
-/// Check data, settings and the machine, and say what to do about each finding
+/// Check data, settings and the machine, and suggest fixes
 ///
-/// Exits 1 if something is broken; warnings alone (no model key, no git identity, no PostgreSQL)
-/// exit 0.
+/// Exits 1 if a check fails; warnings (no model key, no git identity, no PostgreSQL) exit 0.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

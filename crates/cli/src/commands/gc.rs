@@ -11,11 +11,11 @@ use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 use crate::system_journal::record;
 
-/// Remove what nobody needs any more
+/// Remove data that is no longer needed
 ///
-/// Results of operations, and contents nothing refers to, once they are older than the retention
-/// settings say; and what dead processes left, unless a run or lock of theirs is still to be taken
-/// over. Safe while others work. Sandboxes of plans are removed by `agents sandbox gc`.
+/// Removes results of operations and unreferenced blobs that are older than the retention settings,
+/// and files of dead processes, except runs and locks that are still to be taken over. Safe to run
+/// while other processes work. To remove sandboxes of plans, use `agents sandbox gc`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -23,7 +23,7 @@ Examples:
   agents gc
   agents gc --set retention.operations-days=7")]
 pub struct GcArgs {
-    /// Only say what would be removed
+    /// Only show what would be removed
     #[arg(long)]
     dry_run: bool,
 }

@@ -10,7 +10,7 @@ use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell, format_count};
 use crate::settings::Locations;
 
-/// Show where data is kept, what is in it and how much space it takes
+/// Show where data is stored, what it contains and how much space it takes
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -14,8 +14,8 @@ use crate::system_journal::{RecordOutcome, record_once};
 
 /// Create the data directory, the settings file and the database
 ///
-/// Never needed first: every command creates what it needs. What is there already is left as it
-/// is, so it may be run again at any time.
+/// Optional: every command creates what it needs. Existing data is not changed, so it is safe to
+/// run again.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -13,9 +13,9 @@ use crate::output::CommandAnswer;
 
 /// Add, list and remove invariants: rules that plans must keep
 ///
-/// A rule holds for everything (global), for the plans of a project or of an action, or for one
-/// plan. Where several say the same, the narrowest counts: plan before action before project
-/// before global. A global rule that is non-overridable counts before all.
+/// A rule applies to everything (global), to the plans of a project or of an action, or to one
+/// plan. If several scopes have the same rule, the narrowest wins: plan, action, project, global. A
+/// global rule that is non-overridable wins over all.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:

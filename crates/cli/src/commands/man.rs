@@ -9,7 +9,7 @@ use crate::failure::{CommandFailure, ExitCode};
 use crate::files::{self, Privacy};
 use crate::output::{CommandAnswer, MessageLevel, OutputView};
 
-/// Print the manual page, or write the pages of all commands
+/// Print the manual page, or write the manual pages of all commands
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

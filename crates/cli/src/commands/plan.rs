@@ -49,10 +49,10 @@ use crate::arguments::Format;
 use crate::failure::{CommandFailure, excerpt};
 use crate::output::{CommandAnswer, Tone, ViewCell};
 
-/// Make, watch, steer and remove plans
+/// Create, run, inspect and delete plans
 ///
-/// A plan is one use of an action. What is decided on its way stands in a tree, where every
-/// decision can be explained and corrected; everything that happens to it stands in its journal.
+/// A plan is one use of an action. Its decisions form a tree in which each decision can be
+/// explained and corrected; its journal records every event.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:

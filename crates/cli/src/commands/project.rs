@@ -16,10 +16,10 @@ use super::resource::summary;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
-/// Name sets of resources that plans work on
+/// Group resources that plans work on into projects
 ///
-/// A project has resources (git checkouts and folders), invariants that every plan on it must
-/// keep, and perhaps an automation profile of its own.
+/// A project has resources (git checkouts and folders), invariants for all its plans, and
+/// optionally an automation profile.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:

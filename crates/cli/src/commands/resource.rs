@@ -15,10 +15,10 @@ use super::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, Tone, ViewCell};
 
-/// Register places that plans may work on
+/// Register directories that plans may work on
 ///
-/// A resource is a git checkout, which plans work on in a private git tree, or a folder, which
-/// they work on in a copy. It can be linked to any number of projects.
+/// A resource is a git checkout, which plans change in a private git tree, or a folder, which they
+/// change in a copy. It can be linked to any number of projects.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:

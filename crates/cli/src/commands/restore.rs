@@ -18,9 +18,9 @@ use crate::progress::ProgressLine;
 
 /// Restore a backup
 ///
-/// Into an empty database, of either engine; or, with --force, instead of what is there, of which
-/// a backup is written first. All or nothing: a backup that is damaged, or whose journal was
-/// altered, changes nothing. No other process may have the database open meanwhile.
+/// Restores into an empty database of either engine; with --force, replaces the existing data after
+/// backing it up. A damaged backup, or one with an altered journal, changes nothing. No other
+/// process may have the database open.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -32,18 +32,17 @@ pub struct RestoreArgs {
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
 
-    /// Replace what is there
+    /// Replace existing data
     #[arg(long)]
     force: bool,
 
-    /// Restore also a backup whose journal was altered before it was written
+    /// Restore a backup even if its journal was altered before it was written
     ///
-    /// Its hash chains do not hold, so what it says of the past cannot be trusted; sometimes it is
-    /// all there is.
+    /// Its hash chains do not verify, so its history cannot be trusted.
     #[arg(long)]
     accept_altered: bool,
 
-    /// Do not ask before replacing
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }

@@ -33,12 +33,12 @@ use crate::names;
 use crate::output::{CommandAnswer, MessageLevel};
 use crate::uncommitted::{self, UncommittedFiles};
 
-/// Do something to a repository: plan it, do it in a sandbox, show it, apply it
+/// Run a task on a repository: plan it, execute it in a sandbox, review the diff, apply it
 ///
-/// What is named is an action, registered or in the repository's .agents/actions; anything else is
-/// a task in your own words for the built-in action `builtin/do`. The folder becomes a project if
-/// it is none. Nothing of yours changes before you say yes to the diff, or give --yes. What is
-/// interrupted can be gone on with: `agents plan resume`.
+/// The argument is an action, registered or in the repository's .agents/actions, or a task as free
+/// text for the built-in action `builtin/do`. A project is created for the folder if it has none.
+/// Your files do not change before you confirm the diff, or pass --yes. Resume an interrupted run
+/// with `agents plan resume`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -49,11 +49,11 @@ Examples:
   agents run local/fix-lint --trust --yes
   agents run local/fix-lint --automation-profile ci --idempotency-key build-4711 --events")]
 pub struct RunArgs {
-    /// An action, or what to do in your own words; `-` reads the words from standard input
+    /// An action, or the task as free text; `-` reads the text from standard input
     #[arg(value_name = "ACTION|TASK", conflicts_with = "file")]
     task: Option<String>,
 
-    /// Read what to do from this file
+    /// Read the task from this file
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     file: Option<PathBuf>,
 
@@ -61,42 +61,42 @@ pub struct RunArgs {
     #[arg(short, long = "arg", value_name = "NAME=VALUE")]
     arguments: Vec<String>,
 
-    /// The folder to work on; the repository around it if it is in one
+    /// The folder to work on; inside a repository, the whole repository
     #[arg(long, value_name = "DIR", default_value = ".", value_hint = clap::ValueHint::DirPath)]
     path: PathBuf,
 
-    /// What the work begins from: `head`, the last commit, or `worktree`, the files as they are
+    /// Start from `head`, the last commit, or `worktree`, the files including uncommitted changes
     #[arg(long, value_name = "BASE", default_value = "head", value_parser = parse_value::<BaseSource>)]
     base: BaseSource,
 
-    /// Where a human must decide: a built-in profile or one of your own
+    /// Automation profile: what needs your approval; a built-in profile or your own
     #[arg(long, value_name = "PROFILE")]
     automation_profile: Option<String>,
 
-    /// Who makes the strategy, instead of the action's choice
+    /// The actor that makes the strategy, instead of the action's
     #[arg(long, value_name = "ACTOR")]
     strategy_actor: Option<String>,
 
-    /// Who does the work, instead of the action's choice
+    /// The actor that executes it, instead of the action's
     #[arg(long, value_name = "ACTOR")]
     execution_actor: Option<String>,
 
-    /// Apply without asking
+    /// Apply without confirmation
     #[arg(long, short)]
     yes: bool,
 
     #[command(flatten)]
     to: DestinationArgs,
 
-    /// Stop before models have cost more than this, in US dollars
+    /// Stop before models cost more than this, in US dollars
     #[arg(long, value_name = "USD", value_parser = parse_dollars)]
     max_usd: Option<f64>,
 
-    /// Write each event as a line of JSON while it works, and the envelope as the last line
+    /// Write each event as a line of JSON as it happens, and the envelope as the last line
     #[arg(long)]
     events: bool,
 
-    /// A name for this request: repeating it with the same name goes on with the same plan
+    /// Idempotency key: repeating the request with the same key continues the same plan
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     idempotency_key: Option<String>,
 

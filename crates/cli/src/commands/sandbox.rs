@@ -11,10 +11,10 @@ use super::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::CommandAnswer;
 
-/// Look at the private trees plans work in, and remove those nobody needs
+/// List sandboxes of plans, and remove those no longer needed
 ///
-/// Each plan has a sandbox of each of its resources. It is kept until its changes are applied or
-/// not wanted, so that any process can go on with it.
+/// Each plan has one sandbox per resource. A sandbox is kept until its changes are applied or
+/// discarded, so that any process can resume the plan.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:

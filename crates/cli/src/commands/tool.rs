@@ -17,9 +17,9 @@ use crate::names;
 use crate::nearest::nearest;
 use crate::output::CommandAnswer;
 
-/// List, show and try tools: what actors can do in a sandbox
+/// List, show and run the tools that actors use in a sandbox
 ///
-/// A tool takes and gives JSON that matches its schemas, and says by its flags what it may do.
+/// Input and output of a tool are JSON that matches its schemas; its flags say what it may do.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:

@@ -21,9 +21,9 @@ use crate::output::CommandAnswer;
 
 /// Define validations and attach them to resources
 ///
-/// A validation is a command or a tool that says whether what a plan made is good. It runs at the
-/// end of Execute on every resource it is attached to. A plan that fails a `required` one is not
-/// applied; an `informational` one only tells.
+/// A validation is a command or a tool that checks a plan's result. It runs at the end of Execute
+/// on every resource it is attached to. A plan that fails a `required` validation cannot be
+/// applied; an `informational` one only reports.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:

@@ -9,10 +9,10 @@ use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView};
 
-/// Take an action out of use
+/// Archive an action
 ///
-/// No plan can be made of it any more; plans that were go on. `create --update` with its file
-/// brings it back.
+/// An archived action cannot be used for new plans; existing plans are not affected. `create
+/// --update` with its file makes it available again.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

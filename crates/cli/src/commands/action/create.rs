@@ -15,8 +15,8 @@ use crate::output::{CommandAnswer, MessageLevel};
 
 /// Register an action from its YAML file
 ///
-/// A name that is registered already is refused, also with the same content; --update replaces
-/// it. Plans made before keep what they were made with. ${VAR} in the file is filled in from the
+/// Fails if the name is already registered, also with the same content; --update replaces it.
+/// Existing plans keep the version they were created with. ${VAR} in the file is replaced from the
 /// environment now, not when the action is used.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\

@@ -16,9 +16,9 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, for
 /// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
 
-/// List actions, the newest first, and those of the project around the working directory
+/// List actions, newest first, and those of the current project
 ///
-/// JSON and YAML carry all of them unless --limit is given; people see the newest 100.
+/// JSON and YAML contain all of them unless --limit is given; tables show the newest 100.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -27,7 +27,7 @@ Examples:
   agents action list '^local/code'
   agents action list --limit 10 --format json")]
 pub struct ActionListArgs {
-    /// Only names that match this regular expression, whatever the case of its letters
+    /// Only names that match this regular expression, ignoring case
     #[arg(value_name = "REGEX")]
     pattern: Option<NamePattern>,
 

@@ -12,10 +12,10 @@ use crate::failure::CommandFailure;
 use crate::local_actions::{self, ActionSource};
 use crate::output::{CommandAnswer, MessageLevel};
 
-/// Show an action: its actors, typed arguments, rules, and the command that uses it
+/// Show an action: its actors, arguments, rules, and the command that uses it
 ///
-/// An action that is not registered is looked for in the .agents/actions folder of the project
-/// around the working directory. One that is registered wins over a file.
+/// An action that is not registered is read from the .agents/actions folder of the current project.
+/// A registered action takes precedence over a file.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

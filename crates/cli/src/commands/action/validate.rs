@@ -10,9 +10,9 @@ use crate::definition_file::DefinitionFile;
 use crate::failure::{CommandFailure, display_path};
 use crate::output::{CommandAnswer, MessageLevel, OutputView};
 
-/// Check an action's file and say everything that is wrong with it
+/// Check an action's file and report every problem
 ///
-/// Nothing is written and no database is opened. Each problem is told with its line and column.
+/// Writes nothing and opens no database. Each problem is reported with its line and column.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -21,9 +21,9 @@ use crate::output::{CommandAnswer, MessageLevel};
 
 /// Add an actor from its YAML file
 ///
-/// A name that is taken is refused, also with the same content; --update replaces the actor. Names
-/// in `builtin/` are the program's own, and so are those of models that are configured. ${VAR} in the
-/// file is filled in from the environment now, not when the actor works.
+/// Fails if the name is taken, also with the same content; --update replaces the actor. Names in
+/// `builtin/` and names of configured models are reserved. ${VAR} in the file is replaced from the
+/// environment now, not when the actor runs.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -43,7 +43,7 @@ pub struct ActorAddArgs {
     #[arg(long)]
     update: bool,
 
-    /// The name the file must have, to make sure it is the one that is meant
+    /// The expected name; fails if the file has another one
     #[arg(value_name = "NAME")]
     name: Option<String>,
 }

@@ -16,9 +16,9 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, for
 /// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
 
-/// List actors by name, the built-in ones among them
+/// List actors by name, including the built-in ones
 ///
-/// JSON and YAML carry all of them unless --limit is given; people see the first 100.
+/// JSON and YAML contain all of them unless --limit is given; tables show the first 100.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -27,7 +27,7 @@ Examples:
   agents actor list '^local/'
   agents actor list --limit 10 --format json")]
 pub struct ActorListArgs {
-    /// Only names that match this regular expression, whatever the case of its letters
+    /// Only names that match this regular expression, ignoring case
     #[arg(value_name = "REGEX")]
     pattern: Option<String>,
 

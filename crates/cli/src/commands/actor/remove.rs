@@ -14,8 +14,8 @@ use crate::output::{CommandAnswer, MessageLevel, format_count};
 
 /// Remove an actor
 ///
-/// One that an action names is refused; --force removes it all the same, and plans of those
-/// actions cannot start until there is another of that name.
+/// Fails if an action uses it; --force removes it anyway, and plans of those actions cannot start
+/// until another actor has that name.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -26,11 +26,11 @@ pub struct ActorRemoveArgs {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Also if actions name it
+    /// Remove it even if actions use it
     #[arg(long)]
     force: bool,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }

@@ -14,11 +14,11 @@ use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell};
 use crate::progress::ProgressLine;
 
-/// Ask an actor's model something, and show its answer
+/// Send a prompt to an actor's model and show its answer
 ///
-/// One question and one answer, outside any plan: no tool is offered and no file is touched. What
-/// was asked and answered is in the journal of the system. Use it to see whether a model can be
-/// reached and how its actor answers.
+/// One prompt and one answer, outside any plan: no tool is offered and no file is changed. Prompt
+/// and answer are recorded in the system journal. Use it to check that a model can be reached and
+/// how its actor answers.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -29,7 +29,7 @@ pub struct ActorRunArgs {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// What to ask
+    /// The prompt
     #[arg(value_name = "PROMPT")]
     prompt: String,
 }

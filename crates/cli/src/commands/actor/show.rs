@@ -11,7 +11,7 @@ use crate::failure::CommandFailure;
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel};
 
-/// Show an actor: its steps or its model, its tools, and the actions that name it
+/// Show an actor: its steps or model, its tools, and the actions that use it
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -10,10 +10,10 @@ use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, display_path};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell};
 
-/// Check an actor's file and say everything that is wrong with it
+/// Check an actor's file and report every problem
 ///
-/// Nothing is written and no database is opened. Each problem is told with its line and column.
-/// That its tools are there and its model can be asked is checked when a plan starts.
+/// Writes nothing and opens no database. Each problem is reported with its line and column. Whether
+/// its tools exist and its model is available is checked when a plan starts.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

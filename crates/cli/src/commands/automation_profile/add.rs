@@ -13,10 +13,10 @@ use crate::definition_file::DefinitionFile;
 use crate::failure::{CommandFailure, ExitCode, display_path};
 use crate::output::{CommandAnswer, MessageLevel};
 
-/// Add an automation profile of your own from its YAML file
+/// Add an automation profile from its YAML file
 ///
-/// A name that is taken is refused; --update replaces the profile. The built-in ones cannot be
-/// replaced. Plans made before keep the profile they were made with.
+/// Fails if the name is taken; --update replaces the profile. The built-in profiles cannot be
+/// replaced. Existing plans keep the profile they were created with.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

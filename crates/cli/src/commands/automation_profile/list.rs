@@ -9,7 +9,7 @@ use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
-/// List the automation profiles: the built-in ones, from the most careful to the least, then yours
+/// List automation profiles: the built-in ones from strictest to least strict, then yours
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -13,8 +13,8 @@ use crate::output::{CommandAnswer, MessageLevel};
 
 /// Show an automation profile: thresholds and what they gate, flags, guards and limits
 ///
-/// A plan goes on alone where its actor is at least as sure as the threshold: 0.0 never asks a
-/// human, 1.0 always does.
+/// A plan continues without approval where the confidence reaches the threshold: 0.0 never asks
+/// you, 1.0 always does.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -9,9 +9,9 @@ use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 use crate::settings::{ResolvedSetting, SettingSource};
 
-/// Show the value of a setting and where it comes from
+/// Show the value of a setting and its source
 ///
-/// With --verbose, show what each of the five sources says.
+/// With --verbose, show the value in each of the five sources.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

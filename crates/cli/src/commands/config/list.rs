@@ -10,7 +10,7 @@ use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 use crate::settings::registry::SettingScope;
 use crate::settings::{ResolvedSetting, SettingSource};
 
-/// List all settings with their values, sources and meanings
+/// List all settings with their values, sources and descriptions
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

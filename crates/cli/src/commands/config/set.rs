@@ -16,7 +16,7 @@ use crate::settings::{Key, SettingSource, SettingValue, resolve, secrets};
 
 /// Change a setting in your config.toml, or in the project's
 ///
-/// Comments and order of the file are kept. Many processes may do this at once.
+/// Comments and order of the file are kept. Safe to run from several processes at once.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -28,11 +28,12 @@ pub struct ConfigSetArgs {
     #[arg(value_name = "KEY")]
     key: String,
 
-    /// The new value; `-` reads it from standard input, which keeps secrets out of the history
+    /// The new value; `-` reads it from standard input, which keeps secrets out of the shell
+    /// history
     #[arg(value_name = "VALUE", allow_negative_numbers = true)]
     value: String,
 
-    /// Change .agents/config.toml of the project instead of your own file
+    /// Change the project's .agents/config.toml instead of your own file
     #[arg(long)]
     project: bool,
 }

@@ -11,7 +11,7 @@ use crate::settings::file;
 
 /// Remove a setting from your config.toml, or from the project's
 ///
-/// It then comes from the next source. Names this version does not know can be removed too.
+/// The next source applies then. Unknown names can be removed too.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -22,7 +22,7 @@ pub struct ConfigUnsetArgs {
     #[arg(value_name = "KEY")]
     key: String,
 
-    /// Change .agents/config.toml of the project instead of your own file
+    /// Change the project's .agents/config.toml instead of your own file
     #[arg(long)]
     project: bool,
 }

@@ -16,9 +16,8 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, format_count};
 
 /// Add a rule that plans must keep
 ///
-/// Without a scope it is global. --action and --plan may be repeated: the rule is added for each
-/// of them, or for none if it cannot be for one. A plan takes notice of a new rule when it enters
-/// its next phase.
+/// Without a scope the rule is global. --action and --plan may be repeated: the rule is added for
+/// each of them, or for none if one fails. A plan applies a new rule from its next phase on.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -28,7 +27,7 @@ Examples:
   agents invariant add --action local/lint --action local/tidy Change-no-tests
   agents invariant add --plan 7XK2M9QD Leave-the-docs-alone")]
 pub struct InvariantAddArgs {
-    /// What must hold, in a sentence
+    /// The rule, in a sentence
     #[arg(value_name = "TEXT")]
     text: String,
 
@@ -44,7 +43,7 @@ pub struct InvariantAddArgs {
     #[arg(short, long, value_name = "PROJECT", conflicts_with_all = ["action", "plan"])]
     project: Option<NamespacedName>,
 
-    /// For the plans of this action, which need not be registered; may be repeated
+    /// For the plans of this action, registered or not; may be repeated
     #[arg(long, value_name = "ACTION", conflicts_with = "plan")]
     action: Vec<NamespacedName>,
 

@@ -15,11 +15,11 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell, format_co
 /// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
 
-/// List rules, the newest first, or what holds for a project or plan
+/// List rules, newest first, or the effective rules of a project or plan
 ///
-/// With --effective, what holds after reconciliation, the strongest first, and which rules do not
-/// count because a stronger one says the same. Rules written into the action, and those given
-/// when a plan was made, are among them; they have no id.
+/// With --effective, show the rules that apply, highest priority first, and which rules are
+/// overridden by a stronger one. This includes rules from the action and those given when a plan
+/// was created; they have no id.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -28,7 +28,7 @@ Examples:
   agents invariant list --effective --project local/shop --action local/lint
   agents invariant list --effective --plan 7XK2M9QD")]
 pub struct InvariantListArgs {
-    /// What holds, instead of what was added; needs --project or --plan
+    /// Show the effective rules; needs --project or --plan
     #[arg(long, conflicts_with = "global")]
     effective: bool,
 

@@ -10,7 +10,7 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView};
 
 /// Remove a rule
 ///
-/// Plans that entered a phase under it keep the record that they did.
+/// Plans that started a phase with the rule keep a record of it.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -19,12 +19,13 @@ use crate::confirmation::is_interactive;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
-/// Bring a plan's changes to where they belong, exactly once
+/// Apply a plan's changes
 ///
-/// The changes are merged with what happened there since; then all of a plan's resources change or
-/// none. A changed file with uncommitted changes of yours blocks it and is named; the rest of your
-/// tree stays as it is. Asked twice, or by two processes, it happens once; an apply that was
-/// interrupted is finished by the next command that writes, or by `agents plan resume`.
+/// The changes are merged with the current state of the target; either all of a plan's resources
+/// change or none. A changed file with uncommitted changes of yours blocks the apply and is named;
+/// your other files are not touched. The changes are applied once, even if the command is repeated
+/// or run by two processes. An interrupted apply is finished by the next command that writes, or by
+/// `agents plan resume`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -42,18 +43,18 @@ pub struct PlanApplyArgs {
     #[command(flatten)]
     to: DestinationArgs,
 
-    /// Change nothing: an apply that somebody else's change stopped for good counts as done
+    /// Mark the plan as applied without changing files
     ///
-    /// For a plan that was past its point of no return when a target was changed, and that you have
-    /// settled by hand.
+    /// For an apply that was stopped after the point of no return because a target changed, and
+    /// that you have resolved by hand.
     #[arg(long, conflicts_with = "to")]
     as_it_stands: bool,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 
-    /// Write each event as a line of JSON while it works, and the envelope as the last line
+    /// Write each event as a line of JSON as it happens, and the envelope as the last line
     #[arg(long)]
     events: bool,
 }

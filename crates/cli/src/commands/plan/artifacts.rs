@@ -13,8 +13,8 @@ use crate::{changes, disk};
 
 /// List the files a plan wrote, edited and deleted
 ///
-/// The net change, one row for each file or link: what was made and removed again is not there, and
-/// a file that moved is deleted in one place and written in another.
+/// Shows the net change, one row per file or link: a file that was created and removed again is not
+/// listed, and a moved file is listed as deleted and written.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

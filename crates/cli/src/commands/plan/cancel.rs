@@ -18,9 +18,9 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Cancel a plan
 ///
-/// A plan that nobody runs is cancelled at once. The process that runs one is asked to stop, and
-/// this command waits until it has. What the plan made so far is kept. An apply that stopped half-way
-/// is aborted first: what it wrote is taken back. Cancelling a finished plan says how it ended.
+/// A plan that is not running is cancelled at once. Otherwise its process is asked to stop, and
+/// this command waits until it has. The plan's work so far is kept. An apply that stopped half-way
+/// is aborted and undone first. Cancelling a finished plan shows its final state.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -32,7 +32,7 @@ pub struct PlanCancelArgs {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// Why, for the record
+    /// The reason, for the record
     #[arg(
         short,
         long,

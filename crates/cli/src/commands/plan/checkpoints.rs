@@ -10,9 +10,9 @@ use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
-/// List the states of a plan's sandboxes that can be gone back to
+/// List a plan's checkpoints: sandbox states that can be restored
 ///
-/// They are made by themselves: before and after each tool that writes, and on errors
+/// Checkpoints are created automatically: before and after each tool that writes, and on errors
 /// (`sandbox.checkpoint.auto-create-on`).
 #[derive(Debug, Args)]
 #[command(after_long_help = "\

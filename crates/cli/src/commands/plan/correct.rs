@@ -18,12 +18,11 @@ use crate::confirmation::{Confirmation, confirm};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
-/// Change a decision, or add to it, and have the plan worked on again
+/// Change a decision, or add to it, and run the plan again
 ///
-/// `revert` gives up the decision and all that followed from it and puts your guidance in its
-/// place; `append` keeps everything and adds your guidance. Either way the plan goes back to the
-/// phase that has to be done again, as a new attempt. Refused while the plan runs and once it is
-/// finished.
+/// `revert` supersedes the decision and all decisions that depend on it and uses your guidance
+/// instead; `append` keeps everything and adds your guidance. The plan returns to the phase of the
+/// decision, as a new attempt. Not possible while the plan runs or after it is finished.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -35,26 +34,26 @@ pub struct PlanCorrectArgs {
     #[arg(value_name = "DECISION")]
     decision: IdFragment,
 
-    /// What becomes of what was decided
+    /// Whether to replace the decision or to add to it
     #[arg(long, value_enum)]
     mode: CorrectionModeArg,
 
-    /// What should be decided instead, or added
+    /// Your guidance: the new decision, or what to add
     #[arg(long, short, allow_hyphen_values = true)]
     guidance: String,
 
-    /// Only say what would be given up
+    /// Only show which decisions would be superseded
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum CorrectionModeArg {
-    /// Give up the decision and what followed from it
+    /// Supersede the decision and those that depend on it
     Revert,
     /// Keep everything and add the guidance
     Append,

@@ -11,8 +11,8 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Delete a finished plan
 ///
-/// Its decisions, errors, messages and rules go with it. Its journal stays, so that it can still
-/// be verified; erase what it says with `agents plan purge`.
+/// Deletes its decisions, errors, messages and rules. Its journal is kept, so that it can still be
+/// verified; erase its payloads with `agents plan purge`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -23,7 +23,7 @@ pub struct PlanDeleteArgs {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }

@@ -21,7 +21,7 @@ enum DestinationKind {
 
 #[derive(Debug, Args)]
 pub(crate) struct DestinationArgs {
-    /// Where to: the branch checked out, another branch, only the files, or a patch file
+    /// Destination: the current branch, another branch, only the files, or a patch file
     #[arg(
         long,
         num_args = 1..=2,

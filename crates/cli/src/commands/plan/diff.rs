@@ -21,11 +21,10 @@ const FILES: usize = 50;
 const HUNKS: usize = 20;
 const LINES: usize = 50;
 
-/// Show what a plan changed, as a patch
+/// Show a plan's changes as a patch
 ///
-/// The difference between the files a plan was given and what it made of them. Nothing of yours is
-/// touched before `agents plan apply`. With --patch the answer is the patch and nothing else, for
-/// `git apply`.
+/// The difference between the files at the start of the plan and its result. Your own files do not
+/// change before `agents plan apply`. With --patch, stdout is exactly the patch, for `git apply`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -39,11 +38,11 @@ pub struct PlanDiffArgs {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// Only the numbers of each file
+    /// Show only the numbers of each file
     #[arg(long, conflicts_with = "patch")]
     stat: bool,
 
-    /// Only the patch
+    /// Print only the patch
     #[arg(long)]
     patch: bool,
 

@@ -14,9 +14,9 @@ use crate::output::{
     CommandAnswer, MessageLevel, OutputView, ReaderState, Tone, ViewCell, format_count,
 };
 
-/// Show what went wrong with a plan, and what to do about it
+/// Show a plan's errors and how to recover from them
 ///
-/// Identical errors are counted, not repeated. With --follow each error is written when it
+/// Identical errors are counted, not repeated. With --follow, each error is written when it
 /// happens, until the plan is finished.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -29,7 +29,7 @@ pub struct PlanErrorsArgs {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// Go on until the plan is finished
+    /// Continue until the plan is finished
     #[arg(long)]
     follow: bool,
 }

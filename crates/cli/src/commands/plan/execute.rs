@@ -22,12 +22,12 @@ use crate::execution_failure::interrupted_failure;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
-/// Take a plan on, up to the next decision that is yours
+/// Run a plan until it needs your approval
 ///
-/// Strategize is run, then Execute if the plan's automation profile lets it go on alone; else this
-/// stops with exit code 5 and the same command again approves the strategy that was made. All work
-/// is done in sandboxes: nothing of yours changes before the plan is applied. What a process that
-/// died had confirmed is not done again.
+/// Runs Strategize, then Execute if the plan's automation profile allows it; otherwise this stops
+/// with exit code 5, and running the command again approves the strategy. All work is done in
+/// sandboxes: your files do not change before the plan is applied. Work that was confirmed before a
+/// crash is not repeated.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -40,11 +40,11 @@ pub struct PlanExecuteArgs {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// Say the word and do not wait: the plan is queued for `agents plan resume`
+    /// Do not wait: queue the plan for `agents plan resume`
     #[arg(long, conflicts_with = "events")]
     detach: bool,
 
-    /// Write each event as a line of JSON while it works, and the envelope as the last line
+    /// Write each event as a line of JSON as it happens, and the envelope as the last line
     #[arg(long)]
     events: bool,
 }

@@ -11,10 +11,10 @@ use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
-/// Explain a decision: why it was made, from what, and what hangs on it
+/// Explain a decision: its rationale, its context, and what depends on it
 ///
-/// What its actor knew was stored with it under a hash, which is checked: with --show-context you
-/// read exactly what the actor read.
+/// The actor's context is stored with a hash, which is checked: --show-context shows exactly what
+/// the actor read.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -26,11 +26,11 @@ pub struct PlanExplainArgs {
     #[arg(value_name = "DECISION")]
     decision: IdFragment,
 
-    /// Also show what the actor knew
+    /// Also show the actor's context
     #[arg(long)]
     show_context: bool,
 
-    /// Also show the actor's own words
+    /// Also show the actor's reasoning
     #[arg(long)]
     show_reasoning: bool,
 }

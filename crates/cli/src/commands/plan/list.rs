@@ -21,9 +21,9 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, for
 /// How many plans are read at once when matching a pattern.
 const PAGE: u32 = 500;
 
-/// List plans, the newest first
+/// List plans, newest first
 ///
-/// People see the newest 100 unless --limit says otherwise; JSON and YAML have all.
+/// Tables show the newest 100 unless --limit is given; JSON and YAML contain all.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

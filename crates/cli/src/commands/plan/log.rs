@@ -19,10 +19,10 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, ReaderState, format
 /// How many events are read at once.
 const PAGE: u32 = 1000;
 
-/// Show a plan's journal: everything that happened to it, in order
+/// Show a plan's journal: all its events, in order
 ///
-/// With --events each event is a line of JSON, numbered without gaps by `plan_seq`, and the last
-/// line is the envelope; --from-seq goes on where another reader stopped, and nothing is missing.
+/// With --events, each event is a line of JSON, numbered without gaps by `plan_seq`, and the last
+/// line is the envelope. --from-seq continues where another reader stopped.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -35,7 +35,7 @@ pub struct PlanLogArgs {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// Begin at this event (its plan_seq)
+    /// Start at this event (its plan_seq)
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(i64).range(1..))]
     from_seq: i64,
 
@@ -47,7 +47,7 @@ pub struct PlanLogArgs {
     #[arg(long)]
     events: bool,
 
-    /// Go on until the plan is finished
+    /// Continue until the plan is finished
     #[arg(long)]
     follow: bool,
 }

@@ -11,10 +11,10 @@ use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, excerpt};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
-/// Tell a plan something: guidance, or the answer to its question
+/// Send guidance to a plan, or answer its question
 ///
-/// The process that runs the plan gets it at its next step; otherwise whoever runs it next does.
-/// It is also recorded among the plan's decisions.
+/// The process that runs the plan receives it at its next step, or else when the plan runs next. It
+/// is also recorded as a decision of the plan.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -25,7 +25,7 @@ pub struct PlanPromptArgs {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// What to tell it
+    /// The text to send
     #[arg(value_name = "GUIDANCE")]
     guidance: String,
 }

@@ -10,10 +10,10 @@ use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
-/// Erase what a plan's journal says, on the record
+/// Erase payloads from a plan's journal, on the record
 ///
-/// The payloads are gone for good; that there were events, when, of which kind and by whom stays,
-/// and the chain of hashes still verifies. What the plan itself says stays until it is deleted.
+/// The payloads are erased permanently. Number, time, kind and actor of the events are kept, and
+/// the hash chain still verifies. The plan's own data is kept until the plan is deleted.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -32,11 +32,11 @@ pub struct PlanPurgeArgs {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..))]
     to_seq: Option<i64>,
 
-    /// Why, for the record
+    /// The reason, for the record
     #[arg(short, long, value_name = "REASON", default_value = "purged by hand")]
     reason: String,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }

@@ -18,13 +18,13 @@ use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
-/// Move a plan's result onto the current commits of its targets
+/// Rebase a plan's result onto the current commits of its targets
 ///
-/// For a plan whose work is done and not applied. The result is merged with what is checked out
-/// now, in the sandbox; checks and validations run again on the merge. A folder without git is
-/// taken as it is now. Where the plan and the target changed the same lines, the plan is queued to
-/// be executed again on the target as it is now (exit code 5). All resources move, or none. A
-/// stopped apply is aborted first.
+/// For a plan that is executed and not applied. The result is merged with the current commits in
+/// the sandbox; checks and validations run again on the merge. Of a folder without git, the current
+/// files are used. If the plan and the target changed the same lines, the plan is queued to run
+/// again on the current target (exit code 5). Either all resources are rebased or none. A stopped
+/// apply is aborted first.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -12,11 +12,11 @@ use crate::failure::CommandFailure;
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
-/// Take a file, or one hunk of it, out of what a plan is about to apply
+/// Remove a file, or one hunk of it, from a plan's result
 ///
-/// The file is then as it was before the plan, or that hunk of it is. Checks and validations run
-/// again on what is left. The reason is kept as a decision of the plan, so that whoever tries again
-/// knows it. `agents plan rollback` to the checkpoint that is named undoes it.
+/// The file or hunk is restored to its state before the plan. Checks and validations run again on
+/// the rest. The reason is recorded as a decision of the plan, for the next attempt. To undo it,
+/// use `agents plan rollback` with the checkpoint that is shown.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -28,16 +28,16 @@ pub struct PlanRejectArgs {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// The file as `agents plan diff` shows it, and the number of a hunk, counted from 1; a `:` in
-    /// the name of a file is written %3A
+    /// The file as `agents plan diff` shows it, and optionally the number of a hunk, counted from
+    /// 1; write a `:` in a file name as %3A
     #[arg(value_name = "FILE[:HUNK]")]
     part: String,
 
-    /// Why it is not wanted
+    /// The reason
     #[arg(long, value_name = "TEXT")]
     why: String,
 
-    /// Which of several resources is meant
+    /// The resource, if several have this path
     #[arg(long, value_name = "NAME")]
     resource: Option<String>,
 }

@@ -15,12 +15,12 @@ use crate::commands::{CommandContext, OutputMode};
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
-/// Go on with a plan from where it stands
+/// Resume a plan
 ///
-/// A plan whose process died, that was interrupted, failed or waited is taken on at its last
-/// confirmed call, as far as its automation profile and what you approved already allow. What was
-/// confirmed is not done again, and a model's answer that is stored is not asked for again. This
-/// approves nothing: at a gate it stops with exit code 5, and `agents plan execute` is the yes.
+/// Continues a plan that was interrupted, failed or waited from its last confirmed call, as far as
+/// its automation profile and your approvals allow. Confirmed calls are not repeated, and stored
+/// answers of models are used again. This command approves nothing: if the plan needs your approval
+/// it stops with exit code 5; approve with `agents plan execute`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -33,11 +33,11 @@ pub struct PlanResumeArgs {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// Only say what would be gone on with
+    /// Only show what would run next
     #[arg(long)]
     dry_run: bool,
 
-    /// Write each event as a line of JSON while it works, and the envelope as the last line
+    /// Write each event as a line of JSON as it happens, and the envelope as the last line
     #[arg(long, conflicts_with = "dry_run")]
     events: bool,
 
@@ -57,7 +57,7 @@ struct BudgetArgs {
     #[arg(long, value_name = "TOKENS", value_parser = value_parser!(u64).range(1..), conflicts_with = "dry_run")]
     max_tokens: Option<u64>,
 
-    /// How long the plan may be worked on over all, in seconds
+    /// How long the plan may run in total, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u64).range(1..), conflicts_with = "dry_run")]
     max_wall: Option<u64>,
 }

@@ -13,10 +13,10 @@ use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
-/// Send a plan back to make another strategy
+/// Return a plan to Strategize for a new strategy
 ///
-/// From execute or apply a plan goes back three times at most; from its own errored strategize as
-/// often as you like. What it learned is kept, and the reason is what the next attempt is told.
+/// A plan can be reverted from execute or apply three times; from a failed strategize without
+/// limit. Its decisions are kept, and the reason is passed to the next attempt.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -27,11 +27,11 @@ pub struct PlanRevertArgs {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// Where to go back to; there is only one place
+    /// The phase to return to; only `strategize` is valid
     #[arg(long, value_name = "PHASE", default_value = "strategize", value_parser = parse_value::<Phase>)]
     to_phase: Phase,
 
-    /// Why, for the record and the next attempt
+    /// The reason, for the record and the next attempt
     #[arg(short, long, value_name = "REASON", default_value = "reverted by hand")]
     reason: String,
 }

@@ -13,11 +13,11 @@ use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
-/// Set a plan's sandboxes back to a checkpoint
+/// Restore a plan's sandboxes to a checkpoint
 ///
-/// The files are then exactly as they were; what was done after the checkpoint is marked as undone,
-/// never removed. How the sandboxes stood before is kept as a checkpoint of its own, so this can be
-/// undone in the same way. The plan waits for your word to go on.
+/// The files are restored exactly; work after the checkpoint is marked as undone, not deleted. The
+/// state before the rollback is kept as a checkpoint, so a rollback can be undone in the same way.
+/// The plan then waits for `agents plan execute`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -33,7 +33,7 @@ pub struct PlanRollbackArgs {
     #[arg(value_name = "CHECKPOINT")]
     checkpoint: String,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }

@@ -17,9 +17,9 @@ use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
-/// Show where a plan stands
+/// Show the state of a plan
 ///
-/// A plan that failed can be shown like any other: look at `state` and `error`.
+/// A failed plan can be shown like any other: see `state` and `error`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -18,11 +18,11 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, TreeRow, View
 /// the tree takes two.
 const DEEPEST_NESTED: usize = 50;
 
-/// Show what was decided on the way of a plan, as a tree
+/// Show a plan's decisions as a tree
 ///
-/// Each line has the kind of decision, its id, what was chosen and how sure its actor was.
-/// Decisions that a correction gave up are left out unless asked for. Below stands the strategy with
-/// its steps, and the hash by which it is approved.
+/// Each line has the type of the decision, its id, the chosen option and the confidence. Superseded
+/// decisions are hidden unless --show-superseded is given. Below the tree are the strategy with its
+/// steps, and the hash by which it is approved.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -34,7 +34,7 @@ pub struct PlanTreeArgs {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// Also show decisions that were given up
+    /// Also show superseded decisions
     #[arg(long)]
     show_superseded: bool,
 }

@@ -13,12 +13,12 @@ use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
-/// Take an applied plan's changes back out
+/// Undo the changes of an applied plan
 ///
-/// The opposite change is merged with what happened there since, with the same safety as applying:
-/// a file that you changed meanwhile blocks it and is named. In a git repository it is a commit of
-/// its own. The plan is at `apply/unapplied` then: it counts as finished, and can be applied,
-/// reverted or corrected again.
+/// The reverse change is merged with the current state of the target, as safely as an apply: a file
+/// that you changed since blocks it and is named. In a git repository it is a separate commit. The
+/// plan is then at `apply/unapplied`: it counts as finished, and can be applied, reverted or
+/// corrected again.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -29,7 +29,7 @@ pub struct PlanUnapplyArgs {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }

@@ -24,12 +24,12 @@ use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 use crate::uncommitted::{self, UncommittedFiles};
 
-/// Use an action on projects: makes a plan
+/// Create a plan from an action and projects
 ///
-/// The plan is queued and no work is done. Everything it needs to know is frozen into it: the
-/// action as it is now, the arguments, the automation profile and the rules. The profile is the
-/// one named here, else the action's, the project's, or the setting core.automation-profile. What
-/// an action in the repository's own files asks for can only make it stricter.
+/// The plan is queued and does not run yet. It keeps a copy of the action, the arguments, the
+/// automation profile and the rules. The profile is the one given here, else the action's, the
+/// project's, or the setting core.automation-profile. An action in the repository's own files can
+/// only make it stricter.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -51,7 +51,7 @@ pub struct PlanUseArgs {
     #[arg(short, long = "arg", value_name = "NAME=VALUE")]
     arguments: Vec<String>,
 
-    /// Where a human must decide: a built-in profile or one of your own
+    /// Automation profile: what needs your approval; a built-in profile or your own
     #[arg(long, value_name = "PROFILE")]
     automation_profile: Option<String>,
 
@@ -59,19 +59,19 @@ pub struct PlanUseArgs {
     #[arg(long = "invariant", value_name = "TEXT")]
     invariants: Vec<String>,
 
-    /// Who makes the strategy, instead of the action's choice
+    /// The actor that makes the strategy, instead of the action's
     #[arg(long, value_name = "ACTOR")]
     strategy_actor: Option<String>,
 
-    /// Who does the work, instead of the action's choice
+    /// The actor that executes it, instead of the action's
     #[arg(long, value_name = "ACTOR")]
     execution_actor: Option<String>,
 
-    /// What the work begins from: `head`, the last commit, or `worktree`, the files as they are
+    /// Start from `head`, the last commit, or `worktree`, the files including uncommitted changes
     #[arg(long, value_name = "BASE", default_value = "head", value_parser = parse_value::<BaseSource>)]
     base: BaseSource,
 
-    /// A name for this request: repeating it with the same name returns the same plan
+    /// Idempotency key: repeating the request with the same key returns the same plan
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     idempotency_key: Option<String>,
 

@@ -11,21 +11,21 @@ use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
-/// Prove that a plan's journal is as it was written
+/// Verify that a plan's journal was not altered
 ///
-/// Every event is chained to the one before by its hash. Keep the head hash that this prints, and
-/// give it as --expect later, to prove that nothing was cut off at the end either.
+/// Each event is chained to the previous one by its hash. Keep the head hash that this prints and
+/// pass it as --expect later, to prove that no events were cut off at the end.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   agents plan verify 4k2m9x0q
   agents plan verify 4k2m9x0q --expect 9f2c4d…")]
 pub struct PlanVerifyArgs {
-    /// The plan; of a deleted plan its whole id
+    /// The plan; for a deleted plan its whole id
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// The hash the journal must end in
+    /// The expected head hash of the journal
     #[arg(long, value_name = "HASH")]
     expect: Option<String>,
 }

@@ -13,11 +13,11 @@ use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, format_count};
 use crate::{names, resource_directory};
 
-/// Create a project, with the directories it is about
+/// Create a project with its directories
 ///
 /// Each --path becomes a resource named after its directory (numbered if that name is taken); a
-/// directory that is registered already is linked under the name it has. Everything is created or
-/// nothing.
+/// directory that is already registered is linked under its existing name. Either everything is
+/// created or nothing.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -37,11 +37,11 @@ pub struct ProjectCreateArgs {
     #[arg(long, value_name = "TEXT")]
     invariant: Vec<String>,
 
-    /// What it is
+    /// A description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
-    /// The automation profile of its plans, unless plan or action name one
+    /// The automation profile of its plans, unless the plan or action sets one
     #[arg(long, value_name = "PROFILE")]
     automation_profile: Option<String>,
 }

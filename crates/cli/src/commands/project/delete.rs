@@ -14,8 +14,8 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell, format_co
 
 /// Delete a project with its links and invariants
 ///
-/// Its resources stay registered and no file is touched. Plans that are not finished are in the
-/// way; --force cancels them first.
+/// Its resources stay registered and no file is changed. Fails if the project has unfinished plans;
+/// --force cancels them first.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -25,11 +25,11 @@ pub struct ProjectDeleteArgs {
     /// The project
     name: String,
 
-    /// Cancel the plans that are in the way
+    /// Cancel unfinished plans
     #[arg(long)]
     force: bool,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }

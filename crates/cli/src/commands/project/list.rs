@@ -13,7 +13,7 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, for
 /// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
 
-/// List projects, the newest first
+/// List projects, newest first
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -9,7 +9,7 @@ use crate::failure::CommandFailure;
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView};
 
-/// Take a resource out of a project; it stays registered
+/// Unlink a resource from a project; it stays registered
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -12,10 +12,10 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 use crate::resource_directory::{self, DirectoryKind};
 use crate::{names, resource_directory::ResourceDirectory};
 
-/// Register a directory under a name of your choice
+/// Register a directory
 ///
-/// The type says how plans work on it: `git-checkout` in a private git tree that becomes a commit,
-/// `fs-directory` in a copy.
+/// The type defines how plans work on it: `git-checkout` in a private git tree that becomes a
+/// commit, `fs-directory` in a copy.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

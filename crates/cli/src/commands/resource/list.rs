@@ -13,7 +13,7 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell, format_co
 /// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
 
-/// List resources, the newest first
+/// List resources, newest first
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -9,9 +9,9 @@ use crate::failure::CommandFailure;
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView};
 
-/// Take a resource off the register; its files stay
+/// Unregister a resource; its files are kept
 ///
-/// One that is linked to a project is refused.
+/// Fails if it is linked to a project.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -13,7 +13,7 @@ use crate::failure::CommandFailure;
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, TreeRow, ViewCell};
 
-/// Show projects, their resources, and which resources are inside others
+/// Show projects, their resources, and nested resources
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -12,14 +12,14 @@ use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 use crate::settings::parse_duration;
 
-/// Remove sandboxes nobody needs any more
+/// Remove sandboxes that are no longer needed
 ///
-/// Those of plans that are applied or cancelled, those whose changes are not wanted, what a dead
-/// process left half-made, and folders of plans that were deleted more than a day ago; with what
-/// was kept of them under refs/cleveragents in your repositories. A plan that is still to be worked
-/// on keeps its sandboxes, and nothing is removed while somebody works in it. What is kept is told
-/// with the reason. With them goes what was kept of applies that were taken back, or are older than
-/// 30 days: so long `agents plan unapply` can take one back.
+/// Removes sandboxes of plans that are applied or cancelled, sandboxes with discarded changes,
+/// incomplete sandboxes of dead processes, and folders of plans deleted more than a day ago, with
+/// their refs under refs/cleveragents in your repositories. Sandboxes of unfinished plans are kept,
+/// and no sandbox is removed while it is in use; the output gives the reason. Also removes the data
+/// of applies that were undone or are older than 30 days; until then `agents plan unapply` can undo
+/// an apply.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -27,11 +27,11 @@ Examples:
   agents sandbox gc
   agents sandbox gc --older-than 7d")]
 pub struct SandboxGcArgs {
-    /// Only say what would be removed
+    /// Only show what would be removed
     #[arg(long)]
     dry_run: bool,
 
-    /// Only of plans that were finished at least this long ago: 30m, 12h, 7d
+    /// Only plans that finished at least this long ago: 30m, 12h, 7d
     #[arg(long, value_name = "TIME", value_parser = parse_age, default_value = "0s")]
     older_than: Duration,
 }

@@ -12,10 +12,9 @@ use crate::commands::{CommandContext, find_plan};
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
-/// List sandboxes, the newest first
+/// List sandboxes, newest first
 ///
-/// What is on record, with whether the folder is there. Folders that no record tells of are named
-/// as well.
+/// Shows each sandbox on record and whether its folder exists, and folders without a record.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -12,7 +12,7 @@ use crate::disk;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
-/// Show one sandbox: whose it is, how far it came, where it is and how large
+/// Show a sandbox: its plan, state, folder and size
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

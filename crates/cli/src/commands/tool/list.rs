@@ -15,13 +15,13 @@ use crate::{bootstrap, names};
 pub(super) enum ToolTypeArg {
     /// Does something
     Tool,
-    /// Says whether something holds, and gates Apply
+    /// Checks a condition, and gates Apply
     Validation,
 }
 
-/// List tools in order of their names
+/// List tools by name
 ///
-/// A tool of type validation says whether something holds; none is built in.
+/// A tool of type validation checks a condition; none is built in.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -29,7 +29,7 @@ Examples:
   agents tool list '^builtin/file'
   agents tool list --type tool --format json")]
 pub struct ToolListArgs {
-    /// Only names that match this regular expression, whatever the case of its letters
+    /// Only names that match this regular expression, ignoring case
     #[arg(value_name = "REGEX")]
     pattern: Option<String>,
 

@@ -17,11 +17,10 @@ use crate::failure::{CommandFailure, ExitCode, display_path};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, format_count};
 use crate::{bootstrap, changes, resource_directory};
 
-/// Run one tool in a throw-away sandbox and show what it gave and changed
+/// Run a tool in a temporary sandbox and show its output and changes
 ///
-/// The sandbox is made of the files of a directory as they are now, and removed afterwards: nothing
-/// of yours is changed. A git checkout is taken with its history; of any other directory a copy is
-/// made.
+/// The sandbox is created from the current files of a directory and removed afterwards: your files
+/// are not changed. A git checkout includes its history; other directories are copied.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -34,15 +33,15 @@ pub struct ToolRunArgs {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// What to give it: JSON, @FILE, or - for standard input; an empty object if left out
+    /// The input: JSON, @FILE, or - for standard input [default: an empty object]
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
 
-    /// The directory to work on a sandbox of; the working directory if left out
+    /// The directory to create the sandbox from [default: the working directory]
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     path: Option<PathBuf>,
 
-    /// Keep the sandbox and say where it is
+    /// Keep the sandbox and print its path
     #[arg(long)]
     keep: bool,
 }

@@ -10,7 +10,7 @@ use crate::bootstrap;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
-/// Show a tool: what it takes, what it gives, and what it may do
+/// Show a tool: its input, its output, and what it may do
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -19,9 +19,9 @@ use crate::output::{CommandAnswer, MessageLevel};
 
 /// Add a validation from its YAML file
 ///
-/// A name that is taken is refused, also with the same content; --update replaces the validation
-/// wherever it is attached. Names in `builtin/` are the program's own. ${VAR} in the file is filled
-/// in from the environment now, not when the validation runs.
+/// Fails if the name is taken, also with the same content; --update replaces the validation
+/// wherever it is attached. Names in `builtin/` are reserved. ${VAR} in the file is replaced from
+/// the environment now, not when the validation runs.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -17,8 +17,8 @@ use crate::output::{CommandAnswer, MessageLevel};
 
 /// Attach a validation to a resource
 ///
-/// Without a scope it counts for every plan that works on the resource. Arguments are what the
-/// validation reads as `args`; all that it needs must be given.
+/// Without a scope it applies to every plan on the resource. The validation reads its arguments as
+/// `args`; all required arguments must be given.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -26,7 +26,7 @@ Examples:
   agents validation attach --project local/shop local/shop local/tests package=cart
   agents validation attach --plan 7XK2M9QD local/shop local/tests")]
 pub struct ValidationAttachArgs {
-    /// The resource it checks
+    /// The resource to check
     #[arg(value_name = "RESOURCE")]
     resource: String,
 
@@ -34,7 +34,7 @@ pub struct ValidationAttachArgs {
     #[arg(value_name = "VALIDATION")]
     validation: String,
 
-    /// What the validation is given
+    /// Arguments of the validation
     #[arg(value_name = "NAME=VALUE")]
     args: Vec<String>,
 

@@ -11,9 +11,9 @@ use crate::confirmation::{Confirmation, confirm};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel};
 
-/// Take a validation off a resource
+/// Detach a validation from a resource
 ///
-/// What it said of plans before stays on record.
+/// Its earlier results stay recorded.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -24,7 +24,7 @@ pub struct ValidationDetachArgs {
     #[arg(value_name = "ATTACHMENT")]
     attachment: IdFragment,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }

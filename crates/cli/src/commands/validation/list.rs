@@ -19,7 +19,7 @@ const DEFAULT_ROWS: usize = 100;
 
 /// List validations by name, and where they are attached
 ///
-/// JSON and YAML carry all of them unless --limit is given; people see the first 100.
+/// JSON and YAML contain all of them unless --limit is given; tables show the first 100.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -27,7 +27,7 @@ Examples:
   agents validation list --mode required
   agents validation list '^local/' --format json")]
 pub struct ValidationListArgs {
-    /// Only names that match this regular expression, whatever the case of its letters
+    /// Only names that match this regular expression, ignoring case
     #[arg(value_name = "REGEX")]
     pattern: Option<String>,
 

@@ -11,7 +11,7 @@ use crate::output::{CommandAnswer, MessageLevel};
 
 /// Remove a validation
 ///
-/// One that is attached is refused: a gate does not disappear unnoticed. Detach it first.
+/// Fails if it is attached. Detach it first.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
