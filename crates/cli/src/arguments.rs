@@ -25,7 +25,7 @@ Examples:
   agents --format json config get plan.concurrency
 
 Exit codes:
-  0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 a human must decide,
+  0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 needs your approval or answer,
   6 budget or limit reached, 7 definition of done not met, 75 try later, 130 interrupted"
 )]
 pub struct CliArguments {

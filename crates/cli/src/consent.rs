@@ -97,7 +97,7 @@ pub fn tightened_profile_warning(plan: &Plan, requested: Option<&ProfileName>) -
     let holds = &plan.brief.automation_profile.name;
     let wanted = requested.filter(|wanted| *wanted != holds)?;
     Some(format!(
-        "the repository's action asks for the profile {wanted}, and {holds} holds: only your own \
+        "the repository's action asks for the profile {wanted}; {holds} is used, because only \
          --automation-profile can loosen it"
     ))
 }

@@ -32,7 +32,7 @@ impl From<ActorRegistryError> for CommandFailure {
                 let names: Vec<String> = actions.iter().map(ToString::to_string).collect();
                 Self::new(ExitCode::Conflict, format!("the actor {name} is in use"))
                     .kind("in_use")
-                    .because(format!("named by {}", join_few(&names)))
+                    .because(format!("used by {}", join_few(&names)))
                     .because("their plans could not start without it")
                     .hint(format!("agents action archive {}", names[0]))
                     .hint(format!("agents actor remove {name} --force"))
@@ -50,7 +50,7 @@ impl From<ValidationRegistryError> for CommandFailure {
             ValidationRegistryError::Invalid(_) => Self::usage(shown)
                 .kind("invalid")
                 .hint("agents validation add --help"),
-            ValidationRegistryError::Arguments(_) => Self::usage("the arguments do not fit")
+            ValidationRegistryError::Arguments(_) => Self::usage("the arguments do not match")
                 .kind("argument")
                 .because(shown)
                 .hint("agents validation attach RESOURCE VALIDATION NAME=VALUE"),
@@ -69,7 +69,7 @@ impl From<ValidationRegistryError> for CommandFailure {
                 validation,
                 attachment,
             } => {
-                let what = format!("the validation {validation} is attached there already");
+                let what = format!("the validation {validation} is already attached there");
                 Self::new(ExitCode::Conflict, what)
                     .kind("taken")
                     .because(
@@ -103,17 +103,17 @@ fn join_few(names: &[String]) -> String {
 pub fn name_taken_failure(what: &str, name: &str, since: Option<Timestamp>) -> CommandFailure {
     let failure = CommandFailure::new(
         ExitCode::Conflict,
-        format!("the {what} {name} is there already"),
+        format!("the {what} {name} already exists"),
     );
     let since = since.map(|since| format_minute(&since));
     let cause = match &since {
         Some(minute) => format!("it was added on {minute}"),
-        None => "somebody added it before".to_owned(),
+        None => "it was added before".to_owned(),
     };
     failure
         .kind("taken")
         .because(cause)
-        .because("what is there is replaced only when that is asked for")
+        .because("use --update to replace it")
         .with("since", since.into())
 }
 

@@ -1,8 +1,8 @@
 //! Converts errors of the engine's services into failures with hints.
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::lifecycle::Obstacle;
-use cleveragents_domain::{IllegalMove, Plan};
+use cleveragents_domain::lifecycle::{MoveKind, Obstacle};
+use cleveragents_domain::{IllegalMove, Phase, Plan};
 use cleveragents_engine::decisions::DecisionFailure;
 use cleveragents_engine::definitions::DefinitionErrors;
 use cleveragents_engine::invariants::RuleError;
@@ -68,7 +68,7 @@ impl From<DecisionFailure> for CommandFailure {
                 CommandFailure::usage(shown).kind("own_influence")
             }
             DecisionFailure::Superseded { decision } => conflict("superseded")
-                .because("a decision that was given up is not corrected again")
+                .because("a superseded decision cannot be corrected")
                 .hint(format!("agents plan explain {decision}"))
                 .with("decision_id", decision.to_string().into()),
             DecisionFailure::NotProcessing { plan, .. } => conflict("not_worked_on")
@@ -87,7 +87,7 @@ impl From<DecisionFailure> for CommandFailure {
             DecisionFailure::ContextDamaged { decision, .. } => {
                 CommandFailure::new(ExitCode::Error, shown)
                     .kind("context_damaged")
-                    .because("what was stored is not what the actor read")
+                    .because("the stored context does not match its hash")
                     .hint("agents diagnostics")
                     .with("decision_id", decision.to_string().into())
             }
@@ -111,12 +111,27 @@ fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> Co
         .with("plan_id", json!(plan))
         .with("phase", json!(illegal.at.phase()))
         .with("state", json!(illegal.at.state()))
-        .with("legal_moves", json!(illegal.legal))
-        .hint(format!("agents plan status {plan}"));
+        .with("legal_moves", json!(illegal.legal));
+    let failure = match can_execute(illegal) {
+        true => failure.hint(format!("agents plan execute {plan}")),
+        false => failure,
+    };
+    let failure = failure.hint(format!("agents plan status {plan}"));
     match spent {
         true => failure.hint("cancel the plan and use its action again"),
         false => failure,
     }
+}
+
+/// Whether `agents plan execute` takes the plan further.
+fn can_execute(illegal: &IllegalMove) -> bool {
+    let runs = [
+        MoveKind::Start,
+        MoveKind::Advance,
+        MoveKind::Retry,
+        MoveKind::Resume,
+    ];
+    illegal.at.phase() != Phase::Apply && illegal.legal.iter().any(|it| runs.contains(it))
 }
 
 fn running_failure(holder: Holder, what: String) -> CommandFailure {
@@ -138,11 +153,11 @@ const MODEL_HINTS: [&str; 3] = [
 
 /// Returns the failure of a command that needs a model when none is configured.
 pub(crate) fn no_model_failure(error: &ModelError) -> CommandFailure {
-    let failure = CommandFailure::usage("a model is needed for a task in words")
+    let failure = CommandFailure::usage("a free-text task needs a model")
         .kind("no_model")
         .because(error.to_string());
     with_model_hints(failure)
-        .hint("agents run ACTION, which may do without one")
+        .hint("agents run ACTION (may not need a model)")
         .hint("agents run … --strategy-actor ACTOR --execution-actor ACTOR")
 }
 

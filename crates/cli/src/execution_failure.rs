@@ -16,13 +16,10 @@ use crate::nearest::nearest_paths;
 
 /// Returns the failure of a command that got the stop signal; the plan can be resumed.
 pub(crate) fn interrupted_failure(plan: PlanId) -> CommandFailure {
-    CommandFailure::new(
-        ExitCode::Interrupted,
-        "interrupted; nothing that was done is lost",
-    )
-    .kind("interrupted")
-    .hint(format!("agents plan resume {plan}"))
-    .with("plan_id", json!(plan))
+    CommandFailure::new(ExitCode::Interrupted, "interrupted; completed work is kept")
+        .kind("interrupted")
+        .hint(format!("agents plan resume {plan}"))
+        .with("plan_id", json!(plan))
 }
 
 impl From<ExecutionError> for CommandFailure {
@@ -115,14 +112,14 @@ impl From<ResultsError> for CommandFailure {
 fn wrong_node_failure(message: String, node: &str) -> CommandFailure {
     CommandFailure::new(ExitCode::Conflict, message)
         .kind("elsewhere")
-        .because("sandboxes stay on the machine that made them; `agents info` says its node")
+        .because("sandboxes stay on the machine that created them; `agents info` shows its node")
         .with("node", json!(node))
 }
 
 /// Returns the failure for a path that the plan did not change, with the most similar changed
 /// paths.
 fn not_changed_failure(typed: &str, changed: &[ResourcePath]) -> CommandFailure {
-    let what = format!("`{}` is not among what the plan changed", excerpt(typed));
+    let what = format!("the plan did not change `{}`", excerpt(typed));
     let near = nearest_paths(typed, changed);
     let failure = CommandFailure::new(ExitCode::NotFound, what).kind("not_changed");
     let failure = match near.as_slice() {
@@ -150,7 +147,7 @@ fn sandbox_removed_failure(
                 sandbox.resource_path, published.reference
             )),
         None => failure
-            .because("what it did is on record, the files it left are not")
+            .because("its journal is kept, its files are not")
             .hint(format!("agents plan log {}", sandbox.plan_id)),
     }
 }
@@ -163,7 +160,7 @@ impl From<RejectError> for CommandFailure {
             RejectError::Results(error) => error.into(),
             RejectError::NoReason => CommandFailure::usage(shown)
                 .kind("no_reason")
-                .hint("say it with --why TEXT"),
+                .hint("give one with --why TEXT"),
             RejectError::NoHunk { hunks, .. } => CommandFailure::usage(shown)
                 .kind("no_hunk")
                 .because(match hunks {

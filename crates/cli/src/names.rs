@@ -20,7 +20,7 @@ pub fn parse_profile(text: &str) -> Result<ProfileName, CommandFailure> {
 
 pub fn parse_resource_type(text: &str) -> Result<ResourceType, CommandFailure> {
     text.parse().map_err(|error: UnknownValue| {
-        let what = format!("`{}` is no type of resource", excerpt(text));
+        let what = format!("invalid resource type `{}`", excerpt(text));
         CommandFailure::usage(what)
             .kind("unknown_type")
             .because(error.to_string())
@@ -31,11 +31,11 @@ pub fn parse_resource_type(text: &str) -> Result<ResourceType, CommandFailure> {
 /// Parses a regular expression for names.
 pub fn parse_pattern(text: &str) -> Result<NamePattern, CommandFailure> {
     text.parse().map_err(|error: String| {
-        let what = format!("`{}` cannot be looked for", excerpt(text));
+        let what = format!("invalid pattern `{}`", excerpt(text));
         CommandFailure::usage(what)
             .kind("pattern")
             .because(error)
-            .hint("escape what is meant as it stands: `\\.` for a dot")
+            .hint("escape literal characters: `\\.` for a dot")
     })
 }
 

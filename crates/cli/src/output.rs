@@ -38,7 +38,8 @@ use crate::arguments::Format;
 use crate::failure::CommandFailure;
 use crate::redact::Redactor;
 
-const SECRET_PATCH_WARNING: &str = "the patch holds what looks like a secret, and is written as it is: masked it could not be applied";
+const SECRET_PATCH_WARNING: &str = "the patch contains what looks like a secret; it is not masked, \
+                                    because a masked patch cannot be applied";
 
 /// The outcome of a command with the other facts of its envelope.
 #[derive(Debug)]

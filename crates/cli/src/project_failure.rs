@@ -19,7 +19,7 @@ impl From<ProjectError> for CommandFailure {
             ProjectError::Lifecycle(error) => error.into(),
             ProjectError::Invariant(_) => CommandFailure::usage(shown)
                 .kind("invariant")
-                .because("an invariant is a rule in words that plans must keep")
+                .because("an invariant is a rule as text that plans must keep")
                 .hint("agents project create NAME --invariant 'No new dependencies'"),
             ProjectError::TooLong { what, .. } => {
                 CommandFailure::usage(format!("{what} is too long"))
@@ -29,7 +29,7 @@ impl From<ProjectError> for CommandFailure {
             }
             ProjectError::UnknownProfile { .. } => CommandFailure::new(ExitCode::NotFound, shown)
                 .kind("unknown_profile")
-                .because("it is neither built in nor was it added")
+                .because("no built-in or added profile has this name")
                 .hint("agents automation-profile list"),
             ProjectError::ActivePlans { project, plans } => {
                 blocked_failure(&shown, &project, &plans)
@@ -37,7 +37,7 @@ impl From<ProjectError> for CommandFailure {
             ProjectError::Stopping { project, plans } => stopping_failure(&shown, &project, &plans),
             ProjectError::Applying { project, plans } => applying_failure(&shown, &project, &plans),
             ProjectError::PathTaken { resource, .. } => conflict("path_taken")
-                .because("a path has one name, so that all who use it know of each other")
+                .because("a path can be registered once")
                 .hint(format!("agents resource show {resource}"))
                 .hint(format!("agents project link-resource PROJECT {resource}"))
                 .with("resource", resource.to_string().into()),

@@ -111,7 +111,10 @@ impl ResourceDirectory {
     }
 
     fn broken_checkout_failure(&self, reason: &str) -> CommandFailure {
-        let what = format!("the .git of {} is no repository", display_path(&self.path));
+        let what = format!(
+            "the .git of {} is not a git repository",
+            display_path(&self.path)
+        );
         CommandFailure::usage(what)
             .kind("broken_repository")
             .because(reason)
@@ -287,7 +290,7 @@ fn read_git_file(folder: &Path, content: Vec<u8>) -> GitEntry {
         Ok(_) => GitEntry::Repository,
         Err(_) => {
             let named = excerpt(&named.display().to_string());
-            GitEntry::Broken(format!(".git names {named}, which is no git directory"))
+            GitEntry::Broken(format!(".git names {named}, which is not a git directory"))
         }
     }
 }

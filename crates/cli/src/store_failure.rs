@@ -25,11 +25,11 @@ fn refused_failure(error: &StoreError) -> Option<CommandFailure> {
     let conflict = |kind| CommandFailure::new(ExitCode::Conflict, error.to_string()).kind(kind);
     Some(match error {
         StoreError::Conflict { .. } => {
-            conflict("conflict").hint("look at it again, then repeat the command")
+            conflict("conflict").hint("check its current state, then repeat the command")
         }
         StoreError::Taken { what, .. } if what.contains("single-use") => conflict("used")
-            .because("it says `reusable: false`, so one plan is all it makes")
-            .hint("say `reusable: true`, or register it under another name"),
+            .because("it has `reusable: false`, so it can be used once")
+            .hint("set `reusable: true`, or register it under another name"),
         StoreError::Taken { .. } => conflict("taken").hint("choose another name"),
         StoreError::TooLong { what, .. } => CommandFailure::usage(format!("{what} is too long"))
             .kind("too_long")
@@ -37,7 +37,7 @@ fn refused_failure(error: &StoreError) -> Option<CommandFailure> {
             .hint("give a shorter one"),
         StoreError::Archived { .. } => conflict("archived").hint("agents action list"),
         StoreError::Refused { .. } => {
-            conflict("refused").hint("look at it again, then repeat the command")
+            conflict("refused").hint("check its current state, then repeat the command")
         }
         StoreError::NotEmpty { contents } => {
             CommandFailure::new(ExitCode::Conflict, "the database is not empty")
@@ -57,7 +57,7 @@ fn refused_failure(error: &StoreError) -> Option<CommandFailure> {
         StoreError::Ambiguous {
             fragment,
             candidates,
-        } => CommandFailure::usage(format!("`{}` could be any of several", excerpt(fragment)))
+        } => CommandFailure::usage(format!("`{}` is ambiguous", excerpt(fragment)))
             .kind("ambiguous")
             .because(candidates.join(", "))
             .hint("give more characters")
@@ -131,7 +131,7 @@ fn unusable_directory_failure(error: &StoreError) -> Option<CommandFailure> {
             );
             CommandFailure::new(ExitCode::Error, what)
                 .kind("vanished")
-                .hint("put it back, or agents restore FILE")
+                .hint("restore the directory, or run: agents restore FILE")
         }
         _ => return None,
     })
@@ -152,7 +152,7 @@ fn unusable_database_failure(error: &StoreError) -> Option<CommandFailure> {
             CommandFailure::new(ExitCode::Error, what)
                 .kind("corrupt")
                 .because(reason)
-                .hint("agents restore FILE --force (the damaged file is kept beside)")
+                .hint("agents restore FILE --force (keeps the damaged file)")
                 .hint("agents diagnostics")
         }
         StoreError::Newer {
@@ -160,14 +160,17 @@ fn unusable_database_failure(error: &StoreError) -> Option<CommandFailure> {
             found,
             known,
             written_by,
-        } => CommandFailure::new(ExitCode::Error, format!("{place} is of a newer agents"))
-            .kind("newer")
-            .because(format!(
-                "it has schema {found}, written by agents {written_by}; \
+        } => CommandFailure::new(
+            ExitCode::Error,
+            format!("{place} was written by a newer version of agents"),
+        )
+        .kind("newer")
+        .because(format!(
+            "it has schema {found}, written by agents {written_by}; \
                  this one knows schemas up to {known}"
-            ))
-            .hint(format!("upgrade to agents {written_by} or newer"))
-            .hint("agents --data-dir DIR …"),
+        ))
+        .hint(format!("upgrade to agents {written_by} or newer"))
+        .hint("agents --data-dir DIR …"),
         StoreError::Address { reason } => {
             CommandFailure::usage("the database address (core.database-url) is not usable")
                 .kind("database_address")

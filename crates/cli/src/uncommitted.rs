@@ -44,7 +44,7 @@ pub fn find_uncommitted(
     let sandboxes = match bootstrap.sandboxes(program, environment) {
         Ok(sandboxes) => sandboxes,
         Err(error) => {
-            tracing::info!(%error, "uncommitted files are not looked for");
+            tracing::info!(%error, "uncommitted files were not checked");
             return Vec::new();
         }
     };
@@ -63,7 +63,7 @@ fn inspect(sandboxes: &dyn Sandboxes, resource: &Resource) -> Option<Uncommitted
             files: found.uncommitted,
         }),
         Err(error) => {
-            tracing::info!(%error, path = %checkout.display(), "not looked at");
+            tracing::info!(%error, path = %checkout.display(), "not checked");
             None
         }
     }
@@ -80,7 +80,7 @@ impl UncommittedFiles {
         };
         format!(
             "{} of {} not committed, so the plan does not see {}: {}{more}; \
-             --base worktree would bring them along",
+             --base worktree includes them",
             format_count(number, "file"),
             display_path(&self.checkout),
             match number {

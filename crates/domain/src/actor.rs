@@ -152,7 +152,7 @@ pub enum ActorError {
          beginning with a letter or digit, at most {PART_MAXIMUM} characters"
     )]
     Provider { provider: String },
-    #[error("`model` does not name any")]
+    #[error("`model` is empty")]
     ModelEmpty,
     #[error("`model` may be {MODEL_MAXIMUM} bytes long, this one has {length}")]
     ModelTooLong { length: usize },
@@ -198,7 +198,7 @@ pub enum SkillError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     #[error(
-        "`{id}` is no id of a step: use letters, digits and `_`, beginning with a letter or `_`, \
+        "invalid step id `{id}`: use letters, digits and `_`, beginning with a letter or `_`, \
          at most {STEP_ID_MAXIMUM} characters"
     )]
     Id { id: String },
@@ -208,9 +208,7 @@ pub enum StepError {
         list: StepList,
         first: usize,
     },
-    #[error(
-        "`{tool}` is for actors with a model: one of the type `tool` has nothing to say to its plan"
-    )]
+    #[error("`{tool}` is for actors with a model; an actor of type `tool` cannot use it")]
     ControlTool { tool: NamespacedName },
     #[error("`input` must be a mapping")]
     InputNotAnObject,
@@ -409,13 +407,12 @@ impl BuiltInActor {
         match self {
             Self::Coder => Actor {
                 name: NamespacedName::built_in("coder"),
-                description: "Lets the configured default model decide and use every tool"
-                    .to_owned(),
+                description: "Uses the default model and every tool".to_owned(),
                 kind: ActorKind::Llm(LlmActor::default()),
             },
             Self::Direct => Actor {
                 name: NamespacedName::built_in("direct"),
-                description: "Makes the obvious steps itself and asks no model".to_owned(),
+                description: "Creates steps without a model".to_owned(),
                 kind: ActorKind::Direct,
             },
         }
@@ -450,7 +447,7 @@ pub fn model_actors(models: &[ModelChoice]) -> Vec<Actor> {
         };
         actors.push(Actor {
             name,
-            description: format!("Lets {choice} decide and use every tool"),
+            description: format!("Uses {choice} and every tool"),
             kind: ActorKind::Llm(LlmActor {
                 model: Some(choice.clone()),
                 ..LlmActor::default()
@@ -619,7 +616,7 @@ mod tests {
                 "`` cannot be the name of a provider: use letters",
             ),
             (model("a b", "x"), "`a b` cannot be the name of a provider"),
-            (model("a", ""), "`model` does not name any"),
+            (model("a", ""), "`model` is empty"),
             (model("a", "x\ny"), around),
             (model("a", " x"), around),
             (
@@ -676,8 +673,8 @@ mod tests {
             assert_eq!(
                 error_messages(&actor(json!([{"tool": tool}]))),
                 [format!(
-                    "`steps[0]`: `{tool}` is for actors with a model: \
-                     one of the type `tool` has nothing to say to its plan"
+                    "`steps[0]`: `{tool}` is for actors with a model; an actor of type `tool` \
+                     cannot use it"
                 )]
             );
         }
@@ -717,7 +714,7 @@ mod tests {
             said[0],
             "`steps[1]`: the id `one` is that of `steps[0]` already"
         );
-        assert!(said[1].contains("`is-no-word` is no id of a step: use letters"));
+        assert!(said[1].contains("invalid step id `is-no-word`: use letters"));
         assert!(said[2].contains("`1st`") && said[3].contains("``") && said[4].len() < 200);
         assert_eq!(said[5], "`steps[6]`: `input` must be a mapping");
         assert!(said[6].contains("may be 1048576 bytes of JSON"));

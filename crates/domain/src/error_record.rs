@@ -108,12 +108,9 @@ impl RecoveryAction {
                 "Apply the plan again, to its targets as they are now.",
                 format!("agents plan apply {plan}"),
             ),
-            Self::Retry => (
-                "Go on from where the plan stands.",
-                format!("agents plan execute {plan}"),
-            ),
+            Self::Retry => ("Continue the plan.", format!("agents plan execute {plan}")),
             Self::Revert => (
-                "Go back and make another strategy, knowing this error.",
+                "Make another strategy that avoids this error.",
                 format!("agents plan revert {plan} --to-phase strategize"),
             ),
             Self::Correct => (
@@ -121,15 +118,15 @@ impl RecoveryAction {
                 format!("agents plan tree {plan}"),
             ),
             Self::Prompt => (
-                "Tell the plan how to go on; put your own words in the quotes.",
+                "Send guidance to the plan; replace the text in quotes.",
                 format!("agents plan prompt {plan} \"Try another way\""),
             ),
             Self::Cancel => (
-                "Give the plan up; its sandbox is kept.",
+                "Cancel the plan; its sandbox is kept.",
                 format!("agents plan cancel {plan}"),
             ),
             Self::Manual => (
-                "Put right what is wrong outside the plan, then resume it.",
+                "Fix the problem outside the plan, then resume it.",
                 "agents diagnostics".to_owned(),
             ),
         };

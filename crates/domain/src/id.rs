@@ -25,9 +25,7 @@ pub enum IdError {
     Length { length: usize },
     #[error("`{text}` is not an id: use the letters and digits of Crockford base 32")]
     Characters { text: String },
-    #[error(
-        "`{text}` is too short to stand for an id: give at least {FRAGMENT_MINIMUM} characters"
-    )]
+    #[error("`{text}` is too short for an id: give at least {FRAGMENT_MINIMUM} characters")]
     FragmentTooShort { text: String },
 }
 

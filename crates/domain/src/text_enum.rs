@@ -5,7 +5,7 @@
 
 /// A text that is not one of the enum's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no {what}: use {known}")]
+#[error("invalid {what} `{text}`: use {known}")]
 pub struct UnknownValue {
     what: &'static str,
     text: String,
@@ -98,7 +98,7 @@ mod tests {
     fn an_unknown_value_is_refused_with_known_ones() {
         assert_eq!(
             "action".parse::<Phase>().unwrap_err().to_string(),
-            "`action` is no phase: use strategize, execute, apply"
+            "invalid phase `action`: use strategize, execute, apply"
         );
         let long = "x".repeat(1 << 20);
         assert!(long.parse::<Phase>().unwrap_err().to_string().len() < 100);

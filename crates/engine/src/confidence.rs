@@ -157,7 +157,7 @@ impl Assessment {
             Some(stated) if stated < self.confidence => Self {
                 confidence: stated,
                 explanation: format!(
-                    "the strategy itself is stated with {stated}; without that, {}",
+                    "the strategy states confidence {stated}; otherwise {}",
                     self.explanation
                 ),
                 factors: self.factors,
@@ -172,14 +172,14 @@ impl Assessment {
         let proceed = profile.gate(threshold, self.confidence) == GateDecision::Proceed;
         let asked = profile.thresholds.get(threshold);
         let outcome = match proceed {
-            true => "goes on alone",
-            false => "a human decides",
+            true => "No approval needed",
+            false => "Waiting for your approval",
         };
         EscalationDecision {
             proceed,
             confidence: self.confidence,
             explanation: format!(
-                "{outcome}: {threshold} of {} asks for {asked}; {}",
+                "{outcome}. {threshold} of {} requires {asked}; {}",
                 profile.name, self.explanation
             ),
             factors: self.factors,
@@ -299,7 +299,7 @@ fn riskiness(risk: Risk) -> Factor {
 fn complexity(tx: &mut dyn Transaction, ids: &dyn Ids, plan: &Plan) -> Result<Factor> {
     let rules = effective_invariants(tx, ids, plan)?.len();
     let value = saturating(rules as u64, HALF_COMPLEX);
-    Ok(FactorName::InvariantComplexity.factor(value, format!("{rules} rules hold")))
+    Ok(FactorName::InvariantComplexity.factor(value, format!("{rules} rules")))
 }
 
 /// Maps a number to [0, 1); `half` maps to one half.
@@ -365,7 +365,11 @@ mod tests {
         let manual = BuiltInProfile::Manual.profile();
         let decision = best.gate(&manual, ThresholdName::ExecuteCommand);
         assert!(!decision.proceed);
-        assert!(decision.explanation.starts_with("a human decides"));
+        assert!(
+            decision
+                .explanation
+                .starts_with("Waiting for your approval")
+        );
     }
 
     #[test]

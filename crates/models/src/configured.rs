@@ -187,8 +187,7 @@ impl HttpModel {
             ProviderAccess::Missing {
                 expected_variable: wanted,
             } => {
-                let what =
-                    format!("{name} needs a key and none is set; it is looked for in {wanted}");
+                let what = format!("{name} needs a key and none is set; set {wanted}");
                 return Err(unavailable(what));
             }
         };
@@ -197,7 +196,7 @@ impl HttpModel {
             return Err(unavailable(what));
         };
         if !is_http_url(base_url) {
-            let what = "its address is none; one such as https://example.org/v1 is needed";
+            let what = "its address is invalid; one such as https://example.org/v1 is needed";
             return Err(unavailable(format!("{name}: {what}")));
         }
         let base_url = base_url.trim_end_matches('/');

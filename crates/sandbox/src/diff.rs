@@ -120,7 +120,7 @@ impl DiffQuery<'_> {
 /// Returns the line counts of each path, and the rest of the output.
 fn parse_stats(answer: &[u8]) -> SandboxResult<(Vec<DiffStat>, &[u8])> {
     let malformed = || SandboxError::Malformed {
-        what: "git diff-tree gave numbers of another form".to_owned(),
+        what: "git diff-tree returned unexpected output".to_owned(),
     };
     let mut fields = NulFields(answer);
     let mut changes = HashMap::new();

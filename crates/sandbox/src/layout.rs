@@ -156,7 +156,7 @@ impl Marker {
         match std::fs::symlink_metadata(&layout.folder) {
             Err(error) if is_not_found(&error) => return Ok(None),
             Err(error) => return Err(io_error(&layout.folder)(error)),
-            Ok(found) if !found.is_dir() => return Err(foreign("it is not a folder of ours")),
+            Ok(found) if !found.is_dir() => return Err(foreign("it is not a sandbox folder")),
             Ok(_) => {}
         }
         let resolved = layout
@@ -170,7 +170,7 @@ impl Marker {
         let Some(bytes) = read_if_exists(&layout.marker())? else {
             return match is_unused(&layout) {
                 true => Ok(None),
-                false => Err(foreign("it has no marker of ours")),
+                false => Err(foreign("it has no sandbox marker")),
             };
         };
         let marker: Self = serde_json::from_slice(&bytes)

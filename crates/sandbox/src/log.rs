@@ -34,7 +34,7 @@ pub(crate) fn log(
 
 fn parse(answer: &[u8]) -> SandboxResult<Vec<LogEntry>> {
     let malformed = || SandboxError::Malformed {
-        what: "git log gave an answer of another form".to_owned(),
+        what: "git log returned unexpected output".to_owned(),
     };
     let fields: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
     // The last field is terminated too, so splitting yields an empty one after it.

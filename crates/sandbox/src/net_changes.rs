@@ -152,7 +152,7 @@ fn check_room(entries: &TreeEntries, path: &[u8]) -> SandboxResult<()> {
         None => Ok(()),
         Some(other) => Err(SandboxError::Malformed {
             what: format!(
-                "{} cannot be put back while there is {}",
+                "{} cannot be restored while {} exists",
                 String::from_utf8_lossy(path),
                 String::from_utf8_lossy(other)
             ),

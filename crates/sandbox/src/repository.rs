@@ -195,7 +195,7 @@ impl UserRepository {
         let call = self.call(UserGitCommand::ReadObjects);
         let answer = call.run_with(questions.concat().as_bytes())?;
         let malformed = || SandboxError::Malformed {
-            what: "git cat-file gave a commit of another form".to_owned(),
+            what: "git cat-file returned unexpected output".to_owned(),
         };
         let mut rest = answer.as_slice();
         let mut commits = Vec::with_capacity(names.len());
@@ -272,7 +272,7 @@ impl UserRepository {
         };
         let tracked: Option<Vec<_>> = nul_records(&answer).map(parse).collect();
         tracked.ok_or_else(|| SandboxError::Malformed {
-            what: "git ls-files gave an answer of another form".to_owned(),
+            what: "git ls-files returned unexpected output".to_owned(),
         })
     }
 

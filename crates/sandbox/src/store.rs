@@ -128,7 +128,7 @@ impl PrivateStore {
             self.check_stop()?;
             let (path, entry) =
                 parse_tree_entry(record).ok_or_else(|| SandboxError::Malformed {
-                    what: "git ls-tree gave an answer of another form".to_owned(),
+                    what: "git ls-tree returned unexpected output".to_owned(),
                 })?;
             match entry.mode {
                 FOLDER => drop(entries.folders.insert(path, entry.object)),

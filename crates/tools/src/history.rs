@@ -54,9 +54,10 @@ impl ToolImpl for GitStatus {
     fn describe(&self) -> ToolDescription {
         ToolDescription {
             name: "git-status",
-            text: "Tell which files this sandbox has changed since it began, and by how many \
-                   lines. Ignored files are not among them."
-                .to_owned(),
+            text:
+                "List the files this sandbox has changed since it was created, with line counts. \
+                   Ignored files are not listed."
+                    .to_owned(),
             input: object([]),
             output: object([
                 ("files", files_schema()),
@@ -83,7 +84,8 @@ impl ToolImpl for GitDiff {
         ToolDescription {
             name: "git-diff",
             text: format!(
-                "Show what this sandbox has changed since it began, as a patch: everything, or one \
+                "Show what this sandbox has changed since it was created, as a patch: everything, \
+                 or one \
                  file or folder. At most {} KiB are shown; of binary files only that they changed.",
                 MAX_PATCH_BYTES >> 10
             ),
@@ -135,10 +137,9 @@ impl ToolImpl for GitLog {
     fn describe(&self) -> ToolDescription {
         ToolDescription {
             name: "git-log",
-            text:
-                "Tell the commits this sandbox began from, the newest first: of everything, or of \
-                   one file or folder. Its own changes are not committed yet."
-                    .to_owned(),
+            text: "List the commits this sandbox started from, newest first: all, or those of one \
+                 file or folder. The sandbox's own changes are not committed yet."
+                .to_owned(),
             input: object([
                 (
                     "path?",
@@ -207,11 +208,11 @@ fn files_schema() -> Value {
     list(
         object([
             ("path", text("The file.")),
-            ("change", one_of(&changes, "What became of it.")),
+            ("change", one_of(&changes, "What was done.")),
             ("from?", text("Where it was before it was renamed.")),
             ("inserted?", count("New lines.")),
             ("deleted?", count("Lines that are gone.")),
-            ("binary", boolean("Whether it is no text.")),
+            ("binary", boolean("Whether it is binary.")),
         ]),
         "The files that changed.",
     )

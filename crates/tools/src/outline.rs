@@ -64,7 +64,7 @@ impl ToolImpl for Outline {
                 "List the symbols of one source file (types, functions, methods, constants) with \
                  their lines, in the order of the file: a quick way to know what to read. Known \
                  are {}. At most {MAX_SYMBOLS} symbols are shown, the outer ones first; \
-                 `left_out` counts the rest. It is no reading of the file.",
+                 `left_out` counts the rest. It does not count as reading the file.",
                 SourceLanguage::names().join(", ")
             ),
             input: object([("path", path("The source file."))]),
@@ -72,7 +72,7 @@ impl ToolImpl for Outline {
                 ("path", text("The file, links resolved.")),
                 (
                     "language",
-                    one_of(&SourceLanguage::names(), "What it is read as."),
+                    one_of(&SourceLanguage::names(), "The language it is parsed as."),
                 ),
                 (
                     "symbols",
@@ -218,7 +218,7 @@ fn too_complex(path: &ResourcePath, why: &str) -> ToolFailure {
 
 fn unknown_language(path: &ResourcePath) -> ToolFailure {
     failed(format!(
-        "{path} is of no language that can be outlined; known are {}. Use builtin/file-read or \
+        "{path} is in no language that can be outlined; known are {}. Use builtin/file-read or \
          builtin/file-search",
         language::describe_known_languages()
     ))

@@ -152,10 +152,7 @@ impl TreePath {
         let file = File::from(file.map_err(|error| self.io_failure("be read", error))?);
         match file.metadata() {
             Ok(found) if found.is_file() => Ok(file),
-            _ => Err(failed(format!(
-                "{} has just become something else",
-                self.path
-            ))),
+            _ => Err(failed(format!("{} was replaced meanwhile", self.path))),
         }
     }
 
@@ -275,7 +272,7 @@ fn resolve_failure(given: &str, lost: ResolveError) -> ToolFailure {
             shown(link)
         ),
         ResolveError::NotAFolder { at } => {
-            format!("{given} does not exist: {} is no folder", shown(at))
+            format!("{given} does not exist: {} is not a folder", shown(at))
         }
         ResolveError::Absent { at } => format!(
             "{given} does not exist: a link at {} leads nowhere",

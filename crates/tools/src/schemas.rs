@@ -96,10 +96,7 @@ fn describe_error(error: &ValidationError<'_>) -> String {
             let text = error.to_string();
             let expected = text.rsplit(" is not of type").next().unwrap_or(&text);
             let expected = expected.trim_start_matches('s').trim().replace('"', "");
-            format!(
-                "{expected} is expected, not {}",
-                json_type(error.instance())
-            )
+            format!("expected {expected}, found {}", json_type(error.instance()))
         }
         _ => error.to_string(),
     };
@@ -170,12 +167,12 @@ mod tests {
             "`path` is missing",
             "`pth` is not expected",
             "at /lines/1: 0 is less than the minimum of 1",
-            "at /lines/2: integer is expected, not string",
+            "at /lines/2: expected integer, found string",
         ] {
             assert!(reason.contains(part), "{part}: {reason}");
         }
         let reason = input_error(&json!(null));
-        assert!(reason.ends_with("object is expected, not null"), "{reason}");
+        assert!(reason.ends_with("expected object, found null"), "{reason}");
         let reason = input_error(&json!({"path": ""}));
         assert!(reason.contains("at /path: "), "{reason}");
     }

@@ -158,9 +158,10 @@ impl ToolImpl for Shell {
         ToolDescription {
             name: "shell",
             text: format!(
-                "Run a command with `sh -c` in the root of the sandbox, where alone it can write. \
-                 {network} When it ends, everything it started is ended too. A command that fails \
-                 is told by `exit_code`; of long output the middle is left out."
+                "Run a command with `sh -c` in the root of the sandbox, the only place it can \
+                 write. {network} When it ends, everything it started is ended too. `exit_code` \
+                 shows \
+                 whether it failed; the middle of long output is left out."
             ),
             input: object([
                 ("command", non_empty_text("The command line.")),
@@ -178,13 +179,10 @@ impl ToolImpl for Shell {
                     "exit_code",
                     count("How it ended; 128 and more if a signal ended it."),
                 ),
-                ("stdout", text("What it said.")),
-                ("stderr", text("What it complained about.")),
-                ("left_out", count("Bytes of both that are not shown.")),
-                (
-                    "confinement",
-                    one_of(&levels, "How well it was kept inside the sandbox."),
-                ),
+                ("stdout", text("Standard output.")),
+                ("stderr", text("Standard error.")),
+                ("left_out", count("Bytes of both that were left out.")),
+                ("confinement", one_of(&levels, "The level of confinement.")),
             ]),
             capability: self.capability(),
             timeout_seconds: longest + GRACE_SECONDS,
@@ -195,7 +193,7 @@ impl ToolImpl for Shell {
         let input: ShellInput = parse_input(call)?;
         let command = self.command(&input, call)?;
         let Some(processes) = &self.processes else {
-            let reason = "there is nobody to run commands in this build".to_owned();
+            let reason = "this build cannot run commands".to_owned();
             return Err(ProcessError::Unconfined { reason }.into());
         };
         let waiting = processes.prepare(&command)?;

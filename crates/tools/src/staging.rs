@@ -59,7 +59,7 @@ pub(crate) fn replace_file(
 fn replace_failure(target: &TreePath, error: Errno) -> ToolFailure {
     let path = &target.path;
     let reason = match error {
-        Errno::EXIST => format!("{path} has just come to be: repeat the call"),
+        Errno::EXIST => format!("{path} was created meanwhile: repeat the call"),
         error => format!("{path} cannot be written: {}", io::Error::from(error)),
     };
     let touched = TouchedPaths::Paths(vec![path.clone()]);

@@ -66,7 +66,7 @@ impl Bootstrap {
         process::find("git", &self.environment).ok_or_else(|| {
             CommandFailure::new(ExitCode::Error, "git is needed and was not found")
                 .kind("no_git")
-                .because("sandboxes are made with it")
+                .because("sandboxes need git")
                 .hint("install git 2.41 or newer, then `agents diagnostics`")
         })
     }
@@ -102,7 +102,7 @@ pub fn secrets(settings: &Settings, environment: &Environment) -> Result<Secrets
     // the same value.
     let values = secret.chain(known.values()).collect();
     Secrets::new(values).map_err(|error| {
-        CommandFailure::new(ExitCode::Error, "secrets cannot be hidden").caused_by(&error)
+        CommandFailure::new(ExitCode::Error, "cannot mask secrets").caused_by(&error)
     })
 }
 

@@ -101,7 +101,7 @@ fn preferred_model(settings: &Settings) -> Result<Option<ModelChoice>, CommandFa
         return Ok(None);
     };
     text.parse().map(Some).map_err(|error| {
-        CommandFailure::usage("the setting model.default has a wrong value")
+        CommandFailure::usage("invalid value for the setting model.default")
             .kind("setting_value")
             .caused_by(&error)
             .hint("agents config set model.default openai/gpt-5-mini")

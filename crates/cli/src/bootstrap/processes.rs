@@ -102,7 +102,7 @@ fn process_settings(
 ) -> ProcessResult<ProcessSettings> {
     let program = environment.executable.clone();
     let program = program.ok_or_else(|| ProcessError::Start {
-        reason: "the system does not say where our own program is".to_owned(),
+        reason: "cannot determine the path of the agents program".to_owned(),
     })?;
     let home = environment.home();
     let wanted = settings.sandbox_confinement();

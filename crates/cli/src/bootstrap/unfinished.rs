@@ -59,7 +59,7 @@ impl AppContext<'_> {
                         let pid = card.pid;
                         tracing::warn!(
                             "the apply of plan {name} does not respond: process {pid} ({}) hangs or is \
-                         stopped; `kill -CONT {pid}` lets it go on, or end it and run \
+                         stopped; `kill -CONT {pid}` continues it, or end it and run \
                          `agents plan resume {id}`",
                             card.command
                         );
@@ -95,8 +95,8 @@ fn warn_recovered(recovered: &RecoveredApply) {
         }
         RecoveredApply::Stopped(plan) => {
             tracing::warn!(
-                "an interrupted apply cannot be finished: somebody changed a target of plan {}; \
-                 see `agents plan status {}`",
+                "an interrupted apply cannot be finished: a target of plan {} was changed; see \
+                 `agents plan status {}`",
                 plan.name,
                 plan.identity.plan_id
             );

@@ -88,7 +88,7 @@ pub(super) fn unknown_action_failure(
     let registered = registered.map_or(Vec::new(), |(actions, _)| actions);
     let known = registered.iter().map(|action| &action.name).chain(local);
     let reason = match local.contains(name) {
-        true => "it stands in a file of the project and is not registered",
+        true => "it is defined in a file of the project and is not registered",
         false => "no action is registered under this name",
     };
     let mut failure = CommandFailure::from(missing).because(reason);

@@ -60,7 +60,7 @@ impl BackupArgs {
             Ok(()) => answer,
             Err(error) => answer.with_message(
                 MessageLevel::Warn,
-                format!("the backup is whole, but could not be put on record: {error}"),
+                format!("the backup is complete, but could not be recorded: {error}"),
             ),
         })
     }
@@ -73,10 +73,13 @@ pub(super) fn unused_backup_path(
 ) -> Result<PathBuf, CommandFailure> {
     let folder = bootstrap.directory().join("backups");
     create_directory(&folder, Privacy::Private).map_err(|error| {
-        CommandFailure::new(ExitCode::Error, format!("cannot make {}", folder.display()))
-            .kind("not_writable")
-            .caused_by(&error)
-            .hint("agents backup FILE")
+        CommandFailure::new(
+            ExitCode::Error,
+            format!("cannot create {}", folder.display()),
+        )
+        .kind("not_writable")
+        .caused_by(&error)
+        .hint("agents backup FILE")
     })?;
     let name = format!("{prefix}-{}.tar", format_compact(bootstrap.now()));
     Ok(folder.join(name))
@@ -133,7 +136,7 @@ fn answer(written: &Written) -> CommandAnswer {
 /// Returns a warning if blobs are missing from the backup because they were already damaged.
 pub(super) fn missing_blobs_warning(number: usize) -> Option<String> {
     let blobs = format_count(i64::try_from(number).unwrap_or(i64::MAX), "blob");
-    (number > 0).then(|| format!("the backup is without {blobs} whose content is damaged"))
+    (number > 0).then(|| format!("the backup omits {blobs} with damaged content"))
 }
 
 /// Returns the contents of a backup as table rows; kinds with a count of 0 are left out.

@@ -93,7 +93,7 @@ impl DemoArgs {
             false => workspace.remove(),
         };
         let played = played.map_err(|failure| match self.keep {
-            true => failure.because(format!("what there is of it is in {folder}")),
+            true => failure.because(format!("its files are in {folder}")),
             false => failure,
         })?;
         let answer = view::answer(&played, &folders);
@@ -260,9 +260,9 @@ fn describe_event(event: &Event) -> Option<String> {
         EventKind::PlanPhaseChanged => text("to"),
         EventKind::ActorInvoked => text("title"),
         EventKind::ToolInvoked => text("tool"),
-        EventKind::ModelAsked => Some("asks its model".to_owned()),
-        EventKind::ModelFailed => Some("its model wants it to wait".to_owned()),
-        EventKind::ValidationsCompleted => Some("its checks ran".to_owned()),
+        EventKind::ModelAsked => Some("waiting for the model".to_owned()),
+        EventKind::ModelFailed => Some("rate limited, waiting".to_owned()),
+        EventKind::ValidationsCompleted => Some("checks ran".to_owned()),
         EventKind::ErrorRecorded => text("message"),
         _ => None,
     }
@@ -275,7 +275,7 @@ fn apply(plan: PlanId, app: &AppContext<'_>) -> Result<DemoPlanOutcome, CommandF
     Ok(match applied {
         ApplyOutcome::Applied { .. } => DemoPlanOutcome::Applied,
         ApplyOutcome::Blocked { conflicts, .. } => DemoPlanOutcome::Blocked(conflicts),
-        other => DemoPlanOutcome::Unexpected(format!("stands at {}", other.plan().position)),
+        other => DemoPlanOutcome::Unexpected(format!("state: {}", other.plan().position)),
     })
 }
 
@@ -290,26 +290,24 @@ impl DemoPlanResult {
                 let paths = conflicts.iter().map(|it| it.path.as_ref());
                 let paths = paths.map(|it| it.map(ToString::to_string));
                 if paths.ne([Some(CONFLICT_FILE.to_owned())]) {
-                    found.push(format!(
-                        "something else than {CONFLICT_FILE} was in the way"
-                    ));
+                    found.push(format!("files other than {CONFLICT_FILE} conflict"));
                 }
                 if !edit_is_kept {
-                    found.push(format!("{CONFLICT_FILE} is not as somebody left it"));
+                    found.push(format!("the edit of {CONFLICT_FILE} was not preserved"));
                 }
             }
             (_, DemoPlanOutcome::Unexpected(what)) => found.push(what.clone()),
             (ExpectedOutcome::Applied, _) => found.push("it was not applied".to_owned()),
-            (ExpectedOutcome::Conflict, _) => found.push("nothing was in its way".to_owned()),
+            (ExpectedOutcome::Conflict, _) => found.push("it had no conflict".to_owned()),
         }
         let at = self.evidence.plan.position;
         if !self.plan.expected.matches(at) {
-            found.push(format!("it stands at {at}"));
+            found.push(format!("its state is {at}"));
         }
         let met: Vec<_> = records.errors.iter().map(|it| it.category).collect();
         if met != self.plan.errors {
             let met: Vec<&str> = met.iter().map(|it| it.as_str()).collect();
-            found.push(format!("it met other errors: {}", met.join(", ")));
+            found.push(format!("it had other errors: {}", met.join(", ")));
         }
         if let Err(fault) = &self.evidence.journal {
             found.push(fault.to_string());

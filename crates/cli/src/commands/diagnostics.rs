@@ -72,7 +72,7 @@ fn answer(checks: &[HealthCheck]) -> CommandAnswer {
         format_count(warnings, "warning")
     );
     answer = match (errors, warnings) {
-        (0, 0) => answer.with_message(MessageLevel::Info, "everything is fine"),
+        (0, 0) => answer.with_message(MessageLevel::Info, "no problems found"),
         (0, _) => answer.with_message(MessageLevel::Warn, sum),
         _ => answer
             .with_message(MessageLevel::Error, sum)

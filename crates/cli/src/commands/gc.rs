@@ -45,7 +45,7 @@ impl GcArgs {
         if !collected.is_empty() {
             let kind = EventKind::GarbageCollected;
             if let Err(error) = record(&app, "store.gc", kind, &collected) {
-                let text = format!("removed, but it could not be put on record: {error}");
+                let text = format!("removed, but the removal could not be recorded: {error}");
                 answer = answer.with_message(MessageLevel::Warn, text);
             }
         }

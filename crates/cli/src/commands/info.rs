@@ -83,7 +83,7 @@ fn installation_rows(
     let config = match locations.config_file.is_file() {
         true => ViewCell::from(locations.config_file.display().to_string()),
         false => {
-            let text = format!("{} (not there)", locations.config_file.display());
+            let text = format!("{} (missing)", locations.config_file.display());
             ViewCell::new(text, Tone::Faint)
         }
     };
@@ -163,7 +163,7 @@ impl DataDiskUsage {
             ("blob files", disk::format_size(self.blobs).into()),
             ("backups", disk::format_size(self.backups).into()),
             (
-                "data directory in all",
+                "data directory, total",
                 ViewCell::new(disk::format_size(self.total), Tone::Strong),
             ),
             ("free on the disk", free.into()),

@@ -90,7 +90,7 @@ fn answer(items: &[InitItem]) -> CommandAnswer {
         ]
     });
     let said = match created.is_empty() {
-        true => "everything was there already".to_owned(),
+        true => "already set up".to_owned(),
         false => "ready".to_owned(),
     };
     let view = OutputView::new().table("CleverAgents is set up", &["item", "state", "place"], rows);

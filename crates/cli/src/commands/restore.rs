@@ -99,7 +99,7 @@ impl RestoreArgs {
                 if bootstrap.engine() == Engine::Sqlite =>
             {
                 let what = CommandFailure::from(error).message;
-                self.confirm_or_fail(&format!("{what}. Set it aside?"), context)
+                self.confirm_or_fail(&format!("{what}. Move it aside?"), context)
             }
             Err(error) => Err(error.into()),
         }
@@ -119,7 +119,7 @@ impl RestoreArgs {
                 ExitCode::Decision,
                 "nothing was restored",
             )
-            .because("the question was not answered with yes")
+            .because("not confirmed")
             .hint("agents restore FILE --force --yes")),
         }
     }
@@ -142,7 +142,7 @@ fn unusable_backup_failure(file: &Path, error: StoreError) -> CommandFailure {
         }
         StoreError::Corrupt { path, reason } if path == file => CommandFailure::new(
             ExitCode::Error,
-            format!("{} is not a whole backup", display_path(file)),
+            format!("{} is not a complete backup", display_path(file)),
         )
         .kind("backup_damaged")
         .because(reason)
@@ -160,7 +160,7 @@ fn unusable_backup_failure(file: &Path, error: StoreError) -> CommandFailure {
 fn restore_failure(failure: CommandFailure, file: &Path) -> CommandFailure {
     match failure.kind {
         "not_empty" => failure
-            .because("a backup is restored into an empty database unless you insist")
+            .because("without --force a backup is restored only into an empty database")
             .hint(format!("agents restore '{}' --force", file.display()))
             .hint(format!(
                 "agents restore '{}' --data-dir ANOTHER-DIR",
@@ -177,7 +177,7 @@ fn with_saved_backup(failure: CommandFailure, existing: &ExistingDataPolicy) -> 
         ExistingDataPolicy::Replace { saved_to } if saved_to.exists() => {
             let path = saved_to.display().to_string();
             failure
-                .because(format!("what was there before is saved in {path}"))
+                .because(format!("the previous data is saved in {path}"))
                 .with("previous_saved_to", path.into())
         }
         _ => failure,
@@ -191,9 +191,7 @@ fn unverified_failure(failure: CommandFailure, restored: &RestoreReport) -> Comm
         Some(path) => {
             let path = path.display().to_string();
             failure
-                .because(format!(
-                    "the database that was there was set aside as {path}"
-                ))
+                .because(format!("the previous database was moved to {path}"))
                 .with("previous_set_aside", path.into())
         }
         None => failure,
@@ -315,12 +313,12 @@ fn remarks(
         (_, Some(path)) => remarks.push((
             MessageLevel::Warn,
             format!(
-                "the database that was there could not be used and was set aside as {}",
+                "the previous database could not be read and was moved to {}",
                 path.display()
             ),
         )),
         (Some(path), None) => {
-            let text = format!("what was there before is in {}", path.display());
+            let text = format!("the previous data is in {}", path.display());
             remarks.push((MessageLevel::Info, text));
         }
         (None, None) => {}

@@ -144,7 +144,7 @@ impl RunArgs {
         let answer = match project.is_new {
             true => {
                 let text = format!(
-                    "{} is a project now: {}",
+                    "{} is now the project {}",
                     target.display_path(),
                     project.name
                 );
@@ -225,7 +225,7 @@ impl RunArgs {
         if warnings.is_empty() || self.yes {
             return Ok(warnings);
         }
-        let question = format!("{}\nGo on without them?", warnings.join("\n"));
+        let question = format!("{}\nContinue without them?", warnings.join("\n"));
         match confirm(&question, context.environment) {
             Confirmation::Yes | Confirmation::NoTerminal => Ok(warnings),
             Confirmation::No => Err(CommandFailure::new(ExitCode::Decision, "nothing was done")
@@ -348,7 +348,7 @@ fn is_executed(plan: &Plan) -> bool {
 fn interrupted_failure(id: PlanId, to: &str) -> CommandFailure {
     CommandFailure::new(
         ExitCode::Interrupted,
-        "interrupted; the work is done, and nothing of yours was changed",
+        "interrupted; the plan is executed, and your files are unchanged",
     )
     .kind("interrupted")
     .hint(format!("agents plan diff {id}"))

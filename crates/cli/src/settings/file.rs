@@ -184,7 +184,7 @@ impl SettingsReader<'_> {
                 .hint(format!("agents config set {name} VALUE")));
         }
         let value = key.setting().kind.parse_toml(item).map_err(|error| {
-            CommandFailure::usage(format!("{place}: `{name}` has a wrong value"))
+            CommandFailure::usage(format!("{place}: invalid value for `{name}`"))
                 .kind("setting_value")
                 .caused_by(&error)
                 .hint(format!("agents config set{flag} {name} VALUE"))
@@ -198,7 +198,7 @@ impl SettingsReader<'_> {
 pub fn user_only_failure(key: Key, place: &str) -> CommandFailure {
     CommandFailure::usage(format!("{place}: a project may not set `{}`", key.name()))
         .kind("setting_scope")
-        .because("it is for you to decide, not for whoever can change the repository")
+        .because("only your own settings may set it, not a repository")
 }
 
 /// Returns whether a setting's name starts with `name` and a dot.
@@ -443,7 +443,7 @@ mod tests {
             ("[plan]\nconcurrency = \"4\"\n", ":2:", "from 1 to 64"),
             ("[plan]\nconcurrency = 65\n", ":2:", "from 1 to 64"),
             ("[[plan]]\n", ":1:", "not a setting"),
-            ("[core.format]\n", ":1:", "wrong value"),
+            ("[core.format]\n", ":1:", "invalid value"),
             ("core = 1\n", ":1:", "not a setting"),
         ] {
             let (_folder, path) = folder_with(text);

@@ -105,7 +105,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Text("rich"),
         scope: SettingScope::User,
         vendor_variable: None,
-        description: "How answers are shown on a terminal",
+        description: "Output format on a terminal",
     },
     Setting {
         key: Key::DatabaseUrl,
@@ -132,7 +132,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Text("supervised"),
         scope: SettingScope::Project,
         vendor_variable: None,
-        description: "Where a human must decide, unless a plan says otherwise",
+        description: "Default automation profile: what needs your approval",
     },
     Setting {
         key: Key::PlanConcurrency,
@@ -150,7 +150,8 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Text("best"),
         scope: SettingScope::User,
         vendor_variable: None,
-        description: "What confines commands: the best that works here, or this and nothing else",
+        description: "How commands are confined: `best` is the strongest that works here; others \
+                      are required as named",
     },
     Setting {
         key: Key::SandboxNetwork,
@@ -168,7 +169,8 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Nothing,
         scope: SettingScope::User,
         vendor_variable: None,
-        description: "What commands of plans may read beside system, toolchains and their sandbox",
+        description: "Paths that commands of plans may read besides system, toolchains and their \
+                      sandbox",
     },
     Setting {
         key: Key::SandboxWritablePaths,
@@ -177,7 +179,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Nothing,
         scope: SettingScope::User,
         vendor_variable: None,
-        description: "What commands of plans may write beside their sandbox",
+        description: "Paths that commands of plans may write besides their sandbox",
     },
     Setting {
         key: Key::SandboxAllowFilters,
@@ -195,7 +197,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Text("on_tool_write,on_tool_write_complete,on_subplan_spawn,on_error"),
         scope: SettingScope::User,
         vendor_variable: None,
-        description: "When states of sandboxes are kept by themselves; `none` for never",
+        description: "When checkpoints are created automatically; `none` for never",
     },
     Setting {
         key: Key::SandboxMemory,
@@ -276,7 +278,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Nothing,
         scope: SettingScope::User,
         vendor_variable: Some("OPENAI_API_KEY"),
-        description: "The key for OpenAI and compatible services",
+        description: "API key for OpenAI and compatible services",
     },
     Setting {
         key: Key::OpenAiBaseUrl,
@@ -285,7 +287,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Text("https://api.openai.com/v1"),
         scope: SettingScope::User,
         vendor_variable: None,
-        description: "Where OpenAI or a compatible service answers",
+        description: "Base URL of OpenAI or a compatible service",
     },
     Setting {
         key: Key::AnthropicApiKey,
@@ -294,7 +296,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Nothing,
         scope: SettingScope::User,
         vendor_variable: Some("ANTHROPIC_API_KEY"),
-        description: "The key for Anthropic",
+        description: "API key for Anthropic",
     },
     Setting {
         key: Key::AnthropicBaseUrl,
@@ -303,7 +305,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Text("https://api.anthropic.com"),
         scope: SettingScope::User,
         vendor_variable: None,
-        description: "Where Anthropic answers",
+        description: "Base URL of Anthropic",
     },
     Setting {
         key: Key::OpenRouterApiKey,
@@ -312,7 +314,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Nothing,
         scope: SettingScope::User,
         vendor_variable: Some("OPENROUTER_API_KEY"),
-        description: "The key for OpenRouter",
+        description: "API key for OpenRouter",
     },
     Setting {
         key: Key::GroqApiKey,
@@ -321,7 +323,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Nothing,
         scope: SettingScope::User,
         vendor_variable: Some("GROQ_API_KEY"),
-        description: "The key for Groq",
+        description: "API key for Groq",
     },
     Setting {
         key: Key::TogetherApiKey,
@@ -330,7 +332,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Nothing,
         scope: SettingScope::User,
         vendor_variable: Some("TOGETHER_API_KEY"),
-        description: "The key for Together",
+        description: "API key for Together",
     },
     Setting {
         key: Key::OllamaBaseUrl,
@@ -339,7 +341,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Nothing,
         scope: SettingScope::User,
         vendor_variable: None,
-        description: "Where Ollama answers",
+        description: "Base URL of Ollama",
     },
     Setting {
         key: Key::LmStudioBaseUrl,
@@ -348,7 +350,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Nothing,
         scope: SettingScope::User,
         vendor_variable: None,
-        description: "Where LM Studio answers",
+        description: "Base URL of LM Studio",
     },
     Setting {
         key: Key::LlamaCppBaseUrl,
@@ -357,7 +359,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Nothing,
         scope: SettingScope::User,
         vendor_variable: None,
-        description: "Where llama.cpp's server answers",
+        description: "Base URL of llama.cpp's server",
     },
     Setting {
         key: Key::VllmBaseUrl,
@@ -366,7 +368,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Nothing,
         scope: SettingScope::User,
         vendor_variable: None,
-        description: "Where vLLM answers",
+        description: "Base URL of vLLM",
     },
     Setting {
         key: Key::ModelDefault,
@@ -375,7 +377,7 @@ pub static SETTINGS: [Setting; 31] = [
         preset: Preset::Nothing,
         scope: SettingScope::User,
         vendor_variable: None,
-        description: "The model to use where nothing else is said, as PROVIDER/MODEL",
+        description: "Default model, as PROVIDER/MODEL",
     },
 ];
 

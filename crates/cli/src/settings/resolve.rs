@@ -107,7 +107,7 @@ pub fn ignored_reason(key: Key, project: &SettingValue, mine: &SettingValue) -> 
     let place = |value: &SettingValue| names.iter().position(|name| *name == value.to_string());
     (place(project) > place(mine)).then(|| {
         format!(
-            "`{project}` for {} is ignored: a project may not be freer than your `{mine}`",
+            "`{project}` for {} is ignored: a project may not be less strict than your `{mine}`",
             setting.name
         )
     })
@@ -378,7 +378,7 @@ fn parse_flags(arguments: &GlobalArguments) -> Result<Flags, CommandFailure> {
                 .hint("agents config list")
         })?;
         let value = key.setting().kind.parse(text).map_err(|error| {
-            CommandFailure::usage(format!("--set: `{name}` has a wrong value"))
+            CommandFailure::usage(format!("--set: invalid value for `{name}`"))
                 .kind("setting_value")
                 .caused_by(&error)
                 .hint(format!("agents config get {name} --verbose"))
@@ -403,7 +403,7 @@ fn from_environment(
             continue;
         };
         let failed = || {
-            CommandFailure::usage(format!("the environment variable {name} has a wrong value"))
+            CommandFailure::usage(format!("invalid value in the environment variable {name}"))
                 .kind("setting_value")
         };
         let text = value.to_str().ok_or_else(|| {
@@ -466,9 +466,9 @@ fn unknown_variables(environment: &Environment) -> Vec<String> {
                 .max_by(|one, other| likeness(name, one).total_cmp(&likeness(name, other)));
             match nearest.filter(|nearest| likeness(name, nearest) > 0.85) {
                 Some(nearest) => {
-                    format!("the variable {name} means nothing; did you mean {nearest}?")
+                    format!("unknown variable {name}; did you mean {nearest}?")
                 }
-                None => format!("the variable {name} means nothing to this version"),
+                None => format!("unknown variable {name}"),
             }
         })
         .collect()

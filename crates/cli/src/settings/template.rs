@@ -6,8 +6,8 @@ use super::value::ValueKind;
 /// Renders only sections and comments, so that the defaults of later versions apply.
 pub fn render() -> String {
     let mut text = String::from(
-        "# Settings of agents. A line without `#` in front sets something;\n\
-         # `agents config list` shows what holds and where it comes from,\n\
+        "# Settings of agents. Remove the `#` of a line to change that setting;\n\
+         # `agents config list` shows all values and their sources,\n\
          # `agents config set KEY VALUE` changes this file and keeps its comments.\n",
     );
     let mut section = "";

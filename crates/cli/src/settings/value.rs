@@ -46,14 +46,14 @@ pub enum SettingValue {
 /// Why a text is not a valid value. The message never repeats a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    #[error("{expected} is expected, not `{}`", excerpt(found))]
+    #[error("expected {expected}, found `{}`", excerpt(found))]
     Wrong { expected: String, found: String },
-    #[error("{expected} is expected, not {found}")]
+    #[error("expected {expected}, found {found}")]
     WrongType {
         expected: String,
         found: &'static str,
     },
-    #[error("{expected} is expected, and this has {fault}")]
+    #[error("expected {expected}, found {fault}")]
     NotUrl {
         expected: String,
         fault: &'static str,
@@ -261,9 +261,9 @@ fn url_fault(text: &str) -> Option<&'static str> {
             if !scheme.starts_with(|c: char| c.is_ascii_alphabetic())
                 || !scheme.chars().all(legal) =>
         {
-            Some("no scheme in front")
+            Some("no scheme")
         }
-        None => Some("no scheme in front"),
+        None => Some("no scheme"),
         Some((_, "")) => Some("nothing behind the scheme"),
         Some(_) if text.contains(char::is_whitespace) => {
             Some("a space in it, which is written %20")

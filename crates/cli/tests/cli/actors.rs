@@ -97,7 +97,7 @@ fn invalid_steps() -> Vec<(String, Vec<&'static str>)> {
         ),
         (
             steps("[{tool: a/b, id: x-y}]"),
-            vec!["`x-y` is no id of a step"],
+            vec!["invalid step id `x-y`"],
         ),
         (
             steps("[{tool: a/b, input: [x]}]"),
@@ -113,7 +113,7 @@ fn invalid_steps() -> Vec<(String, Vec<&'static str>)> {
         ),
         (
             steps("[{tool: a/b, input: {x: '{% for a in b %}{% endfor %}'}}]"),
-            vec!["no statement of our templates"],
+            vec!["unknown statement"],
         ),
         (
             steps("[{tool: a/b, input: {x: '{{ [[1] * 99] * 99 }}'}}]"),

@@ -56,7 +56,11 @@ const CASES: &[StorageCase] = &[
         },
         act: run_info,
         code: 1,
-        words: &["newer agents", "schema 99", "upgrade to agents 9.9.9"],
+        words: &[
+            "newer version of agents",
+            "schema 99",
+            "upgrade to agents 9.9.9",
+        ],
     },
     StorageCase {
         about: "a newer schema on PostgreSQL",
@@ -80,7 +84,11 @@ const CASES: &[StorageCase] = &[
             run
         },
         code: 1,
-        words: &["newer agents", "schema 99", "upgrade to agents 9.9.9"],
+        words: &[
+            "newer version of agents",
+            "schema 99",
+            "upgrade to agents 9.9.9",
+        ],
     },
     StorageCase {
         about: "a data directory that cannot be written",

@@ -90,7 +90,7 @@ fn invalid_corrections_have_their_exit_codes() {
     for command in [&["plan", "explain"][..], &correct_arguments("", "x")[..6]] {
         let with = |decision| environment.run(&[command, &[decision]].concat());
         assert_refused(&with(unknown), 3, &["there is no decision"]);
-        assert_refused(&with("01JZZ"), 2, &["could be any of", &active, "next: "]);
+        assert_refused(&with("01JZZ"), 2, &["is ambiguous", &active, "next: "]);
         for malformed in ["", "abc", "über-den-fluss", "01JZZZZZZZ00000000000ABCDEF"] {
             assert_refused(&with(malformed), 2, &["DECISION"]);
         }
@@ -232,7 +232,7 @@ fn dropping_several_decisions_needs_confirmation() {
     let before = decision_tree(&environment, &fixture);
     let seen =
         terminal_output_with_reply(&environment, &correct_arguments(&id, "otherwise"), "n\n");
-    assert!(seen.contains("Give up 3 decisions and go back to strategize?"));
+    assert!(seen.contains("Supersede 3 decisions and return to strategize?"));
     assert!(seen.contains("nothing was corrected"), "{seen}");
     assert_eq!(decision_tree(&environment, &fixture), before);
     // Reverting a single decision asks no question.

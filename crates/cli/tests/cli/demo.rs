@@ -182,7 +182,7 @@ fn a_terminal_shows_progress_of_each_plan() {
         assert!(text.contains(&line), "no line of {plan}: {text}");
     }
     for said in [
-        "its model wants it to wait",
+        "rate limited, waiting",
         "╭─ Plans ─",
         "Decisions of feature",
         "╭─ Failed attempts ─",

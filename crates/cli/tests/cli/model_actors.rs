@@ -18,11 +18,7 @@ fn invalid_models() -> Vec<(String, Vec<&'static str>)> {
     vec![
         (
             with("provider: openai\n", ""),
-            vec![
-                "bad.yaml:4:8: ",
-                "does not say whose it is",
-                "provider/name",
-            ],
+            vec!["bad.yaml:4:8: ", "has no provider", "provider/name"],
         ),
         (
             with("model: gpt\n", ""),
@@ -34,7 +30,7 @@ fn invalid_models() -> Vec<(String, Vec<&'static str>)> {
         ),
         (
             with("model: gpt", "model: ' '"),
-            vec!["bad.yaml:5:8: ", "`model` does not name any"],
+            vec!["bad.yaml:5:8: ", "`model` is empty"],
         ),
         (
             with("temperature: 0.2", "temperature: 2.1"),
@@ -180,7 +176,7 @@ fn a_script_path_is_relative_to_the_actor_file() {
     }
     environment.write("work/turns.yaml/in-a-folder", "");
     let run = environment.run(&["actor", "add", "--config", path]);
-    assert_refused(&run, 2, &["it is no file"]);
+    assert_refused(&run, 2, &["it is not a file"]);
     assert_eq!(count_custom_actors(&environment), 0);
     let good = text.replace("../turns.yaml", "../script.yaml");
     environment.write("work/actors/player.yaml", &good);

@@ -39,7 +39,7 @@ fn an_unavailable_default_model_is_a_warning() {
     assert_eq!(found["status"], "warning");
     assert_eq!(
         found["detail"],
-        "nobody is set up for the model `openai/gpt-5` of model.default"
+        "no provider is configured for `openai/gpt-5`, the value of model.default"
     );
     environment.set_variable("OPENAI_API_KEY", "hunter2-hunter2");
     assert_eq!(

@@ -130,8 +130,8 @@ fn an_invalid_rejection_is_refused() {
         ("cart.txt:99999999999", &REASON, 2, "has no hunk"),
         ("kept/new name.txt:1", &REASON, 2, "it has none"),
         ("crat.txt", &REASON, 3, "did you mean cart.txt?"),
-        ("docs", &REASON, 3, "is not among"),
-        ("../cart.txt", &REASON, 3, "is not among"),
+        ("docs", &REASON, 3, "did not change"),
+        ("../cart.txt", &REASON, 3, "did not change"),
         ("cart.txt", &["--why", "  "], 2, "needs a reason"),
         ("cart.txt", &[], 2, "--why"),
         (

@@ -131,13 +131,17 @@ const REFUSALS: &[PathRefusal] = &[
         path: "hollow",
         set_up: |environment| create_folder(environment, "work/hollow/.git"),
         code: 2,
-        words: &["the .git of ", "is no repository", "HEAD, objects and refs"],
+        words: &[
+            "the .git of ",
+            "is not a git repository",
+            "HEAD, objects and refs",
+        ],
     },
     PathRefusal {
         path: "orphan",
         set_up: |environment| environment.write("work/orphan/.git", "gitdir: ../gone\n"),
         code: 2,
-        words: &["../gone, which is no git directory"],
+        words: &["../gone, which is not a git directory"],
     },
     PathRefusal {
         path: "garbled",
@@ -263,7 +267,11 @@ fn a_mismatched_resource_type_is_refused() {
         assert_refused(&add(kind, "none"), 3, &["there is no directory"]);
     }
     let run = add("url", "plain");
-    assert_refused(&run, 2, &["`url` is no type", "git-checkout, fs-directory"]);
+    assert_refused(
+        &run,
+        2,
+        &["invalid resource type `url`", "git-checkout, fs-directory"],
+    );
     add("fs-directory", "shop/src").succeeded();
     let run = environment.run(&["resource", "add", "fs-directory", "y", "--path", "shop/src"]);
     assert_refused(&run, 4, &["is registered as local/x"]);

@@ -40,7 +40,7 @@ fn a_damaged_backup_is_refused_and_changes_nothing() {
         for force in [&[][..], &["--force"]] {
             let run = environment.run(&[&["restore", "wrong.tar"][..], force].concat());
             assert_eq!(run.code, Some(1), "{about}: {run:?}");
-            assert!(run.stderr.contains("is not a whole backup"), "{run:?}");
+            assert!(run.stderr.contains("is not a complete backup"), "{run:?}");
             assert!(run.stderr.contains("nothing was changed"), "{run:?}");
         }
     }

@@ -76,7 +76,7 @@ fn an_interrupted_removal_is_finished() {
     let shown = run_json(&environment, &["sandbox", "show", &id]);
     assert_eq!(shown["folder"], "leaving");
     let swept = run_json(&environment, &["sandbox", "gc"]);
-    assert_eq!(swept["removed"][0]["reason"], "its removal was begun");
+    assert_eq!(swept["removed"][0]["reason"], "its removal has started");
     assert!(!folder.exists());
     assert_eq!(list_references(&environment), "");
     let shown = run_json(&environment, &["sandbox", "show", &id]);

@@ -151,8 +151,8 @@ fn inputs_come_from_files_and_standard_input() {
     assert_eq!(piped.json()["data"]["output"], answer["data"]["output"]);
     for (given, stdin, said) in [
         ("@missing.json", "", "cannot read missing.json"),
-        ("-", "", "standard input is no JSON"),
-        ("-", "{", "standard input is no JSON"),
+        ("-", "", "standard input is not valid JSON"),
+        ("-", "{", "standard input is not valid JSON"),
         ("[]", "", "builtin/file-read cannot use this input"),
         ("@", "", "cannot read "),
     ] {

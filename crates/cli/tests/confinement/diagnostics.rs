@@ -36,7 +36,7 @@ fn the_working_level_is_reported_with_a_hint() {
         (
             PROGRAMS,
             best,
-            ok("bubblewrap works: commands have files, processes and network of their own"),
+            ok("bubblewrap works: commands have their own files, processes and network"),
         ),
         (
             NO_PROGRAMS,
@@ -96,6 +96,6 @@ fn a_missing_or_invalid_writable_path_is_reported() {
     let message =
         String::from_utf8(output.stderr).unwrap() + &String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(2), "{message}");
-    let expected = "a list of paths that begin with `/` or `~/` is expected, not `build`";
+    let expected = "expected a list of paths that begin with `/` or `~/`, found `build`";
     assert!(message.contains(expected), "{message}");
 }

@@ -52,7 +52,7 @@ fn a_missing_repository_blocks_the_apply() {
             "{data}"
         );
         let reason = data["conflicts"][0]["reason"].as_str().unwrap();
-        assert!(reason.contains("put it back"), "{reason}");
+        assert!(reason.contains("restore it"), "{reason}");
         assert_eq!(world.state(&plan), "apply/constrained");
     }
     // A folder that is no longer a repository cannot get a commit either.
@@ -61,7 +61,7 @@ fn a_missing_repository_blocks_the_apply() {
         .apply(&plan)
         .exits(4)
         .reports_state("apply/constrained");
-    run.prints("put it back");
+    run.prints("restore it");
     std::fs::remove_dir(&shop).unwrap();
     std::fs::rename(&away, &shop).unwrap();
     world

@@ -199,7 +199,7 @@ fn each_approval_allows_one_write() {
             .execute(&plan)
             .exits(5)
             .reports_state("execute/queued");
-        let data = run.prints("wants a human's approval").data();
+        let data = run.prints("requires your approval").data();
         assert_eq!(data["waiting"]["kind"], "approval", "{data}");
         let files = world.sandbox_files(&plan);
         assert_eq!(files.get("log").map(String::as_str), log, "round {round}");

@@ -380,7 +380,7 @@ fn a_model_without_progress_is_stopped() {
     let turns: String = (0..25).map(look).collect();
     let (plan, run) = execute_turns(&world, &format!("{turns}{}", finish("Done")), "");
     let run = run.exits(1).reports_state("execute/errored");
-    run.prints("20 turns in a row brought nothing new");
+    run.prints("20 turns in a row made no progress");
     assert_eq!(world.model_calls(&plan).len(), 25);
     world
         .resume(&plan)

@@ -215,7 +215,7 @@ fn a_secret_mask_is_never_written_to_files() {
     crate::world::AgentsRun::from_output(output).succeeded();
     assert_eq!(world.events_of_kind(&plan, "tool_refused").len(), 3);
     let said = messages_text(world.model_calls(&plan).last().unwrap());
-    assert!(said.contains("stands for a secret"), "{said}");
+    assert!(said.contains("represents a secret"), "{said}");
     let files = world.sandbox_files(&plan);
     assert_eq!(files["settings"], format!("0 key={secret}\ncolour=blue\n"));
 }

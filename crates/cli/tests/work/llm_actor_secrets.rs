@@ -155,7 +155,7 @@ fn a_command_stored_with_a_mask_is_not_repeated() {
             "{next:?}"
         );
         let said = messages_text(world.model_calls(&plan).last().unwrap());
-        assert!(said.contains("stands for a secret"), "{said}");
+        assert!(said.contains("represents a secret"), "{said}");
     }
 }
 

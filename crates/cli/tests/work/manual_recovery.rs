@@ -92,7 +92,7 @@ fn apply_records_are_removed_once_unneeded() {
     assert_eq!(kept().1, 1);
     let swept = world.json_data(&["sandbox", "gc"]);
     assert_eq!(swept["applies"][0]["what"], "kept", "{swept}");
-    assert_eq!(swept["applies"][0]["reason"], "it can be taken back");
+    assert_eq!(swept["applies"][0]["reason"], "it can still be undone");
     assert_eq!(kept().1, 1);
     // It can be unapplied even though its sandbox is gone.
     world
@@ -100,7 +100,7 @@ fn apply_records_are_removed_once_unneeded() {
         .succeeded();
     assert_eq!(kept().1, 2);
     let run = world.run(&["sandbox", "gc", "--dry-run"]).succeeded();
-    run.prints("2 finished applies would be forgotten");
+    run.prints("data of 2 finished applies would be removed");
     assert_eq!(kept().1, 2);
     let run = world.run(&["sandbox", "gc"]).succeeded();
     run.prints("2 finished applies forgotten");

@@ -204,7 +204,7 @@ fn a_mask_in_a_definition_or_an_argument_is_refused() {
             "{tool}"
         );
         let said = world.errors(&plan).join("\n");
-        assert!(said.contains("stands for a secret"), "{tool}: {said}");
+        assert!(said.contains("represents a secret"), "{tool}: {said}");
     }
     // A mask or an encoded secret as an argument does not give access to the secret.
     world.define_worker_job(ARGUMENT);

@@ -47,7 +47,7 @@ fn assert_executed(world: &TestWorld, run: AgentsRun, plan: &str) {
         .execute(plan)
         .succeeded()
         .reports_state("execute/complete");
-    again.prints("nothing is outstanding");
+    again.prints("Nothing to run");
     assert_eq!(world.events_of_kind(plan, "tool_invoked").len(), 1);
 }
 
@@ -153,7 +153,7 @@ fn the_apply_guard_stops_an_automatic_apply() {
         .execute(&plan)
         .succeeded()
         .reports_state("execute/complete");
-    run.prints("wants a human's approval before changes are applied");
+    run.prints("requires it before changes are applied");
     assert_eq!(world.commits("shop"), commits);
     world
         .apply(&plan)

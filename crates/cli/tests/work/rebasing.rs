@@ -147,7 +147,7 @@ fn validations_run_again_on_the_merge() {
     let run = rebase(&world, &plan)
         .exits(5)
         .reports_state("execute/constrained")
-        .prints("validations fail on the merge");
+        .prints("required validations failed");
     assert_eq!(run.data()["validations"]["required_failed"], 1);
     assert!(
         hints(&run).contains(&format!("agents plan execute {plan}")),

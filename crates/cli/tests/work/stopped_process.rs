@@ -154,7 +154,7 @@ fn a_decided_apply_that_another_process_runs_is_not_cancelled() {
         run_with_timeout(&world, words)
             .exits(4)
             .prints("is being run by")
-            .prints("its apply is decided");
+            .prints("past the point of no return");
     }
     apply.signal(Signal::CONT);
     crate::event_follower::wait_until_true("it is applied", || {

@@ -334,7 +334,7 @@ fn a_missing_repository_stops_the_plan_once() {
     );
     assert_eq!(world.state(&fixture.plan), "apply/errored");
     let errors = world.errors(&fixture.plan);
-    assert!(errors[0].contains("not there any more"), "{errors:?}");
+    assert!(errors[0].contains("no longer exists"), "{errors:?}");
     let events = world.events(&fixture.plan).len();
     for _ in 0..2 {
         let quiet = world.run(&next).succeeded();

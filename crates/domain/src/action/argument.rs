@@ -48,8 +48,8 @@ text_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentDeclarationError {
     #[error(
-        "{name:?} is not an argument name: begin with a letter or `_`, \
-         go on with letters, digits, `_` and `-`, at most {NAME_MAXIMUM} of them"
+        "{name:?} is not an argument name: begin with a letter or `_`, continue with letters, \
+         digits, `_` and `-`, at most {NAME_MAXIMUM} of them"
     )]
     Name { name: String },
     #[error("the arguments `{first}` and `{second}` are the same, because `-` reads as `_`")]

@@ -45,14 +45,14 @@ impl BuiltInProfile {
 
     const fn description(self) -> &'static str {
         match self {
-            Self::Manual => "A human approves every step",
-            Self::Review => "Plans alone; a human makes the decisions",
-            Self::Supervised => "Plans alone; a human starts Execute and Apply",
-            Self::Cautious => "Goes on alone where it is confident; a human applies",
-            Self::Trusted => "Executes alone; a human applies and reverts",
-            Self::Auto => "Does everything alone except Apply",
-            Self::Ci => "Does everything alone, safely: for pipelines",
-            Self::FullAuto => "Does everything alone, with no gates",
+            Self::Manual => "You approve every step",
+            Self::Review => "Strategizes automatically; you make the decisions",
+            Self::Supervised => "Strategizes automatically; you start Execute and Apply",
+            Self::Cautious => "Continues where it is confident; you start Apply",
+            Self::Trusted => "Executes automatically; you apply and revert",
+            Self::Auto => "Does everything automatically except Apply",
+            Self::Ci => "Does everything automatically, safely: for pipelines",
+            Self::FullAuto => "Does everything automatically, with no gates",
         }
     }
 

@@ -57,9 +57,9 @@ pub enum GuardRefusal {
     TooManyCalls { calls: u32, limit: u32 },
     #[error("the plan has cost {cost:.2} USD, and its limit is {limit:.2}")]
     CostLimit { cost: f64, limit: f64 },
-    #[error("the tool {tool} writes, and the profile wants a human's approval for that")]
+    #[error("the tool {tool} writes; the profile requires your approval for that")]
     WriteNeedsApproval { tool: NamespacedName },
-    #[error("the profile wants a human's approval before changes are applied")]
+    #[error("the profile requires your approval before changes are applied")]
     ApplyNeedsApproval,
 }
 

@@ -41,16 +41,16 @@ impl ThresholdName {
     /// threshold.
     pub const fn description(self) -> &'static str {
         match self {
-            Self::DecomposeTask => "start Strategize once the plan is there",
+            Self::DecomposeTask => "start Strategize when the plan is created",
             Self::CreateTool => "start Execute when Strategize completes",
             Self::SelectTool => "start Apply when Execute completes",
             Self::EditCode => "make decisions in Strategize",
             Self::ExecuteCommand => "make decisions in Execute",
             Self::CreateFile => "repair a failed validation",
-            Self::DeleteContent => "go back from Execute to Strategize",
-            Self::AccessNetwork => "go back from Apply to Strategize",
-            Self::InstallDependency => "make child plans",
-            Self::ModifyConfig => "try again after an error that may pass",
+            Self::DeleteContent => "return from Execute to Strategize",
+            Self::AccessNetwork => "return from Apply to Strategize",
+            Self::InstallDependency => "create child plans",
+            Self::ModifyConfig => "retry after a transient error",
             Self::ApprovePlan => "restore a checkpoint",
         }
     }

@@ -106,10 +106,10 @@ impl fmt::Display for Obstacle {
             Self::PointOfNoReturnPassed => f.write_str("has passed the point of no return"),
             Self::PointOfNoReturnAhead => f.write_str("has not passed the point of no return"),
             Self::ReversionsExhausted => {
-                write!(f, "has been reverted {MAX_REVERSIONS} times, which is all")
+                write!(f, "has been reverted {MAX_REVERSIONS} times, the maximum")
             }
-            Self::WrongNextPhase(phase) => write!(f, "goes to {phase} next"),
-            Self::WrongCorrectionPhase(phase) => write!(f, "goes back to {phase}"),
+            Self::WrongNextPhase(phase) => write!(f, "must enter {phase} first"),
+            Self::WrongCorrectionPhase(phase) => write!(f, "returns to {phase}"),
         }
     }
 }
@@ -118,6 +118,8 @@ impl fmt::Display for Obstacle {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IllegalMove {
     pub requested: MoveKind,
+    /// The phase that was requested, if the move enters the next one.
+    pub target: Option<Phase>,
     pub at: Position,
     pub obstacle: Option<Obstacle>,
     pub legal: Vec<MoveKind>,
@@ -127,15 +129,18 @@ impl std::error::Error for IllegalMove {}
 
 impl fmt::Display for IllegalMove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {}: the plan is at {}", self.requested, self.at)?;
+        let requested = match self.target {
+            Some(phase) => phase.as_str(),
+            None => self.requested.as_str(),
+        };
+        write!(f, "cannot {requested}: the plan is at {}", self.at)?;
         if let Some(obstacle) = self.obstacle {
             write!(f, " and {obstacle}")?;
         }
-        if self.legal.is_empty() {
-            return f.write_str(", which is final");
+        match self.legal.is_empty() {
+            true => f.write_str(", which is final"),
+            false => Ok(()),
         }
-        let words: Vec<&str> = self.legal.iter().map(|kind| kind.as_str()).collect();
-        write!(f, "; legal now: {}", words.join(", "))
     }
 }
 
@@ -162,6 +167,10 @@ impl Position {
         }
         Err(IllegalMove {
             requested: requested.kind(),
+            target: match requested {
+                Move::Advance(phase) => Some(phase),
+                _ => None,
+            },
             at: *self,
             obstacle,
             legal: self.legal_moves(),

@@ -327,17 +327,16 @@ fn no_position_is_a_dead_end() {
 }
 
 #[test]
-fn a_refusal_lists_the_legal_moves() {
+fn a_refusal_names_the_state_and_the_obstacle() {
     let errored = walk(&[Move::Start, Move::Fail]);
     assert_eq!(
         errored.after(Move::Apply).unwrap_err().to_string(),
-        "cannot apply: the plan is at strategize/errored; legal now: retry, revert, correct, cancel"
+        "cannot apply: the plan is at strategize/errored"
     );
     let waiting = walk(&[Move::Wait(WaitReason::Budget)]);
     assert_eq!(
         waiting.after(Move::Start).unwrap_err().to_string(),
-        "cannot start: the plan is at strategize/queued and waits (budget); \
-         legal now: resume, correct, cancel"
+        "cannot start: the plan is at strategize/queued and waits (budget)"
     );
     let complete = walk(&[Move::Start, Move::Complete]);
     assert_eq!(
@@ -345,8 +344,7 @@ fn a_refusal_lists_the_legal_moves() {
             .after(Move::Advance(Phase::Apply))
             .unwrap_err()
             .to_string(),
-        "cannot advance: the plan is at strategize/complete and goes to execute next; \
-         legal now: advance, correct, cancel"
+        "cannot apply: the plan is at strategize/complete and must enter execute first"
     );
     assert_eq!(
         walk(&[Move::Cancel])
@@ -379,7 +377,7 @@ fn every_obstacle_has_a_message() {
         ),
         (
             Obstacle::WrongCorrectionPhase(Phase::Strategize),
-            "goes back to strategize",
+            "returns to strategize",
         ),
     ] {
         assert_eq!(obstacle.to_string(), said);

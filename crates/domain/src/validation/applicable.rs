@@ -33,7 +33,7 @@ pub struct ApplicableValidation {
 /// An attachment of a missing validation. It is an error rather than skipped, because the
 /// validation may gate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the attachment {} is of the validation `{validation}`, which is not there", .attachment.short())]
+#[error("the attachment {} refers to the validation `{validation}`, which does not exist", .attachment.short())]
 pub struct UnknownValidation {
     pub attachment: AttachmentId,
     pub validation: NamespacedName,
@@ -253,7 +253,7 @@ mod tests {
             collect(std::slice::from_ref(&gone))
                 .unwrap_err()
                 .to_string(),
-            "the attachment 00aaaa01 is of the validation `local/gone`, which is not there"
+            "the attachment 00aaaa01 refers to the validation `local/gone`, which does not exist"
         );
         let elsewhere = Attachment {
             scope: AttachmentScope::Plan(OTHER_PLAN.parse().unwrap()),

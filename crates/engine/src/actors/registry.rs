@@ -23,7 +23,7 @@ pub enum ActorRegistryError {
     Invalid(#[from] ActorError),
     #[error("the actor `{name}` is built in and cannot be removed")]
     BuiltIn { name: NamespacedName },
-    #[error("the actor `{name}` is built in: it stands for a model that is configured")]
+    #[error("the actor `{name}` is built in: it represents a configured model")]
     ReservedForModel { name: NamespacedName },
     #[error("the actor `{name}` is named by {}", list(.actions))]
     InUse {

@@ -194,7 +194,7 @@ impl ApplyService {
         };
         match reversal.state {
             ApplyState::Preparing => {
-                let reason = "its owner did not come to a decision";
+                let reason = "its process did not decide";
                 self.abort_prepared(run, reversal, reason).await?;
                 Ok(Vec::new())
             }
@@ -264,7 +264,7 @@ impl ApplyService {
             part.state = ApplyPartState::TakenBack;
         }
         let request = PlanMoveRequest {
-            reason: Some("the apply was aborted: nothing of it stands".to_owned()),
+            reason: Some("the apply was aborted and undone".to_owned()),
             ..self.owner_request(run, &record, Move::Abort)
         };
         let fail = PlanMoveRequest {

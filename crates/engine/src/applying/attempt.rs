@@ -70,7 +70,7 @@ impl ApplyService {
             DecideOutcome::Yes(record) => self.commit_decided(run, *record, Some(locks)).await,
             DecideOutcome::AskedToStop => {
                 drop(locks);
-                let reason = "somebody asked to cancel before the decision";
+                let reason = "it was cancelled before the decision";
                 self.abort_prepared(run, record, reason).await?;
                 // `release` consumes the cancel message and cancels the plan.
                 let plan = self.executor.lifecycle.plan(id).await?;

@@ -14,11 +14,11 @@ pub enum ApplyFailure {
     Execution(Box<ExecutionError>),
     #[error(transparent)]
     Target(Box<TargetError>),
-    #[error("plan {} was never applied, so there is nothing to take back", plan.name)]
+    #[error("plan {} was never applied, so there is nothing to undo", plan.name)]
     NeverApplied { plan: Box<Plan> },
     #[error("plan {} is at {}: it has no result that could be rebased", plan.name, plan.position)]
     NoResult { plan: Box<Plan> },
-    #[error("nothing of plan {} was applied, so it does not count as applied: it is at {}", plan.name, plan.position)]
+    #[error("nothing of plan {} was applied, so it cannot be marked as applied: it is at {}", plan.name, plan.position)]
     NothingApplied { plan: Box<Plan> },
     #[error("no apply of plan {} was stopped, so there is nothing to settle: it is at {}", plan.name, plan.position)]
     NothingToSettle { plan: Box<Plan> },

@@ -70,7 +70,7 @@ impl ApplyService {
                 let runs = &self.executor.runs;
                 match runs.claim(plan, Phase::Apply, Slots::Shared).await? {
                     ClaimOutcome::Won(run) => Some(run),
-                    _ => return Ok(GcVerdict::Keep("its plan is worked on".to_owned())),
+                    _ => return Ok(GcVerdict::Keep("its plan is running".to_owned())),
                 }
             }
         };
@@ -104,8 +104,8 @@ fn load_plan_applies(
 
 fn classify_unknown(id: ApplyId, now: Timestamp) -> GcVerdict {
     match now.since(id.created_at()) < UNKNOWN_GRACE {
-        true => GcVerdict::Keep("no record tells of it, and it is younger than a day".to_owned()),
-        false => GcVerdict::Remove("no record tells of it".to_owned()),
+        true => GcVerdict::Keep("it has no record, and it is younger than a day".to_owned()),
+        false => GcVerdict::Remove("it has no record".to_owned()),
     }
 }
 
@@ -121,7 +121,7 @@ impl PlanApplies {
         };
         let remove = |why: &str| GcVerdict::Remove(why.to_owned());
         match (record.state, record.direction) {
-            (ApplyState::TakenBack, _) => return remove("nothing came of it"),
+            (ApplyState::TakenBack, _) => return remove("it was not applied"),
             (ApplyState::Done, ApplyDirection::Unapply) => return remove("it is done"),
             (ApplyState::Done, ApplyDirection::Apply) => {}
             (state, _) => return GcVerdict::Keep(format!("it is {state}")),
@@ -131,11 +131,11 @@ impl PlanApplies {
                 && (it.direction, it.state) == (ApplyDirection::Unapply, ApplyState::Done)
         };
         if self.applies.iter().any(is_back) {
-            return remove("it was taken back");
+            return remove("it was undone");
         }
         let finished = self.plan.timestamps.finished_at.unwrap_or(now);
         match now.since(finished) < older_than.max(UNAPPLY_WINDOW) {
-            true => GcVerdict::Keep("it can be taken back".to_owned()),
+            true => GcVerdict::Keep("it can still be undone".to_owned()),
             false => remove("it was applied long ago"),
         }
     }

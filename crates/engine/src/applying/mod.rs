@@ -270,7 +270,7 @@ impl ApplyService {
             return self.resume(run, plan).await;
         }
         if let Some(begun) = self.unfinished_apply(request.plan).await? {
-            self.abort_prepared(run, begun, "its owner did not come to a decision")
+            self.abort_prepared(run, begun, "its process did not decide")
                 .await?;
         }
         if let Some(reason) = self.failed_validations(&plan).await? {

@@ -99,7 +99,7 @@ impl ApplyService {
                     }
                     _ => None,
                 };
-                let reason = "its owner died before the decision";
+                let reason = "its process ended before the decision";
                 self.abort_prepared_and_fail(run, record, reason, fails)
                     .await?;
                 let plan = self.executor.lifecycle.plan(plan.identity.plan_id).await?;

@@ -187,7 +187,7 @@ impl ApplyService {
         let (sandbox, applies) = self.executor.store.read(load).await?;
         if record.direction == ApplyDirection::Unapply {
             let applied = applied_part(&applies, part).ok_or_else(|| {
-                StoreError::internal(format!("what apply {} takes back is gone", record.id))
+                StoreError::internal(format!("the data that apply {} undoes is gone", record.id))
             })?;
             let applied: ApplyIntent = from_json(applied.intent.clone())?;
             return Ok(ApplyRequest::reverse(part.id, &applied, intent.commit));

@@ -92,7 +92,7 @@ impl ApplyService {
                 apply: last,
             }),
             (ApplyDirection::Unapply, ApplyState::Preparing) => {
-                let reason = "its owner did not come to a decision";
+                let reason = "its process did not decide";
                 self.abort_prepared(run, last, reason).await?;
                 Box::pin(self.unapply_owned(run, plan, request)).await
             }

@@ -217,8 +217,8 @@ fn guidance_decision(
         question: original.question.clone(),
         chosen: request.guidance.clone(),
         rationale: match request.mode {
-            CorrectionMode::Revert => "A human decided otherwise.".to_owned(),
-            CorrectionMode::Append => "A human added to the decision.".to_owned(),
+            CorrectionMode::Revert => "The user changed the decision.".to_owned(),
+            CorrectionMode::Append => "The user added to the decision.".to_owned(),
         },
     };
     Decision {

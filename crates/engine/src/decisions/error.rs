@@ -20,9 +20,9 @@ pub enum DecisionFailure {
     Superseded { decision: DecisionId },
     #[error("a decision cannot influence itself ({decision})")]
     SelfInfluence { decision: DecisionId },
-    #[error("plan {plan} is at {at}; decisions are recorded while a phase is worked on")]
+    #[error("plan {plan} is at {at}; decisions are recorded while a phase runs")]
     NotProcessing { plan: PlanId, at: Position },
-    #[error("guidance is needed: say what should be decided instead")]
+    #[error("guidance is needed: state the new decision")]
     NoGuidance,
     #[error("guidance may be {GUIDANCE_MAXIMUM} bytes long, this has {length}")]
     GuidanceTooLong { length: usize },

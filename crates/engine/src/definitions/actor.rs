@@ -28,7 +28,7 @@ const LLM_KEY_HINT: &str = "it is a key of actors of the type `llm`";
 /// Names that the templates of a step may use.
 const ROOTS: [&str; 2] = ["args", "steps"];
 
-/// Somebody who does the work of an action.
+/// An actor runs the steps of an action.
 ///
 /// Which of the two a file is, is read from its type first, so that what is wrong is said of that
 /// one alone.
@@ -36,7 +36,7 @@ const ROOTS: [&str; 2] = ["args", "steps"];
 #[schemars(
     untagged,
     title = "CleverAgents actor",
-    description = "Somebody who does the work of an action"
+    description = "An actor runs the steps of an action"
 )]
 pub(super) enum ActorFile {
     Tool(ToolActorFile),
@@ -44,7 +44,7 @@ pub(super) enum ActorFile {
 }
 
 record! {
-    /// Somebody who calls tools in a fixed order, without a model.
+    /// An actor that calls tools in a fixed order, without a model.
     #[schemars(
         title = "Actor without a model",
         extend("examples" = [example()])
@@ -84,7 +84,7 @@ record! {
         /// The calls, in their order.
         #[schemars(length(min = 1, max = STEPS_MAXIMUM))]
         steps: Vec<StepEntry> = "steps",
-        /// The calls that may mend what required validations found wrong, before they are asked again.
+        /// The calls that may repair failures of required validations, before these run again.
         #[schemars(length(max = STEPS_MAXIMUM))]
         fix: Option<Vec<StepEntry>> = "fix",
     }
@@ -97,7 +97,7 @@ record! {
         /// The tool to call, such as `builtin/file-write`.
         #[schemars(length(min = 1))]
         tool: String = "tool",
-        /// What the tool is given. Strings are templates of `args` and `steps`; one that is a single `{{ expression }}` keeps its type.
+        /// The input of the tool. Strings are templates of `args` and `steps`; one that is a single `{{ expression }}` keeps its type.
         input: Option<JsonTree> = "input",
         /// The name under which later steps see the answer, as `{{ steps.ID.… }}`.
         #[schemars(length(min = 1, max = 100))]

@@ -21,10 +21,10 @@ record! {
         /// For what is written.
         #[schemars(range(min = 0))]
         output: f64 = "output",
-        /// For what is read from the vendor's cache; as `input` if left out.
+        /// Tokens read from the provider's cache; as `input` if left out.
         #[schemars(range(min = 0))]
         cached_input: Option<f64> = "cached_input",
-        /// For what is written to the vendor's cache; as `input` if left out.
+        /// Tokens written to the provider's cache; as `input` if left out.
         #[schemars(range(min = 0))]
         cache_write: Option<f64> = "cache_write",
     }

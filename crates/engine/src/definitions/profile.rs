@@ -12,7 +12,7 @@ use super::version::parse_versioned;
 use super::yaml::{DefinitionSource, DefinitionVariables};
 
 record! {
-    /// Says where a human must decide: eleven thresholds, three flags, guards for every tool call.
+    /// Defines what needs your approval: eleven thresholds, three flags, guards for every tool call.
     #[schemars(
         title = "CleverAgents automation profile",
         extend("examples" = [example()])
@@ -28,7 +28,7 @@ record! {
         name: String = "name",
         /// What the profile is for.
         description: Option<String> = "description",
-        /// How sure an actor must be to go on alone: 0.0 never asks a human, 1.0 always does.
+        /// The confidence needed to continue without approval: 0.0 never asks you, 1.0 always does.
         thresholds: ThresholdsEntry = "thresholds",
         /// Whether resources that cannot be sandboxed are refused. Those that can be always are sandboxed.
         require_sandbox: bool = "require_sandbox",
@@ -38,7 +38,7 @@ record! {
         allow_unsafe_tools: bool = "allow_unsafe_tools",
         /// What tool calls may not do.
         guards: Option<GuardsEntry> = "guards",
-        /// How often something may be tried again.
+        /// Limits of retries.
         limits: Option<LimitsEntry> = "limits",
     }
 }
@@ -98,15 +98,15 @@ record! {
         /// What a plan may cost, in US dollars.
         #[schemars(range(min = 0))]
         max_total_cost: Option<f64> = "max_total_cost",
-        /// Whether a human approves every call that writes; false if left out.
+        /// Whether every call that writes needs your approval; false if left out.
         require_approval_for_writes: Option<bool> = "require_approval_for_writes",
-        /// Whether a human approves Apply; false if left out.
+        /// Whether Apply needs your approval; false if left out.
         require_approval_for_apply: Option<bool> = "require_approval_for_apply",
     }
 }
 
 record! {
-    /// How often something may be tried again.
+    /// Limits of retries.
     #[schemars(title = "Limits")]
     LimitsEntry refusing [] {
         /// Retries of one step; 3 if left out.
@@ -248,7 +248,7 @@ fn example() -> Value {
     json!({
         "version": 1,
         "name": "local/night-shift",
-        "description": "Executes alone, within a budget; a human applies",
+        "description": "Executes automatically, within a budget; you apply",
         "thresholds": thresholds,
         "require_sandbox": true,
         "require_checkpoints": true,

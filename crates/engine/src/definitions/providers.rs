@@ -22,7 +22,7 @@ const TIMEOUT_MAXIMUM: u64 = 24 * 60 * 60;
 const REQUESTS_MAXIMUM: u32 = 10_000;
 
 record! {
-    /// Providers and models beside the built-in ones, or what is different about those.
+    /// Providers and models in addition to the built-in ones, or overrides of those.
     #[schemars(title = "CleverAgents models", extend("examples" = [example()]))]
     ModelsFile refusing [
         ("prices", "write `models`, each with its `price`"),
@@ -32,7 +32,7 @@ record! {
         version: Option<u64> = "version",
         /// Who has models.
         providers: Option<Vec<ProviderEntry>> = "providers",
-        /// What is known of models; what is stated here wins over what is built in.
+        /// Properties of models; these override the built-in ones.
         models: Option<Vec<ModelEntry>> = "models",
     }
 }
@@ -47,22 +47,22 @@ record! {
         /// The name, as in `name/model`.
         #[schemars(length(min = 1, max = 100))]
         name: String = "name",
-        /// The language it speaks; `openai` if left out and nothing is built in.
+        /// The API it implements; `openai` if left out and nothing is built in.
         #[schemars(extend("enum" = ["openai", "anthropic"]))]
         kind: Option<String> = "kind",
-        /// Where it answers, such as `http://127.0.0.1:8080/v1`.
+        /// The base URL, such as `http://127.0.0.1:8080/v1`.
         #[schemars(length(min = 1))]
         base_url: Option<String> = "base_url",
         /// The environment variable that holds its key; none if it needs no key.
         #[schemars(length(min = 1))]
         key_variable: Option<String> = "key_variable",
-        /// How many requests may be under way at once.
+        /// How many requests may run at once.
         #[schemars(range(min = 1, max = REQUESTS_MAXIMUM))]
         concurrency: Option<u32> = "concurrency",
         /// How many requests may be made in a minute.
         #[schemars(range(min = 1, max = REQUESTS_MAXIMUM))]
         requests_per_minute: Option<u32> = "requests_per_minute",
-        /// How long it is waited for.
+        /// Timeouts of requests.
         timeouts: Option<TimeoutsEntry> = "timeouts",
     }
 }
@@ -155,7 +155,7 @@ impl DefinitionConversion<'_> {
         for (index, name) in names.enumerate() {
             if !seen.insert(name) {
                 let path = format!("{list}[{index}].{key}");
-                self.problem(&path, format!("`{path}`: `{name}` is there already"));
+                self.problem(&path, format!("`{path}`: `{name}` already exists"));
             }
         }
     }

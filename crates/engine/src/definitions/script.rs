@@ -20,16 +20,16 @@ const CONTEXT_TOKENS: u64 = 128_000;
 const ANSWER_TOKENS: u64 = 8_192;
 
 record! {
-    /// What a scripted model answers, one turn a request.
+    /// The answers of a scripted model, one turn per request.
     #[schemars(title = "CleverAgents script", extend("examples" = [example()]))]
     ScriptFile refusing [] {
         /// The version of this format; 1 if left out.
         #[schemars(range(min = 1, max = 1))]
         version: Option<u64> = "version",
-        /// What each request gets, a repeated one too; a request past the last turn is an error.
+        /// The answer to each request, retries included; a request past the last turn is an error.
         #[schemars(length(min = 1, max = TURNS_MAXIMUM))]
         turns: LongList<TurnEntry, TURNS_MAXIMUM> = "turns",
-        /// What the model is said to cost; nothing if left out.
+        /// The price of the model; free if left out.
         price: Option<PriceEntry> = "price",
         /// How many tokens request and answer may have together.
         #[schemars(range(min = 1))]
@@ -41,14 +41,14 @@ record! {
 }
 
 record! {
-    /// An answer, a fault, or an answer that a fault meets on its way.
+    /// An answer, a fault, or an answer that is interrupted by a fault.
     #[schemars(title = "Turn")]
     TurnEntry refusing [] {
         /// What the model says.
         text: Option<String> = "text",
         /// The tools it asks for.
         tool_calls: Option<Vec<CallEntry>> = "tool_calls",
-        /// What it says it used; worked out if left out.
+        /// The reported usage; computed if left out.
         usage: Option<UsageEntry> = "usage",
         /// How long the first part of the answer takes, in milliseconds.
         #[schemars(range(max = WAIT_MAXIMUM * 1000))]
@@ -66,7 +66,7 @@ record! {
         tool: String = "tool",
         /// What the tool is given.
         input: Option<JsonTree> = "input",
-        /// What the tool is given, letter by letter; it need not be JSON.
+        /// The raw input of the tool; it need not be JSON.
         arguments: Option<String> = "arguments",
     }
 }
@@ -93,7 +93,7 @@ record! {
         /// What happens.
         #[schemars(extend("enum" = FaultKind::ALL))]
         kind: String = "kind",
-        /// When the model wants to be asked again, in seconds; for `slow`, the pause before each part.
+        /// The delay before a retry, in seconds; for `slow`, the pause before each part.
         #[schemars(range(min = 0, max = WAIT_MAXIMUM))]
         retry_after: Option<f64> = "retry_after",
     }

@@ -41,7 +41,7 @@ pub enum TemplateError {
         known: Vec<String>,
     },
     #[error(
-        "`{text}`, line {line}: `{{% {statement}` is no statement of our templates; they have \
+        "`{text}`, line {line}: unknown statement `{{% {statement}`; templates have \
          `if`, `elif`, `else` and `raw` (write a literal `{{%` as `{{{{ \"{{\" }}}}%`)"
     )]
     Statement {

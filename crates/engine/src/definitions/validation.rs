@@ -12,7 +12,7 @@ use super::version::parse_versioned;
 use super::yaml::{DefinitionSource, DefinitionVariables};
 
 record! {
-    /// A check of what plans have made: a command or a tool whose answer says whether it passed.
+    /// A check of a plan's result: a command or a tool whose output decides whether it passed.
     #[schemars(
         title = "CleverAgents validation",
         extend("examples" = [example_of_a_command(), example_of_a_tool()])
@@ -32,7 +32,7 @@ record! {
         /// What it makes sure of.
         #[schemars(length(min = 1))]
         description: String = "description",
-        /// `required` keeps a plan that does not pass from being applied; `informational` only tells.
+        /// `required` blocks Apply of a plan that does not pass; `informational` only reports.
         #[schemars(extend("enum" = ["required", "informational"]))]
         mode: String = "mode",
         /// A command for `sh -c`, run in the sandbox; a template of `args`. It passes by exiting with 0, unless its last line is a JSON object with a boolean `passed`.
@@ -41,7 +41,7 @@ record! {
         /// The tool whose output is judged, instead of `run`.
         #[schemars(length(min = 1))]
         wraps: Option<String> = "wraps",
-        /// What the tool is given; strings are templates of `args`.
+        /// The input of the tool; strings are templates of `args`.
         input: Option<JsonTree> = "input",
         /// An expression over `output` that gives true, false, or an object with `passed`.
         #[schemars(length(min = 1))]
@@ -122,8 +122,8 @@ impl DefinitionConversion<'_> {
         };
         let tool = self.parse("wraps", &wrapped);
         if file.transform.is_none() {
-            let what = "the key `transform` is missing: \
-                it says how the output of the tool is judged, such as `output.exit_code == 0`";
+            let what = "the key `transform` is missing: it defines how the output of the tool is \
+                        judged, such as `output.exit_code == 0`";
             self.problem("wraps", what);
         }
         Some(ValidationSource::Wraps(WrappedTool {

@@ -45,7 +45,7 @@ impl Executor {
         Ok(match decision.proceed {
             false => AutoApply::No(decision.explanation),
             true if profile.guards.require_approval_for_apply => AutoApply::No(format!(
-                "{} wants a human's approval before changes are applied",
+                "Waiting for your approval. {} requires it before changes are applied",
                 profile.name
             )),
             true => AutoApply::Yes,

@@ -34,11 +34,13 @@ pub enum ExecutionError {
     #[error("the strategy of plan {plan} is not the one that was approved: its hash is {found}")]
     StrategyChanged { plan: PlanId, found: String },
     #[error(
-        "checkpoint {checkpoint} was undone by going back further; what was given up is kept as checkpoint {by}"
+        "checkpoint {checkpoint} was undone by a rollback to an earlier one; the state before that \
+         is kept as checkpoint {by}"
     )]
     CheckpointUndone { checkpoint: i64, by: CheckpointId },
     #[error(
-        "checkpoint {checkpoint} holds files from before the plan was rebased or begun again, and cannot be gone back to"
+        "checkpoint {checkpoint} holds files from before the plan was rebased or begun again, and \
+         cannot be restored"
     )]
     CheckpointBaseChanged { checkpoint: i64 },
     #[error(
@@ -48,7 +50,7 @@ pub enum ExecutionError {
     #[error("there is no actor `{name}`")]
     NoActor { name: NamespacedName },
     #[error(
-        "the sandbox of {resource} was removed: `{} {plan}` does the work again in a new one", .again.command()
+        "the sandbox of {resource} was removed: `{} {plan}` repeats the work in a new one", .again.command()
     )]
     SandboxRemoved {
         plan: PlanId,

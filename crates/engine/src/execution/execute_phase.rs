@@ -213,7 +213,7 @@ impl Executor {
                 let end = ToolCallEnd {
                     state: ToolCallState::Interrupted,
                     output: None,
-                    error: Some("its owner died during the call".to_owned()),
+                    error: Some("its process ended during the call".to_owned()),
                     tree_after: call.call.tree_before.clone(),
                 };
                 let ended = tx.end_tool_call(call.call.id, &end)?;

@@ -223,7 +223,7 @@ impl Executor {
         for record in unfinished {
             let owner = run.lease().owner.to_string();
             run.write(self.operation("model.interrupt"), move |tx| {
-                let why = "its owner died before the answer came";
+                let why = "its process ended before the answer came";
                 interrupt_model_call(tx, &record, why, &owner)
             })
             .await?;

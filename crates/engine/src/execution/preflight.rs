@@ -124,7 +124,7 @@ impl Executor {
         };
         match self.model_of(llm) {
             Ok(_) => Ok(()),
-            Err(error) => Err(format!("{} cannot think: {error}", actor.name)),
+            Err(error) => Err(format!("{} cannot use its model: {error}", actor.name)),
         }
     }
 
@@ -195,6 +195,6 @@ fn find_answer(
     name: &NamespacedName,
     what: &str,
 ) -> ProbeAnswer {
-    let missing = || Err(format!("the {what} {name} was not looked at"));
+    let missing = || Err(format!("the {what} {name} was not checked"));
     known.get(name).cloned().unwrap_or_else(missing)
 }

@@ -150,7 +150,7 @@ fn refusals_text(paths: &BTreeSet<String>) -> String {
     format!(
         "changes of {} are not in the result: they were refused when they were made, for a git \
          filter, a submodule, a name or an address that git refuses, permissions, or folders too \
-         deep. `agents plan execute` goes on without them; to have a filtered file, allow its \
+         deep. `agents plan execute` continues without them; to change a filtered file, allow its \
          filter (`agents config set sandbox.allow-filters NAME`) and roll the plan back",
         paths.join(", ")
     )

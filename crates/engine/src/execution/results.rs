@@ -95,7 +95,7 @@ pub enum ResultsError {
         name: NamespacedName,
         known: Vec<NamespacedName>,
     },
-    #[error("`{typed}` is not among what the plan changed")]
+    #[error("the plan did not change `{typed}`")]
     NotChanged {
         typed: String,
         changed: Vec<ResourcePath>,

@@ -166,7 +166,7 @@ pub(crate) fn undo_after(
         step: plan.last_completed_step,
         call_number: i64::try_from(tx.count_tool_calls(id, None)?).unwrap_or(i64::MAX),
         decision_id: plan.decision_root_id,
-        label: "before going back".to_owned(),
+        label: "before rollback".to_owned(),
         trees: trees.collect(),
         superseded: restore_point.superseded.clone(),
         created_at: now,
@@ -377,7 +377,7 @@ fn roll_back(
         plan: id,
         requested: Move::Correct(Phase::Execute),
         actor: actor.to_owned(),
-        reason: Some(format!("Back to checkpoint {}", checkpoint.number)),
+        reason: Some(format!("Rolled back to checkpoint {}", checkpoint.number)),
     };
     let moved = move_plan(tx, ids, &request, RepeatPolicy::Refuse)?;
     let mut plan = moved.plan().clone();
@@ -392,7 +392,7 @@ fn roll_back(
     };
     let (back, new_event) =
         undo_after(tx, ids, &plan, &restore_point, actor)?.ok_or(ExecutionError::Resource {
-            reason: format!("plan {id} has no sandbox to set back"),
+            reason: format!("plan {id} has no sandbox to roll back"),
         })?;
     // A rollback to a checkpoint that a rollback made undoes that rollback.
     tx.redo(id, checkpoint.id)?;

@@ -329,8 +329,8 @@ impl<'a> StepWork<'a> {
             kind: RefusalKind::NeedsApproval,
             reason: format!(
                 "call {} of {} was interrupted, and what it may have done outside the sandbox is \
-                 not undone ({}): `agents plan execute` makes it again, `agents plan rollback` \
-                 goes back to before it",
+                 not undone ({}): `agents plan execute` repeats it, `agents plan rollback` \
+                 restores the state before it",
                 doubtful.number,
                 request.tool,
                 doubtful.call.side_effects.join(", ")
@@ -371,8 +371,8 @@ impl CompletedCall {
                     None => Ok(output),
                     Some(mask) => Err(format!(
                         "the output of call {} had a secret ({mask}), which is not stored, so the \
-                         steps that need it cannot go on: `agents plan rollback` to before that \
-                         call makes it again",
+                         steps that need it cannot continue: `agents plan rollback` to before that \
+                         call repeats it",
                         self.record.number
                     )),
                 }

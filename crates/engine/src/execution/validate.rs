@@ -277,7 +277,7 @@ impl Executor {
             results.push(result??);
         }
         let open_sandbox = Arc::try_unwrap(open_sandbox).map_err(|_| ExecutionError::Internal {
-            reason: "a validation still looks at its sandbox".to_owned(),
+            reason: "a validation still reads its sandbox".to_owned(),
         })?;
         let stop = validation_round.stop.clone();
         spawn_blocking(move || reset_sandbox(open_sandbox, &stop)).await??;

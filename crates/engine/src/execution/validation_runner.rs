@@ -127,7 +127,9 @@ impl ValidationRunner {
         let tool = self.toolbox.tool(name);
         let tool = tool.ok_or_else(|| format!("there is no tool {name}"))?;
         if tool.definition().capability.access == ToolAccess::Writes {
-            return Err(format!("the tool {name} writes, and validations only look"));
+            return Err(format!(
+                "the tool {name} writes, but validations are read-only"
+            ));
         }
         let call = GuardedCall {
             tool: name,

@@ -117,7 +117,7 @@ fn list_folders(
     folders.sort();
     if folders.len() > FOLDERS_MAXIMUM {
         warnings.add(format!(
-            "{place} has {} entries; {FOLDERS_MAXIMUM} are looked at",
+            "{place} has {} entries; {FOLDERS_MAXIMUM} are read",
             folders.len()
         ));
         folders.truncate(FOLDERS_MAXIMUM);
@@ -173,7 +173,7 @@ fn front_matter(text: &str) -> Result<FrontMatter, String> {
             return serde_saphyr::from_str(&front).map_err(|error| {
                 let said = error.to_string();
                 let first = one_line(said.lines().next().unwrap_or_default());
-                format!("its front matter is not what it should be: {first}")
+                format!("invalid front matter: {first}")
             });
         }
         front.push_str(line);

@@ -220,7 +220,7 @@ fn assert_left_out(files: &InMemoryResourceFiles, said: &str) {
 #[test]
 fn a_skill_with_broken_front_matter_is_a_warning() {
     let long = format!("name: {}\ndescription: x", "n".repeat(NAME_MAXIMUM + 1));
-    let wrong = "its front matter is not what it should be: ";
+    let wrong = "invalid front matter: ";
     for (front, said) in [
         ("name: [a", wrong),
         ("name: {a: b}\ndescription: x", wrong),

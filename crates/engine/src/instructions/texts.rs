@@ -122,7 +122,7 @@ impl InstructionSearch<'_> {
     fn finish(mut self, mut places: Vec<InstructionFolder>) -> Instructions {
         let surplus = places.len().saturating_sub(TEXTS_MAXIMUM);
         if surplus > 0 {
-            let what = format!("{surplus} more {FILE} are left out: {TEXTS_MAXIMUM} are heard");
+            let what = format!("{surplus} more {FILE} are left out: {TEXTS_MAXIMUM} are used");
             self.warnings.add(what);
             places.drain(..surplus);
         }

@@ -38,9 +38,9 @@ pub enum ChainFault {
     Altered { stream: StreamId, stream_seq: i64 },
     #[error("the payload of event {stream_seq} of {stream} was altered")]
     PayloadAltered { stream: StreamId, stream_seq: i64 },
-    #[error("the payload of event {stream_seq} of {stream} is gone and no purge says so")]
+    #[error("the payload of event {stream_seq} of {stream} is gone and no purge is recorded")]
     PayloadMissing { stream: StreamId, stream_seq: i64 },
-    #[error("{stream} ends at event {found}, its head says {expected}")]
+    #[error("{stream} ends at event {found}, its head is at {expected}")]
     HeadDisagrees {
         stream: StreamId,
         expected: i64,

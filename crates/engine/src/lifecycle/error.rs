@@ -39,7 +39,7 @@ pub enum LifecycleError {
         file: Box<RepositoryFile>,
         state: TrustState,
     },
-    #[error("a plan goes back to strategize, not to {to}")]
+    #[error("invalid phase `{to}`: a plan is reverted to strategize")]
     RevertTarget { to: Phase },
     #[error("{reason}")]
     Invalid { reason: String },

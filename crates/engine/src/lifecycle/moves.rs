@@ -136,7 +136,7 @@ pub(super) fn record_intervention(
         phase: plan.position.phase(),
         question: question.to_owned(),
         chosen: request.reason.clone().unwrap_or_default(),
-        rationale: format!("{} said so.", request.actor),
+        rationale: format!("Requested by {}.", request.actor),
     };
     let mut decision = Decision::new(new, DecisionId::new(ids.next()), tx.now()?);
     decision.sequence_number = tx.insert_decision(&decision)?;
@@ -305,9 +305,9 @@ fn enforcement_decision(
         parent: plan.decision_root_id,
         decision_type: DecisionType::InvariantEnforced,
         phase: plan.position.phase(),
-        question: format!("Which rule holds ({})?", invariant.scope.kind()),
+        question: format!("Which rule applies ({})?", invariant.scope.kind()),
         chosen: invariant.text.clone(),
-        rationale: "It holds for this plan and nothing stronger speaks against it.".to_owned(),
+        rationale: "It applies to this plan and no stronger rule overrides it.".to_owned(),
     };
     Decision::new(new, id, now)
 }

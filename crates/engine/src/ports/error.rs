@@ -13,7 +13,7 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     // Refusals: the store works, but the request cannot be fulfilled.
-    #[error("{what} {id} was changed by someone else: expected version {expected}, found {found}")]
+    #[error("{what} {id} was changed concurrently: expected version {expected}, found {found}")]
     Conflict {
         what: &'static str,
         id: String,
@@ -44,7 +44,7 @@ pub enum StoreError {
     },
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
-    #[error("`{fragment}` could be any of {}", candidates.join(", "))]
+    #[error("`{fragment}` is ambiguous: {}", candidates.join(", "))]
     Ambiguous {
         fragment: String,
         candidates: Vec<String>,
@@ -100,7 +100,7 @@ pub enum StoreError {
         written_by: String,
     },
     #[error(
-        "{} is on a network file system ({kind}), where SQLite cannot keep its promises",
+        "{} is on a network file system ({kind}), where SQLite is not safe",
         path.display()
     )]
     NetworkFileSystem { path: PathBuf, kind: String },

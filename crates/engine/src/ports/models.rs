@@ -31,7 +31,7 @@ impl Models for NoModels {
     fn open(&self, choice: &ModelChoice) -> Result<Arc<dyn Model>, ModelError> {
         Err(ModelError {
             kind: ModelErrorKind::Unavailable,
-            message: format!("{choice} cannot be asked here"),
+            message: format!("{choice} is not available here"),
             retry_after: None,
         })
     }

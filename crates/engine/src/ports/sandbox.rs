@@ -239,12 +239,12 @@ impl fmt::Display for Warning {
             Self::Shallow => f.write_str("history is not complete: the repository is shallow"),
             Self::Omitted(all) => {
                 let paths: Vec<&ResourcePath> = all.iter().map(|it| &it.path).collect();
-                write!(f, "not brought along: {}", list_paths(paths))
+                write!(f, "not copied: {}", list_paths(paths))
             }
             Self::Credentials(paths) => write!(
                 f,
-                "credential files that {WORKTREE_INCLUDE} names are not in the sandbox \
-                 (--trust brings them along): {}",
+                "credential files that {WORKTREE_INCLUDE} names are not in the sandbox (--trust \
+                 includes them): {}",
                 list_paths(paths)
             ),
         }
@@ -360,7 +360,7 @@ impl OmissionReason {
                  allows the filter (setting `sandbox.allow-filters`)."
             }
             Self::Submodule => "Plans cannot change files inside submodules.",
-            Self::Name => "Git, or git on another file system, takes these names for its own.",
+            Self::Name => "Git, or git on another file system, treats these names as its own.",
             Self::Modules => "Git refuses a URL or path in this file, as it could run a command.",
             Self::Unreadable => "Their permissions do not allow to read them: use `chmod u+r`.",
             Self::TooDeep => "Folders may be nested 200 deep.",
@@ -578,7 +578,7 @@ pub enum SandboxError {
     NoRepository,
     #[error("sandbox {id} does not exist or was not completely made")]
     NotFound { id: SandboxId },
-    #[error("{} is left alone: {reason}", path.display())]
+    #[error("{} was not touched: {reason}", path.display())]
     Foreign { path: PathBuf, reason: String },
 
     // The user must act first.

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 pub enum StopReason {
     #[error("it was cancelled")]
     Cancelled,
-    #[error("it took longer than it may")]
+    #[error("it exceeded its time limit")]
     TimedOut,
-    #[error("its plan has another owner now")]
+    #[error("another process runs the plan now")]
     LeaseLost,
     /// The work is undone, so that the next owner can start it again.
     #[error("it was interrupted")]
     Interrupted,
     /// The work is undone, so that the next owner can start it again with a larger budget.
-    #[error("its plan's time is up")]
+    #[error("the plan's time is used up")]
     OutOfTime,
 }
 

@@ -373,7 +373,7 @@ pub enum ConflictReason {
         "the folder of this submodule has files, which are never removed: apply with `--to current` or `--to branch`, or empty the folder first"
     )]
     SubmoduleFiles,
-    #[error("the plan wrote {mask} into it, which stands for a secret: write the file again")]
+    #[error("the plan wrote {mask} into it, which represents a secret: write the file again")]
     Mask { mask: String },
     #[error("a {operation} is in progress: finish or abort it first")]
     InProgress { operation: String },
@@ -387,15 +387,15 @@ pub enum ConflictReason {
     SwitchedAway { reference: String },
     #[error("`{reference}` was checked out here meanwhile")]
     CheckedOut { reference: String },
-    #[error("the working tree is not there: mount it, or run `git worktree prune`")]
+    #[error("the working tree does not exist: mount it, or run `git worktree prune`")]
     Missing,
-    #[error("another file is there already: remove it or name another")]
+    #[error("a file already exists there: remove it or name another")]
     Exists,
-    #[error("what was there in the last moment is kept as {kept}")]
+    #[error("its previous content is kept as {kept}")]
     KeptAside { kept: String },
-    #[error("it was reset or unlocked after an interruption: apply the plan again to go on")]
+    #[error("it was reset or unlocked after an interruption: apply the plan again to continue")]
     Undone,
-    #[error("it is not there any more: put it back, then apply the plan again")]
+    #[error("it no longer exists: restore it, then apply the plan again")]
     Gone,
     #[error("the plan's sandbox of it was removed")]
     SandboxRemoved,

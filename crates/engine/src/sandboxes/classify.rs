@@ -16,16 +16,16 @@ pub(super) fn classify_sandbox(
     (now, older_than): (Timestamp, Duration),
 ) -> GcVerdict {
     if let Some(holder) = runs {
-        return GcVerdict::Keep(format!("its plan is worked on by {}", holder.owner));
+        return GcVerdict::Keep(format!("its plan is run by {}", holder.owner));
     }
     match (record.folder, record.state) {
-        (FolderState::Leaving, _) => return remove_verdict("its removal was begun"),
+        (FolderState::Leaving, _) => return remove_verdict("its removal has started"),
         (FolderState::Gone, _) => return remove_verdict("it was removed before"),
         (FolderState::Kept, SandboxState::Discarded) => {
-            return remove_verdict("its changes are not wanted");
+            return remove_verdict("its changes were discarded");
         }
         (FolderState::Kept, SandboxState::Creating) => {
-            return remove_verdict("it was left half-made");
+            return remove_verdict("it was not created completely");
         }
         (FolderState::Kept, _) => {}
     }
@@ -44,9 +44,7 @@ pub(super) fn classify_sandbox(
     }
     let finished = plan.timestamps.finished_at.unwrap_or(now);
     match now.since(finished) < older_than {
-        true => {
-            GcVerdict::Keep("its plan was finished more recently than was asked for".to_owned())
-        }
+        true => GcVerdict::Keep("its plan finished more recently than the given age".to_owned()),
         false => remove_verdict(reason),
     }
 }

@@ -258,14 +258,12 @@ impl SandboxService {
             })
             .await?;
         if known {
-            let reason = "no record tells of it, but its plan is there";
+            let reason = "it has no record, but its plan exists";
             return Ok(GcVerdict::Keep(reason.to_owned()));
         }
         Ok(match now.since(id.created_at()) < UNKNOWN_GRACE {
-            true => {
-                GcVerdict::Keep("no record tells of it, and it is younger than a day".to_owned())
-            }
-            false => GcVerdict::Remove("no record tells of it, and its plan is gone".to_owned()),
+            true => GcVerdict::Keep("it has no record, and it is younger than a day".to_owned()),
+            false => GcVerdict::Remove("it has no record, and its plan is gone".to_owned()),
         })
     }
 

@@ -33,7 +33,7 @@ pub fn mask(name: &str) -> String {
 /// Returns the error message for content that is not executed because it contains this mask.
 pub fn refusal_message(mask: &str) -> String {
     format!(
-        "{mask} stands for a secret that is not shown, and must not be written into a file, a \
+        "{mask} represents a secret that is not shown, and must not be written into a file, a \
          command or an argument: leave the secret as it is and change what is around it"
     )
 }

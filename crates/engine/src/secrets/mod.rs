@@ -104,7 +104,7 @@ pub struct Secrets {
 
 /// There are more patterns than fit into memory.
 #[derive(Debug, thiserror::Error)]
-#[error("the secrets cannot be looked for: {0}")]
+#[error("cannot search for secrets: {0}")]
 pub struct SecretsError(String);
 
 struct SecretIndex {

@@ -13,7 +13,7 @@ use super::masks::{find_mask_in, mask_name, mask_range};
 /// Why a value cannot be stored as a reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    #[error("it contains {mask}, which stands for a secret: give the value itself")]
+    #[error("it contains {mask}, which represents a secret: give the value itself")]
     Mask { mask: String },
     #[error(
         "it holds a secret in a form that cannot be stored: encoded, as a number, or joined with \

@@ -35,7 +35,7 @@ pub enum ValidationRegistryError {
         name: NamespacedName,
         attachments: Vec<String>,
     },
-    #[error("the validation `{validation}` is attached there already, as {attachment}")]
+    #[error("the validation `{validation}` is already attached there, as {attachment}")]
     AttachedAlready {
         validation: NamespacedName,
         attachment: String,
@@ -297,7 +297,7 @@ fn load_view(
 
 fn dangling_attachment_error(attachment: &Attachment) -> StoreError {
     let id = attachment.id;
-    StoreError::internal(format!("the attachment {id} leads nowhere"))
+    StoreError::internal(format!("the attachment {id} has no resource"))
 }
 
 /// Reports a missing item by its name, because the caller did not give an id, and an existing

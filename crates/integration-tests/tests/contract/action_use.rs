@@ -94,11 +94,7 @@ fn concurrent_single_uses_have_one_winner(backend: Backend) {
         write(&opened.store, move |tx| tx.delete_plan(&winner)).await;
         assert_taken(
             use_action(&opened.store, &action).await,
-            (
-                "the single-use action",
-                "local/once",
-                "a plan that is not there any more",
-            ),
+            ("the single-use action", "local/once", "a deleted plan"),
         );
     });
 }

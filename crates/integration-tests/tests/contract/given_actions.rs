@@ -95,11 +95,7 @@ fn a_claim_outlives_its_plan(backend: Backend) {
         write(&opened.store, move |tx| tx.delete_plan(&made)).await;
         assert_taken(
             use_given_action(&opened.store, "once", "a").await,
-            (
-                SINGLE_USE_ACTION,
-                "local/once",
-                "a plan that is not there any more",
-            ),
+            (SINGLE_USE_ACTION, "local/once", "a deleted plan"),
         );
     });
 }

@@ -68,7 +68,7 @@ fn an_owners_repeat_is_refused(backend: Backend) {
         let refused = fixture.lifecycle.fail(&run, "again").await.unwrap_err();
         let said = refused.to_string();
         assert!(
-            said.starts_with("cannot fail: the plan is at strategize/errored; legal now:"),
+            said.starts_with("cannot fail: the plan is at strategize/errored (plan"),
             "{said}"
         );
         assert_eq!(fixture.plan(id).await, failed);

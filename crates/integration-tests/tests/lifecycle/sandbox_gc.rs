@@ -119,7 +119,7 @@ impl Sandboxes for FakeSandboxes {
             Some(mark) => Ok(Some(mark.clone())),
             None => Err(SandboxError::Foreign {
                 path: id.to_string().into(),
-                reason: "it has no marker of ours".to_owned(),
+                reason: "it has no sandbox marker".to_owned(),
             }),
         }
     }

@@ -60,7 +60,7 @@ fn tools(request: &ModelRequest) -> Vec<Value> {
     if let Some(schema) = &request.output_schema {
         tools.push(json!({
             "name": TEXT_TOOL,
-            "description": "Gives the answer in the shape that is wanted.",
+            "description": "Returns the answer in the required format.",
             "input_schema": schema,
         }));
     }

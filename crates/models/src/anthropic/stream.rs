@@ -112,7 +112,10 @@ fn stream_fault(error: &Value) -> ModelFault {
     let complaint = ProviderError::from_json(error);
     let kind = complaint.classify(None);
     let words = complaint.message;
-    ModelFault::new(kind, format!("it broke off its answer: {words}"))
+    ModelFault::new(
+        kind,
+        format!("it stopped in the middle of its answer: {words}"),
+    )
 }
 
 impl MessagesDecoder {

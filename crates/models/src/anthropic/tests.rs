@@ -166,7 +166,7 @@ fn a_mid_stream_error_keeps_its_message() {
         ("not_found_error", ModelErrorKind::Unavailable),
     ] {
         let event = format!(r#"{{"type":"error","error":{{"type":"{name}","message":"Sorry"}}}}"#);
-        let fault = ModelFault::new(kind, "it broke off its answer: Sorry");
+        let fault = ModelFault::new(kind, "it stopped in the middle of its answer: Sorry");
         let events = stream(&[START, TEXT, TEXT_ONE, &event, TEXT_TWO]);
         assert_fails(decoder, &events, &[usage(1), text("Grüße, 日本")], &fault);
     }

@@ -106,7 +106,10 @@ fn stream_fault(error: &Value) -> ModelFault {
     let status = status.and_then(|status| u16::try_from(status).ok());
     let kind = complaint.classify(status.filter(|status| (400..600).contains(status)));
     let words = complaint.message;
-    ModelFault::new(kind, format!("it broke off its answer: {words}"))
+    ModelFault::new(
+        kind,
+        format!("it stopped in the middle of its answer: {words}"),
+    )
 }
 
 impl ChatDecoder {

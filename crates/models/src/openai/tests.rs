@@ -169,7 +169,10 @@ fn a_mid_stream_error_keeps_its_message() {
         let chunk = format!(r#"{{"error":{error},"choices":[]}}"#);
         let words: serde_json::Value = serde_json::from_str(error).unwrap();
         let words = words["message"].as_str().unwrap();
-        let fault = ModelFault::new(kind, format!("it broke off its answer: {words}"));
+        let fault = ModelFault::new(
+            kind,
+            format!("it stopped in the middle of its answer: {words}"),
+        );
         let stream = stream(&[HELLO, TEXT_ONE, &chunk, TEXT_TWO]);
         assert_fails(decoder, &stream, &[text("Grüße, 日本")], &fault);
     }

@@ -50,7 +50,7 @@ pub(crate) fn build_client(
     }
     builder
         .build()
-        .map_err(|error| fail(format!("it cannot be asked: {error}")))
+        .map_err(|error| fail(format!("it cannot be called: {error}")))
 }
 
 fn system_roots() -> Option<RootCertStore> {
@@ -62,7 +62,8 @@ fn system_roots() -> Option<RootCertStore> {
 fn build_proxies(proxies: &Proxies) -> Result<Vec<Proxy>, String> {
     let except = proxies.no_proxy.as_deref().and_then(NoProxy::from_string);
     let make = |address: &Secret, of: fn(&str) -> reqwest::Result<Proxy>| {
-        let proxy = of(address.expose()).map_err(|_| "the address of the proxy is none".to_owned());
+        let proxy =
+            of(address.expose()).map_err(|_| "the address of the proxy is invalid".to_owned());
         proxy.map(|proxy| proxy.no_proxy(except.clone()))
     };
     let http = proxies

@@ -185,11 +185,12 @@ impl IncomingAnswer {
             Ok(Ok(None)) => self.reader.end_stream(),
             Ok(Err(error)) => self.reader.fail(connection_fault(error, &self.timeouts)),
             Err(_) if Instant::now() >= self.end => {
-                let fault = timeout_fault(self.timeouts.total, "its answer was not whole within");
+                let fault =
+                    timeout_fault(self.timeouts.total, "its answer was not complete within");
                 self.reader.fail(fault)
             }
             Err(_) => {
-                let fault = timeout_fault(self.wait_limit, "its answer did not go on within");
+                let fault = timeout_fault(self.wait_limit, "its answer did not continue within");
                 self.reader.fail(fault)
             }
         }

@@ -197,12 +197,12 @@ async fn a_silent_or_stalled_server_times_out() {
         (
             vec![stream_head(), ServerAction::Hang],
             "",
-            "test: its answer did not go on within 0.3 seconds",
+            "test: its answer did not continue within 0.3 seconds",
         ),
         (
             vec![stream_head(), chunk("Hel"), ServerAction::Hang],
             "Hel",
-            "test: its answer did not go on within 0.3 seconds",
+            "test: its answer did not continue within 0.3 seconds",
         ),
     ] {
         let server = TestServer::replying(parts).await;
@@ -232,7 +232,7 @@ async fn an_endless_answer_times_out() {
     let (_, error) = collect_response(&*open_model(settings), &user_request("hi")).await;
     assert_eq!(
         error.unwrap().message,
-        "test: its answer was not whole within 0.3 seconds"
+        "test: its answer was not complete within 0.3 seconds"
     );
 }
 

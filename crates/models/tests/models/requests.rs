@@ -73,7 +73,7 @@ fn an_unconfigured_provider_reports_what_is_missing() {
     for (name, said) in [
         (
             "openai/gpt-5",
-            "openai needs a key and none is set; it is looked for in OPENAI_API_KEY",
+            "openai needs a key and none is set; set OPENAI_API_KEY",
         ),
         ("test/m", "test needs a `base_url` in models.yaml"),
         (
@@ -101,7 +101,7 @@ fn an_invalid_address_is_refused_before_any_request() {
         assert_eq!(error.kind, ModelErrorKind::Unavailable);
         assert_eq!(
             error.message,
-            "test: its address is none; one such as https://example.org/v1 is needed"
+            "test: its address is invalid; one such as https://example.org/v1 is needed"
         );
     }
 }

@@ -189,7 +189,8 @@ pub(crate) fn commit(
     }
     if let Some(key) = signing.refused.first() {
         let reason = format!(
-            "the repository's own configuration sets `{key}`, and only yours says how you sign (`git config --global {key} …`)"
+            "the repository's own configuration sets `{key}`; only your own may configure signing \
+             (`git config --global {key} …`)"
         );
         return Err(TargetError::Signing { reason });
     }
@@ -225,7 +226,7 @@ pub(crate) fn changes(
     let call = store.call(call).argument(old).argument(new);
     let answer = call.run()?;
     let malformed = || SandboxError::Malformed {
-        what: "git diff-tree gave an answer of another form".to_owned(),
+        what: "git diff-tree returned unexpected output".to_owned(),
     };
     let mut fields = answer.split(|byte| *byte == 0);
     let mut changes = Vec::new();

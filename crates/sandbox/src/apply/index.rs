@@ -49,7 +49,7 @@ impl Index {
         let mut index = Self::default();
         for record in nul_records(&answer) {
             let (path, entry) = parse_entry(record).ok_or_else(|| SandboxError::Malformed {
-                what: "git ls-files gave an answer of another form".to_owned(),
+                what: "git ls-files returned unexpected output".to_owned(),
             })?;
             index.0.entry(path).or_default().push(entry);
         }
@@ -156,7 +156,7 @@ impl IndexLock {
     pub(crate) fn acquire(git_dir: &Path, intent: &ApplyIntent) -> TargetResult<Self> {
         let path = git_dir.join("index.lock");
         let text = format!(
-            "agents is bringing home plan {} (apply {}).\n\
+            "agents is applying plan {} (apply {}).\n\
              Was it interrupted? Any agents command finishes it.\n",
             intent.plan, intent.id
         );

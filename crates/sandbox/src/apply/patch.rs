@@ -78,13 +78,13 @@ fn resolve_file(path: &Path) -> TargetResult<PathBuf> {
         reason,
     };
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(refused("it is no file".to_owned()));
+        return Err(refused("it is not a file".to_owned()));
     };
     let folder = folder.canonicalize();
     let folder = folder.map_err(|error| refused(format!("its folder: {error}")))?;
     match folder.is_dir() {
         true => Ok(folder.join(name)),
-        false => Err(refused("its folder is not there".to_owned())),
+        false => Err(refused("its folder does not exist".to_owned())),
     }
 }
 

@@ -378,7 +378,7 @@ impl<'a> PathWriter<'a> {
         let expected = new.content.as_ref().map(|content| content.hash.as_str());
         if expected != Some(hash.as_str()) {
             return Err(SandboxError::Malformed {
-                what: format!("what lies ready for {} is damaged", change.path),
+                what: format!("the staged content of {} is damaged", change.path),
             });
         }
         let stat = stat_at(self.inspector.root(), path);

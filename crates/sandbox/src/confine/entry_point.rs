@@ -151,7 +151,7 @@ fn drop_all_rights(policy: &Policy, role: ConfinedRole) -> Result<(), String> {
     let landlock = landlock.transpose();
     let landlock = landlock.map_err(|error| failed("Landlock refuses", &error))?;
     privileges::drop_privileges(policy.account)
-        .map_err(|error| failed("privileges cannot be given up", &error))?;
+        .map_err(|error| failed("privileges cannot be dropped", &error))?;
     // Only now is the tree mounted in place and accessible to this process.
     chdir(policy.tree()).map_err(|error| failed("the tree cannot be entered", &error))?;
     if let ConfinedRole::Child { supervisor } = role {

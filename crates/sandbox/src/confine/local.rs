@@ -130,7 +130,7 @@ impl Processes for LocalProcesses {
         let Some(mark) = read_mark(&supervisor, policy.enforced_by.level()) else {
             drop(control);
             let _ = supervisor.wait();
-            return Err(start_error("the kernel does not say when it was started"));
+            return Err(start_error("the kernel does not report its start time"));
         };
         let mut waiting = LocalPreparedCommand {
             mark,
@@ -333,7 +333,7 @@ impl PreparedCommand for LocalPreparedCommand {
                 // The supervisor sees the end of the socket and kills the command.
                 let _ = control.shutdown(Shutdown::Write);
             }
-            let gone = || Err(io::Error::other("a thread of ours failed"));
+            let gone = || Err(io::Error::other("an internal thread failed"));
             (
                 supervisor_end.join().unwrap_or_else(|_| gone()),
                 stopped,

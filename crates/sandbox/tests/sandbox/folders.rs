@@ -170,7 +170,7 @@ fn only_our_own_folder_with_the_right_id_is_removed() {
     };
     // A foreign folder, another sandbox's marker, a link to elsewhere, a file.
     write(&stolen.join("precious"), b"1\n");
-    is_foreign("no marker");
+    is_foreign("no sandbox marker");
     assert!(stolen.join("precious").exists());
     fs::copy(folder.join("marker.json"), stolen.join("marker.json")).unwrap();
     is_foreign("another's marker");

@@ -213,7 +213,7 @@ fn a_file_does_not_come_back_where_a_folder_is() {
             .tree_without(&created.base, &now, &part)
             .unwrap_err();
         let said = refused.to_string();
-        assert!(said.contains("cannot be put back while there is"), "{said}");
+        assert!(said.contains("cannot be restored while"), "{said}");
     }
     let both = DiffPart::Paths(paths(&["a", "a/x", "b", "b/c"]));
     let left = sandbox.tree_without(&created.base, &now, &both).unwrap();

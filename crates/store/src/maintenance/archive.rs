@@ -258,7 +258,7 @@ fn visit_members(path: &Path, visitor: &mut dyn FnMut(&str, &[u8]) -> Result<()>
 fn unreadable_error(path: &Path, error: &io::Error) -> StoreError {
     match error.raw_os_error() {
         Some(_) => damaged_file_error(path, error),
-        None => damaged_file_error(path, "it is no archive, or was cut off or altered"),
+        None => damaged_file_error(path, "it is not an archive, or it was truncated or altered"),
     }
 }
 

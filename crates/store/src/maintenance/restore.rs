@@ -210,10 +210,10 @@ impl Loader<'_> {
                     self.insert_blob(session, content)
                 }
                 (Some("blobs"), Some(hash)) => Err(reader.damaged_error(format!(
-                    "blob {hash} has another content than its name says"
+                    "the content of blob {hash} does not match its hash"
                 ))),
                 _ => Err(StoreError::internal(format!(
-                    "`{name}` is not part of a backup"
+                    "`{name}` does not belong to a backup"
                 ))),
             }
         })?;

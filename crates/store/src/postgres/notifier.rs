@@ -47,13 +47,13 @@ pub(super) fn spawn_listener(address: Arc<Address>, hints: Weak<watch::Sender<u6
     let started = super::spawn("store-listener", move || {
         while hints.strong_count() > 0 {
             if let Err(error) = listen(&address, &hints) {
-                tracing::debug!(%error, "not listening for notifications; polling goes on");
+                tracing::debug!(%error, "not listening for notifications; polling continues");
                 std::thread::sleep(LISTEN_TIMEOUT);
             }
         }
     });
     if let Err(error) = started {
-        tracing::debug!(%error, "not listening for notifications; polling goes on");
+        tracing::debug!(%error, "not listening for notifications; polling continues");
     }
 }
 

@@ -117,7 +117,7 @@ impl StoreSession<'_> {
         match self.files {
             Some(files) => files.read(hash),
             None => Err(StoreError::internal(format!(
-                "blob {hash} is said to be a file, but this store has none"
+                "blob {hash} is recorded as a file, but this store has no files"
             ))),
         }
     }

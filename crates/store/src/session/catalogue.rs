@@ -321,7 +321,7 @@ impl StoreSession<'_> {
 fn single_use_holder(plan: Option<SqlRow>) -> Result<String> {
     match plan {
         Some(row) => row.text(0),
-        None => Ok("a plan that is not there any more".to_owned()),
+        None => Ok("a deleted plan".to_owned()),
     }
 }
 

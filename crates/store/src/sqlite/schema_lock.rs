@@ -228,7 +228,7 @@ fn describe_holders(presence: &ProcessPresence) -> Result<Vec<String>> {
         .map(|card| format!("`{}` (pid {}) since {}", card.command, card.pid, card.since))
         .collect();
     if holders.is_empty() {
-        holders.push("a process that does not say who it is".to_owned());
+        holders.push("an unknown process".to_owned());
     }
     Ok(holders)
 }

@@ -207,7 +207,7 @@ impl SqliteWriter {
                 .unwrap_or_else(|error| Err(StoreJobError::Store(error))),
         };
         if !connection.in_transaction() {
-            let error = StoreError::unavailable("the database gave the transaction up");
+            let error = StoreError::unavailable("the database rolled the transaction back");
             return (outcome, Err(error));
         }
         let undone = match outcome {

@@ -36,7 +36,7 @@ impl Drop for WriterLockGuard<'_> {
         if let Self::Immediate(file) = self
             && let Err(error) = file.unlock()
         {
-            tracing::error!(%error, "the writer's lock could not be given back");
+            tracing::error!(%error, "the writer's lock could not be released");
         }
     }
 }

@@ -97,7 +97,7 @@ impl FolderWalker<'_> {
         let here = join(path, name);
         let inner = open_folder(folder.as_fd(), name).map_err(|error| {
             let here = String::from_utf8_lossy(&here).escape_debug().to_string();
-            failed(format!("{here} cannot be looked into: {error}"))
+            failed(format!("{here} cannot be read: {error}"))
         })?;
         if !rules.is_ignored(&here, IgnoreEntryKind::Directory) {
             return self.descend_to_start(&inner, &here, start_path, &rules);

@@ -16,11 +16,15 @@ impl ToolImpl for RecordDecisionTool {
     fn describe(&self) -> ToolDescription {
         ToolDescription {
             name: "record-decision",
-            text: "Record a choice that others should be able to see and question later: what was \
-                   open, what was chosen, instead of what, and why. Texts are at most 16 KiB each."
-                .to_owned(),
+            text:
+                "Record a decision for later review: the question, the choice, the alternatives, \
+                   and the reason. Texts are at most 16 KiB each."
+                    .to_owned(),
             input: schema(),
-            output: acknowledgement_schema("recorded", "The decision stands in the plan's tree."),
+            output: acknowledgement_schema(
+                "recorded",
+                "The decision is recorded in the plan's tree.",
+            ),
             capability: Capability::read_only(),
             timeout_seconds: TIMEOUT_SECONDS,
         }
@@ -38,19 +42,19 @@ impl ToolImpl for RecordDecisionTool {
 
 /// The schema of one decision, also used in a strategy.
 pub(super) fn schema() -> Value {
-    let alternatives = format!("What else could have been chosen; at most {ALTERNATIVES_MAXIMUM}.");
+    let alternatives = format!("The alternatives; at most {ALTERNATIVES_MAXIMUM}.");
     object([
-        ("question", non_empty_text("What had to be decided.")),
-        ("chosen", non_empty_text("What was chosen.")),
+        ("question", non_empty_text("The question.")),
+        ("chosen", non_empty_text("The choice.")),
         (
             "alternatives?",
             list(non_empty_text("An alternative."), &alternatives),
         ),
         (
             "confidence?",
-            fraction("How sure it is that this is right, from 0 to 1."),
+            fraction("The confidence in this choice, from 0 to 1."),
         ),
-        ("rationale?", text("Why it was chosen.")),
+        ("rationale?", text("The reason.")),
     ])
 }
 

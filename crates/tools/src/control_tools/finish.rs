@@ -15,8 +15,8 @@ impl ToolImpl for FinishTool {
     fn describe(&self) -> ToolDescription {
         ToolDescription {
             name: "finish",
-            text: "Say that the work is done. Call it once, alone, when everything that was asked \
-                   for is in the files and has been checked; nothing is done after it. The \
+            text: "Report that the work is done. Call it once, alone, when everything that \
+                   was requested is in the files and has been checked; it ends the work. The \
                    summary is at most 16 KiB."
                 .to_owned(),
             input: object([(

@@ -15,17 +15,18 @@ impl ToolImpl for AskUserTool {
     fn describe(&self) -> ToolDescription {
         ToolDescription {
             name: "ask-user",
-            text: "Ask a person and wait for the answer. The work stands still until then, which \
-                   may take hours: ask only what the files cannot tell and what would be wrong to \
-                   guess. The question is at most 16 KiB."
-                .to_owned(),
+            text:
+                "Ask a person and wait for the answer. The plan waits until then, which may take \
+                   hours: ask only what the files do not answer and what would be wrong to guess. \
+                   The question is at most 16 KiB."
+                    .to_owned(),
             input: object([(
                 "question",
                 non_empty_text("The question, with all that is needed to answer it."),
             )]),
             output: acknowledgement_schema(
                 "asked",
-                "The question has been put; the answer comes apart.",
+                "The question was sent; the answer follows separately.",
             ),
             capability: Capability::read_only(),
             timeout_seconds: TIMEOUT_SECONDS,

@@ -16,9 +16,9 @@ impl ToolImpl for SubmitStrategyTool {
     fn describe(&self) -> ToolDescription {
         ToolDescription {
             name: "submit-strategy",
-            text: "Hand in how the work is to be done: the steps in their order, the decisions \
-                   behind them, and how sure you are. Call it once, alone, when the files have \
-                   been looked at; the planning ends with it. Texts are at most 16 KiB each."
+            text: "Submit the strategy: the steps in their order, the decisions \
+                   behind them, and how sure you are. Call it once, alone, after inspecting the \
+                   files; it ends the planning. Texts are at most 16 KiB each."
                 .to_owned(),
             input: schema(),
             output: acknowledgement_schema("accepted", "The strategy can be used."),
@@ -47,27 +47,24 @@ impl ToolImpl for SubmitStrategyTool {
 }
 
 fn schema() -> Value {
-    let title = format!("What is done, in one line of at most {TITLE_MAXIMUM} characters.");
+    let title = format!("What to do, in one line of at most {TITLE_MAXIMUM} characters.");
     let step = object([
         ("title", non_empty_text(&title)),
-        (
-            "description?",
-            text("How it is done, and how one sees that it is."),
-        ),
+        ("description?", text("How to do it, and how to check it.")),
     ]);
     let mut steps = list(
         step,
         &format!("What to do, in its order: 1 to {STEPS_MAXIMUM} steps."),
     );
     steps["minItems"] = 1.into();
-    let decisions = format!("The choices this rests on; at most {DECISIONS_MAXIMUM}.");
+    let decisions = format!("The decisions it is based on; at most {DECISIONS_MAXIMUM}.");
     object([
-        ("summary", non_empty_text("The whole in a few sentences.")),
+        ("summary", non_empty_text("A summary in a few sentences.")),
         (
             "confidence",
-            fraction("How sure it is that this leads to what was asked for, from 0 to 1."),
+            fraction("The confidence that this strategy fulfils the request, from 0 to 1."),
         ),
-        ("rationale?", text("Why it is to be done this way.")),
+        ("rationale?", text("The reason for this approach.")),
         ("decisions?", list(decision::schema(), &decisions)),
         ("steps", steps),
     ])

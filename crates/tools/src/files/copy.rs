@@ -45,7 +45,10 @@ impl ToolImpl for FileCopy {
                 ("to", text("The copy.")),
                 (
                     "result",
-                    one_of(&["created", "replaced"], "What became of the destination."),
+                    one_of(
+                        &["created", "replaced"],
+                        "What was done to the destination.",
+                    ),
                 ),
                 ("size", count("Bytes of the copy.")),
                 ("hash", text("BLAKE3 of the copy.")),

@@ -43,7 +43,7 @@ impl ToolImpl for FileEdit {
                 .to_owned(),
             input: object([
                 ("path", path("The file.")),
-                ("old", non_empty_text("The text that is there now.")),
+                ("old", non_empty_text("The current text.")),
                 (
                     "new",
                     text("The text to put in its place; empty to remove it."),

@@ -30,8 +30,8 @@ impl ToolImpl for FileRead {
             text: format!(
                 "Read a text file, or some of its lines. At most {MAX_LINES} lines and {} KiB are \
                  shown at once; `total_lines` and `truncated` say whether there is more, \
-                 `start_line` and `end_line` page through it. Of a binary file only size and hash \
-                 are told.",
+                 `start_line` and `end_line` page through it. For a binary file only size and hash \
+                 are returned.",
                 MAX_BYTES >> 10
             ),
             input: object([
@@ -53,9 +53,9 @@ impl ToolImpl for FileRead {
                 ("total_lines?", count("How many lines the file has.")),
                 (
                     "truncated?",
-                    boolean("Whether less is shown than was asked for."),
+                    boolean("Whether less is shown than requested."),
                 ),
-                ("binary", boolean("Whether the file is no text.")),
+                ("binary", boolean("Whether the file is binary.")),
                 ("size", count("Bytes of the whole file.")),
                 ("hash", text("BLAKE3 of the whole file.")),
                 ("note?", text("What is special about the file.")),

@@ -50,7 +50,10 @@ impl ToolImpl for FileMove {
                 ),
                 (
                     "result",
-                    one_of(&["created", "replaced"], "What became of the destination."),
+                    one_of(
+                        &["created", "replaced"],
+                        "What was done to the destination.",
+                    ),
                 ),
             ]),
             capability: Capability::read_write(),
@@ -147,7 +150,7 @@ fn rename(from: &TreePath, to: &TreePath) -> Result<(), Errno> {
 fn move_failure(from: &TreePath, to: &TreePath, error: Errno) -> ToolFailure {
     let why = match error {
         Errno::INVAL => "a folder cannot be moved into itself".to_owned(),
-        Errno::EXIST => "something has just come to be there".to_owned(),
+        Errno::EXIST => "something was created there meanwhile".to_owned(),
         error => std::io::Error::from(error).to_string(),
     };
     ToolFailure::Failed {

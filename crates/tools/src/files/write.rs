@@ -44,7 +44,7 @@ impl ToolImpl for FileWrite {
                 ("path", text("The file, links resolved.")),
                 (
                     "result",
-                    one_of(&["created", "replaced", "unchanged"], "What became of it."),
+                    one_of(&["created", "replaced", "unchanged"], "What was done."),
                 ),
                 ("size", count("Bytes of the file.")),
                 ("hash", text("BLAKE3 of the file.")),

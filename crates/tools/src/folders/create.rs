@@ -34,7 +34,7 @@ impl ToolImpl for DirCreate {
                 ("path", text("The folder, links resolved.")),
                 (
                     "result",
-                    one_of(&["created", "unchanged"], "What became of it."),
+                    one_of(&["created", "unchanged"], "What was done."),
                 ),
             ]),
             capability: Capability::read_write(),

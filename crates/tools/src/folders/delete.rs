@@ -32,7 +32,7 @@ impl ToolImpl for DirDelete {
             name: "dir-delete",
             text:
                 "Delete a folder with all that is in it, ignored files included. Links in it are \
-                   deleted, not followed; a folder that holds a repository of its own is refused."
+                   deleted, not followed; a folder that contains a git repository is refused."
                     .to_owned(),
             input: object([("path", path("The folder."))]),
             output: object([

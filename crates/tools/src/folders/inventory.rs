@@ -34,7 +34,7 @@ pub(crate) fn inspect_folder(
 ) -> Result<FolderContents, ToolFailure> {
     let folder = target.entry.folder();
     let folder = folder.and_then(|folder| open_folder(folder, &target.entry.name));
-    let folder = folder.map_err(|error| target.io_failure("be looked into", error))?;
+    let folder = folder.map_err(|error| target.io_failure("be read", error))?;
     let mut inspector = FolderInspector {
         call,
         contents: FolderContents::default(),
@@ -55,7 +55,7 @@ impl FolderInspector<'_> {
         path: &ResourcePath,
         depth: usize,
     ) -> Result<(), ToolFailure> {
-        let unreadable = |error| failed(format!("{path} cannot be looked into: {error}"));
+        let unreadable = |error| failed(format!("{path} cannot be read: {error}"));
         if depth >= MAX_DEPTH {
             return Err(failed(format!("{path} is nested too deep")));
         }
@@ -64,17 +64,15 @@ impl FolderInspector<'_> {
             let here = [path.as_bytes(), &name].join(&b'/');
             let here = ResourcePath::from_bytes(here).map_err(|error| failed(error.to_string()))?;
             if is_dot_git(&name) {
-                return Err(failed(format!(
-                    "{path} holds a repository of its own, {here}"
-                )));
+                return Err(failed(format!("{path} contains a git repository, {here}")));
             }
             let stat = statat(folder, path_from_bytes(&name), AtFlags::SYMLINK_NOFOLLOW);
             let stat = FileStat::from(&stat.map_err(unreadable)?);
             if stat.kind() == FileType::Directory {
                 self.contents.folders += 1;
                 let inner = open_folder(folder, &name);
-                let inner = inner
-                    .map_err(|error| failed(format!("{here} cannot be looked into: {error}")))?;
+                let inner =
+                    inner.map_err(|error| failed(format!("{here} cannot be read: {error}")))?;
                 self.visit_folder(inner.as_fd(), &here, depth + 1)?;
             } else {
                 self.contents.files += 1;
@@ -95,7 +93,7 @@ impl FolderInspector<'_> {
         }
         let entry = match resolve(folder, name, LastLink::Keep) {
             Ok(ResolvedPath::Entry(entry)) => entry,
-            _ => return Err(failed(format!("{path} has just become something else"))),
+            _ => return Err(failed(format!("{path} was replaced meanwhile"))),
         };
         let target = TreePath { entry, path };
         if target.kind()? == FileType::RegularFile

@@ -131,7 +131,7 @@ fn too_long_or_blank_inputs_are_refused_with_their_path() {
         (
             "record-decision",
             decision("confidence", json!("high")),
-            "at /confidence: number is expected, not string",
+            "at /confidence: expected number, found string",
         ),
         (
             "record-decision",
@@ -152,7 +152,7 @@ fn a_strategy_beyond_its_limits_is_refused_with_its_path() {
     };
     let decision = json!({"question": "q", "chosen": "c"});
     for (input, said) in [
-        (json!([]), "object is expected, not array"),
+        (json!([]), "expected object, found array"),
         (strategy_with_steps(0), "at /steps: "),
         (
             strategy_with_steps(51),

@@ -84,7 +84,7 @@ const PATHS: &[(&str, &str)] = &[
     ("fifo", "fifo is a FIFO, a file is needed"),
     ("socket", "socket is a socket, a file is needed"),
     ("folder", "folder is a folder, a file is needed"),
-    ("file/x", "file is no folder"),
+    ("file/x", "file is not a folder"),
     (".", "is the root of the sandbox"),
 ];
 

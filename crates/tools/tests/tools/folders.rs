@@ -21,7 +21,7 @@ fn creating_an_existing_folder_changes_nothing() {
     fixture.link("leaves", fixture.outside());
     for (path, said) in [
         ("file", "file is a file, a folder or nothing is needed"),
-        ("file/x", "`file/x` does not exist: file is no folder"),
+        ("file/x", "`file/x` does not exist: file is not a folder"),
         (
             "leaves/x",
             "`leaves/x` leaves the sandbox: the link leaves leads out of it",
@@ -67,7 +67,7 @@ fn a_refused_deletion_changes_nothing() {
     fixture.write("r/sub/.git/HEAD", "x");
     fixture.link("link", "d");
     for (path, said) in [
-        ("r", "r/sub holds a repository of its own, r/sub/.git"),
+        ("r", "r/sub contains a git repository, r/sub/.git"),
         (
             "r/sub/.git",
             "`r/sub/.git` cannot be used: `.git` belongs to git",

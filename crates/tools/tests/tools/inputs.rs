@@ -96,7 +96,7 @@ const INVALID_INPUTS: &[(&str, &str, &str)] = &[
     (
         "file-read",
         r#"{"path": 1}"#,
-        "at /path: string is expected, not number",
+        "at /path: expected string, found number",
     ),
     (
         "file-read",
@@ -106,21 +106,21 @@ const INVALID_INPUTS: &[(&str, &str, &str)] = &[
     (
         "file-read",
         r#"{"path": "a", "end_line": "9"}"#,
-        "at /end_line: integer is expected, not string",
+        "at /end_line: expected integer, found string",
     ),
     (
         "file-read",
         r#"{"path": "a", "start_line": 1.5}"#,
-        "at /start_line: integer is expected, not number",
+        "at /start_line: expected integer, found number",
     ),
     ("file-read", r#"{"file": "a"}"#, "`file` is not expected"),
-    ("file-read", r#""a""#, "object is expected, not string"),
-    ("file-read", r#"null"#, "object is expected, not null"),
+    ("file-read", r#""a""#, "expected object, found string"),
+    ("file-read", r#"null"#, "expected object, found null"),
     ("file-write", r#"{"path": "a"}"#, "`content` is missing"),
     (
         "file-write",
         r#"{"path": "a", "content": null}"#,
-        "at /content: string is expected, not null",
+        "at /content: expected string, found null",
     ),
     (
         "file-write",
@@ -140,14 +140,14 @@ const INVALID_INPUTS: &[(&str, &str, &str)] = &[
     (
         "file-edit",
         r#"{"path": "a", "old": "x", "new": "y", "all": "yes"}"#,
-        "at /all: boolean is expected, not string",
+        "at /all: expected boolean, found string",
     ),
     ("file-move", r#"{"from": "a"}"#, "`to` is missing"),
     ("file-move", r#"{"to": "a"}"#, "`from` is missing"),
     (
         "file-copy",
         r#"{"from": ["a"], "to": "b"}"#,
-        "at /from: string is expected, not array",
+        "at /from: expected string, found array",
     ),
     ("file-delete", r#"{"paths": ["a"]}"#, "`path` is missing"),
     (
@@ -163,7 +163,7 @@ const INVALID_INPUTS: &[(&str, &str, &str)] = &[
     (
         "file-list",
         r#"{"path": null}"#,
-        "at /path: string is expected, not null",
+        "at /path: expected string, found null",
     ),
     ("file-search", r#"{}"#, "`pattern` is missing"),
     ("file-search", r#"{"pattern": ""}"#, "at /pattern: "),
@@ -176,13 +176,13 @@ const INVALID_INPUTS: &[(&str, &str, &str)] = &[
     (
         "dir-delete",
         r#"{"path": {}}"#,
-        "at /path: string is expected, not object",
+        "at /path: expected string, found object",
     ),
     ("outline", r#"{}"#, "`path` is missing"),
     (
         "outline",
         r#"{"path": ["a.rs"]}"#,
-        "at /path: string is expected, not array",
+        "at /path: expected string, found array",
     ),
     (
         "outline",
@@ -193,7 +193,7 @@ const INVALID_INPUTS: &[(&str, &str, &str)] = &[
     (
         "git-diff",
         r#"{"path": 7}"#,
-        "at /path: string is expected, not number",
+        "at /path: expected string, found number",
     ),
     (
         "git-log",

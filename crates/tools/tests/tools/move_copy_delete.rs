@@ -137,7 +137,7 @@ fn a_refused_move_or_copy_changes_nothing() {
             "l",
             "l is a link, a file or nothing is needed",
         ),
-        ("file-move", "a", "a/b", "a is no folder"),
+        ("file-move", "a", "a/b", "a is not a folder"),
         ("file-move", ".", "x", "`.` is the root of the sandbox"),
         ("file-move", "a", ".git/x", "belongs to git"),
     ] {
@@ -171,7 +171,7 @@ fn a_file_or_a_link_is_deleted() {
     for (path, said) in [
         ("d", "d is a folder: use builtin/dir-delete"),
         ("a", "a does not exist"),
-        ("d/x/y", "`d/x/y` does not exist: d/x is no folder"),
+        ("d/x/y", "`d/x/y` does not exist: d/x is not a folder"),
     ] {
         assert_eq!(
             fixture

@@ -180,10 +180,10 @@ fn a_refused_outline_reports_reason_and_alternative() {
     for (path, said) in [
         (
             "notes.txt",
-            "notes.txt is of no language that can be outlined; known are c (.c .h), ",
+            "notes.txt is in no language that can be outlined; known are c (.c .h), ",
         ),
         ("notes.txt", "Use builtin/file-read or builtin/file-search"),
-        ("plain", "plain is of no language"),
+        ("plain", "plain is in no language"),
         ("binary.rs", "binary.rs is a binary file, it has no outline"),
         (
             "large.rs",

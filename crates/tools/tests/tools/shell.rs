@@ -219,7 +219,7 @@ fn a_stopped_or_unstartable_command_fails() {
     assert!(matches!(failure, ToolFailure::Input { .. }), "{failure:?}");
     let failure = ToolFixture::new().failure("shell", &json!({"command": "true"}));
     assert!(
-        failure.to_string().contains("nobody to run commands"),
+        failure.to_string().contains("cannot run commands"),
         "{failure}"
     );
 }

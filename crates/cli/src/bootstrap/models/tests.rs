@@ -154,7 +154,7 @@ fn the_file_defines_providers_and_models() {
         .open(&"workstation/qwen3".parse().unwrap());
     assert_eq!(
         error.unwrap_err().message,
-        "workstation needs a key and none is set; it is looked for in WORK_KEY"
+        "workstation needs a key and none is set; set WORK_KEY"
     );
 }
 
@@ -170,7 +170,7 @@ fn the_model_to_prefer_is_first() {
     let failure = place.models().unwrap_err();
     assert_eq!(
         failure.message,
-        "the setting model.default has a wrong value"
+        "invalid value for the setting model.default"
     );
 }
 

@@ -60,10 +60,10 @@ impl ActionCreateArgs {
     fn create_failure(&self, error: LifecycleError) -> CommandFailure {
         match error {
             LifecycleError::Store(StoreError::Taken { name, holder, .. }) => {
-                let what = format!("the action {name} is registered already");
+                let what = format!("the action {name} is already registered");
                 CommandFailure::new(ExitCode::Conflict, what)
                     .kind("taken")
-                    .because("an action is replaced only when that is asked for")
+                    .because("use --update to replace it")
                     .hint(format!(
                         "agents action create --config {} --update",
                         display_path(&self.config)

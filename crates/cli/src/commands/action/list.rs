@@ -134,7 +134,7 @@ impl ActionListArgs {
             0 => answer,
             more => answer.with_message(
                 MessageLevel::Hint,
-                format!("{more} more: repeat it with --limit {}", all.len()),
+                format!("{more} more: use --limit {}", all.len()),
             ),
         }
     }

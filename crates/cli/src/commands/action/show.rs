@@ -58,7 +58,6 @@ impl ActionShowArgs {
             }
         };
         let answer = CommandAnswer::new(shown.data(), shown.panels("Action"))
-            .with_message(MessageLevel::Info, "Action shown")
             .with_message(MessageLevel::Hint, shown.use_command());
         Ok(match shadowed {
             Some(file) => answer.with_message(

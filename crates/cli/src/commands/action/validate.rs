@@ -34,7 +34,7 @@ impl ActionValidateArgs {
         let file = DefinitionFile::read(&self.file, context)?;
         let read = file.action(context.environment);
         let draft = read.map_err(|errors| {
-            CommandFailure::from(errors).hint("mend the file, then validate it again")
+            CommandFailure::from(errors).hint("fix the file, then validate it again")
         })?;
         let name = draft.name.to_string();
         let data = json!({"valid": true, "file": file.name, "name": name, "problems": []});

@@ -99,7 +99,7 @@ impl ActorAddArgs {
         let what = format!("the file defines {}, not {wanted}", actor.name);
         Err(CommandFailure::usage(what)
             .kind("other_name")
-            .because("a name that is given must be the name in the file")
+            .because("NAME must match the name in the file")
             .hint(format!(
                 "agents actor add --config {} {}",
                 display_path(&self.config),

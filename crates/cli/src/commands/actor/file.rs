@@ -31,7 +31,7 @@ fn check_script(file: &str, script: &str) -> Result<(), CommandFailure> {
     let path = Path::new(script);
     let reason = match path.metadata() {
         Ok(found) if found.is_file() => return Ok(()),
-        Ok(_) => "it is no file".to_owned(),
+        Ok(_) => "it is not a file".to_owned(),
         Err(error) => error.to_string(),
     };
     Err(

@@ -103,11 +103,11 @@ pub(super) fn rows(llm: &LlmActor) -> Vec<(&'static str, ViewCell)> {
     }
     rows.push((
         "tools",
-        listed(tools, "every built-in one that its phase allows"),
+        listed(tools, "every built-in tool that the phase allows"),
     ));
     rows.push((
         "skills",
-        listed(llm.skills.clone(), "all that its project has"),
+        listed(llm.skills.clone(), "all skills of the project"),
     ));
     if let Some(prompt) = &llm.system_prompt {
         rows.push(("system prompt", shorten(prompt).into()));

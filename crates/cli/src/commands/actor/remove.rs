@@ -65,7 +65,7 @@ impl ActorRemoveArgs {
             0 => answer,
             number => {
                 let number = i64::try_from(number).unwrap_or(i64::MAX);
-                let text = format!("{} still named it", format_count(number, "action"));
+                let text = format!("{} still used it", format_count(number, "action"));
                 answer
                     .with_message(MessageLevel::Warn, text)
                     .with_message(MessageLevel::Hint, "agents action list")
@@ -85,7 +85,7 @@ impl ActorRemoveArgs {
             Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
             Confirmation::No => Err(
                 CommandFailure::new(ExitCode::Decision, "nothing was removed")
-                    .because("the question was not answered with yes")
+                    .because("not confirmed")
                     .hint(format!("agents actor remove {name} --yes")),
             ),
         }

@@ -95,9 +95,9 @@ impl ActorRunArgs {
 }
 
 fn no_model_failure(name: &NamespacedName) -> CommandFailure {
-    CommandFailure::usage(format!("{name} has no model to ask"))
+    CommandFailure::usage(format!("{name} has no model"))
         .kind("no_model")
-        .because("only actors of the type `llm` answer questions")
+        .because("only actors of type `llm` have a model")
         .hint("agents actor list --type llm")
 }
 
@@ -113,9 +113,9 @@ fn model_failure(
     };
     let failure = CommandFailure::new(code, error.to_string()).kind("model");
     match &llm.model {
-        Some(model) => failure.because(format!("{model} was asked")),
+        Some(model) => failure.because(format!("the actor uses {model}")),
         None => failure
-            .because("the configured default model was asked")
+            .because("the actor uses the default model")
             .hint("agents config set model.default PROVIDER/MODEL"),
     }
     .hint("agents diagnostics")

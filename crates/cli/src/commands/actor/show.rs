@@ -9,7 +9,7 @@ use super::{model, registry_failure, view};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel};
+use crate::output::CommandAnswer;
 
 /// Show an actor: its steps or model, its tools, and the actions that use it
 #[derive(Debug, Args)]
@@ -31,8 +31,7 @@ impl ActorShowArgs {
         let found = app.block_on(app.actors().actor_in_use(name.clone()));
         let (registered, actions) = found.map_err(|error| registry_failure(error, &name, &app))?;
         let view = view::panels(&registered, &actions);
-        Ok(CommandAnswer::new(data(&registered, &actions), view)
-            .with_message(MessageLevel::Info, "Actor loaded"))
+        Ok(CommandAnswer::new(data(&registered, &actions), view))
     }
 }
 

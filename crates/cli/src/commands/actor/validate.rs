@@ -28,7 +28,7 @@ pub struct ActorValidateArgs {
 
 impl ActorValidateArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let hint = "mend the file, then validate it again";
+        let hint = "fix the file, then validate it again";
         let (file, actor) = file::read(&self.config, context, hint)?;
         let name = actor.name.to_string();
         let data = json!({

@@ -27,7 +27,7 @@ pub(super) fn panels(registered: &RegisteredActor, actions: &[NamespacedName]) -
     let mut rows = rows(actor, row);
     let actions: Vec<String> = actions.iter().map(ToString::to_string).collect();
     rows.push((
-        "named by",
+        "used by",
         match actions.is_empty() {
             true => ViewCell::new("no action", Tone::Faint),
             false => actions.join(", ").into(),

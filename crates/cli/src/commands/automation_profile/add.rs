@@ -76,11 +76,11 @@ impl AutomationProfileAddArgs {
         let StoreError::Taken { name, .. } = error else {
             return error.into();
         };
-        let what = format!("the automation profile {name} is there already");
+        let what = format!("the automation profile {name} already exists");
         let file = display_path(&self.config);
         CommandFailure::new(ExitCode::Conflict, what)
             .kind("taken")
-            .because("a profile is replaced only when that is asked for")
+            .because("use --update to replace it")
             .hint(format!(
                 "agents automation-profile add --config {file} --update"
             ))
@@ -92,6 +92,6 @@ fn built_in_failure(name: &ProfileName) -> CommandFailure {
     CommandFailure::new(ExitCode::Conflict, format!("{name} is a built-in profile"))
         .kind("taken")
         .because("the built-in profiles cannot be added or replaced")
-        .hint("give yours another name")
+        .hint("choose another name")
         .hint(format!("agents automation-profile show {name}"))
 }

@@ -9,7 +9,7 @@ use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::nearest::nearest;
-use crate::output::{CommandAnswer, MessageLevel};
+use crate::output::CommandAnswer;
 
 /// Show an automation profile: thresholds and what they gate, flags, guards and limits
 ///
@@ -37,10 +37,10 @@ impl AutomationProfileShowArgs {
         })?;
         let mut data = view::data(&profile);
         data["groups"] = view::groups(&profile);
-        Ok(
-            CommandAnswer::new(data, view::panels("Automation profile", &profile))
-                .with_message(MessageLevel::Info, "Automation profile shown"),
-        )
+        Ok(CommandAnswer::new(
+            data,
+            view::panels("Automation profile", &profile),
+        ))
     }
 
     fn unknown_profile_failure(&self, error: StoreError, app: &AppContext<'_>) -> CommandFailure {
@@ -58,7 +58,8 @@ impl AutomationProfileShowArgs {
             .chain(custom)
             .filter_map(|name| Some((name.to_string().parse().ok()?, name)))
             .collect();
-        let mut failure = CommandFailure::from(error).because("it is neither built in nor added");
+        let mut failure =
+            CommandFailure::from(error).because("no built-in or added profile has this name");
         let near = asked.map(|asked| nearest(&asked, known.iter().map(|(name, _)| name)));
         for near in near.unwrap_or_default() {
             for (_, name) in known.iter().filter(|(name, _)| name == near) {

@@ -57,7 +57,7 @@ pub(super) fn panels(title: &str, profile: &AutomationProfile) -> OutputView {
         ("require_checkpoints", flag(profile.require_checkpoints)),
         ("allow_unsafe_tools", flag(profile.allow_unsafe_tools)),
     ];
-    let headers = ["threshold", "value", "asks a human", "before it may"];
+    let headers = ["threshold", "value", "asks you", "before"];
     let mut view = OutputView::new().panel(title, rows);
     for group in ThresholdGroup::ALL {
         let title = match group {
@@ -86,7 +86,7 @@ fn threshold_row(profile: &AutomationProfile, name: ThresholdName) -> Vec<ViewCe
     let asks = match value {
         value if value >= 1.0 => "always",
         value if value <= 0.0 => "never",
-        _ => "when less sure",
+        _ => "below the threshold",
     };
     vec![
         name.to_string().into(),

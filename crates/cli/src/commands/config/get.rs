@@ -50,7 +50,7 @@ impl ConfigGetArgs {
             data["chain"] = chain_data(resolved);
             let headers = ["source", "value", "origin"];
             view = view.table(
-                "Sources, the strongest first",
+                "Sources, highest priority first",
                 &headers,
                 chain_rows(resolved),
             );

@@ -75,7 +75,7 @@ impl ConfigSetArgs {
 
 fn parse(key: Key, text: &str) -> Result<SettingValue, CommandFailure> {
     key.setting().kind.parse(text).map_err(|error| {
-        CommandFailure::usage(format!("`{}` cannot have this value", key.name()))
+        CommandFailure::usage(format!("invalid value for `{}`", key.name()))
             .kind("setting_value")
             .caused_by(&error)
             .hint(format!("agents config get {} --verbose", key.name()))

@@ -158,7 +158,7 @@ impl PlanRecords {
             let mut changes = self.changes.iter();
             let is_recorded = changes.any(|it| it.entry.tool_call_id == call.call.id);
             if is_other != is_recorded {
-                let what = "what it recorded is not what became of the tree";
+                let what = "its recorded changes do not match the tree";
                 lost.push(format!("call {number} of {tool}: {what}"));
             }
         }

@@ -62,7 +62,7 @@ macro_rules! definition {
 pub(super) const DEMO_PLANS: [DemoPlan; 4] = [
     DemoPlan {
         name: "feature",
-        description: "a model adds an option, fails its check and mends it",
+        description: "a model adds an option, fails its check and repairs it",
         expected: ExpectedOutcome::Applied,
         errors: &[ErrorCategory::Validation],
         arguments: &[],
@@ -82,7 +82,7 @@ pub(super) const DEMO_PLANS: [DemoPlan; 4] = [
     },
     DemoPlan {
         name: "manual",
-        description: "a model is told to wait, waits, and writes",
+        description: "a model is rate limited, waits and retries",
         expected: ExpectedOutcome::Applied,
         errors: &[ErrorCategory::RateLimit],
         arguments: &[],
@@ -92,7 +92,7 @@ pub(super) const DEMO_PLANS: [DemoPlan; 4] = [
     },
     DemoPlan {
         name: "limit",
-        description: "its file is edited by somebody else before it is applied",
+        description: "a file it changed is edited before it is applied",
         expected: ExpectedOutcome::Conflict,
         errors: &[],
         arguments: &[],

@@ -84,7 +84,7 @@ fn add_messages(
         0 => {
             let seconds = result.duration.as_secs_f64();
             let text = format!("each plan ended as scripted, in {seconds:.1} s");
-            let kept = format!("what somebody had changed in {CONFLICT_FILE} is as they left it");
+            let kept = format!("the edit of {CONFLICT_FILE} was preserved");
             answer
                 .with_message(MessageLevel::Info, kept)
                 .with_message(MessageLevel::Info, text)
@@ -227,7 +227,7 @@ fn view(result: &DemoResult, counts: &DemoCounts, folders: &DemoFolders) -> Outp
     OutputView::new()
         .table(
             "Plans",
-            &["plan", "stands at", "tools", "models", "changes", "story"],
+            &["plan", "state", "tools", "models", "changes", "story"],
             plans.iter().map(|it| plan_row(it, result)),
         )
         .tree(
@@ -241,7 +241,7 @@ fn view(result: &DemoResult, counts: &DemoCounts, folders: &DemoFolders) -> Outp
             &["plan", "category", "recovery", "message"],
             errors,
         )
-        .table("In the way", &["plan", "path", "reason"], blocked)
+        .table("Conflicts", &["plan", "path", "reason"], blocked)
         .table("Commits", &["commit", "subject"], commits)
         .table("Journals", &["plan", "events", "head hash"], journals)
         .panel("Counts", counts.rows())

@@ -42,7 +42,7 @@ pub(super) fn checks(context: &CommandContext<'_>) -> Vec<HealthCheck> {
             checks.push(postgres(&wiring));
         }
         Err(failure) => {
-            let detail = format!("it was not looked at: {}", failure.message);
+            let detail = format!("not checked: {}", failure.message);
             checks.push(HealthCheck::error("database", detail));
         }
     }
@@ -59,12 +59,12 @@ fn directory(path: &Path, bootstrap: &Result<Bootstrap, CommandFailure>) -> Vec<
     };
     let mode = facts.permissions().mode() & 0o777;
     checks.push(match mode & 0o077 {
-        0 => HealthCheck::ok(
+        0 => HealthCheck::ok("permissions", format!("{mode:04o}: only you have access")),
+        _ => HealthCheck::warning(
             "permissions",
-            format!("{mode:04o}: only you can look inside"),
-        ),
-        _ => HealthCheck::warning("permissions", format!("{mode:04o}: others can look inside"))
-            .with_hint(format!("chmod 700 '{}'", path.display())),
+            format!("{mode:04o}: other users have access"),
+        )
+        .with_hint(format!("chmod 700 '{}'", path.display())),
     });
     let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
     checks.push(match rustix::fs::access(path, access) {
@@ -143,7 +143,7 @@ fn postgres(bootstrap: &Bootstrap) -> HealthCheck {
         Engine::Postgres => HealthCheck::ok(NAME, "configured"),
         _ => HealthCheck::warning(
             NAME,
-            "not configured: SQLite serves one machine, several need PostgreSQL",
+            "not configured: needed only to share data between machines",
         )
         .with_hint("agents config set core.database-url postgresql://USER@HOST/DATABASE"),
     }
@@ -155,7 +155,7 @@ fn database(app: &AppContext<'_>) -> Vec<HealthCheck> {
         engine_name(app.engine()),
         app.database_location()
     );
-    let schema = format!("version {NEWEST_SCHEMA}, the newest this program knows");
+    let schema = format!("version {NEWEST_SCHEMA}, current");
     vec![
         HealthCheck::ok("database", place),
         HealthCheck::ok("schema", schema),
@@ -177,7 +177,7 @@ fn structure(app: &AppContext<'_>) -> HealthCheck {
         Some(HealthFinding::Damaged { detail }) => {
             let number = findings.len();
             HealthCheck::error(NAME, format!("damaged in {number} places, first: {detail}"))
-                .with_hint("agents restore FILE --force (the damaged file is kept beside)")
+                .with_hint("agents restore FILE --force (keeps the damaged file)")
         }
         Some(HealthFinding::NotDurable { detail }) => {
             HealthCheck::warning(NAME, format!("{detail}: a power cut could lose data"))
@@ -227,7 +227,7 @@ impl JournalVerification {
             |number: usize, what| format_count(i64::try_from(number).unwrap_or(i64::MAX), what);
         let mut rest = String::new();
         if self.skipped > 0 {
-            rest = format!("; {} not looked at", count(self.skipped, "further stream"));
+            rest = format!("; {} not checked", count(self.skipped, "further stream"));
         }
         let streams = count(self.streams, "stream");
         match self.faults.first() {
@@ -241,7 +241,7 @@ impl JournalVerification {
                     name,
                     format!("{bad} of {streams} altered, first: {first}{rest}"),
                 )
-                .with_hint("someone altered the journal; agents restore FILE --force")
+                .with_hint("the journal was altered; agents restore FILE --force")
             }
         }
     }
@@ -280,7 +280,7 @@ fn stale_check(name: &'static str, stale: Result<Vec<String>, StoreError>) -> He
     match stale {
         Ok(stale) if stale.is_empty() => HealthCheck::ok(name, "none is stale"),
         Ok(stale) => HealthCheck::warning(name, format!("stale: {}", stale.join("; ")))
-            .with_hint("nothing has to be done: whoever needs it next takes it over"),
+            .with_hint("no action needed: the next command takes it over"),
         Err(error) => HealthCheck::from_failure(name, &error.into()),
     }
 }
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(check.status, Health::Ok);
         assert_eq!(
             check.detail,
-            "1234 events in 200 streams verified; 1 further stream not looked at"
+            "1234 events in 200 streams verified; 1 further stream not checked"
         );
         verified.skipped = 0;
         verified.faults = vec!["one".to_owned(), "two".to_owned()];

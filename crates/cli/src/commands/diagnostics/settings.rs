@@ -21,7 +21,7 @@ pub(super) fn files(context: &CommandContext<'_>) -> HealthCheck {
         found.push(file.display().to_string());
     }
     let detail = match found.is_empty() {
-        true => "no file of settings; the defaults hold".to_owned(),
+        true => "no settings file; using defaults".to_owned(),
         false => found.join(", "),
     };
     match settings.warnings.first() {
@@ -34,7 +34,7 @@ pub(super) fn files(context: &CommandContext<'_>) -> HealthCheck {
 pub(super) fn model_keys(context: &CommandContext<'_>) -> HealthCheck {
     const NAME: &str = "model_keys";
     let Ok(settings) = context.settings() else {
-        return HealthCheck::warning(NAME, "not known while the settings cannot be read");
+        return HealthCheck::warning(NAME, "unknown: the settings cannot be read");
     };
     let providers = match model_providers(settings, context.environment) {
         Ok(providers) => providers,
@@ -51,7 +51,7 @@ pub(super) fn model_keys(context: &CommandContext<'_>) -> HealthCheck {
     ) {
         (_, Err(preferred)) => HealthCheck::warning(
             NAME,
-            format!("nobody is set up for the model `{preferred}` of model.default"),
+            format!("no provider is configured for `{preferred}`, the value of model.default"),
         )
         .with_hint("agents config get model.default --verbose"),
         (false, Ok(())) => HealthCheck::ok(NAME, ready.join(", ")),
@@ -64,7 +64,7 @@ pub(super) fn model_keys(context: &CommandContext<'_>) -> HealthCheck {
 pub(super) fn masked_secrets(context: &CommandContext<'_>) -> HealthCheck {
     const NAME: &str = "masked_secrets";
     let Ok(settings) = context.settings() else {
-        return HealthCheck::warning(NAME, "not known while the settings cannot be read");
+        return HealthCheck::warning(NAME, "unknown: the settings cannot be read");
     };
     match secrets(settings, context.environment) {
         Ok(secrets) if secrets.names().is_empty() => HealthCheck::ok(NAME, "none are known"),

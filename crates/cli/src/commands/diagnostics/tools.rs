@@ -92,7 +92,7 @@ fn confinement(context: &CommandContext<'_>) -> HealthCheck {
     match (processes.confinement(), settings.sandbox_confinement()) {
         (Ok(Confinement::Namespaces), _) => HealthCheck::ok(
             NAME,
-            "bubblewrap works: commands have files, processes and network of their own",
+            "bubblewrap works: commands have their own files, processes and network",
         ),
         (Ok(level), _) if bootstrap::commands_keep_root(level) => HealthCheck::warning(
             NAME,

@@ -112,10 +112,10 @@ impl InvariantAddArgs {
 fn add_failure(error: RuleError) -> CommandFailure {
     match error {
         RuleError::Store(StoreError::Taken { name, holder, .. }) => {
-            let what = format!("the same rule is there already: `{}`", excerpt(name.trim()));
+            let what = format!("this rule already exists: `{}`", excerpt(name.trim()));
             let mut failure = CommandFailure::new(ExitCode::Conflict, what)
                 .kind("taken")
-                .because("within one scope a rule is said once, whatever its case and spaces")
+                .because("a scope has each rule once; case and spaces are ignored")
                 .hint("agents invariant list");
             if let Ok(id) = holder.parse::<InvariantId>() {
                 failure = failure.hint(format!("agents invariant remove {}", id.short()));

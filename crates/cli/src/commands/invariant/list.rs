@@ -58,14 +58,14 @@ impl InvariantListArgs {
         if !self.effective && self.project.is_some() && self.action.is_some() {
             return Err(
                 CommandFailure::usage("--project and --action name two scopes")
-                    .because("a rule belongs to one scope; together they mean what holds for both")
+                    .because("a rule belongs to one scope; to combine scopes use --effective")
                     .hint("agents invariant list --effective --project PROJECT --action ACTION"),
             );
         }
         if self.effective && self.project.is_none() && self.plan.is_none() {
             return Err(
                 CommandFailure::usage("--effective needs --project or --plan")
-                    .because("what holds depends on the project and the plan")
+                    .because("the effective rules depend on the project and the plan")
                     .hint("agents invariant list --effective --project PROJECT"),
             );
         }
@@ -122,7 +122,7 @@ impl InvariantListArgs {
             0 => answer,
             more => {
                 let all = rules.len();
-                let text = format!("{more} more: repeat it with --limit {all}");
+                let text = format!("{more} more: use --limit {all}");
                 answer.with_message(MessageLevel::Hint, text)
             }
         }
@@ -169,8 +169,11 @@ impl InvariantListArgs {
             "summary": {"total": holding.len(), "shadowed": effective.shadowed.len()},
         });
         let rows = seen.iter().map(view::rule_row);
-        let mut view =
-            OutputView::new().table("What holds, the strongest first", &view::HEADERS, rows);
+        let mut view = OutputView::new().table(
+            "Effective rules, highest priority first",
+            &view::HEADERS,
+            rows,
+        );
         if !effective.shadowed.is_empty() {
             let headers = ["id", "scope", "for", "rule", "shadowed by"];
             let rows = effective
@@ -193,7 +196,7 @@ impl InvariantListArgs {
             0 => answer,
             more => answer.with_message(
                 MessageLevel::Hint,
-                format!("{more} more: repeat it with --limit {}", holding.len()),
+                format!("{more} more: use --limit {}", holding.len()),
             ),
         }
     }

@@ -32,7 +32,7 @@ impl InvariantRemoveArgs {
             let failure = CommandFailure::from(error);
             match failure.exit {
                 ExitCode::NotFound => failure
-                    .because("it was never there, or somebody removed it")
+                    .because("it never existed or was removed")
                     .hint("agents invariant list"),
                 _ => failure,
             }

@@ -29,7 +29,7 @@ pub(super) fn abort_stopped_apply(app: &AppContext<'_>, plan: &Plan) -> Result<(
         AbortOutcome::NothingToAbort(_) => Ok(()),
         AbortOutcome::Aborted(plan) => {
             tracing::warn!(
-                "the stopped apply of plan {} was aborted: nothing of it is left",
+                "the stopped apply of plan {} was aborted and undone",
                 plan.name
             );
             Ok(())
@@ -37,10 +37,10 @@ pub(super) fn abort_stopped_apply(app: &AppContext<'_>, plan: &Plan) -> Result<(
         AbortOutcome::Blocked { plan, conflicts } => Err(blocked_failure(
             &plan,
             &conflicts,
-            "the stopped apply cannot be aborted: what it wrote was changed since",
+            "the stopped apply cannot be aborted: its files were changed since",
         )
         .hint(format!("agents plan apply {id}"))
-        .hint("put the files back as they were, or commit them, and run this command again")),
+        .hint("restore or commit the files, then run this command again")),
     }
 }
 
@@ -55,7 +55,8 @@ fn abort_failure(error: ApplyFailure, id: PlanId) -> CommandFailure {
     let mut failure = CommandFailure::from(error);
     if is_owned {
         failure.hints = vec![format!("agents plan log {id} --follow")];
-        failure = failure.because("its apply is decided, and that process is to finish it");
+        failure =
+            failure.because("its apply is past the point of no return; that process finishes it");
     }
     failure
 }

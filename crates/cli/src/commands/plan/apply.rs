@@ -75,7 +75,7 @@ impl PlanApplyArgs {
         let id = plan.identity.plan_id;
         if !plan.position.is_terminal() || plan.position.state() == PlanState::Unapplied {
             let question = match self.as_it_stands {
-                true => format!("Take plan {} for applied as it stands?", plan.name),
+                true => format!("Mark plan {} as applied without changing files?", plan.name),
                 false => self.apply_question(&app, &plan, context),
             };
             confirm_or_fail(&question, self.yes, context, "nothing was applied")?;
@@ -122,9 +122,7 @@ pub(crate) fn outcome_answer(
             let warnings = result_secret_warnings(app, id).unwrap_or_default();
             let answer = with_warnings(answer, warnings);
             Ok(match work.paths {
-                0 => {
-                    answer.with_message(MessageLevel::Info, "Applied: there was nothing to change")
-                }
+                0 => answer.with_message(MessageLevel::Info, "Applied: no changes"),
                 _ => answer
                     .with_message(MessageLevel::Info, "Changes applied")
                     .with_message(MessageLevel::Hint, format!("agents plan unapply {id}")),
@@ -138,12 +136,12 @@ pub(crate) fn outcome_answer(
         ApplyOutcome::Blocked { conflicts, .. } => Err(conflict_failure(
             plan,
             conflicts,
-            "nothing was applied: something is in the way",
+            "cannot apply: conflicting files",
         )),
         ApplyOutcome::Stopped { conflicts, .. } => Err(conflict_failure(
             plan,
             conflicts,
-            "somebody changed the target meanwhile; what is theirs was left alone",
+            "the target was changed meanwhile; files changed by others were not touched",
         )
         .hint(format!("agents plan apply {id} --as-it-stands"))),
         ApplyOutcome::ValidationsFailed { reason, .. } => Err(CommandFailure::new(
@@ -274,7 +272,7 @@ fn applied_answer(
             ViewCell::new(plan.identity.plan_id.short(), Tone::Strong),
         ),
         ("name", plan.name.to_string().into()),
-        ("stands at", position_cell(plan.position)),
+        ("state", position_cell(plan.position)),
         (
             "changed",
             format_count(i64::try_from(work.paths).unwrap_or(i64::MAX), "path").into(),

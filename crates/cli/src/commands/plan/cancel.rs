@@ -96,10 +96,10 @@ impl PlanCancelArgs {
             }
             Err(_) => Err(CommandFailure::new(
                 ExitCode::Temporary,
-                format!("plan {} was asked to stop and has not yet", plan.name),
+                format!("plan {} has not stopped yet", plan.name),
             )
             .kind("cancel_requested")
-            .because("the process that runs it decides when it is safe to stop")
+            .because("its process was asked to stop and does so when it is safe")
             .hint(format!("agents plan log {id} --follow"))
             .with("plan_id", json!(id))
             .with("phase", json!(plan.position.phase()))
@@ -140,7 +140,7 @@ fn answer(
     let mut rows = vec![
         ("plan", ViewCell::new(id.short(), Tone::Strong)),
         ("name", plan.name.to_string().into()),
-        ("stands at", position_cell(plan.position)),
+        ("state", position_cell(plan.position)),
     ];
     if let Some(reason) = &plan.error_message {
         rows.push(("reason", reason.clone().into()));

@@ -118,7 +118,7 @@ impl PlanCorrectArgs {
             return Ok(());
         }
         let question = format!(
-            "Give up {} and go back to {}?",
+            "Supersede {} and return to {}?",
             format_decision_count(number),
             preview.to
         );
@@ -128,7 +128,7 @@ impl PlanCorrectArgs {
                 ExitCode::Decision,
                 "nothing was corrected",
             )
-            .because("the question was not answered with yes")
+            .because("not confirmed")
             .hint("agents plan correct --mode append … keeps what was decided")
             .hint("agents plan correct --mode revert … --yes")),
         }
@@ -186,7 +186,7 @@ fn preview_answer(preview: &CorrectionPreview, given_up: &[Decision]) -> Command
         ("impact", preview.impact.level().as_str().into()),
         ("plan", ViewCell::new(plan.name.to_string(), Tone::Strong)),
         ("at", plan.position.to_string().into()),
-        ("would go back to", preview.to.as_str().into()),
+        ("would return to", preview.to.as_str().into()),
         ("attempt", attempt.to_string().into()),
         (
             "unaffected",
@@ -240,13 +240,16 @@ fn reverted_answer(corrected: &CorrectionOutcome, history: &[Correction]) -> Com
         "history": history_data(history),
     });
     let subtree = [
-        ("given up", format_decision_count(preview.superseded.len())),
+        (
+            "superseded",
+            format_decision_count(preview.superseded.len()),
+        ),
         ("unaffected", format_decision_count(preview.unaffected)),
     ];
     let view = OutputView::new()
         .panel("Correction", facts(corrected))
         .panel("Affected Subtree", subtree)
-        .panel("Sandbox Rollback", [("files", "none were changed back")])
+        .panel("Sandbox Rollback", [("files", "not changed")])
         .panel(
             "Recompute",
             [("queued", corrected.plan.position.phase().as_str())],
@@ -257,7 +260,7 @@ fn reverted_answer(corrected: &CorrectionOutcome, history: &[Correction]) -> Com
 fn appended_answer(corrected: &CorrectionOutcome, history: &[Correction]) -> CommandAnswer {
     let kept = corrected.preview.impact.artifacts.len();
     let note = format!(
-        "Nothing was given up; the plan goes back to {}.",
+        "No decision was superseded; the plan returns to {}.",
         corrected.plan.position.phase()
     );
     let data = json!({

@@ -44,11 +44,11 @@ impl PlanDeleteArgs {
             [
                 ("plan", ViewCell::new(id.to_string(), Tone::Strong)),
                 ("name", deleted.name.to_string().into()),
-                ("stood at", position_cell(deleted.position)),
+                ("state", position_cell(deleted.position)),
             ],
         );
         Ok(CommandAnswer::new(Value::Object(data), view)
-            .with_message(MessageLevel::Info, "Plan deleted; its journal stays")
+            .with_message(MessageLevel::Info, "Plan deleted; its journal is kept")
             .with_message(MessageLevel::Hint, format!("agents plan verify {id}"))
             .with_message(MessageLevel::Hint, format!("agents plan purge {id}")))
     }

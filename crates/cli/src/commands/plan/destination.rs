@@ -65,10 +65,10 @@ impl DestinationArgs {
         let (first, name) = match self.to.as_slice() {
             [first] => (first, None),
             [first, name] => (first, Some(name)),
-            _ => return Err(wrong("--to takes one or two words".to_owned())),
+            _ => return Err(wrong("--to takes one or two values".to_owned())),
         };
         let first = DestinationKind::from_str(first, true)
-            .map_err(|_| wrong(format!("--to {first} is nowhere")))?;
+            .map_err(|_| wrong(format!("invalid destination `{first}`")))?;
         match (first, name) {
             (DestinationKind::Current, None) => Ok(Destination::Current),
             (DestinationKind::Worktree, None) => Ok(Destination::Worktree),
@@ -86,9 +86,7 @@ impl DestinationArgs {
             (DestinationKind::Patch, None) => {
                 Err(wrong("--to patch needs the name of a file".to_owned()))
             }
-            (_, Some(name)) => Err(wrong(format!(
-                "--to takes no second word here, not `{name}`"
-            ))),
+            (_, Some(name)) => Err(wrong(format!("--to takes no second value here: `{name}`"))),
         }
     }
 }

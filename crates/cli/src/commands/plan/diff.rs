@@ -87,13 +87,12 @@ impl PlanDiffArgs {
                 true => answer
                     .with_message(
                         MessageLevel::Info,
-                        "nothing was done yet: there is no sandbox",
+                        "no changes yet: the plan has no sandbox",
                     )
                     .with_message(MessageLevel::Hint, format!("agents plan execute {id}")),
-                false => answer.with_message(MessageLevel::Info, "the plan changed nothing"),
+                false => answer.with_message(MessageLevel::Info, "no changes"),
             });
         }
-        let answer = answer.with_message(MessageLevel::Info, "Diff generated");
         Ok(match diff.plan.position.is_terminal() {
             true => answer,
             false => answer.with_message(MessageLevel::Hint, format!("agents plan apply {id}")),
@@ -147,10 +146,9 @@ fn several_resources_failure(several: &[&ResourceDiff]) -> CommandFailure {
         .iter()
         .map(|it| it.sandbox.resource_name.to_string())
         .collect();
-    let failure =
-        CommandFailure::usage("the plan changed several resources, and a patch is of one")
-            .kind("several_resources")
-            .because(format!("it changed {}", names.join(", ")));
+    let failure = CommandFailure::usage("the plan changed several resources; a patch covers one")
+        .kind("several_resources")
+        .because(format!("it changed {}", names.join(", ")));
     let failure = names.iter().fold(failure, |failure, name| {
         failure.hint(format!("add --resource {name}"))
     });

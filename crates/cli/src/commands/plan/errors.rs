@@ -79,7 +79,7 @@ impl PlanErrorsArgs {
         });
         let number = i64::try_from(history.len()).unwrap_or(i64::MAX);
         let said = match number {
-            0 => "nothing went wrong so far".to_owned(),
+            0 => "no errors".to_owned(),
             _ => format!("{} listed", format_count(number, "error")),
         };
         let mut answer = CommandAnswer::new(answer, view).with_message(MessageLevel::Info, said);

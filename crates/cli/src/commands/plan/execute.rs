@@ -82,7 +82,7 @@ fn detach(
 ) -> Result<CommandAnswer, CommandFailure> {
     let id = plan.identity.plan_id;
     if let Some(WaitReason::Approval { .. }) = plan.position.waiting() {
-        let what = "a call waits for your approval, which holds for the command that makes it";
+        let what = "a tool call waits for your approval, which cannot be given with --detach";
         return Err(CommandFailure::new(ExitCode::Conflict, what)
             .kind("approval")
             .hint(format!("agents plan execute {id}")));
@@ -96,13 +96,13 @@ fn detach(
     let answer = plan_answer(app, plan)?;
     Ok(match &outcome {
         QueueOutcome::Queued(_) => answer
-            .with_message(
-                MessageLevel::Info,
-                "queued: it waits for somebody to go on with it",
-            )
+            .with_message(MessageLevel::Info, "Queued")
             .with_message(MessageLevel::Hint, format!("agents plan resume {id}")),
         QueueOutcome::Unapproved(_) => answer
-            .with_message(MessageLevel::Info, "Strategy made: approve it to go on")
+            .with_message(
+                MessageLevel::Info,
+                "Strategy ready: waiting for your approval",
+            )
             .with_message(MessageLevel::Hint, format!("agents plan tree {id}"))
             .with_message(MessageLevel::Hint, format!("agents plan execute {id}"))
             .with_exit_code(ExitCode::Decision),
@@ -187,7 +187,7 @@ fn plan_answer(app: &AppContext<'_>, plan: &Plan) -> Result<CommandAnswer, Comma
     let mut rows = vec![
         ("plan", ViewCell::new(id.short(), Tone::Strong)),
         ("name", plan.name.to_string().into()),
-        ("stands at", position_cell(plan.position)),
+        ("state", position_cell(plan.position)),
         ("tool calls", work.tool_calls.to_string().into()),
         ("changes", work.changes.to_string().into()),
     ];
@@ -231,11 +231,11 @@ fn add_messages(answer: CommandAnswer, executed: &ExecuteOutcome, to: &str) -> C
         ExecuteOutcome::Unchanged(plan) => answer
             .with_message(
                 MessageLevel::Info,
-                format!("nothing is outstanding: the plan is at {}", plan.position),
+                format!("Nothing to run: the plan is at {}", plan.position),
             )
             .with_message(MessageLevel::Hint, next_command(plan, to)),
         ExecuteOutcome::NeedsApproval { decision, .. } => answer
-            .with_message(MessageLevel::Info, "Strategy made: approve it to go on")
+            .with_message(MessageLevel::Info, "Strategy ready")
             .with_message(MessageLevel::Info, decision.explanation.clone())
             .with_message(MessageLevel::Hint, format!("agents plan tree {id}"))
             .with_message(MessageLevel::Hint, format!("agents plan execute {id}"))
@@ -278,10 +278,7 @@ fn add_messages(answer: CommandAnswer, executed: &ExecuteOutcome, to: &str) -> C
             .with_message(MessageLevel::Hint, format!("agents plan execute {id}"))
             .with_exit_code(ExitCode::Error),
         ExecuteOutcome::Cancelled(_) => answer
-            .with_message(
-                MessageLevel::Error,
-                "the plan was cancelled while it was worked on",
-            )
+            .with_message(MessageLevel::Error, "the plan was cancelled while it ran")
             .with_exit_code(ExitCode::Conflict),
     }
 }
@@ -305,7 +302,7 @@ fn add_waiting_messages(answer: CommandAnswer, waiting: WaitReason, id: PlanId) 
             )
             .with_exit_code(ExitCode::Limit),
         WaitReason::Until { until } => answer
-            .with_message(MessageLevel::Info, format!("it may go on at {until}"))
+            .with_message(MessageLevel::Info, format!("it can continue at {until}"))
             .with_message(MessageLevel::Hint, format!("agents plan resume {id}"))
             .with_exit_code(ExitCode::Temporary),
     }

@@ -45,8 +45,7 @@ impl PlanExplainArgs {
 
     fn answer(&self, explained: &DecisionExplanation) -> CommandAnswer {
         let decision = &explained.decision;
-        let answer = CommandAnswer::new(self.data(explained), self.view(explained))
-            .with_message(MessageLevel::Info, "Decision explained");
+        let answer = CommandAnswer::new(self.data(explained), self.view(explained));
         let answer = match (&explained.context, self.show_context) {
             (StoredContext::Released, _) => answer.with_message(
                 MessageLevel::Warn,
@@ -60,7 +59,7 @@ impl PlanExplainArgs {
         };
         match (self.show_reasoning, &decision.actor_reasoning) {
             (true, None) => {
-                answer.with_message(MessageLevel::Warn, "the actor left no words of its own")
+                answer.with_message(MessageLevel::Warn, "no model reasoning was stored")
             }
             _ => answer,
         }
@@ -189,12 +188,12 @@ fn facts(explained: &DecisionExplanation) -> Vec<(&'static str, ViewCell)> {
     let decision = &explained.decision;
     let state = match (decision.is_superseded, decision.is_correction) {
         (true, _) => ViewCell::new("superseded by a correction", Tone::Doubtful),
-        (false, true) => ViewCell::new("stands, as a correction", Tone::Good),
-        (false, false) => "stands".into(),
+        (false, true) => ViewCell::new("active, as a correction", Tone::Good),
+        (false, false) => "active".into(),
     };
     let score = match decision.confidence_score {
         Some(score) => ViewCell::from(format!("{:.2}", score.value())),
-        None => ViewCell::new("(not said)", Tone::Faint),
+        None => ViewCell::new("(not given)", Tone::Faint),
     };
     let mut path: Vec<String> = explained.path_to_root.iter().map(headline).collect();
     path.reverse();
@@ -240,7 +239,7 @@ fn impact_rows(explained: &DecisionExplanation) -> Vec<(&'static str, String)> {
         ("downstream decisions", impact.downstream.len().to_string()),
         ("child plans", impact.child_plans.len().to_string()),
         ("artifacts", impact.artifacts.len().to_string()),
-        ("of a correction", impact.level().as_str().to_owned()),
+        ("impact of a correction", impact.level().as_str().to_owned()),
     ]
 }
 

@@ -68,7 +68,7 @@ impl PlanLogArgs {
         let head = self.head(&app, id)?;
         if self.from_seq > head.stream_seq + 1 {
             return Err(CommandFailure::usage(format!(
-                "--from-seq {} lies beyond the end of the journal, which has {}",
+                "--from-seq {} is beyond the end of the journal, which has {}",
                 self.from_seq,
                 format_count(head.stream_seq, "event")
             )));

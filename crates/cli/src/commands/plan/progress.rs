@@ -55,12 +55,14 @@ impl ProgressState {
                 self.calls += 1;
                 self.activity = said("tool");
             }
-            EventKind::ModelAsked => self.activity = format!("{} thinks", said("model")),
+            EventKind::ModelAsked => {
+                self.activity = format!("{}: waiting for the model", said("model"))
+            }
             EventKind::ModelAnswered => {
                 let usd = payload.as_ref().and_then(|it| it.get("usd")?.as_f64());
                 self.usd += usd.unwrap_or(0.0);
             }
-            EventKind::ModelFailed => self.activity = format!("tries again: {}", said("error")),
+            EventKind::ModelFailed => self.activity = format!("retrying: {}", said("error")),
             EventKind::ActorInvoked => {
                 self.phase = text("phase").unwrap_or_else(|| self.phase.clone());
                 self.activity = said("title");
@@ -108,7 +110,7 @@ impl PlanProgress {
     }
 
     pub(crate) fn show_waiting_for_slot(&self, running: usize) {
-        let text = format!("waits for one of {running} other plans to end");
+        let text = format!("waiting for one of {running} other plans to end");
         self.progress.set_message(&text);
     }
 
@@ -160,7 +162,7 @@ pub(crate) fn run_with_progress<T>(
                     if std::mem::replace(&mut asked, true) {
                         return Err(forced_interrupt_failure(plan));
                     }
-                    progress.progress.set_message("stops where it can be gone on with");
+                    progress.progress.set_message("stopping at a point it can resume from");
                     app.interrupt();
                 }
                 found = tail.next() => {
@@ -182,7 +184,7 @@ pub(crate) fn run_with_progress<T>(
 fn forced_interrupt_failure(plan: PlanId) -> CommandFailure {
     CommandFailure::new(ExitCode::Interrupted, "interrupted at once")
         .kind("interrupted")
-        .because("what was being done is undone or finished by whoever goes on")
+        .because("unfinished work is undone or completed on resume")
         .hint(format!("agents plan resume {plan}"))
         .with("plan_id", json!(plan))
 }

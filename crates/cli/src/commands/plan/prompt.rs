@@ -34,7 +34,7 @@ impl PlanPromptArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         if self.guidance.trim().is_empty() {
             return Err(CommandFailure::usage("the guidance is empty")
-                .hint("say what the plan should know"));
+                .hint("write what the plan should know"));
         }
         if self.guidance.len() > TEXT_MAXIMUM {
             return Err(
@@ -52,8 +52,8 @@ impl PlanPromptArgs {
         let guidance = app.mask_secrets(&self.guidance)?;
         let prompted = app.block_on(prompted.prompt(id, &guidance, app.actor()))?;
         let (to, said) = match prompted.to {
-            MessageRecipient::Owner => ("owner", "the process that runs the plan gets it next"),
-            MessageRecipient::NextOwner => ("next_owner", "whoever runs the plan next gets it"),
+            MessageRecipient::Owner => ("owner", "the running process receives it next"),
+            MessageRecipient::NextOwner => ("next_owner", "the plan receives it when it runs next"),
         };
         let mut data = plan_data(&prompted.plan);
         let more = json!({
@@ -69,7 +69,7 @@ impl PlanPromptArgs {
             "Guidance",
             [
                 ("plan", ViewCell::new(id.short(), Tone::Strong)),
-                ("stands at", position_cell(prompted.plan.position)),
+                ("state", position_cell(prompted.plan.position)),
                 ("guidance", excerpt(&self.guidance).into()),
                 ("number", prompted.message.sequence.to_string().into()),
             ],

@@ -54,7 +54,7 @@ impl PlanPurgeArgs {
         let app = bootstrap.open()?;
         let id = find_journal(&app, &self.plan)?;
         let question = format!(
-            "Erase what the journal of plan {} says, for good?",
+            "Permanently erase payloads in the journal of plan {}?",
             id.short()
         );
         confirm_or_fail(&question, self.yes, context, "nothing was erased")?;
@@ -81,7 +81,7 @@ impl PlanPurgeArgs {
             ],
         );
         let said = match number {
-            0 => "there was nothing left to erase".to_owned(),
+            0 => "nothing to erase".to_owned(),
             _ => format!("{} erased", format_count(number, "payload")),
         };
         Ok(CommandAnswer::new(data, view).with_message(MessageLevel::Info, said))

@@ -134,7 +134,7 @@ fn view(
             ViewCell::new(plan.identity.plan_id.short(), Tone::Strong),
         ),
         ("name", plan.name.to_string().into()),
-        ("stands at", position_cell(plan.position)),
+        ("state", position_cell(plan.position)),
     ];
     for it in resources {
         let text = match (it.from == it.to, it.resource_type) {
@@ -199,7 +199,7 @@ fn add_unmoved_message(answer: CommandAnswer, resources: &[RebasedResource]) -> 
 
 fn rebase_failure(plan: &Plan, conflicts: &[Conflict]) -> CommandFailure {
     let id = plan.identity.plan_id;
-    let what = "nothing was rebased: a target cannot be moved onto";
+    let what = "cannot rebase: a target has conflicts";
     blocked_failure(plan, conflicts, what)
         .hint(format!("agents plan rebase {id}"))
         .hint(format!("agents plan cancel {id}"))
@@ -207,11 +207,8 @@ fn rebase_failure(plan: &Plan, conflicts: &[Conflict]) -> CommandFailure {
 
 fn requeued_failure(id: PlanId, conflicts: &[Conflict]) -> CommandFailure {
     let what = match is_sandbox_removed(conflicts) {
-        true => "there is no result to move: the plan is queued to be executed again",
-        false => {
-            "the result cannot be merged: the plan is queued to be executed again on the targets \
-             as they are now"
-        }
+        true => "no result to rebase: the plan is queued to run again",
+        false => "cannot merge the result: the plan is queued to run again on the current targets",
     };
     let failure = CommandFailure::new(ExitCode::Decision, what).kind("requeued");
     let listed = conflicts.iter();
@@ -226,7 +223,7 @@ fn not_ready_failure(id: PlanId, executed: &ExecuteOutcome) -> Option<CommandFai
         ExecuteOutcome::Constrained { reason, .. } => Some(
             CommandFailure::new(
                 ExitCode::Decision,
-                "rebased, and required validations fail on the merge",
+                "rebased, but required validations failed",
             )
             .kind("validations")
             .because(reason.clone())
@@ -234,13 +231,12 @@ fn not_ready_failure(id: PlanId, executed: &ExecuteOutcome) -> Option<CommandFai
             .hint(format!("agents plan revert {id}")),
         ),
         ExecuteOutcome::Failed { reason, .. } => Some(
-            CommandFailure::new(ExitCode::Error, "rebased, and could not be validated")
+            CommandFailure::new(ExitCode::Error, "rebased, but could not be validated")
                 .because(reason.clone())
                 .hint(format!("agents plan execute {id}")),
         ),
         ExecuteOutcome::Cancelled(_) => Some(
-            CommandFailure::new(ExitCode::Conflict, "the plan was cancelled meanwhile")
-                .kind("cancelled"),
+            CommandFailure::new(ExitCode::Conflict, "the plan was cancelled").kind("cancelled"),
         ),
         _ => None,
     }

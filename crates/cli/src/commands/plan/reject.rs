@@ -87,17 +87,17 @@ impl PlanRejectArgs {
         };
         let passed = done.validation.permits_apply();
         let validation = match (passed, done.validation.results.is_empty()) {
-            (_, true) => ViewCell::new("nothing to ask", Tone::Faint),
+            (_, true) => ViewCell::new("none", Tone::Faint),
             (true, _) => ViewCell::new("passed", Tone::Good),
             (false, _) => ViewCell::new("failed", Tone::Bad),
         };
         let rows = vec![
             ("plan", ViewCell::new(id.short(), Tone::Strong)),
-            ("taken out", what.into()),
+            ("rejected", what.into()),
             ("resource", done.resource.to_string().into()),
             ("because", self.why.trim().into()),
             ("validations", validation),
-            ("stands at", position_cell(done.plan.position)),
+            ("state", position_cell(done.plan.position)),
         ];
         let view = OutputView::new().panel("Rejected", rows);
         let answer = CommandAnswer::new(Value::Object(data), view)
@@ -107,7 +107,7 @@ impl PlanRejectArgs {
             false => answer.with_message(
                 MessageLevel::Warn,
                 format!(
-                    "required validations fail now: {}",
+                    "required validations now fail: {}",
                     done.validation.required_failures()
                 ),
             ),

@@ -121,10 +121,10 @@ fn outlook_answer(app: &AppContext<'_>, outlook: &ResumePreview) -> CommandAnswe
         |number: usize, what: &str| format_count(i64::try_from(number).unwrap_or(i64::MAX), what);
     let mut rows = vec![
         ("plan", ViewCell::new(id.short(), Tone::Strong)),
-        ("stands at", position_cell(plan.position)),
+        ("state", position_cell(plan.position)),
         ("next", describe_next(outlook).into()),
         (
-            "not done again",
+            "not repeated",
             count(outlook.confirmed_calls, "tool call").into(),
         ),
         (
@@ -133,7 +133,7 @@ fn outlook_answer(app: &AppContext<'_>, outlook: &ResumePreview) -> CommandAnswe
         ),
     ];
     if !outlook.interrupted_calls.is_empty() {
-        rows.push(("taken back", outlook.interrupted_calls.join(", ").into()));
+        rows.push(("undone", outlook.interrupted_calls.join(", ").into()));
     }
     if outlook.interrupted_models > 0 {
         let text = count(outlook.interrupted_models, "question");
@@ -143,7 +143,7 @@ fn outlook_answer(app: &AppContext<'_>, outlook: &ResumePreview) -> CommandAnswe
     let answer = match &outlook.holder {
         Some(holder) if holder.owner != app.owner() => answer.with_message(
             MessageLevel::Info,
-            format!("it has an owner: {}", holder.owner),
+            format!("already running: {}", holder.owner),
         ),
         _ => answer,
     };
@@ -153,17 +153,17 @@ fn outlook_answer(app: &AppContext<'_>, outlook: &ResumePreview) -> CommandAnswe
 /// Describes the next step and its preconditions.
 fn describe_next(outlook: &ResumePreview) -> String {
     let next = match outlook.next {
-        NextMove::Strategize => "a strategy is looked for".to_owned(),
-        NextMove::Approve => "the strategy needs a yes, or a profile that goes on alone".to_owned(),
+        NextMove::Strategize => "make a strategy".to_owned(),
+        NextMove::Approve => "wait for approval of the strategy".to_owned(),
         NextMove::Execute => match outlook.step {
-            Some(step) => format!("step {step} of {} is carried out", outlook.steps),
-            None => "the strategy is carried out".to_owned(),
+            Some(step) => format!("run step {step} of {}", outlook.steps),
+            None => "run the strategy".to_owned(),
         },
-        NextMove::Apply => "the changes are brought to where they belong, with your yes".to_owned(),
-        NextMove::Nothing => "nothing: it has come to its end".to_owned(),
+        NextMove::Apply => "apply the changes, with your approval".to_owned(),
+        NextMove::Nothing => "nothing: the plan is finished".to_owned(),
     };
     match outlook.plan.position.waiting() {
-        Some(waiting) => format!("it waits for: {}; then {next}", waiting.kind()),
+        Some(waiting) => format!("waiting for {}; then {next}", waiting.kind()),
         None => next,
     }
 }

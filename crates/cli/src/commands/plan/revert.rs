@@ -64,8 +64,8 @@ impl PlanRevertArgs {
             [
                 ("plan", ViewCell::new(id.short(), Tone::Strong)),
                 ("name", plan.name.to_string().into()),
-                ("was at", before.position.to_string().into()),
-                ("stands at", position_cell(plan.position)),
+                ("previous state", before.position.to_string().into()),
+                ("state", position_cell(plan.position)),
                 ("reversions left", left.to_string().into()),
             ],
         );

@@ -45,10 +45,10 @@ impl PlanRollbackArgs {
         let (app, plan) = bootstrap.open_to_abandon(|wired| find(wired, &self.plan))?;
         let id = plan.identity.plan_id;
         let question = format!(
-            "Set plan {} back to checkpoint {}?",
+            "Roll plan {} back to checkpoint {}?",
             plan.name, self.checkpoint
         );
-        confirm_or_fail(&question, self.yes, context, "nothing was set back")?;
+        confirm_or_fail(&question, self.yes, context, "nothing was rolled back")?;
         abort_stopped_apply(&app, &plan)?;
         let executor = app.executor()?;
         let done = app.block_on(executor.rollback(id, choice, app.actor()))?;
@@ -112,9 +112,9 @@ fn answer(done: &Done, remaining: &[Checkpoint]) -> CommandAnswer {
             "checkpoint",
             format!("{} ({})", checkpoint.number, checkpoint.label).into(),
         ),
-        ("files set back", done.files.len().to_string().into()),
+        ("files restored", done.files.len().to_string().into()),
         ("undone", number(back.calls, "tool call").into()),
-        ("stands at", position_cell(plan.position)),
+        ("state", position_cell(plan.position)),
     ];
     let mut view = OutputView::new().panel("Rolled back", rows);
     if !done.files.is_empty() {

@@ -85,8 +85,7 @@ impl PlanStatusView {
             Some(message) => view.panel("Why it stopped", self.error_rows(message)),
             None => view,
         };
-        let mut answer = CommandAnswer::new(self.data(now), view)
-            .with_message(MessageLevel::Info, "Status refreshed");
+        let mut answer = CommandAnswer::new(self.data(now), view);
         for hint in self.hints() {
             answer = answer.with_message(MessageLevel::Hint, hint);
         }
@@ -114,7 +113,7 @@ impl PlanStatusView {
                 ViewCell::new(plan.identity.plan_id.short(), Tone::Strong),
             ),
             ("name", plan.name.to_string().into()),
-            ("stands at", position_cell(plan.position)),
+            ("state", position_cell(plan.position)),
             ("does", brief.description.clone().into()),
             ("action", brief.action_name.to_string().into()),
             ("projects", projects(plan).into()),
@@ -130,7 +129,7 @@ impl PlanStatusView {
                 rows.push(("run by", by.into()));
             }
             None if self.is_abandoned() => {
-                let not_running = "nobody any more: its process ended";
+                let not_running = "not running";
                 rows.push(("run by", ViewCell::new(not_running, Tone::Doubtful)));
             }
             None => {}

@@ -75,8 +75,7 @@ fn answer(tree: &DecisionTree, superseded: SupersededVisibility) -> CommandAnswe
         "strategy": tree.strategy.as_ref().map(strategy_data),
         "decision_ids": decision_ids(tree),
     });
-    let answer = CommandAnswer::new(data, view(tree, &summary))
-        .with_message(MessageLevel::Info, "Decision tree rendered");
+    let answer = CommandAnswer::new(data, view(tree, &summary));
     match superseded == SupersededVisibility::Hidden && tree.superseded > 0 {
         true => answer.with_message(
             MessageLevel::Hint,

@@ -40,31 +40,35 @@ impl PlanUnapplyArgs {
         let app = bootstrap.open()?;
         let plan = find(&app, &self.plan)?;
         let id = plan.identity.plan_id;
-        let question = format!("Take back what plan {} applied?", plan.name);
-        confirm_or_fail(&question, self.yes, context, "nothing was taken back")?;
+        let question = format!("Undo the changes that plan {} applied?", plan.name);
+        confirm_or_fail(&question, self.yes, context, "nothing was undone")?;
         let service = app.apply_service()?;
         let request = app.apply_request(id, Destination::Current);
         let progress = PlanProgress::new(false, context);
-        let (plan, apply, said) =
-            match run_with_progress(&app, &progress, id, service.unapply(&request))?? {
-                Unapplied::Done { plan, apply } => (plan, apply, "Changes taken back"),
-                Unapplied::Unchanged { plan, apply } => {
-                    (plan, apply, "the changes were taken back before")
-                }
-                Unapplied::Blocked { plan, conflicts } => {
-                    let what = "nothing was taken back: something is in the way";
-                    return Err(blocked_failure(&plan, &conflicts, what)
-                        .hint(format!("agents plan unapply {id}")));
-                }
-                Unapplied::Stopped {
-                    plan, conflicts, ..
-                } => {
-                    let what =
-                        "somebody changed the target meanwhile; what is theirs was left alone";
-                    return Err(blocked_failure(&plan, &conflicts, what)
-                        .hint(format!("agents plan unapply {id}")));
-                }
-            };
+        let (plan, apply, said) = match run_with_progress(
+            &app,
+            &progress,
+            id,
+            service.unapply(&request),
+        )?? {
+            Unapplied::Done { plan, apply } => (plan, apply, "Changes undone"),
+            Unapplied::Unchanged { plan, apply } => {
+                (plan, apply, "the changes were already undone")
+            }
+            Unapplied::Blocked { plan, conflicts } => {
+                let what = "cannot unapply: conflicting files";
+                return Err(blocked_failure(&plan, &conflicts, what)
+                    .hint(format!("agents plan unapply {id}")));
+            }
+            Unapplied::Stopped {
+                plan, conflicts, ..
+            } => {
+                let what =
+                    "the target was changed meanwhile; files changed by others were not touched";
+                return Err(blocked_failure(&plan, &conflicts, what)
+                    .hint(format!("agents plan unapply {id}")));
+            }
+        };
         let mut data = plan_data(&plan);
         data.insert("apply_id".to_owned(), json!(apply.id));
         let results: Vec<&Option<Value>> = apply.resources.iter().map(|it| &it.result).collect();
@@ -72,7 +76,7 @@ impl PlanUnapplyArgs {
         let mut rows = vec![
             ("plan", ViewCell::new(id.short(), Tone::Strong)),
             ("name", plan.name.to_string().into()),
-            ("stands at", position_cell(plan.position)),
+            ("state", position_cell(plan.position)),
         ];
         for result in results.into_iter().flatten() {
             if let Some(commit) = result.get("commit").and_then(Value::as_str) {

@@ -236,7 +236,7 @@ fn answer(plan: &Plan, resources: usize) -> CommandAnswer {
         [
             ("plan", ViewCell::new(id.short(), Tone::Strong)),
             ("name", ViewCell::from(plan.name.to_string())),
-            ("stands at", position_cell(plan.position)),
+            ("state", position_cell(plan.position)),
             ("action", ViewCell::from(brief.action_name.to_string())),
             ("projects", ViewCell::from(projects(plan))),
             ("resources", ViewCell::from(resources.to_string())),

@@ -67,7 +67,7 @@ pub(super) fn confirm_or_fail(
     match confirm(question, context.environment) {
         Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
         Confirmation::No => Err(CommandFailure::new(ExitCode::Decision, refused)
-            .because("the question was not answered with yes")
+            .because("not confirmed")
             .hint("repeat the command with --yes")),
     }
 }

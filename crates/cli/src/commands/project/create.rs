@@ -101,7 +101,7 @@ fn answer(created: &CreatedProject) -> CommandAnswer {
     let mut answer = CommandAnswer::new(json, view).with_message(MessageLevel::Info, said);
     for resource in resources.iter().filter(|it| reused.contains(&it.name)) {
         let said = format!(
-            "{} was registered before and is linked as {}",
+            "{} is already registered and is linked as {}",
             resource.path, resource.name
         );
         answer = answer.with_message(MessageLevel::Info, said);

@@ -72,7 +72,7 @@ impl ProjectDeleteArgs {
             Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
             Confirmation::No => Err(
                 CommandFailure::new(ExitCode::Decision, "nothing was deleted")
-                    .because("the question was not answered with yes")
+                    .because("not confirmed")
                     .hint(format!("agents project delete {name} --yes")),
             ),
         }

@@ -63,7 +63,7 @@ impl ProjectListArgs {
         };
         let headers = ["name", "resources", "plans", "profile", "description"];
         let view = match found.is_empty() {
-            true => OutputView::new().text("There is no such project."),
+            true => OutputView::new().text("No matching projects."),
             false => OutputView::new().table("Projects", &headers, found[..shown].iter().map(row)),
         };
         let counted = format_count(i64::try_from(total).unwrap_or(i64::MAX), "project");

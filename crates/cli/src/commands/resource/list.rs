@@ -59,7 +59,7 @@ impl ResourceListArgs {
         };
         let headers = ["name", "type", "sandbox", "path", "projects"];
         let view = match found.is_empty() {
-            true => OutputView::new().text("There is no such resource."),
+            true => OutputView::new().text("No matching resources."),
             false => OutputView::new().table("Resources", &headers, found[..shown].iter().map(row)),
         };
         let counted = format_count(i64::try_from(total).unwrap_or(i64::MAX), "resource");

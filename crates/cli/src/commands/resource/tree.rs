@@ -198,7 +198,7 @@ fn nodes_below<'a>(
 fn answer(nodes: &[ResourceTreeNode<'_>]) -> CommandAnswer {
     let json = json!({"tree": nodes.iter().map(data).collect::<Vec<_>>()});
     let view = match nodes.is_empty() {
-        true => OutputView::new().text("There is no project and no resource."),
+        true => OutputView::new().text("No projects and no resources."),
         false => OutputView::new().tree("Resources", nodes.iter().map(tree_row)),
     };
     let answer = CommandAnswer::new(json, view);

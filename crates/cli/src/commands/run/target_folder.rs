@@ -88,11 +88,12 @@ pub(super) fn find_or_create_project(
             Err(error) => return Err(error.into()),
         }
     }
-    Err(
-        CommandFailure::usage(format!("no name is left for {}", target.display_path()))
-            .kind("no_name")
-            .hint("agents project create NAME --path DIR"),
-    )
+    Err(CommandFailure::usage(format!(
+        "no free project name for {}",
+        target.display_path()
+    ))
+    .kind("no_name")
+    .hint("agents project create NAME --path DIR"))
 }
 
 fn find_project(

@@ -52,7 +52,7 @@ pub(super) fn read_task(
             (read_text(&name, opened)?, false)
         }
         (None, None) => {
-            return Err(CommandFailure::usage("nothing is said to be done")
+            return Err(CommandFailure::usage("no action or task given")
                 .kind("no_task")
                 .hint("agents run \"what to do\"")
                 .hint("agents run ACTION")

@@ -146,11 +146,11 @@ fn add_apply_messages(
         (0, _) => answer,
         (_, true) => answer.with_message(
             MessageLevel::Info,
-            format!("{} would be forgotten", format_apply_count(removed)),
+            format!("data of {} would be removed", format_apply_count(removed)),
         ),
         (_, false) => answer.with_message(
             MessageLevel::Info,
-            format!("{} forgotten", format_apply_count(removed)),
+            format!("data of {} removed", format_apply_count(removed)),
         ),
     };
     match failed {
@@ -158,7 +158,7 @@ fn add_apply_messages(
         _ => answer.with_message(
             MessageLevel::Warn,
             format!(
-                "{} could not be forgotten; the next time it is tried again",
+                "data of {} could not be removed; the next run tries again",
                 format_apply_count(failed)
             ),
         ),
@@ -185,7 +185,7 @@ fn row(swept: &SweptSandbox, dry_run: bool) -> Vec<ViewCell> {
     let none = || ViewCell::new("none", Tone::Faint);
     let what = match (&swept.verdict, dry_run) {
         (GcVerdict::Remove(_), false) => ViewCell::new("removed", Tone::Good),
-        (GcVerdict::Remove(_), true) => ViewCell::new("would go", Tone::Doubtful),
+        (GcVerdict::Remove(_), true) => ViewCell::new("would be removed", Tone::Doubtful),
         (GcVerdict::Keep(_), _) => ViewCell::new("kept", Tone::Normal),
         (GcVerdict::Failed(_), _) => ViewCell::new("failed", Tone::Bad),
     };

@@ -78,7 +78,7 @@ impl SandboxListArgs {
             number => answer
                 .with_message(
                     MessageLevel::Warn,
-                    format!("{number} more on disk that no record tells of"),
+                    format!("{number} more on disk without a record"),
                 )
                 .with_message(MessageLevel::Hint, "agents sandbox gc --dry-run"),
         }

@@ -64,7 +64,7 @@ fn answer(found: &SandboxWithPlan, app: &AppContext<'_>) -> CommandAnswer {
             ViewCell::new(record.id.to_string(), Tone::Strong),
         ),
         ("plan", found.plan.name.to_string().into()),
-        ("plan stands at", found.plan.position.to_string().into()),
+        ("plan state", found.plan.position.to_string().into()),
         ("resource", record.resource_name.to_string().into()),
         ("of", record.resource_path.to_string().into()),
         ("base", record.base.as_str().into()),

@@ -48,7 +48,7 @@ fn read_limited(name: &str, input: impl Read) -> Result<Vec<u8>, CommandFailure>
 
 fn parse(bytes: &[u8], name: &str) -> Result<Value, CommandFailure> {
     serde_json::from_slice(bytes).map_err(|error| {
-        CommandFailure::usage(format!("{name} is no JSON"))
+        CommandFailure::usage(format!("{name} is not valid JSON"))
             .kind("json")
             .caused_by(&error)
             .hint(

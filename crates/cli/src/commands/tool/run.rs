@@ -115,7 +115,7 @@ impl ToolRunArgs {
                 format_count(number, "file")
             ),
             (_, false) => format!(
-                "{name} changed {} in its sandbox, which is gone",
+                "{name} changed {} in its sandbox, which was removed",
                 format_count(number, "file")
             ),
         };
@@ -158,9 +158,9 @@ fn change_data(file: &DiffStat) -> Value {
 
 fn needs_plan_failure(tool: &dyn Tool) -> CommandFailure {
     let name = &tool.definition().name;
-    CommandFailure::usage(format!("{name} cannot be run by itself"))
+    CommandFailure::usage(format!("{name} cannot be run outside a plan"))
         .kind("tool_needs_plan")
-        .because("it says something to the plan it is called in, and here is none")
+        .because("it sends a message to its plan")
         .hint(format!("agents tool show {name}"))
         .with("tool", json!(name))
 }

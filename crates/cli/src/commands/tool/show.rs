@@ -31,8 +31,7 @@ impl ToolShowArgs {
         data["input_schema"] = tool.input_schema.clone();
         data["output_schema"] = tool.output_schema.clone();
         let name = &tool.name;
-        let answer =
-            CommandAnswer::new(data, panels(tool)).with_message(MessageLevel::Info, "Tool shown");
+        let answer = CommandAnswer::new(data, panels(tool));
         Ok(match is_control_tool(name) {
             // Such a tool works only inside a plan, so there is no command to suggest.
             true => answer,

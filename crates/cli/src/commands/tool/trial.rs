@@ -54,7 +54,7 @@ impl TrialSandbox {
         let found = resource_location(directory)?;
         let cannot = |error: SandboxError| {
             let what = format!(
-                "no sandbox can be made of {}",
+                "cannot create a sandbox of {}",
                 display_path(&directory.path)
             );
             CommandFailure::new(ExitCode::Error, what).caused_by(&error)

@@ -109,11 +109,11 @@ fn answer(attached: &AttachmentView) -> CommandAnswer {
     let data = json!({"validation_attached": view::attachment_data(attached)});
     let (resource, short) = (&attached.resource, attached.attachment.id.short());
     let counts = match &attached.attachment.scope {
-        AttachmentScope::Direct => format!("it counts for every plan that works on {resource}"),
+        AttachmentScope::Direct => format!("it applies to every plan on {resource}"),
         AttachmentScope::Project(project) => {
-            format!("it counts for plans of {project} that work on {resource}")
+            format!("it applies to plans of {project} on {resource}")
         }
-        AttachmentScope::Plan(plan) => format!("it counts for the plan {}", plan.short()),
+        AttachmentScope::Plan(plan) => format!("it applies to the plan {}", plan.short()),
     };
     CommandAnswer::new(
         data,

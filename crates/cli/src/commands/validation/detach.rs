@@ -47,7 +47,7 @@ impl ValidationDetachArgs {
             let failure = CommandFailure::from(error);
             match failure.exit {
                 ExitCode::NotFound => failure
-                    .because("it was never there, or somebody detached it")
+                    .because("it never existed or was detached")
                     .hint("agents validation list"),
                 _ => failure,
             }
@@ -74,7 +74,7 @@ impl ValidationDetachArgs {
                 ExitCode::Decision,
                 "nothing was detached",
             )
-            .because("the question was not answered with yes")
+            .because("not confirmed")
             .hint(format!("agents validation detach {id} --yes"))),
         }
     }

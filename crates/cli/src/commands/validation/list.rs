@@ -113,7 +113,7 @@ impl ValidationListArgs {
             }
             0 => answer,
             more => {
-                let text = format!("{more} more: repeat it with --limit {}", all.len());
+                let text = format!("{more} more: use --limit {}", all.len());
                 answer.with_message(MessageLevel::Hint, text)
             }
         }

@@ -37,8 +37,7 @@ impl ValidationShowArgs {
             let rows = attachments.iter().map(view::attachment_row);
             shown = shown.table("Attachments", &view::ATTACHMENT_HEADERS, rows);
         }
-        let answer =
-            CommandAnswer::new(data, shown).with_message(MessageLevel::Info, "Validation shown");
+        let answer = CommandAnswer::new(data, shown);
         Ok(match attachments.is_empty() {
             true => answer.with_message(
                 MessageLevel::Hint,

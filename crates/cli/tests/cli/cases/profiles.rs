@@ -75,7 +75,7 @@ pub(super) const CASES: &[SnapshotCase] = &[
 /// Returns the definition of a profile with this name.
 pub(crate) fn profile(name: &str) -> String {
     format!(
-        "name: {name}\ndescription: Executes alone, within a budget; a human applies\n\
+        "name: {name}\ndescription: Executes automatically, within a budget; you apply\n\
          thresholds:\n  decompose_task: 0.0\n  create_tool: 0.0\n  select_tool: 1.0\n  \
          edit_code: 0.25\n  execute_command: 0.0\n  create_file: 0.0\n  delete_content: 1.0\n  \
          access_network: 1.0\n  install_dependency: 0.0\n  modify_config: 0.0\n  \

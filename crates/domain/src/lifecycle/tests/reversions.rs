@@ -25,7 +25,7 @@ fn the_fourth_reversion_is_refused_but_strategize_may_be_retried() {
     assert_eq!(
         refused.to_string(),
         "cannot revert: the plan is at execute/processing and has been reverted 3 times, \
-         which is all; legal now: complete, fail, constrain, wait, correct, cancel"
+         the maximum"
     );
 }
 

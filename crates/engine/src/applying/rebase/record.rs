@@ -273,7 +273,7 @@ impl RebaseWrite {
 
     fn reason(&self) -> String {
         if self.has_removed_sandbox() {
-            return "A sandbox was removed; its work is done again".to_owned();
+            return "A sandbox was removed; its work is redone".to_owned();
         }
         let moved = self.moved.iter();
         let moved = moved.map(|it| match it.base.commit.as_deref() {
@@ -290,14 +290,11 @@ impl RebaseWrite {
     fn conflict_message(&self) -> String {
         let conflicts: Vec<String> = self.conflicts.iter().map(ToString::to_string).collect();
         if self.has_removed_sandbox() {
-            return format!(
-                "{}. The work has to be done again in a new sandbox",
-                conflicts.join("; ")
-            );
+            return format!("{}. Redo the work in a new sandbox", conflicts.join("; "));
         }
         format!(
             "the targets have changed, and the result could not be merged: {}. The sandboxes have \
-             the files of the targets as they are now, and the work has to be done again on them",
+             the current files of the targets; redo the work on them",
             conflicts.join("; ")
         )
     }

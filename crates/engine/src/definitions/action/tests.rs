@@ -144,8 +144,8 @@ descripton: x
          use letters, digits, `-`, `_` and `.`, beginning with a letter or digit\n\
          a.yaml:3:17: `strategy_actor`: `.` is not allowed in the namespace of a name: \
          use letters, digits, `-`, `_` and `.`, beginning with a letter or digit\n\
-         a.yaml:6:8: `state`: `gone` is no action state: use available, archived\n\
-         a.yaml:8:26: `arguments[0].type`: `int` is no argument type: \
+         a.yaml:6:8: `state`: invalid action state `gone`: use available, archived\n\
+         a.yaml:8:26: `arguments[0].type`: invalid argument type `int`: \
          use string, integer, number, boolean, path, choice\n\
          a.yaml:10:1: there is no key `descripton` (did you mean `description`?)"
     );

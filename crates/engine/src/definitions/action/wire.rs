@@ -23,7 +23,7 @@ record! {
         /// What the action does, in a sentence or two.
         #[schemars(length(min = 1))]
         description: String = "description",
-        /// More for people who want to know more.
+        /// A longer description for people.
         long_description: Option<String> = "long_description",
         /// The actor that plans the work.
         strategy_actor: String = "strategy_actor",
@@ -47,7 +47,7 @@ record! {
         /// `available` (if left out) or `archived`, which cannot be used.
         #[schemars(extend("enum" = ["available", "archived", null]))]
         state: Option<String> = "state",
-        /// What whoever uses the action has to say; templates read it as `{{ args.NAME }}`.
+        /// The arguments of the action; templates read them as `{{ args.NAME }}`.
         #[schemars(length(max = super::ARGUMENTS_MAXIMUM))]
         arguments: Option<Vec<ArgumentEntry>> = "arguments",
         /// The automation profile of its plans: a built-in one or the name of a custom one.
@@ -67,7 +67,7 @@ record! {
 }
 
 record! {
-    /// An argument: what may be given when the action is used.
+    /// An argument that is given when the action is used.
     #[schemars(title = "Argument")]
     ArgumentEntry refusing [] {
         /// Letters, digits, `_` and `-`; in templates a hyphen reads as `_`.

@@ -16,7 +16,7 @@ use super::UNSUPPORTED_TYPE_KEY_HINT;
 const TOOL_KEY_HINT: &str = "it is a key of actors of the type `tool`; a model decides for itself";
 
 record! {
-    /// Somebody who lets a model decide which tools to call.
+    /// An actor that lets a model decide which tools to call.
     #[schemars(
         title = "Actor with a model",
         extend("examples" = [example()])
@@ -55,21 +55,21 @@ record! {
         /// The provider's name for the model; `provider/model` if `provider` is left out. The configured default if both are. A script's path, seen from this file, for `scripted`.
         #[schemars(length(min = 1))]
         model: Option<String> = "model",
-        /// What the model is told first, before what the plan is about. Plain text, no template.
+        /// The system prompt of the model, before the task. Plain text, no template.
         #[schemars(length(max = PROMPT_MAXIMUM))]
         system_prompt: Option<String> = "system_prompt",
-        /// How freely the model chooses its words, from 0 to 2.
+        /// The sampling temperature, from 0 to 2.
         #[schemars(range(min = 0, max = 2))]
         temperature: Option<f64> = "temperature",
         /// How many tokens an answer may have.
         #[schemars(range(min = 1))]
         max_tokens: Option<u64> = "max_tokens",
-        /// The share of likely words the model chooses from, from 0 to 1.
+        /// The nucleus sampling probability (top-p), from 0 to 1.
         #[schemars(range(min = 0, max = 1))]
         top_p: Option<f64> = "top_p",
-        /// The tools it may use, such as `builtin/file-read`; every built-in one that its phase allows if left out.
+        /// The tools it may use, such as `builtin/file-read`; every built-in tool that the phase allows if left out.
         tools: Option<Vec<String>> = "tools",
-        /// The skills it is told of, by name; all that its project has if left out.
+        /// The skills available to it, by name; all skills of the project if left out.
         #[schemars(length(max = SKILLS_MAXIMUM))]
         skills: Option<Vec<String>> = "skills",
     }
@@ -111,14 +111,14 @@ impl DefinitionConversion<'_> {
             (None, None) => return Some(None),
             (Some(provider), Some(model)) => (provider, model),
             (Some(_), None) => {
-                let what = "`provider` says whose model, but `model` is missing";
+                let what = "`provider` is given, but `model` is missing";
                 self.problem_with_hint("provider", what, "write `model` too, or neither of them");
                 return None;
             }
             (None, Some(text)) => match text.split_once('/') {
                 Some((provider, model)) => (provider.to_owned(), model.to_owned()),
                 None => {
-                    let what = "`model` does not say whose it is";
+                    let what = "`model` has no provider";
                     let hint = "write `provider` too, or `model: provider/name`";
                     self.problem_with_hint("model", what, hint);
                     return None;

@@ -62,7 +62,7 @@ fn unsupported_types_are_reported_by_name() {
     );
     assert_eq!(
         read("type: tol\n").unwrap_err(),
-        "a.yaml:1:7: `type`: `tol` is no type of actor: use llm, tool, graph \
+        "a.yaml:1:7: `type`: invalid type of actor `tol`: use llm, tool, graph \
          (did you mean `tool`?)"
     );
     let missing = read("name: a\nmodel: x\nsteps: [{tool: b}]\n").unwrap_err();
@@ -81,8 +81,8 @@ fn a_step_cannot_use_control_tools() {
     assert_eq!(
         with_steps("- {tool: a/b}\n- {id: x, tool: builtin/finish, input: {summary: x}}\n")
             .unwrap_err(),
-        "a.yaml:6:17: `steps[1]`: `builtin/finish` is for actors with a model: \
-         one of the type `tool` has nothing to say to its plan"
+        "a.yaml:6:17: `steps[1]`: `builtin/finish` is for actors with a model; an actor of type \
+         `tool` cannot use it"
     );
 }
 
@@ -144,7 +144,7 @@ fn every_step_problem_is_reported_with_its_position() {
          known are steps.one\n\
          a.yaml:13:16: `steps[1].input.deep[0].x`, line 1: this cannot be filled in: \
          syntax error: unexpected end of variable block, expected identifier or integer\n\
-         a.yaml:14:19: `steps[2]`: `two-b` is no id of a step: use letters, digits and `_`, \
+         a.yaml:14:19: `steps[2]`: invalid step id `two-b`: use letters, digits and `_`, \
          beginning with a letter or `_`, at most 100 characters"
     );
 }

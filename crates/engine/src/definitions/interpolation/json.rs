@@ -17,7 +17,7 @@ const DEPTH_MAXIMUM: usize = 64;
 pub(super) enum JsonConversionError {
     #[error("it is too large")]
     TooLarge,
-    #[error("{0} is no JSON value")]
+    #[error("{0} is not a JSON value")]
     NotJson(String),
 }
 

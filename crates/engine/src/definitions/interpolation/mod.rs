@@ -45,7 +45,7 @@ pub enum FillError {
         known: Vec<String>,
     },
     #[error(
-        "`{text}`, line {line}: `{{% {statement}` is no statement of our templates; they have \
+        "`{text}`, line {line}: unknown statement `{{% {statement}`; templates have \
          `if`, `elif`, `else` and `raw`"
     )]
     Statement {
@@ -53,7 +53,7 @@ pub enum FillError {
         line: usize,
         statement: String,
     },
-    #[error("`{text}`, line {line}: `*` is not available in our templates; compute it in a tool")]
+    #[error("`{text}`, line {line}: `*` is not available in templates; compute it in a tool")]
     Operator { text: String, line: usize },
     #[error(
         "`{text}`, line {line}: one expression may join {JOINS_MAXIMUM} values by `~` and `+`; \
@@ -70,7 +70,7 @@ pub enum FillError {
     Braces { text: String },
     #[error("`{text}` must give true or false, not {found}")]
     NotABoolean { text: String, found: String },
-    #[error("`{text}` gives {found}, which is no JSON value")]
+    #[error("`{text}` gives {found}, which is not a JSON value")]
     NotJson { text: String, found: String },
     #[error("`{text}` would be larger than {FILLED_MAXIMUM} bytes")]
     TooLarge { text: String },
@@ -376,7 +376,7 @@ fn undefined_error(
         None => FillError::Failed {
             text: text.to_owned(),
             line: 1,
-            reason: "a value it asks for is not there".to_owned(),
+            reason: "a value it uses does not exist".to_owned(),
         },
     }
 }

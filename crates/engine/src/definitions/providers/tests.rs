@@ -51,11 +51,11 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "providers:\n- {name: x}\n- {name: x}\n",
-        "models.yaml:3:10: `providers[1].name`: `x` is there already",
+        "models.yaml:3:10: `providers[1].name`: `x` already exists",
     ),
     (
         "providers:\n- {name: x, kind: gemini}\n",
-        "models.yaml:2:19: `providers[0].kind`: `gemini` is no kind of provider: \
+        "models.yaml:2:19: `providers[0].kind`: invalid kind of provider `gemini`: \
              use openai, anthropic, scripted",
     ),
     (

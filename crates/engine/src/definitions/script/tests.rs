@@ -105,7 +105,8 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "turns:\n  - fault: {kind: rate-limit}\n",
-        "s.yaml:2:19: `turns[0].fault.kind`: `rate-limit` is no kind of fault: use rate_limit, timeout, server_error, truncated, malformed_json, slow",
+        "s.yaml:2:19: `turns[0].fault.kind`: invalid kind of fault `rate-limit`: use rate_limit, \
+         timeout, server_error, truncated, malformed_json, slow",
     ),
     (
         "turns:\n  - fault: {kind: slow, retry_after: -1}\n",

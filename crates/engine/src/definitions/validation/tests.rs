@@ -104,7 +104,7 @@ fn wrong_values_are_reported_with_positions() {
     let said = read("name: builtin/x\ndescription: y\nmode: requierd\nrun: z\n").unwrap_err();
     assert_eq!(
         said,
-        "v.yaml:3:7: `mode`: `requierd` is no mode of a validation: use required, informational"
+        "v.yaml:3:7: `mode`: invalid mode of a validation `requierd`: use required, informational"
     );
     let said = read("name: builtin/x\ndescription: y\nmode: required\nrun: z\n").unwrap_err();
     assert!(said.contains("are this program's own"), "{said}");

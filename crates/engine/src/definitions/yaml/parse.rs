@@ -150,7 +150,7 @@ where
         place: YamlContext<'_>,
     ) -> Result<YamlNode, Problem> {
         let Some(size) = self.anchors.get(&anchor).map(|anchored| anchored.size) else {
-            let what = "this alias stands inside what it repeats";
+            let what = "this alias refers to a value that contains it";
             return Err(Problem::new(position(span.start), place.path, what));
         };
         // Charge the size before copying.
@@ -211,7 +211,7 @@ where
             };
             let position = position(span.start);
             if !seen.insert(key.clone()) {
-                let what = format!("the key `{key}` is there twice");
+                let what = format!("duplicate key `{key}`");
                 return Err(Problem::new(position, &path, what));
             }
             let (event, span) = self.next()?;
@@ -343,7 +343,7 @@ fn key(event: Event<'_>, span: Span, place: YamlContext<'_>) -> Result<String, P
             Some(character) => Err(problem(&forbidden_message(character))),
             None => Ok(key.into_owned()),
         },
-        _ => Err(problem("a key must be a word")),
+        _ => Err(problem("a key must be text")),
     }
 }
 
@@ -363,7 +363,7 @@ fn empty_file_problem() -> Problem {
 }
 
 fn unexpected_event_problem(event: &Event<'_>, span: Span) -> Problem {
-    let what = format!("the YAML parser said {event:?} where a value was expected");
+    let what = format!("the YAML parser returned {event:?} where a value was expected");
     Problem::new(position(span.start), "", what)
 }
 

@@ -60,7 +60,7 @@ impl ModelAnswerBuilder {
         match (self.finished, self.answer.finish) {
             (true, FinishReason::Refused) => Err(ModelError {
                 kind: ModelErrorKind::InvalidRequest,
-                message: "the model's vendor held the answer back".to_owned(),
+                message: "the provider withheld the answer".to_owned(),
                 retry_after: None,
             }),
             (true, _) => Ok(self.answer),

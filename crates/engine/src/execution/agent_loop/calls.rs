@@ -153,7 +153,7 @@ impl AgentTurn<'_> {
     /// reply.
     fn postpone_calls(&mut self, group: Vec<RequestedToolCall>) {
         for call in group {
-            let text = "Not made: the user was asked first. Call again if it is wanted.";
+            let text = "Not made: the user was asked first. Repeat the call if it is still needed.";
             let message = ModelMessage::Tool {
                 call: call.place,
                 text: text.to_owned(),

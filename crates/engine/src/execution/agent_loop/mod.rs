@@ -196,7 +196,7 @@ impl AgentTurn<'_> {
 
     async fn next_answer(&mut self) -> Result<ModelCallOutcome> {
         if self.conversation.turn >= TURNS_MAXIMUM {
-            let reason = format!("the model took {TURNS_MAXIMUM} turns and did not come to an end");
+            let reason = format!("the model took {TURNS_MAXIMUM} turns and did not finish");
             self.record_error(ErrorCategory::Budget, &reason).await?;
             return Ok(ModelCallOutcome::End(ActorEnd::LimitReached(reason)));
         }
@@ -247,7 +247,7 @@ impl AgentTurn<'_> {
         };
         let end = self.task.final_tool();
         self.report_unusable(format!(
-            "{why} Go on with a tool, or call {end} if you are done."
+            "{why} Continue with a tool, or call {end} if you are done."
         ))
         .await
     }

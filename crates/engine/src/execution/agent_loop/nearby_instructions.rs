@@ -60,7 +60,7 @@ fn instructions_title(path: &str) -> String {
 fn instructions_text(text: &InstructionText) -> String {
     let folder = text.path.trim_end_matches("/AGENTS.md");
     format!(
-        "{}They hold for what is below {folder}, before those from further up.\n\n{}",
+        "{}They apply below {folder} and override those from parent folders.\n\n{}",
         instructions_title(&text.path),
         text.text
     )

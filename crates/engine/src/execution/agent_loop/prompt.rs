@@ -87,15 +87,16 @@ fn system_prompt(llm: &LlmActor, task: ModelTask, guidance: &Guidance) -> String
 }
 
 const STRATEGIZE: &str = "\
-You plan work on a code base; you do not do it. Look at what is there with the tools you have, \
-which only read. Then hand in a strategy by calling builtin/submit-strategy: a summary, your \
+You plan work on a code base; you do not do it. Inspect the files with your read-only tools. Then \
+submit a strategy by calling builtin/submit-strategy: a summary, your \
 confidence from 0 to 1, the decisions you made with the alternatives you considered, and the \
 steps, each small enough to be carried out and checked by itself.";
 
 const EXECUTE: &str = "\
 You carry out one step of a plan in a private copy of a code base. Change files with the tools \
-you have; nothing you do leaves the copy until a human or the plan's rules let it. When the step \
-is done and you have looked at the result, call builtin/finish with a summary of what you did.";
+you have; nothing you do leaves the copy until the user or the plan's rules allow it. When the \
+step is done and you have looked at the result, call builtin/finish with a summary of what you \
+did.";
 
 const COMMON: &str = "
 
@@ -137,7 +138,7 @@ fn task_prompt(plan: &Plan, task: ModelTask, known: &PromptContext<'_>) -> Strin
     add_list(&mut text, "Commands that must succeed at the end", &checks);
     add_list(
         &mut text,
-        "What humans said",
+        "Guidance from the user",
         &interventions(&known.decisions),
     );
     let errors: Vec<String> = known
@@ -193,7 +194,7 @@ fn add_strategy(text: &mut String, plan: &Plan, known: &PromptContext<'_>) {
                 format!("{}: {}", it.validation, truncate(message))
             })
             .collect();
-        add_list(text, "These checks failed. Mend what they found", &failed);
+        add_list(text, "These checks failed. Fix what they found", &failed);
     }
 }
 

@@ -74,7 +74,7 @@ impl RepetitionDetector {
         };
         match self.idle_turns >= IDLE_TURNS {
             true => {
-                RepetitionVerdict::Stop(format!("{IDLE_TURNS} turns in a row brought nothing new"))
+                RepetitionVerdict::Stop(format!("{IDLE_TURNS} turns in a row made no progress"))
             }
             false => RepetitionVerdict::Continue,
         }

@@ -80,7 +80,7 @@ pub enum RejectError {
     },
     #[error("several resources of the plan have a change of this path")]
     AmbiguousPath { resources: Vec<NamespacedName> },
-    #[error("plan {} is at {}: there is no result to reject parts of", plan.name, plan.position)]
+    #[error("plan {} is at {}: it has no result to reject", plan.name, plan.position)]
     NoResult { plan: Box<Plan> },
 }
 

@@ -107,7 +107,7 @@ impl RejectionStart {
             phase: self.plan.position.phase(),
             question: format!("Why is {} rejected?", self.describe_target()),
             chosen: self.rejection.why.clone(),
-            rationale: format!("{} said so.", self.rejection.actor),
+            rationale: format!("Requested by {}.", self.rejection.actor),
         };
         let mut decision = Decision::new(new, self.decision, tx.now()?);
         decision.sequence_number = tx.insert_decision(&decision)?;

@@ -47,7 +47,10 @@ impl ToolRunner {
         };
         let capability = &tool.definition().capability;
         if plan.brief.read_only && capability.access == ToolAccess::Writes {
-            let reason = format!("the tool {} writes, and the plan only reads", request.tool);
+            let reason = format!(
+                "the tool {} writes, but the plan is read-only",
+                request.tool
+            );
             return Err(refused(RefusalKind::ReadOnlyPlan, reason));
         }
         let profile = &plan.brief.automation_profile;

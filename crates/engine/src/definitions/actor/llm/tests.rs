@@ -120,19 +120,19 @@ fn a_script_path_is_relative_to_the_file() {
         &format!("{HEAD}provider: scripted\nmodel: ''\n"),
         Some("/x"),
     );
-    assert_eq!(said.unwrap_err(), "a.yaml:5:8: `model` does not name any");
+    assert_eq!(said.unwrap_err(), "a.yaml:5:8: `model` is empty");
 }
 
 /// The text after the header of an actor, and the expected message.
 const WRONG: &[(&str, &str)] = &[
     (
         "model: gpt\n",
-        "a.yaml:4:8: `model` does not say whose it is \
+        "a.yaml:4:8: `model` has no provider \
              (write `provider` too, or `model: provider/name`)",
     ),
     (
         "provider: openai\n",
-        "a.yaml:4:11: `provider` says whose model, but `model` is missing \
+        "a.yaml:4:11: `provider` is given, but `model` is missing \
              (write `model` too, or neither of them)",
     ),
     (
@@ -145,7 +145,7 @@ const WRONG: &[(&str, &str)] = &[
         "a.yaml:4:11: `open ai` cannot be the name of a provider: use letters, digits, `-`, `_` \
              and `.`, beginning with a letter or digit, at most 100 characters",
     ),
-    ("model: openai/\n", "a.yaml:4:8: `model` does not name any"),
+    ("model: openai/\n", "a.yaml:4:8: `model` is empty"),
     (
         "model: 7\n",
         "a.yaml:4:8: `model` must be a text, not the number \"7\" (put it in quotes)",
