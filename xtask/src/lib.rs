@@ -27,14 +27,14 @@ use anyhow::{Result, bail};
 const USAGE: &str = "\
 cargo xtask <command>
 
-  test [-- ARGS]          all tests, with a throw-away PostgreSQL; ARGS go to `cargo test` and narrow the run
+  test [-- ARGS]          all tests, with a temporary PostgreSQL; ARGS go to `cargo test` and narrow the run
   ci                      fmt, clippy, tidy, docs, test, attack, pictures, mutants; stops at the first failure
   tidy                    the dependency table, size limits and house rules
-  mutants [NAME…] [--list]  take each guard away and show that its test goes red
+  mutants [NAME…] [--list]  remove each guard and check that its test fails
   stress [--rounds N]     race and kill tests at full trial counts
-  attack [FAMILY…] [--full]  attack the program from outside; `cargo xtask attack --help` says more
+  attack [FAMILY…] [--full]  attack the program from outside; see `cargo xtask attack --help`
   bench [NAME…]           startup, build, or a bench-NAME program (default: startup appends)
-  pictures [--check]      take the pictures of the documents from the program, or compare them
+  pictures [--check]      render the pictures of the docs from the program, or compare them
   help                    this text";
 
 /// Runs one task; the error says what to do.
@@ -56,7 +56,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
             output::line(USAGE);
             Ok(())
         }
-        other => bail!("there is no chore `{other}`; `cargo xtask help` lists them"),
+        other => bail!("unknown task `{other}`; see `cargo xtask help`"),
     }
 }
 

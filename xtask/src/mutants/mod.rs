@@ -79,7 +79,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
             ("--list", _) => is_listing = true,
             (_, Some(text)) => {
                 let parsed = MutantShare::parse(text);
-                share = Some(parsed.with_context(|| format!("`{flag}` is no share; {USAGE}"))?);
+                share = Some(parsed.with_context(|| format!("invalid share `{flag}`; {USAGE}"))?);
             }
             _ => bail!("unknown option `{flag}`; {USAGE}"),
         }
@@ -149,13 +149,12 @@ impl MutantVerdict {
                 text,
             ),
             MutantVerdict::DoesNotApply(text) => (
-                "the source has moved on: put the text that stands there now into `find` and `replace`",
+                "the source has changed: update `find` and `replace` to the current text",
                 text,
             ),
-            MutantVerdict::DoesNotBuild(text) => (
-                "the mutated source must compile, or it shows nothing: mend `replace`",
-                text,
-            ),
+            MutantVerdict::DoesNotBuild(text) => {
+                ("the mutated source must compile: fix `replace`", text)
+            }
         };
         Some(format!("{advice}\n{details}"))
     }

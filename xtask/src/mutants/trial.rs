@@ -57,7 +57,7 @@ impl MutantRunner {
             };
             let report = TestReport::parse(&text);
             if let Some(missing) = find_unmatched_filter(&report, &filters) {
-                bail!("no test matches `{missing}` in `cargo test {shown}`: mend `tests`");
+                bail!("no test matches `{missing}` in `cargo test {shown}`: fix `tests`");
             }
         }
         Ok(())

@@ -61,7 +61,7 @@ pub fn check_links(tree: &SourceTree) -> Vec<TidyFinding> {
             }
             for target in targets(&without_inline_code(line)) {
                 if is_broken(tree, &document.path, &target) {
-                    let message = format!("`{target}` does not exist: mend or remove the link");
+                    let message = format!("`{target}` does not exist: fix or remove the link");
                     findings.push(TidyFinding::error(
                         "links",
                         &document.path,

@@ -248,7 +248,7 @@ fn check_unapply(
     Ok(match lost {
         Some((path, _)) => AttackVerdict::Broken(
             BrokenPromise::Lost,
-            format!("unapply does not bring `{path}` back"),
+            format!("unapply does not restore `{path}`"),
         ),
         None => AttackVerdict::Held,
     })
