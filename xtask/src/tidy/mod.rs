@@ -9,6 +9,7 @@ pub mod documents;
 pub mod exceptions;
 pub mod modules;
 pub mod mutants;
+pub mod plain_words;
 pub mod size;
 pub mod source;
 pub mod tree;
@@ -100,6 +101,7 @@ pub fn check(root: &Path) -> Result<Vec<TidyFinding>> {
         size::check,
         modules::check,
         wording::check,
+        plain_words::check,
         documents::check_decisions,
         documents::check_links,
     ]

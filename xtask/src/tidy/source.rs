@@ -9,6 +9,8 @@ pub struct SourceLine {
     pub code: String,
     /// The text of the comments.
     pub comment: String,
+    /// The inside of the strings.
+    pub text: String,
     /// Whether it belongs to a `#[cfg(test)] mod … { }` block.
     pub in_test_module: bool,
 }
@@ -146,6 +148,7 @@ impl Scanner {
 
     fn step_text(&mut self, hashes: Option<usize>, rest: &[char]) -> usize {
         if hashes.is_none() && rest[0] == '\\' && rest.get(1).is_some_and(|next| *next != '\n') {
+            self.text(' ');
             return self.code(STRING_FILLER, 2);
         }
         let closing = hashes.unwrap_or(0);
@@ -153,6 +156,7 @@ impl Scanner {
             && rest.len() > closing
             && rest[1..=closing].iter().all(|hash| *hash == '#');
         if closes {
+            self.text(' ');
             self.state = ScannerState::Code;
             return self.code('"', 1 + closing);
         }
@@ -160,7 +164,14 @@ impl Scanner {
             true => ' ',
             false => STRING_FILLER,
         };
+        self.text(rest[0]);
         self.code(shown, 1)
+    }
+
+    fn text(&mut self, character: char) {
+        if let Some(line) = self.lines.last_mut() {
+            line.text.push(character);
+        }
     }
 
     fn code(&mut self, character: char, length: usize) -> usize {

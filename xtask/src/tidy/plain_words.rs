@@ -1,0 +1,154 @@
+//! Words that names and texts for users must not use, because no reader outside the project knows
+//! what they mean here.
+
+use super::TidyFinding;
+use super::source::{RustSource, has_word};
+use super::tree::SourceTree;
+
+/// Parts of identifiers (`first_told`, `Told`), and what to write instead.
+const NAME_PARTS: [(&str, &str); 24] = [
+    ("told", "`payload`, `message` or what it holds"),
+    ("whoever", "the role: `owner`, `caller`, `user`"),
+    ("whom", "the role: `owner`, `caller`, `user`"),
+    ("nobody", "`unowned`, `none` or the state"),
+    ("somebody", "the role: `owner`, `caller`, `user`"),
+    ("anybody", "the role: `owner`, `caller`, `user`"),
+    ("mend", "`repair` or `fix`"),
+    ("mends", "`repair` or `fix`"),
+    ("mended", "`repaired` or `fixed`"),
+    ("mending", "`repair` or `fix`"),
+    ("inn", "`sandbox_guard`"),
+    ("seat", "`sandbox_handle`"),
+    ("seats", "`sandbox_handles`"),
+    ("furnish", "`open`"),
+    ("trouble", "`error`"),
+    ("twig", "`tree_row`"),
+    ("dice", "`random_fraction`"),
+    ("surroundings", "what it holds: `probe`, `environment`"),
+    ("scene", "`fixture` or what it holds"),
+    ("meddler", "what it does"),
+    ("patience", "`timeout`"),
+    ("wired", "`app`"),
+    ("wiring", "`bootstrap`"),
+    ("workshop", "what it holds"),
+];
+
+/// Phrases in string literals and help texts, and what to write instead.
+const PHRASES: [(&str, &str); 13] = [
+    ("nobody", "name the role or the state: `not running`"),
+    ("somebody", "name the role: `another process`, `you`"),
+    ("whoever", "name the role: `the next run`, `you`"),
+    ("told", "`got`, `was asked to`, or the message itself"),
+    ("mend", "`fix`"),
+    ("mends", "`fixes`"),
+    ("mended", "`fixed`"),
+    ("mending", "`fixing`"),
+    ("stands at", "`state`"),
+    ("the word to", "`start signal`, `stop signal`"),
+    ("take a plan on", "`run a plan`"),
+    ("something is in the way", "`conflicting files`"),
+    ("nothing is outstanding", "`nothing to run`"),
+];
+
+/// Dialect in identifiers everywhere, and in texts outside tests.
+pub fn check(tree: &SourceTree) -> Vec<TidyFinding> {
+    tree.sources.iter().flat_map(check_source).collect()
+}
+
+fn check_source(source: &RustSource) -> Vec<TidyFinding> {
+    let mut findings = Vec::new();
+    let has_user_texts = has_user_texts(&source.path);
+    for (index, line) in source.lines.iter().enumerate() {
+        let mut report = |what: &str, advice: &str| {
+            let message = format!("`{what}` is not a plain word here: write {advice}");
+            findings.push(TidyFinding::error(
+                "plain-words",
+                &source.path,
+                index + 1,
+                message,
+            ));
+        };
+        for name in identifiers(&line.code) {
+            for (part, advice) in NAME_PARTS {
+                if name_parts(name).any(|it| it.eq_ignore_ascii_case(part)) {
+                    report(name, advice);
+                }
+            }
+        }
+        if has_user_texts && !line.in_test_module {
+            let text = line.text.to_lowercase();
+            for (phrase, advice) in PHRASES {
+                if has_word(&text, phrase) {
+                    report(phrase, advice);
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Texts of tests, and of this list itself, are not for users.
+fn has_user_texts(path: &str) -> bool {
+    path.starts_with("crates/")
+        && path.contains("/src/")
+        && !path.starts_with("crates/integration-tests/")
+        && !path.ends_with("tests.rs")
+}
+
+fn identifiers(code: &str) -> impl Iterator<Item = &str> {
+    code.split(|character: char| !character.is_alphanumeric() && character != '_')
+        .filter(|name| !name.is_empty())
+}
+
+/// The words of `snake_case` and `CamelCase` names.
+fn name_parts(name: &str) -> impl Iterator<Item = &str> {
+    name.split('_').flat_map(|part| {
+        let is_start = |(at, character): (usize, char)| {
+            let follows_lower = part[..at].ends_with(|it: char| it.is_lowercase());
+            (character.is_uppercase() && follows_lower).then_some(at)
+        };
+        let mut starts: Vec<usize> = part.char_indices().filter_map(is_start).collect();
+        starts.insert(0, 0);
+        let ends = starts.iter().skip(1).copied().chain([part.len()]);
+        let ranges: Vec<(usize, usize)> = starts.iter().copied().zip(ends).collect();
+        ranges.into_iter().map(|(start, end)| &part[start..end])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{assert_clean, assert_only};
+    use super::name_parts;
+
+    #[test]
+    fn names_are_cut_into_words() {
+        let parts = |name: &'static str| name_parts(name).collect::<Vec<_>>();
+        assert_eq!(parts("first_seat_row"), ["first", "seat", "row"]);
+        assert_eq!(parts("FirstSeat"), ["First", "Seat"]);
+        assert_eq!(parts("SEAT"), ["SEAT"]);
+    }
+
+    #[test]
+    fn dialect_in_a_name_is_found() {
+        for text in [
+            "fn mend_it() {}\n",
+            "struct FirstSeat;\n",
+            "const DICE: u8 = 1;\n",
+        ] {
+            let found = "crates/store/tests/a.rs:1: error [plain-words]";
+            assert_only(&[("crates/store/tests/a.rs", text)], found);
+        }
+        let plain = "fn amend_seating() { innermost(\"told\") }\n";
+        assert_clean(&[("crates/store/tests/a.rs", plain)]);
+    }
+
+    #[test]
+    fn dialect_in_a_text_for_users_is_found() {
+        let text = "//! Doc.\nfn a() -> &'static str { \"It Stands at 3.\" }\n";
+        assert_only(
+            &[("crates/store/src/a.rs", text)],
+            "crates/store/src/a.rs:2: error [plain-words] `stands at`",
+        );
+        assert_clean(&[("crates/store/tests/a.rs", text)]);
+    }
+}
