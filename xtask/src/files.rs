@@ -9,17 +9,17 @@ use anyhow::{Context, Result};
 
 /// Writes `text` to `path`, creating parent folders.
 pub fn write(path: &Path, text: &str) -> Result<()> {
-    let told = || format!("cannot write {}", path.display());
+    let message = || format!("cannot write {}", path.display());
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).with_context(told)?;
-    let mut beside = tempfile::NamedTempFile::new_in(folder).with_context(told)?;
-    beside.write_all(text.as_bytes()).with_context(told)?;
+    fs::create_dir_all(folder).with_context(message)?;
+    let mut beside = tempfile::NamedTempFile::new_in(folder).with_context(message)?;
+    beside.write_all(text.as_bytes()).with_context(message)?;
     let readable = fs::Permissions::from_mode(0o644);
     beside
         .as_file()
         .set_permissions(readable)
-        .with_context(told)?;
-    beside.persist(path).with_context(told)?;
+        .with_context(message)?;
+    beside.persist(path).with_context(message)?;
     Ok(())
 }
 

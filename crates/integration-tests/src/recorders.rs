@@ -163,8 +163,8 @@ impl Recorder {
                 0 => &shared,
                 _ => &own[number as usize % own.len()],
             };
-            for told in self.record(chosen, number, batch).await? {
-                on_ack(told);
+            for message in self.record(chosen, number, batch).await? {
+                on_ack(message);
             }
             number += batch;
         }
@@ -183,8 +183,8 @@ impl Recorder {
         let entries = chosen
             .record(marks.iter().map(RecorderMark::change).collect())
             .await?;
-        let told = marks.into_iter().zip(entries);
-        Ok(told
+        let message = marks.into_iter().zip(entries);
+        Ok(message
             .map(|(mark, entry)| AckedChange {
                 mark,
                 sequence: entry.sequence,
@@ -250,13 +250,13 @@ async fn assert_journal(
         Ok(Ok(_)) => {}
         other => panic!("{other:?} instead of a whole journal"),
     }
-    let mut told: BTreeMap<ChangesetId, Vec<ChangeRecord>> = BTreeMap::new();
+    let mut message: BTreeMap<ChangesetId, Vec<ChangeRecord>> = BTreeMap::new();
     let mut started = BTreeSet::new();
     for event in events(store, stream).await {
         match event.kind {
             EventKind::ChangeRecorded => {
                 let record: ChangeRecord = payload(&event);
-                told.entry(record.changeset_id).or_default().push(record);
+                message.entry(record.changeset_id).or_default().push(record);
             }
             EventKind::ChangesetStarted => {
                 let header: ChangesetRecord = payload(&event);
@@ -265,7 +265,7 @@ async fn assert_journal(
             _ => {}
         }
     }
-    assert_eq!(&told, records, "the journal and the rows agree");
+    assert_eq!(&message, records, "the journal and the rows agree");
     let there: BTreeSet<ChangesetId> = headers.iter().map(|header| header.id).collect();
     assert_eq!(started, there, "each was started on the record");
 }

@@ -108,14 +108,14 @@ pub fn run(arguments: &[String]) -> Result<()> {
         environment::TRIALS.into(),
         trials.unwrap_or_else(|| EVERYDAY_TRIALS.into()),
     ));
-    let workshop = MutantRunner {
+    let runner = MutantRunner {
         source: root,
         tree: workplace.join("tree"),
         target: workplace.join("target"),
         variables,
         limit: Duration::from_mins(2),
     };
-    let verdicts = workshop.run_all(&mutants)?;
+    let verdicts = runner.run_all(&mutants)?;
     output::heading("mutants");
     output::line(&verdict_table(&mutants, &verdicts));
     check_verdicts(&mutants, &verdicts)

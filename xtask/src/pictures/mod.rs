@@ -37,8 +37,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
 /// Every picture of the documents, by the name of its file.
 fn render_pictures() -> Result<Vec<(&'static str, String)>> {
     let (program, story) = build()?;
-    let scene = PictureFixture::create(&program, &story)?;
-    let pictures = scene.pictures()?;
+    let fixture = PictureFixture::create(&program, &story)?;
+    let pictures = fixture.pictures()?;
     let drawn = |(name, picture): (&'static str, Picture)| (name, picture.draw());
     Ok(pictures.into_iter().map(drawn).collect())
 }

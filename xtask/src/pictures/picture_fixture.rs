@@ -42,30 +42,30 @@ pub(super) struct PictureFixture {
 impl PictureFixture {
     /// Creates everything with the program, except the decisions, which `story` adds.
     pub(super) fn create(program: &Path, story: &Path) -> Result<Self> {
-        let mut scene = Self {
+        let mut fixture = Self {
             program: program.to_owned(),
             home: TempDir::with_prefix("agents-pictures-")?,
             plan: String::new(),
         };
-        let shop = scene.home.path().join("shop");
+        let shop = fixture.home.path().join("shop");
         files::write(&shop.join("src/cart.rs"), "pub fn round_up() {}\n")?;
         files::write(&shop.join("lint.yaml"), ACTION)?;
-        process::capture(scene.fixture_command("git").args(["init", "--quiet"]))?;
-        scene.run_json(&["action", "create", "--config", "lint.yaml"])?;
-        scene.run_json(&["project", "create", "shop", "--path", "."])?;
+        process::capture(fixture.fixture_command("git").args(["init", "--quiet"]))?;
+        fixture.run_json(&["action", "create", "--config", "lint.yaml"])?;
+        fixture.run_json(&["project", "create", "shop", "--path", "."])?;
         let usual = ["plan", "use", "local/lint", "local/shop", "--arg"];
         let rule = ["level=pedantic", "--invariant", "no new dependencies"];
-        scene.plan = plan_id(&scene.run_json(&[&usual[..], &rule[..]].concat())?)?;
+        fixture.plan = plan_id(&fixture.run_json(&[&usual[..], &rule[..]].concat())?)?;
         process::capture(
-            scene
+            fixture
                 .fixture_command(story)
-                .arg(scene.data())
-                .arg(&scene.plan),
+                .arg(fixture.data())
+                .arg(&fixture.plan),
         )?;
-        let other = scene.run_json(&[&usual[..], &["level=style"]].concat())?;
-        scene.run_json(&["plan", "cancel", &plan_id(&other)?])?;
-        scene.run_json(&[&usual[..], &["level=deny"]].concat())?;
-        Ok(scene)
+        let other = fixture.run_json(&[&usual[..], &["level=style"]].concat())?;
+        fixture.run_json(&["plan", "cancel", &plan_id(&other)?])?;
+        fixture.run_json(&[&usual[..], &["level=deny"]].concat())?;
+        Ok(fixture)
     }
 
     /// The pictures, by file name.

@@ -144,9 +144,9 @@ fn dependency_names(manifest: &Table, workspace: Option<&Table>) -> Vec<(String,
 
 fn check_adapters(source: &RustSource) -> Vec<TidyFinding> {
     let path = source.path.as_str();
-    let in_wiring =
+    let in_bootstrap =
         path == "crates/cli/src/bootstrap.rs" || path.starts_with("crates/cli/src/bootstrap/");
-    if !path.starts_with("crates/cli/") || in_wiring {
+    if !path.starts_with("crates/cli/") || in_bootstrap {
         return Vec::new();
     }
     let mut findings = Vec::new();

@@ -231,7 +231,7 @@ impl ViewBlock {
             }
             Self::Tree { title, lines } => {
                 change(title);
-                let cells = lines.iter_mut().flat_map(|twig| &mut twig.cells);
+                let cells = lines.iter_mut().flat_map(|row| &mut row.cells);
                 cells.for_each(|cell| change(&mut cell.text));
             }
             Self::Text(text) | Self::Verbatim(text) => change(text),

@@ -40,19 +40,18 @@ pub(super) fn render_lines(
     // For each level: whether the ancestor there is its parent's last child.
     let mut path: Vec<bool> = Vec::new();
     let mut lines = Vec::with_capacity(rows.len());
-    for (twig, last) in rows.iter().zip(lasts) {
-        path.truncate(twig.depth);
-        path.resize(twig.depth, true);
+    for (row, last) in rows.iter().zip(lasts) {
+        path.truncate(row.depth);
+        path.resize(row.depth, true);
         path.push(last);
-        lines.push(format!("{}{}", guides(&path, strokes), text(twig, colour)));
+        lines.push(format!("{}{}", guides(&path, strokes), text(row, colour)));
     }
     lines
 }
 
 /// Indents by two spaces per level, for scripts.
 pub(super) fn render_indented(rows: &[TreeRow]) -> Vec<String> {
-    let line =
-        |twig: &TreeRow| format!("{}{}", "  ".repeat(twig.depth), text(twig, ColourMode::No));
+    let line = |row: &TreeRow| format!("{}{}", "  ".repeat(row.depth), text(row, ColourMode::No));
     rows.iter().map(line).collect()
 }
 
@@ -78,13 +77,13 @@ fn last_children(rows: &[TreeRow]) -> Vec<bool> {
     let mut lasts = vec![true; rows.len()];
     // Scans upwards. `seen[depth]` says whether a later sibling at that depth exists.
     let mut seen: Vec<bool> = Vec::new();
-    for (number, twig) in rows.iter().enumerate().rev() {
-        if seen.len() <= twig.depth {
-            seen.resize(twig.depth + 1, false);
+    for (number, row) in rows.iter().enumerate().rev() {
+        if seen.len() <= row.depth {
+            seen.resize(row.depth + 1, false);
         }
-        lasts[number] = !seen[twig.depth];
-        seen[twig.depth] = true;
-        seen.truncate(twig.depth + 1);
+        lasts[number] = !seen[row.depth];
+        seen[row.depth] = true;
+        seen.truncate(row.depth + 1);
     }
     lasts
 }
@@ -108,24 +107,24 @@ mod tests {
 
     #[test]
     fn guides_lead_from_parents_to_children() {
-        let twigs = [(0, "a"), (1, "b"), (2, "c"), (2, "d"), (1, "e"), (0, "f")];
-        let twigs = twigs.map(|(depth, text)| tree_row(depth, text));
+        let rows = [(0, "a"), (1, "b"), (2, "c"), (2, "d"), (1, "e"), (0, "f")];
+        let rows = rows.map(|(depth, text)| tree_row(depth, text));
         assert_eq!(
-            render_lines(&twigs, &UNICODE, ColourMode::No),
+            render_lines(&rows, &UNICODE, ColourMode::No),
             ["a", "├─ b", "│  ├─ c", "│  └─ d", "└─ e", "f"]
         );
         assert_eq!(
-            render_lines(&twigs, &ASCII, ColourMode::No)[2..4],
+            render_lines(&rows, &ASCII, ColourMode::No)[2..4],
             ["|  |- c", "|  `- d"]
         );
-        assert_eq!(render_indented(&twigs)[2], "    c");
+        assert_eq!(render_indented(&rows)[2], "    c");
     }
 
     #[test]
     fn a_tree_of_any_depth_is_drawn() {
-        let twigs: Vec<TreeRow> = (0..10_000).map(|depth| tree_row(depth, "x")).collect();
-        let lines = render_lines(&twigs, &UNICODE, ColourMode::No);
-        assert_eq!(lines.len(), twigs.len());
+        let rows: Vec<TreeRow> = (0..10_000).map(|depth| tree_row(depth, "x")).collect();
+        let lines = render_lines(&rows, &UNICODE, ColourMode::No);
+        assert_eq!(lines.len(), rows.len());
         assert!(
             lines[9_999].starts_with("(9938 levels) "),
             "{}",

@@ -375,8 +375,8 @@ pub(crate) fn create_failed(environment: &TestEnvironment) {
     app.block_on(async {
         builder.set_next_id(0x70000);
         let run = builder.claim(fixture.plan).await;
-        for trouble in [limit.clone(), limit, tool] {
-            recovery.record(fixture.plan, trouble, "eva").await.unwrap();
+        for error in [limit.clone(), limit, tool] {
+            recovery.record(fixture.plan, error, "eva").await.unwrap();
         }
         let reason = "cargo test failed";
         builder.lifecycle.fail(&run, reason).await.unwrap();

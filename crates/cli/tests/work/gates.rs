@@ -49,9 +49,9 @@ fn the_actor_repairs_a_failed_check_within_three_attempts() {
         assert_eq!(errors.len() as u32, rounds);
         let of_checks = |it: &serde_json::Value| it["payload"]["category"] == "validation";
         assert!(errors.iter().all(of_checks), "{errors:?}");
-        let mended = "x\n".repeat(rounds as usize);
+        let repaired = "x\n".repeat(rounds as usize);
         let files = world.sandbox_files(&plan);
-        let wanted = (rounds > 0).then(|| format!("0 {mended}"));
+        let wanted = (rounds > 0).then(|| format!("0 {repaired}"));
         assert_eq!(
             files.get("mended"),
             wanted.as_ref(),

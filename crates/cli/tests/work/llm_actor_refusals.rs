@@ -150,9 +150,9 @@ fn a_repair_has_three_attempts_with_two_corrections() {
     let world = TestWorld::new();
     for (bad, _) in UNUSABLE {
         let RefusalTrial { before, after, .. } = refusal_trial("execute");
-        let [work, finish, mend] = [0..1, 1..2, 2..4].map(|it| after[it].concat());
+        let [work, finish, repair] = [0..1, 1..2, 2..4].map(|it| after[it].concat());
         // Each of the three attempts fails after three answers.
-        let turns = [before.concat(), work, finish, bad.repeat(9), mend].concat();
+        let turns = [before.concat(), work, finish, bad.repeat(9), repair].concat();
         world.define_llm_actor("coder", &turns, "");
         let check = "checks: [{run: 'test $(wc -l < log) -ge 2'}]\n";
         world.define_llm_job("local/coder", "local/coder", check);

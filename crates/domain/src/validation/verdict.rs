@@ -215,13 +215,13 @@ impl ValidationSummary {
     pub fn required_failures(&self) -> String {
         let failed =
             |result: &&ValidationResult| !result.passed && result.mode == ValidationMode::Required;
-        let told: Vec<String> = self
+        let failures: Vec<String> = self
             .results
             .iter()
             .filter(failed)
             .map(ToString::to_string)
             .collect();
-        told.join("; ")
+        failures.join("; ")
     }
 
     pub fn permits_apply(&self) -> bool {

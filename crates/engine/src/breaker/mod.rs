@@ -112,7 +112,7 @@ pub enum Admission<L: BreakerLock = StdLock> {
 }
 
 /// Permission to make one call. Dropping it without a result counts nothing and frees the probe.
-#[must_use = "a permit is told what came of the call"]
+#[must_use = "report the result of the call to its permit"]
 pub struct Permit<L: BreakerLock = StdLock> {
     shared: Arc<SharedCircuits<L>>,
     name: String,

@@ -109,9 +109,9 @@ impl BreakerFixture {
             }
             other => panic!("no verb {other}"),
         };
-        let told: Vec<String> = std::mem::take(&mut *self.log.0.lock().unwrap())
+        let message: Vec<String> = std::mem::take(&mut *self.log.0.lock().unwrap())
             .iter()
-            .map(|told| format!(" {}>{}", state_text(told.from), state_text(told.to)))
+            .map(|message| format!(" {}>{}", state_text(message.from), state_text(message.to)))
             .collect();
         let now = breaker.snapshot(NAME);
         let line = format!(
@@ -121,7 +121,7 @@ impl BreakerFixture {
             now.successes,
             now.failures,
             now.trips,
-            told.concat()
+            message.concat()
         );
         self.permit = held;
         line

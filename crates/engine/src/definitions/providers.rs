@@ -189,7 +189,7 @@ impl DefinitionConversion<'_> {
             }
         }
         let timeouts = entry.timeouts.as_ref();
-        let patience = timeouts.map(|it| self.timeouts(&format!("{path}.timeouts"), it));
+        let timeout = timeouts.map(|it| self.timeouts(&format!("{path}.timeouts"), it));
         Some(ProviderDefinition {
             name: entry.name,
             kind: kind?,
@@ -197,7 +197,7 @@ impl DefinitionConversion<'_> {
             key_variable: entry.key_variable,
             concurrency: entry.concurrency,
             requests_per_minute: entry.requests_per_minute,
-            timeouts: patience.unwrap_or_default(),
+            timeouts: timeout.unwrap_or_default(),
         })
     }
 

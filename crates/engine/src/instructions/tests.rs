@@ -186,13 +186,13 @@ fn skills_are_found_in_the_known_folders() {
             "---\nname: x\ndescription: x\n---\n",
         );
     let found = find_skills(&files);
-    let told: Vec<[String; 3]> = found
+    let message: Vec<[String; 3]> = found
         .skills
         .iter()
         .map(|it| [it.name.clone(), it.description.clone(), it.path.to_string()])
         .collect();
     assert_eq!(
-        told,
+        message,
         [
             ["docs", "Costs ${MONEY}", ".agents/skills/docs/SKILL.md"],
             ["release", "Makes a release", "skills/release/SKILL.md"],

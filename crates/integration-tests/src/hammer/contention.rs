@@ -75,13 +75,13 @@ pub(super) fn record_errors(arguments: &HammerArguments) -> Result<()> {
         let runtime = runtime()?;
         let mut said = "recorded".to_owned();
         for message in messages {
-            let trouble = NewErrorRecord {
+            let failure = NewErrorRecord {
                 category: ErrorCategory::Timeout,
                 message,
                 step: Some(1),
                 cause_chain: Vec::new(),
             };
-            let error = runtime.block_on(recovery.record(plan, trouble, "hammer"))?;
+            let error = runtime.block_on(recovery.record(plan, failure, "hammer"))?;
             let place = error.sequence.unwrap_or_default();
             said.push_str(&format!(" {place}:{}", error.occurrences));
         }

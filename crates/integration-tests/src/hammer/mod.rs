@@ -136,10 +136,10 @@ fn append(arguments: &HammerArguments) -> Result<()> {
         return Ok(());
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
+    let message = Arc::clone(&stop);
     std::thread::spawn(move || {
         while read_line().is_some() {}
-        told.store(true, Ordering::Relaxed);
+        message.store(true, Ordering::Relaxed);
     });
     std::thread::scope(|scope| {
         for thread in 0..threads {

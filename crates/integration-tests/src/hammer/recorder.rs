@@ -26,8 +26,9 @@ pub(super) fn record(arguments: &HammerArguments) -> Result<()> {
             };
             scope.spawn(move || {
                 let context = context(store, place.lease.clone());
-                let work =
-                    recorder.run(&context, place, |told| print_line(&format!("told {told}")));
+                let work = recorder.run(&context, place, |message| {
+                    print_line(&format!("told {message}"))
+                });
                 if let Err(error) = runtime().and_then(|runtime| runtime.block_on(work)) {
                     print_line(&format!("error {error}"));
                 }

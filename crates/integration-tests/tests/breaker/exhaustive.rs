@@ -194,12 +194,12 @@ fn three_concurrent_callers_are_linearizable() {
 #[test]
 fn observers_are_notified_outside_the_lock() {
     loom::model(|| {
-        let meddler = Arc::new(LoomObserver::default());
+        let interferer = Arc::new(LoomObserver::default());
         let breaker = CircuitBreaker::<LoomLock>::with_lock(
             settings(COOL_DOWN),
-            vec![Arc::clone(&meddler) as _],
+            vec![Arc::clone(&interferer) as _],
         );
-        *meddler.0.lock().unwrap() = Some(breaker.clone());
+        *interferer.0.lock().unwrap() = Some(breaker.clone());
         let callers: Vec<_> = (0..2)
             .map(|_| {
                 let breaker = breaker.clone();
@@ -214,6 +214,6 @@ fn observers_are_notified_outside_the_lock() {
         for caller in callers {
             caller.join().unwrap();
         }
-        *meddler.0.lock().unwrap() = None;
+        *interferer.0.lock().unwrap() = None;
     });
 }

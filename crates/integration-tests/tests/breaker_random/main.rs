@@ -110,9 +110,9 @@ fn run(cool_down: i64) {
 
 /// Every opening was notified once, and the ordered transitions form a chain.
 fn assert_transitions_chain(log: &ShuttleTransitionLog, outcome: &BreakerOutcome) {
-    let mut told = log.0.lock().unwrap().clone();
-    told.sort_by_key(|transition| transition.generation);
-    let openings = told
+    let mut message = log.0.lock().unwrap().clone();
+    message.sort_by_key(|transition| transition.generation);
+    let openings = message
         .iter()
         .filter(|transition| matches!(transition.to, CircuitState::Open { .. }));
     let tripped = outcome
@@ -122,10 +122,10 @@ fn assert_transitions_chain(log: &ShuttleTransitionLog, outcome: &BreakerOutcome
         .filter(|answer| **answer == BreakerAnswer::Tripped);
     let trips = usize::try_from(outcome.end.trips).unwrap();
     assert_eq!((openings.count(), tripped.count()), (trips, trips));
-    for pair in told.windows(2) {
-        assert!(pair[0].generation < pair[1].generation, "{told:?}");
+    for pair in message.windows(2) {
+        assert!(pair[0].generation < pair[1].generation, "{message:?}");
         let (left, entered) = (kind(pair[0].to), kind(pair[1].from));
-        assert_eq!(left, entered, "{told:?}");
+        assert_eq!(left, entered, "{message:?}");
     }
 }
 

@@ -202,11 +202,11 @@ fn a_finished_attempt_does_not_restart(backend: Backend) {
             ),
         );
         assert_eq!(get(&opened.store, sample.id).await, sample);
-        let told = ApplyRecord {
+        let message = ApplyRecord {
             updated_at: at(9),
             ..sample
         };
-        assert_eq!(update(&opened.store, &told).await.unwrap(), 2);
+        assert_eq!(update(&opened.store, &message).await.unwrap(), 2);
     });
 }
 

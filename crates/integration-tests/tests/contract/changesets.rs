@@ -101,10 +101,10 @@ fn a_changeset_needs_its_plan_and_sandbox(backend: Backend) {
                 ("sandbox of this plan", &sandbox.to_string()),
             );
         }
-        let nobody = plan_id();
+        let unowned = plan_id();
         assert_missing(
-            start(&opened.store, &changeset(nobody, foreign)).await,
-            ("plan", &nobody.to_string()),
+            start(&opened.store, &changeset(unowned, foreign)).await,
+            ("plan", &unowned.to_string()),
         );
         let unknown = ChangesetId::new(SystemIds.next());
         let missing = ("changeset", &*unknown.to_string());
@@ -206,14 +206,14 @@ fn concurrent_records_are_numbered_without_gaps(backend: Backend) {
         let answers = run_concurrently(16, |task| {
             let store = opened.store.clone();
             async move {
-                let mut told = Vec::new();
+                let mut message = Vec::new();
                 for round in 0..10 {
                     let batch = (0..=round % 3)
                         .map(|n| creation(format!("{task}/{round}/{n}").as_bytes()))
                         .collect();
-                    told.push(record(&store, id, batch).await.unwrap());
+                    message.push(record(&store, id, batch).await.unwrap());
                 }
-                told
+                message
             }
         })
         .await;
@@ -221,10 +221,10 @@ fn concurrent_records_are_numbered_without_gaps(backend: Backend) {
         let places: Vec<i64> = found.iter().map(|it| it.entry.sequence).collect();
         assert_eq!(places, (1..=16 * 19).collect::<Vec<i64>>());
         // The returned entries match the stored ones, and the entries of one call are adjacent.
-        for told in answers.into_iter().flatten() {
-            let first = told[0].sequence as usize - 1;
-            let there = &found[first..first + told.len()];
-            assert!(there.iter().map(|it| &it.entry).eq(&told));
+        for message in answers.into_iter().flatten() {
+            let first = message[0].sequence as usize - 1;
+            let there = &found[first..first + message.len()];
+            assert!(there.iter().map(|it| &it.entry).eq(&message));
         }
         assert_eq!(header(&opened.store, id).await.entries, 16 * 19);
     });
@@ -309,12 +309,12 @@ fn concurrent_close_and_record_agree(backend: Backend) {
         .await;
         let closed: u64 = answers.iter().filter_map(|it| it.as_ref().err()).sum();
         assert_eq!(closed, 1);
-        let mut told: Vec<ChangeEntry> = answers.into_iter().flatten().flatten().collect();
-        told.sort_by_key(|entry| entry.sequence);
+        let mut message: Vec<ChangeEntry> = answers.into_iter().flatten().flatten().collect();
+        message.sort_by_key(|entry| entry.sequence);
         let found = changes(&opened.store, id).await;
-        assert!(found.iter().map(|it| &it.entry).eq(&told));
+        assert!(found.iter().map(|it| &it.entry).eq(&message));
         let header = header(&opened.store, id).await;
-        assert_eq!(header.entries, told.len() as i64);
+        assert_eq!(header.entries, message.len() as i64);
         assert_eq!(header.state, ChangesetState::Closed);
     });
 }

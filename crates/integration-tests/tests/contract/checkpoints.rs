@@ -47,12 +47,12 @@ fn a_checkpoint_reads_back_with_its_number(backend: Backend) {
                 "another checkpoint",
             ),
         );
-        let nobody = plan_id();
+        let unowned = plan_id();
         assert_missing(
-            insert(&opened.store, &checkpoint(nobody, sandbox), 9).await,
-            ("plan", &nobody.to_string()),
+            insert(&opened.store, &checkpoint(unowned, sandbox), 9).await,
+            ("plan", &unowned.to_string()),
         );
-        assert!(of_plan(&opened.store, nobody).await.is_empty());
+        assert!(of_plan(&opened.store, unowned).await.is_empty());
     });
 }
 

@@ -77,13 +77,13 @@ fn a_consent_and_its_event_are_committed_once(backend: Backend) {
         assert_eq!(state(wanted.clone()).await.unwrap(), TrustState::Trusted);
         let changed = file("/srv/shop", ".agents/actions/lint.yaml", "2");
         assert_eq!(state(changed).await.unwrap(), TrustState::Changed);
-        let told = events(&opened.store, StreamId::System).await;
-        let told: Vec<_> = told
+        let message = events(&opened.store, StreamId::System).await;
+        let message: Vec<_> = message
             .iter()
             .filter(|it| it.kind == EventKind::RepositoryFileTrusted)
             .collect();
-        assert_eq!(told.len(), 1);
-        let payload = told[0].payload.as_ref().unwrap().get();
+        assert_eq!(message.len(), 1);
+        let payload = message[0].payload.as_ref().unwrap().get();
         assert_eq!(
             serde_json::from_str::<RepositoryFile>(payload).unwrap(),
             wanted

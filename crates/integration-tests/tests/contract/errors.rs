@@ -122,17 +122,17 @@ fn concurrent_first_errors_are_all_stored(backend: Backend) {
             assert!(seen.insert((recorded.sequence, recorded.occurrences)));
         }
         // The journal has the same records in the same order.
-        let mut first_told = BTreeSet::new();
-        let mut told = Vec::new();
+        let mut first_message = BTreeSet::new();
+        let mut text = Vec::new();
         for event in events(&opened.store, StreamId::Plan(plan)).await {
             let error: ErrorRecord =
                 serde_json::from_str(event.payload.as_ref().unwrap().get()).unwrap();
-            if first_told.insert(error.id) {
-                told.push(error.id);
+            if first_message.insert(error.id) {
+                text.push(error.id);
             }
         }
         let listed: Vec<_> = found.iter().map(|error| error.id).collect();
-        assert_eq!(told, listed);
+        assert_eq!(text, listed);
     });
 }
 

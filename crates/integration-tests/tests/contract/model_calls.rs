@@ -115,10 +115,10 @@ fn a_model_call_needs_a_plan(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
     block_on(async {
-        let nobody = plan_id();
+        let unowned = plan_id();
         assert_missing(
-            begin(&opened.store, &model_call(nobody)).await,
-            ("plan", &nobody.to_string()),
+            begin(&opened.store, &model_call(unowned)).await,
+            ("plan", &unowned.to_string()),
         );
         let plan = store_sample_plan(&opened.store).await;
         let call = model_call(plan);

@@ -293,7 +293,7 @@ fn a_backup_restores_plan_work_on_either_engine(backend: Backend) {
             assert_eq!(StoredPlanWork::load(&opened.store, plan).await, before);
             // Numbers continue, and closed or taken records stay so.
             let sandbox = before.sandboxes[0].id;
-            let told = write(&opened.store, move |tx| {
+            let message = write(&opened.store, move |tx| {
                 let call = tx.begin_tool_call(&tool_call(plan, sandbox))?;
                 let entries = tx.record_changes(open, &[creation(b"more")])?;
                 let checkpoint = tx.insert_checkpoint(&checkpoint(plan, sandbox), 9)?;
@@ -301,7 +301,7 @@ fn a_backup_restores_plan_work_on_either_engine(backend: Backend) {
                 Ok((call.number, entries[0].sequence, checkpoint, strategy))
             })
             .await;
-            assert_eq!(told, (3, 3, 4, 2));
+            assert_eq!(message, (3, 3, 4, 2));
             let second = try_write(&opened.store, move |tx| {
                 tx.insert_apply(&apply(plan, sandbox))
             })

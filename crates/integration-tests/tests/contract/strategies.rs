@@ -66,10 +66,10 @@ fn the_newest_strategy_is_found_with_its_number(backend: Backend) {
             ..sample
         };
         assert_eq!(newest(&opened.store, plan).await, Some(wanted));
-        let nobody = plan_id();
+        let unowned = plan_id();
         assert_missing(
-            insert(&opened.store, &strategy(nobody)).await,
-            ("plan", &nobody.to_string()),
+            insert(&opened.store, &strategy(unowned)).await,
+            ("plan", &unowned.to_string()),
         );
     });
 }

@@ -111,10 +111,10 @@ fn a_call_needs_its_plan_and_sandbox(backend: Backend) {
             begin(&opened.store, &tool_call(plan, foreign)).await,
             ("sandbox of this plan", &foreign.to_string()),
         );
-        let nobody = plan_id();
+        let unowned = plan_id();
         assert_missing(
-            begin(&opened.store, &tool_call(nobody, sandbox)).await,
-            ("plan", &nobody.to_string()),
+            begin(&opened.store, &tool_call(unowned, sandbox)).await,
+            ("plan", &unowned.to_string()),
         );
         let call = tool_call(plan, sandbox);
         begin(&opened.store, &call).await.unwrap();
@@ -213,11 +213,11 @@ fn calls_are_read_in_pages_and_counted_by_step(backend: Backend) {
             begin(&opened.store, &call).await.unwrap();
         }
         let page = read(&opened.store, move |tx| tx.tool_calls_after(plan, 1, 3)).await;
-        let told: Vec<(i64, u32, Option<u32>)> = page
+        let message: Vec<(i64, u32, Option<u32>)> = page
             .iter()
             .map(|it| (it.number, it.call.attempt, it.call.step))
             .collect();
-        assert_eq!(told, [(2, 1, Some(2)), (3, 2, Some(1)), (4, 1, Some(2))]);
+        assert_eq!(message, [(2, 1, Some(2)), (3, 2, Some(1)), (4, 1, Some(2))]);
         let count = |step| {
             let store = opened.store.clone();
             async move { read(&store, move |tx| tx.count_tool_calls(plan, step)).await }

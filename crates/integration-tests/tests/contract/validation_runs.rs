@@ -44,10 +44,10 @@ fn the_newest_round_of_an_attempt_is_found(backend: Backend) {
         assert_eq!(newest(store, plan, 3).await, None);
         put(store, plan, (1, 2), json!("again")).await.unwrap();
         assert_eq!(newest(store, plan, 1).await, Some(json!("again")));
-        let nobody = plan_id();
+        let unowned = plan_id();
         assert_missing(
-            put(store, nobody, (1, 1), json!(1)).await,
-            ("plan", &nobody.to_string()),
+            put(store, unowned, (1, 1), json!(1)).await,
+            ("plan", &unowned.to_string()),
         );
     });
 }

@@ -207,7 +207,7 @@ fn attachments_need_existing_targets(backend: Backend) {
         let store = &opened.store;
         store_validation(store, "v").await;
         let resource = store_resource(store, "one").await;
-        let nobody = plan_id();
+        let unowned = plan_id();
         for (wanted, missing) in [
             (
                 attachment("w", resource, AttachmentScope::Direct, 1),
@@ -218,8 +218,8 @@ fn attachments_need_existing_targets(backend: Backend) {
                 ("project", "local/no".to_owned()),
             ),
             (
-                attachment("v", resource, AttachmentScope::Plan(nobody), 1),
-                ("plan", nobody.to_string()),
+                attachment("v", resource, AttachmentScope::Plan(unowned), 1),
+                ("plan", unowned.to_string()),
             ),
         ] {
             let answer = attach(store, &wanted).await;

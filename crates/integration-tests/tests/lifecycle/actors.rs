@@ -136,9 +136,11 @@ fn concurrent_actor_updates_all_succeed(backend: Backend) {
         let mut versions = answers;
         versions.sort_unstable();
         assert_eq!(versions, (1..=16).collect::<Vec<i64>>());
-        let told = kinds(&opened.store).await;
-        let added = told.iter().filter(|kind| **kind == EventKind::ActorAdded);
-        assert_eq!((told.len(), added.count()), (16, 1));
+        let message = kinds(&opened.store).await;
+        let added = message
+            .iter()
+            .filter(|kind| **kind == EventKind::ActorAdded);
+        assert_eq!((message.len(), added.count()), (16, 1));
     });
 }
 
@@ -252,11 +254,11 @@ fn models(names: &[&str]) -> Vec<ModelChoice> {
 
 async fn names(actors: &ActorRegistry) -> Vec<(String, bool)> {
     let all = actors.actors().await.unwrap();
-    let told = |it: &RegisteredActor| {
+    let message = |it: &RegisteredActor| {
         let is_built_in = matches!(it, RegisteredActor::BuiltIn(_));
         (it.actor().name.to_string(), is_built_in)
     };
-    all.iter().map(told).collect()
+    all.iter().map(message).collect()
 }
 
 fn each_configured_model_is_an_actor_that_is_never_stored(backend: Backend) {

@@ -33,13 +33,14 @@ async fn changeset_events(
     store: &StoreHandle,
     context: &ExecutionContext,
 ) -> Vec<(EventKind, String, Value)> {
-    let told = events(store, StreamId::Plan(context.plan())).await;
+    let message = events(store, StreamId::Plan(context.plan())).await;
     let kinds = [
         EventKind::ChangesetStarted,
         EventKind::ChangeRecorded,
         EventKind::ChangesetClosed,
     ];
-    told.into_iter()
+    message
+        .into_iter()
         .filter(|event| kinds.contains(&event.kind))
         .map(|event| (event.kind.clone(), event.actor.clone(), payload(&event)))
         .collect()
@@ -137,10 +138,10 @@ fn contradictory_changes_are_refused_whole(backend: Backend) {
             operation: FileOperation::Delete,
             ..creation(b"b")
         };
-        let told = "have a state before it and none after it";
+        let message = "have a state before it and none after it";
         for (wrong, path, reason) in [
             (to_itself, "a%25", "cannot go to the same path".to_owned()),
-            (deletion, "b", format!("must {told}")),
+            (deletion, "b", format!("must {message}")),
         ] {
             let answer = changeset.record(vec![creation(b"right"), wrong]).await;
             assert_refused(answer, ("the change of", path, &reason));
@@ -227,8 +228,8 @@ fn a_record_is_rolled_back_with_its_write(backend: Backend) {
         for fails in [true, false] {
             let (handle, plan) = (changeset.clone(), context.plan());
             let answer = try_write(&opened.store, move |tx| {
-                let (entries, told) = handle.record_in(tx, "tool", &[creation(b"a")])?;
-                tx.append(StreamId::Plan(plan), &told)?;
+                let (entries, message) = handle.record_in(tx, "tool", &[creation(b"a")])?;
+                tx.append(StreamId::Plan(plan), &message)?;
                 match fails {
                     true => Err(StoreError::internal("the call was not ended")),
                     false => Ok(entries),
@@ -239,8 +240,8 @@ fn a_record_is_rolled_back_with_its_write(backend: Backend) {
         }
         let found = context.changes(changeset.id()).await.unwrap();
         assert_eq!((found.len(), found[0].entry.sequence), (1, 1));
-        let told = changeset_events(&opened.store, &context).await;
-        assert_eq!((told.len(), told[1].1.as_str()), (2, "tool"));
+        let message = changeset_events(&opened.store, &context).await;
+        assert_eq!((message.len(), message[1].1.as_str()), (2, "tool"));
     });
 }
 

@@ -230,8 +230,8 @@ fn a_waiting_plan_gets_its_answer(backend: Backend) {
         let answered = fixture.lifecycle.answer(id, Some("blue"), "eva").await;
         assert_eq!(expect_moved(answered).position.waiting(), None);
         let story = events(&fixture.opened.store, StreamId::Plan(id)).await;
-        let told: serde_json::Value = payload(story.last().unwrap());
-        assert_eq!(told["reason"], "blue");
+        let reason: serde_json::Value = payload(story.last().unwrap());
+        assert_eq!(reason["reason"], "blue");
         fixture.assert_journal_agrees(id).await;
     });
 }

@@ -181,14 +181,14 @@ fn outcomes_of_many_callers_are_all_counted(backend: Backend) {
     block_on(async {
         let fixture = Arc::new(LifecycleFixture::with_samples(&test_db).await);
         run_concurrently(32, |caller| {
-            let scene = Arc::clone(&fixture);
+            let setup = Arc::clone(&fixture);
             async move {
                 for round in 0..5 {
                     let outcome = match (caller + round) % 4 {
                         0 => OperationOutcome::Failure,
                         _ => OperationOutcome::Success,
                     };
-                    let counted = scene.confidence.record_outcome(OPERATION, outcome);
+                    let counted = setup.confidence.record_outcome(OPERATION, outcome);
                     counted.await.unwrap();
                 }
             }
@@ -244,11 +244,11 @@ fn concurrent_plan_ends_are_all_counted(backend: Backend) {
             at_work.push(Arc::new(WorkingPlan::start(&fixture).await));
         }
         let ended = run_concurrently(at_work.len(), |number| {
-            let (scene, thinking) = (Arc::clone(&fixture), Arc::clone(&at_work[number]));
+            let (setup, working) = (Arc::clone(&fixture), Arc::clone(&at_work[number]));
             async move {
                 match number % 4 {
-                    0 => scene.lifecycle.fail(&thinking.run, "no net").await,
-                    _ => scene.lifecycle.complete(&thinking.run).await,
+                    0 => setup.lifecycle.fail(&working.run, "no net").await,
+                    _ => setup.lifecycle.complete(&working.run).await,
                 }
             }
         })

@@ -42,9 +42,9 @@ fn concurrent_corrections_have_one_winner(backend: Backend) {
             let it = create_decided_plan(&fixture).await;
             let targets = [it.first.decision_id; 4];
             let answers = run_concurrently(targets.len(), |number| {
-                let scene = Arc::clone(if number % 2 == 0 { &fixture } else { &other });
+                let setup = Arc::clone(if number % 2 == 0 { &fixture } else { &other });
                 let request = correction(targets[number], CorrectionMode::Revert);
-                async move { scene.decisions.correct(request).await }
+                async move { setup.decisions.correct(request).await }
             })
             .await;
             let won: Vec<_> = answers.iter().filter_map(|it| it.as_ref().ok()).collect();
@@ -87,8 +87,8 @@ fn concurrent_correction_and_start_are_serialized(backend: Backend) {
                     }
                 }),
                 tokio::spawn({
-                    let (scene, run) = (Arc::clone(&fixture), Arc::clone(&run));
-                    async move { scene.lifecycle.start(&run, &PassingProbe).await }
+                    let (setup, run) = (Arc::clone(&fixture), Arc::clone(&run));
+                    async move { setup.lifecycle.start(&run, &PassingProbe).await }
                 })
             );
             let (corrected, started) = (corrected.unwrap(), started.unwrap());
@@ -119,10 +119,10 @@ fn concurrent_correction_and_cancel_are_serialized(backend: Backend) {
             let target = it.first.decision_id;
             let (corrected, cancelled) = tokio::join!(
                 tokio::spawn({
-                    let scene = Arc::clone(&fixture);
+                    let setup = Arc::clone(&fixture);
                     async move {
                         let request = correction(target, CorrectionMode::Revert);
-                        scene.decisions.correct(request).await
+                        setup.decisions.correct(request).await
                     }
                 }),
                 tokio::spawn({

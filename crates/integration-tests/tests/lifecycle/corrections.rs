@@ -77,7 +77,7 @@ fn a_revert_supersedes_descendants_and_restarts_strategize(backend: Backend) {
 }
 
 /// The journal records a correction from its request to its end, with the plan's move in between.
-fn assert_event_order(told: &[Event]) {
+fn assert_event_order(events: &[Event]) {
     let wanted = [
         EventKind::CorrectionRequested,
         EventKind::DecisionSuperseded,
@@ -87,17 +87,17 @@ fn assert_event_order(told: &[Event]) {
         EventKind::InvariantReconciled,
         EventKind::CorrectionCompleted,
     ];
-    let begin = told
+    let begin = events
         .iter()
         .position(|event| event.kind == EventKind::CorrectionRequested)
         .unwrap();
-    let found: Vec<_> = told[begin..]
+    let found: Vec<_> = events[begin..]
         .iter()
         .map(|event| event.kind.clone())
         .filter(|kind| *kind != EventKind::InvariantEnforced)
         .collect();
     assert_eq!(found, wanted);
-    assert!(told[begin..].iter().all(|event| event.actor == "eva"));
+    assert!(events[begin..].iter().all(|event| event.actor == "eva"));
 }
 
 fn a_revert_in_execute_restarts_execute(backend: Backend) {

@@ -62,13 +62,13 @@ fn a_decision_is_recorded_with_context_and_influences(backend: Backend) {
             let kept = read(&fixture.opened.store, move |tx| tx.blob(&hash)).await;
             assert_eq!(kept.as_deref(), Some(content));
         }
-        let told = events(&fixture.opened.store, StreamId::Plan(plan)).await;
-        let told: Vec<Decision> = told
+        let message = events(&fixture.opened.store, StreamId::Plan(plan)).await;
+        let message: Vec<Decision> = message
             .iter()
             .filter(|event| event.kind == EventKind::DecisionCreated)
             .map(payload)
             .collect();
-        assert_eq!(told[told.len() - 2..], [first, second]);
+        assert_eq!(message[message.len() - 2..], [first, second]);
     });
 }
 
@@ -92,7 +92,7 @@ fn an_invalid_decision_is_refused_and_not_stored(backend: Backend) {
         let unknown: DecisionId = "01JZZZZZZZ0000000000ABCDEF".parse().unwrap();
         let before = all_decisions(&fixture, working_plan.plan).await;
         let stream = StreamId::Plan(working_plan.plan);
-        let told = events(&fixture.opened.store, stream).await.len();
+        let message = events(&fixture.opened.store, stream).await.len();
         for other in [foreign, unknown] {
             let record = fixture
                 .decisions
@@ -120,7 +120,7 @@ fn an_invalid_decision_is_refused_and_not_stored(backend: Backend) {
             assert!(refused.to_string().contains(error), "{refused}");
         }
         assert_eq!(all_decisions(&fixture, working_plan.plan).await, before);
-        assert_eq!(events(&fixture.opened.store, stream).await.len(), told);
+        assert_eq!(events(&fixture.opened.store, stream).await.len(), message);
         let root: DecisionError = DecisionError::RootWithParent;
         assert!(root.to_string().contains("root"));
     });
@@ -301,8 +301,8 @@ fn influences_may_form_cycles_but_no_self_loops(backend: Backend) {
             let explained = fixture.decisions.explain(fragment).await.unwrap();
             assert_eq!(explained.impact.downstream, [other.decision_id]);
         }
-        let told = events(&fixture.opened.store, StreamId::Plan(working_plan.plan)).await;
-        let last = told.last().unwrap();
+        let message = events(&fixture.opened.store, StreamId::Plan(working_plan.plan)).await;
+        let last = message.last().unwrap();
         assert_eq!(last.kind, EventKind::DecisionInfluenced);
         assert_eq!(payload::<DecisionEdge>(last), back);
     });

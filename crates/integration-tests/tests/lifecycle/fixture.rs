@@ -38,9 +38,9 @@ pub(crate) struct LifecycleFixture {
 impl LifecycleFixture {
     /// Opens the database for the first time and stores what plans need.
     pub(crate) async fn with_samples(test_db: &TestDatabase) -> Self {
-        let scene = Self::open(test_db);
-        insert_samples(&scene.opened.store).await;
-        scene
+        let fixture = Self::open(test_db);
+        insert_samples(&fixture.opened.store).await;
+        fixture
     }
 
     pub(crate) fn open(test_db: &TestDatabase) -> Self {
@@ -114,8 +114,8 @@ impl LifecycleFixture {
 
     /// The journal's moves lead to the plan's position.
     pub(crate) async fn assert_journal_agrees(&self, id: PlanId) {
-        let told = events(&self.opened.store, StreamId::Plan(id)).await;
-        let replayed = replay(&told, Default::default());
+        let message = events(&self.opened.store, StreamId::Plan(id)).await;
+        let replayed = replay(&message, Default::default());
         assert_eq!(replayed.position, self.plan(id).await.position);
     }
 }

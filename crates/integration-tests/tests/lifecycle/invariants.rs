@@ -139,23 +139,23 @@ fn a_refused_rule_leaves_nothing(backend: Backend) {
         ] {
             assert!(rules.list(Some(scope)).await.is_err());
         }
-        for whom in [
+        for recipient in [
             InvariantTarget::Plan(plan_id()),
             InvariantTarget::FuturePlans {
                 projects: vec![name("local/none")],
                 action: None,
             },
         ] {
-            assert!(rules.effective_rules(whom).await.is_err());
+            assert!(rules.effective_rules(recipient).await.is_err());
         }
         assert_eq!(rules.list(None).await.unwrap().len(), 1);
-        let told = count(
+        let message = count(
             &fixture.opened.store,
             StreamId::System,
             EventKind::InvariantAdded,
         )
         .await;
-        assert_eq!(told, 1);
+        assert_eq!(message, 1);
     });
 }
 
@@ -199,8 +199,8 @@ fn many_scopes_are_all_or_nothing(backend: Backend) {
         }
         for plan in plans {
             let stream = StreamId::Plan(plan);
-            let told = count(&fixture.opened.store, stream, EventKind::InvariantAdded).await;
-            assert_eq!(told, 16);
+            let message = count(&fixture.opened.store, stream, EventKind::InvariantAdded).await;
+            assert_eq!(message, 16);
         }
     });
 }
@@ -322,12 +322,12 @@ fn concurrent_rule_changes_lose_nothing(backend: Backend) {
         let there = service(&store).list(None).await.unwrap();
         let there: BTreeSet<String> = there.iter().map(|it| it.id.to_string()).collect();
         assert_eq!((kept.len(), &kept), (80, &there));
-        let mut told = (0, 0);
+        let mut message = (0, 0);
         for stream in [StreamId::System, StreamId::Plan(plan)] {
-            told.0 += count(&store, stream, EventKind::InvariantAdded).await;
-            told.1 += count(&store, stream, EventKind::InvariantRemoved).await;
+            message.0 += count(&store, stream, EventKind::InvariantAdded).await;
+            message.1 += count(&store, stream, EventKind::InvariantRemoved).await;
         }
-        assert_eq!(told, (160, 80));
+        assert_eq!(message, (160, 80));
     });
 }
 
@@ -383,13 +383,13 @@ fn ten_thousand_rules_are_effective(backend: Backend) {
             rules.list(Some(shop())).await.unwrap().len(),
             rules_in_all / 2
         );
-        let told = count(
+        let message = count(
             &fixture.opened.store,
             StreamId::System,
             EventKind::InvariantAdded,
         )
         .await;
-        assert_eq!(told, added);
+        assert_eq!(message, added);
         let plan = fixture.lifecycle.use_action(request()).await.unwrap();
         let id = plan.identity.plan_id;
         let effective = rules

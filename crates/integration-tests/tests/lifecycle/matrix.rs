@@ -270,7 +270,7 @@ async fn race(fixtures: &Arc<RaceFixtures>, rounds: &[MoveRace]) {
         }
     })
     .await;
-    let told = run_concurrently(rounds.len() * 2, |task| {
+    let message = run_concurrently(rounds.len() * 2, |task| {
         let (round, which) = (rounds[task / 2].clone(), task % 2);
         let (lease, stage) = (leases[task / 2].clone(), Arc::clone(fixtures));
         async move {
@@ -287,9 +287,9 @@ async fn race(fixtures: &Arc<RaceFixtures>, rounds: &[MoveRace]) {
     .await;
     let ids: Vec<PlanId> = rounds.iter().map(|it| it.start.identity.plan_id).collect();
     let ends = read_results(&fixtures.other, ids).await;
-    for (round, told) in rounds.iter().zip(told.chunks(2)) {
+    for (round, message) in rounds.iter().zip(message.chunks(2)) {
         let (plan, events) = &ends[&round.start.identity.plan_id];
-        check(round, [told[0], told[1]], plan, events);
+        check(round, [message[0], message[1]], plan, events);
     }
 }
 
@@ -310,8 +310,8 @@ async fn read_results(
 }
 
 /// One of the orders explains both answers, the final position and the journal.
-fn check(round: &MoveRace, told: [MoveAnswer; 2], end: &Plan, events: &[Event]) {
-    let seen = (told, end.position);
+fn check(round: &MoveRace, message: [MoveAnswer; 2], end: &Plan, events: &[Event]) {
+    let seen = (message, end.position);
     let orders = [round.sequential_result(0), round.sequential_result(1)];
     assert!(
         orders.contains(&seen),
@@ -322,7 +322,9 @@ fn check(round: &MoveRace, told: [MoveAnswer; 2], end: &Plan, events: &[Event]) 
     );
     let replayed = replay(events, round.start.position);
     assert_eq!(replayed.position, end.position, "{round:?}");
-    let moved = told.iter().filter(|it| matches!(it, MoveAnswer::Moved(_)));
+    let moved = message
+        .iter()
+        .filter(|it| matches!(it, MoveAnswer::Moved(_)));
     assert_eq!(replayed.moves.len(), moved.count(), "{round:?}");
 }
 

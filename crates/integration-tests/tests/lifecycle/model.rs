@@ -82,16 +82,16 @@ async fn run_clients(clients: &[Arc<LifecycleFixture>; CLIENTS], script: ClientS
         let id = clients[0].new_plan().await.identity.plan_id;
         plans.push((id, SharedRun::claim(&clients[0], id).await));
     }
-    let told: Vec<Vec<AckedMove>> = run_concurrently(CLIENTS, |client| {
-        let (scene, plans) = (Arc::clone(&clients[client]), plans.clone());
+    let message: Vec<Vec<AckedMove>> = run_concurrently(CLIENTS, |client| {
+        let (fixture, plans) = (Arc::clone(&clients[client]), plans.clone());
         let steps = script[client].clone();
         async move {
             let name = format!("client {client}");
             let mut acknowledged = Vec::new();
             for (number, step) in steps {
                 let (plan, run) = &plans[number];
-                if let Some(told) = run_step(&scene, (*plan, run), step, &name).await {
-                    acknowledged.push((number, told));
+                if let Some(message) = run_step(&fixture, (*plan, run), step, &name).await {
+                    acknowledged.push((number, message));
                 }
             }
             acknowledged
@@ -103,7 +103,7 @@ async fn run_clients(clients: &[Arc<LifecycleFixture>; CLIENTS], script: ClientS
         let owner = run.current().await.lease().owner.to_string();
         check(&clients[1], *plan, &story).await;
         assert_owner_moves_only_what_it_owns(&story, &owner);
-        assert_acks_in_journal(&story, &owner, &told, number);
+        assert_acks_in_journal(&story, &owner, &message, number);
     }
 }
 
@@ -224,9 +224,9 @@ fn assert_owner_moves_only_what_it_owns(story: &[Event], owner: &str) {
 
 /// Each acknowledged move is recorded once. The moves of one client are in its order; those through
 /// the lease are all recorded as the owner's, so they are matched client by client.
-fn assert_acks_in_journal(story: &[Event], owner: &str, told: &[Vec<AckedMove>], number: usize) {
+fn assert_acks_in_journal(story: &[Event], owner: &str, acks: &[Vec<AckedMove>], number: usize) {
     let moves = replay(story, Position::new()).moves;
-    for (client, all) in told.iter().enumerate() {
+    for (client, all) in acks.iter().enumerate() {
         let mut rest = moves.iter();
         for (_, wanted) in all.iter().filter(|(plan, _)| *plan == number) {
             assert!(
@@ -235,11 +235,11 @@ fn assert_acks_in_journal(story: &[Event], owner: &str, told: &[Vec<AckedMove>],
             );
         }
     }
-    let acknowledged = told.iter().flatten().filter(|(plan, _)| *plan == number);
+    let acknowledged = acks.iter().flatten().filter(|(plan, _)| *plan == number);
     let mut left: Vec<&history::JournalMove> = moves.iter().collect();
     for (_, wanted) in acknowledged {
         let place = left.iter().position(|found| *found == wanted);
         left.remove(place.unwrap());
     }
-    assert!(left.is_empty(), "nobody was told of {left:?} ({owner})");
+    assert!(left.is_empty(), "unacknowledged: {left:?} ({owner})");
 }

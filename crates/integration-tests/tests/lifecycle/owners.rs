@@ -94,8 +94,8 @@ fn every_move_of_a_replaced_owner_is_refused(backend: Backend) {
                 plan: id,
                 name: "old",
             };
-            let told = ask.perform(&caller, ask.to_move(plan.position)).await;
-            assert_eq!(told, MoveAnswer::LeaseLost, "{ask:?}");
+            let message = ask.perform(&caller, ask.to_move(plan.position)).await;
+            assert_eq!(message, MoveAnswer::LeaseLost, "{ask:?}");
         }
         fixture.lifecycle.take_messages(&old).await.unwrap_err();
         assert_eq!(fixture.plan(id).await, plan);

@@ -94,9 +94,11 @@ fn concurrent_profile_updates_all_succeed(backend: Backend) {
         let mut versions: Vec<i64> = answers.iter().map(|row| row.version).collect();
         versions.sort();
         assert_eq!(versions, (1..=16).collect::<Vec<i64>>());
-        let told = kinds(&opened.store).await;
-        let added = told.iter().filter(|kind| **kind == EventKind::ProfileAdded);
-        assert_eq!((told.len(), added.count()), (16, 1));
+        let message = kinds(&opened.store).await;
+        let added = message
+            .iter()
+            .filter(|kind| **kind == EventKind::ProfileAdded);
+        assert_eq!((message.len(), added.count()), (16, 1));
     });
 }
 

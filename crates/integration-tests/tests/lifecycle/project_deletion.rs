@@ -101,8 +101,8 @@ fn force_cancels_idle_plans(backend: Backend) {
             assert_eq!(plan.error_message.as_deref(), Some(reason));
             fixture.assert_journal_agrees(id).await;
         }
-        let told = events(&fixture.opened.store, StreamId::System).await;
-        assert_eq!(told.last().unwrap().kind, EventKind::ProjectDeleted);
+        let message = events(&fixture.opened.store, StreamId::System).await;
+        assert_eq!(message.last().unwrap().kind, EventKind::ProjectDeleted);
     });
 }
 

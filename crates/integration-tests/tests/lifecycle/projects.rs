@@ -90,8 +90,8 @@ fn a_project_is_created_with_its_resources_and_rules(backend: Backend) {
         let map = service.project_map().await.unwrap();
         assert_eq!((map.projects.len(), map.resources.len()), (2, 3));
 
-        let told = events(&fixture.opened.store, StreamId::System).await;
-        let kinds: Vec<EventKind> = told.iter().map(|event| event.kind.clone()).collect();
+        let message = events(&fixture.opened.store, StreamId::System).await;
+        let kinds: Vec<EventKind> = message.iter().map(|event| event.kind.clone()).collect();
         use EventKind::{InvariantAdded, ProjectCreated, ResourceAdded, ResourceLinked};
         let first = [
             ProjectCreated,
@@ -105,7 +105,7 @@ fn a_project_is_created_with_its_resources_and_rules(backend: Backend) {
         ];
         assert_eq!(kinds[..8], first);
         assert_eq!(kinds[8..], [ProjectCreated, ResourceLinked, InvariantAdded]);
-        assert!(told.iter().all(|event| event.actor == "eva"));
+        assert!(message.iter().all(|event| event.actor == "eva"));
     });
 }
 
@@ -168,8 +168,10 @@ fn concurrent_creates_of_one_project_have_one_winner(backend: Backend) {
         for answer in &answers {
             match answer {
                 Ok(_) => {}
-                Err(ProjectError::Store(StoreError::Taken { holder: told, .. })) => {
-                    assert_eq!(*told, holder);
+                Err(ProjectError::Store(StoreError::Taken {
+                    holder: reported, ..
+                })) => {
+                    assert_eq!(*reported, holder);
                 }
                 other => panic!("{other:?} instead of Taken"),
             }

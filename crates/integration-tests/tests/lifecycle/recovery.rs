@@ -86,10 +86,10 @@ fn repeated_errors_are_counted_and_decided_once(backend: Backend) {
         assert_eq!(counts, [("a", 3), ("b", 2), ("c", 1)]);
         assert_eq!(recoveries(&fixture, id).await.len(), 3);
         let story = events(&fixture.opened.store, StreamId::Plan(id)).await;
-        let told = story
+        let text = story
             .iter()
             .filter(|it| it.kind == EventKind::ErrorRecorded);
-        assert_eq!(told.count(), 6);
+        assert_eq!(text.count(), 6);
     });
 }
 
@@ -100,7 +100,7 @@ fn a_step_is_retried_as_often_as_allowed(backend: Backend) {
         let plan = fixture.new_plan().await;
         let id = plan.identity.plan_id;
         assert_eq!(plan.brief.automation_profile.limits.max_retries_per_step, 3);
-        let mut told = Vec::new();
+        let mut text = Vec::new();
         for failure in 0..=4 {
             if failure > 0 {
                 // Equal and different errors count alike.
@@ -109,7 +109,7 @@ fn a_step_is_retried_as_often_as_allowed(backend: Backend) {
                 fixture.recovery.record(id, given, "eva").await.unwrap();
             }
             let asked = fixture.recovery.should_retry(id, Some(2)).await;
-            told.push(asked.unwrap());
+            text.push(asked.unwrap());
         }
         let wanted = [
             StepRetry::Yes { left: 3 },
@@ -118,7 +118,7 @@ fn a_step_is_retried_as_often_as_allowed(backend: Backend) {
             StepRetry::Yes { left: 1 },
             StepRetry::Exhausted { limit: 3 },
         ];
-        assert_eq!(told, wanted);
+        assert_eq!(text, wanted);
         let other = fixture.recovery.should_retry(id, Some(3)).await.unwrap();
         assert_eq!(other, StepRetry::Yes { left: 3 });
     });

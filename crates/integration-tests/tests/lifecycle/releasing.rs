@@ -149,7 +149,7 @@ fn a_first_claim_is_not_evicted(backend: Backend) {
         let other = Arc::new(LifecycleFixture::open(&test_db));
         for _ in 0..trials(200, 20) {
             let id = owner.new_plan().await.identity.plan_id;
-            let told = run_concurrently(2, |task| {
+            let message = run_concurrently(2, |task| {
                 let (owner, other) = (Arc::clone(&owner), Arc::clone(&other));
                 async move {
                     if task == 0 {
@@ -161,7 +161,7 @@ fn a_first_claim_is_not_evicted(backend: Backend) {
                 }
             })
             .await;
-            assert_ne!(told, [true, true], "a live owner was passed over");
+            assert_ne!(message, [true, true], "a live owner was passed over");
             other.assert_journal_agrees(id).await;
         }
     });

@@ -174,19 +174,19 @@ impl RemovalRace {
     }
 
     fn move_first(&self) -> (MoveAnswer, RemovalAnswer, Option<Position>) {
-        let (told, at) = self.sample_move.expected_answer(
+        let (message, at) = self.sample_move.expected_answer(
             self.requested_move(),
             self.start.position,
             self.assumed_liveness,
         );
         let answer = self.expected_removal(at);
-        (told, answer, self.expected_position(answer, at))
+        (message, answer, self.expected_position(answer, at))
     }
 
     fn removal_first(&self) -> (MoveAnswer, RemovalAnswer, Option<Position>) {
         let at = self.start.position;
         let answer = self.expected_removal(at);
-        let (told, end) = match (answer, self.sample_move.requester, self.removal) {
+        let (message, end) = match (answer, self.sample_move.requester, self.removal) {
             (RemovalAnswer::Done, Requester::Owner, _) => (MoveAnswer::LeaseLost, at),
             (RemovalAnswer::Done, Requester::Command, PlanRemoval::Delete) => {
                 (MoveAnswer::Missing, at)
@@ -195,7 +195,7 @@ impl RemovalRace {
                 .sample_move
                 .expected_answer(self.requested_move(), at, self.assumed_liveness),
         };
-        (told, answer, self.expected_position(answer, end))
+        (message, answer, self.expected_position(answer, end))
     }
 
     fn expected_position(&self, answer: RemovalAnswer, at: Position) -> Option<Position> {
@@ -258,7 +258,7 @@ async fn race(fixtures: &Arc<RaceFixtures>, rounds: &[RemovalRace]) {
         Ok(())
     })
     .await;
-    let told = run_concurrently(rounds.len(), |number| {
+    let message = run_concurrently(rounds.len(), |number| {
         let (round, stage) = (rounds[number].clone(), Arc::clone(fixtures));
         async move {
             let id = round.start.identity.plan_id;
@@ -283,9 +283,9 @@ async fn race(fixtures: &Arc<RaceFixtures>, rounds: &[RemovalRace]) {
         }
     })
     .await;
-    for (round, (told, answer)) in rounds.iter().zip(told) {
+    for (round, (message, answer)) in rounds.iter().zip(message) {
         let left = fixtures.other.lifecycle.plan(round.start.identity.plan_id);
-        let seen = (told, answer, left.await.ok().map(|plan| plan.position));
+        let seen = (message, answer, left.await.ok().map(|plan| plan.position));
         let orders = [round.move_first(), round.removal_first()];
         assert!(
             orders.contains(&seen),

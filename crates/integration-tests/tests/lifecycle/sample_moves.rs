@@ -236,7 +236,7 @@ async fn add_guidance(caller: &MoveCaller<'_>) -> Result<MoveAnswer> {
 /// Classifies the answer. A refusal must name the plan and the reason.
 fn classify_answer(caller: &MoveCaller<'_>, answer: Result<MoveAnswer>) -> MoveAnswer {
     match answer {
-        Ok(told) => told,
+        Ok(message) => message,
         Err(LifecycleError::Illegal { plan, illegal }) => {
             assert_eq!(plan, caller.plan);
             MoveAnswer::Illegal(illegal.at)

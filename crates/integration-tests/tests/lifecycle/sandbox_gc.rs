@@ -235,8 +235,8 @@ fn only_unneeded_sandboxes_are_removed(backend: Backend) {
             let record = reload_sandbox(&fixture, gone.id).await;
             assert_eq!(record.folder, FolderState::Gone);
             let all = events(&fixture.opened.store, StreamId::Plan(gone.plan_id)).await;
-            let told = all.iter().filter(|it| it.kind == EventKind::SandboxRemoved);
-            assert_eq!(told.count(), 1);
+            let message = all.iter().filter(|it| it.kind == EventKind::SandboxRemoved);
+            assert_eq!(message.count(), 1);
         }
         assert_eq!(reload_sandbox(&fixture, half.id).await.state, Discarded);
         assert_eq!(reload_sandbox(&fixture, cancelled.id).await.state, Active);
@@ -300,9 +300,9 @@ fn a_sandbox_in_use_is_not_removed(backend: Backend) {
                 service.gc(&gc_request(GcMode::Remove)).await.unwrap()
             });
             let work = tokio::spawn({
-                let (scene, folders) = (Arc::clone(&fixture), Arc::clone(&folders));
+                let (setup, folders) = (Arc::clone(&fixture), Arc::clone(&folders));
                 let record = record.clone();
-                async move { execute_plan(&scene, &folders, record).await }
+                async move { execute_plan(&setup, &folders, record).await }
             });
             let (swept, found) = (collect.await.unwrap(), work.await.unwrap());
             let here = is_removed(&swept, record.id);

@@ -69,7 +69,7 @@ fn nothing_is_lost_across_several_processes(backend: Backend) {
 /// Every thread has a service and its own runtime; all tasks use the same names.
 fn race(services: &[PlanLifecycle], store: &StoreHandle) {
     let rounds = trials(20, 2) as usize;
-    let told: Vec<RaceTaskResult> = thread::scope(|scope| {
+    let message: Vec<RaceTaskResult> = thread::scope(|scope| {
         let threads: Vec<_> = services
             .iter()
             .enumerate()
@@ -84,18 +84,18 @@ fn race(services: &[PlanLifecycle], store: &StoreHandle) {
         let joined = threads.into_iter().map(|thread| thread.join().unwrap());
         joined.flatten().collect()
     });
-    block_on(check(&services[0], store, &told, rounds));
+    block_on(check(&services[0], store, &message, rounds));
 }
 
 async fn work(service: PlanLifecycle, task: String, rounds: usize) -> RaceTaskResult {
-    let mut told = RaceTaskResult::default();
+    let mut message = RaceTaskResult::default();
     for round in 0..rounds {
         let shared = format!("local/shared-{round}");
         for wanted in [format!("local/own-{task}-{round}"), shared.clone()] {
             match service.create_action(draft_named(&wanted), &task).await {
-                Ok(action) => told.actions.push(action),
+                Ok(action) => message.actions.push(action),
                 Err(LifecycleError::Store(StoreError::Taken { name, holder, .. })) => {
-                    told.refused.push((name, holder));
+                    message.refused.push((name, holder));
                 }
                 Err(other) => panic!("{other} instead of Taken"),
             }
@@ -109,15 +109,15 @@ async fn work(service: PlanLifecycle, task: String, rounds: usize) -> RaceTaskRe
         assert_eq!(service.plan(plan.identity.plan_id).await.unwrap(), plan);
         let used = service.action(name(&shared)).await.unwrap();
         assert_eq!(used.name, name(&shared));
-        told.plans.push(plan);
+        message.plans.push(plan);
     }
-    told
+    message
 }
 
 async fn check(
     service: &PlanLifecycle,
     store: &StoreHandle,
-    told: &[RaceTaskResult],
+    results: &[RaceTaskResult],
     rounds: usize,
 ) {
     let (found, uses) = service.actions().await.unwrap();
@@ -125,21 +125,21 @@ async fn check(
         .into_iter()
         .map(|action| (action.name.to_string(), action))
         .collect();
-    let tasks = told.len();
+    let tasks = results.len();
     assert_eq!(tasks, THREADS * TASKS);
     // Each task's own names, one of each shared name, and the existing one.
     assert_eq!(found.len(), tasks * rounds + rounds + 1);
-    let made: Vec<&Action> = told.iter().flat_map(|task| &task.actions).collect();
+    let made: Vec<&Action> = results.iter().flat_map(|task| &task.actions).collect();
     assert_eq!(made.len(), tasks * rounds + rounds);
     for action in made {
         assert_eq!(found.get(&action.name.to_string()), Some(action));
     }
-    let refused: Vec<_> = told.iter().flat_map(|task| &task.refused).collect();
+    let refused: Vec<_> = results.iter().flat_map(|task| &task.refused).collect();
     assert_eq!(refused.len(), (tasks - 1) * rounds);
     for (name, holder) in refused {
         assert_eq!(found[name].id.to_string(), *holder);
     }
-    let plans: Vec<&Plan> = told.iter().flat_map(|task| &task.plans).collect();
+    let plans: Vec<&Plan> = results.iter().flat_map(|task| &task.plans).collect();
     let page = service.list_plans(PlanFilter::default()).await.unwrap();
     assert_eq!(page.total, (tasks * rounds) as u64);
     let names: BTreeSet<String> = plans.iter().map(|plan| plan.name.to_string()).collect();

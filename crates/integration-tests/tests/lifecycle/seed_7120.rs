@@ -144,7 +144,7 @@ fn sixteen_threads_on_sixteen_plans_lose_and_misplace_nothing(backend: Backend) 
 /// One thread with its own runtime per recorder, all at once.
 fn race(store: &StoreHandle, each: &[(ExecutionContext, RecorderContext)]) {
     let count = changes_per_thread();
-    let told: Vec<Vec<AckedChange>> = thread::scope(|scope| {
+    let message: Vec<Vec<AckedChange>> = thread::scope(|scope| {
         let work =
             |(thread, (context, place)): (usize, &'_ (ExecutionContext, RecorderContext))| {
                 let (context, place) = (context.clone(), place.clone());
@@ -154,10 +154,10 @@ fn race(store: &StoreHandle, each: &[(ExecutionContext, RecorderContext)]) {
                         thread: thread as u32,
                         count,
                     };
-                    let mut told = Vec::new();
-                    let work = recorder.run(&context, &place, |it| told.push(it));
+                    let mut message = Vec::new();
+                    let work = recorder.run(&context, &place, |it| message.push(it));
                     block_on(work).unwrap();
-                    told
+                    message
                 })
             };
         let threads: Vec<_> = each.iter().enumerate().map(work).collect();
@@ -165,9 +165,9 @@ fn race(store: &StoreHandle, each: &[(ExecutionContext, RecorderContext)]) {
         joined.collect()
     });
     let mut wanted: BTreeMap<PlanId, Vec<AckedChange>> = BTreeMap::new();
-    for ((context, _), told) in each.iter().zip(told) {
-        assert_eq!(told.len(), count as usize);
-        wanted.entry(context.plan()).or_default().extend(told);
+    for ((context, _), message) in each.iter().zip(message) {
+        assert_eq!(message.len(), count as usize);
+        wanted.entry(context.plan()).or_default().extend(message);
     }
     for (plan, mut wanted) in wanted {
         let mut there = block_on(verify_changes(store, plan));

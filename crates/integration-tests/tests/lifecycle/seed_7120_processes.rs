@@ -47,8 +47,8 @@ fn send(hammer: &mut Hammer, workplace: &RecorderContext) {
 fn next_change(hammer: &mut Hammer) -> Option<AckedChange> {
     loop {
         let line = hammer.next_line()?;
-        if let Some(told) = line.strip_prefix("told ") {
-            return Some(told.parse().unwrap());
+        if let Some(message) = line.strip_prefix("told ") {
+            return Some(message.parse().unwrap());
         }
     }
 }
@@ -128,17 +128,17 @@ fn killed_recorders_lose_and_misplace_nothing(backend: Backend) {
         }
         let heard: Vec<Vec<AckedChange>> = thread::scope(|scope| {
             let hear = |(number, hammer): (usize, _)| {
-                let patience = (number < VICTIMS).then(|| rng.below(30) as usize);
-                scope.spawn(move || read_or_kill(hammer, patience))
+                let timeout = (number < VICTIMS).then(|| rng.below(30) as usize);
+                scope.spawn(move || read_or_kill(hammer, timeout))
             };
             let threads: Vec<_> = hammers.iter_mut().enumerate().map(hear).collect();
             let joined = threads.into_iter().map(|thread| thread.join().unwrap());
             joined.collect()
         });
         let victims = heard.iter().take(VICTIMS);
-        cut += victims.filter(|told| told.len() < EACH).count();
+        cut += victims.filter(|message| message.len() < EACH).count();
         let mut survivors = heard.iter().skip(VICTIMS);
-        assert!(survivors.all(|told| told.len() == EACH));
+        assert!(survivors.all(|message| message.len() == EACH));
         let there: Vec<AckedChange> = [&alone, &shared]
             .map(|it| block_on(verify_changes(&opened.store, it.lease.plan)))
             .concat();
@@ -151,8 +151,8 @@ fn killed_recorders_lose_and_misplace_nothing(backend: Backend) {
 /// Reads a process to its end, or kills it after this many changes.
 fn read_or_kill(hammer: &mut Hammer, kill_after: Option<usize>) -> Vec<AckedChange> {
     let mut heard = Vec::new();
-    if let Some(patience) = kill_after {
-        heard.extend(std::iter::from_fn(|| next_change(hammer)).take(patience));
+    if let Some(timeout) = kill_after {
+        heard.extend(std::iter::from_fn(|| next_change(hammer)).take(timeout));
         hammer.kill();
     }
     heard.extend(remaining_changes(hammer));
@@ -162,11 +162,11 @@ fn read_or_kill(hammer: &mut Hammer, kill_after: Option<usize>) -> Vec<AckedChan
 /// All acknowledged changes are present. Additional ones are those that a killed thread had in
 /// flight: the complete batch after its last acknowledged change.
 fn check_after_kills(there: &[AckedChange], heard: &[AckedChange]) {
-    let told: BTreeSet<AckedChange> = heard.iter().copied().collect();
-    assert_eq!(told.len(), heard.len(), "nothing was told twice");
+    let message: BTreeSet<AckedChange> = heard.iter().copied().collect();
+    assert_eq!(message.len(), heard.len(), "nothing was told twice");
     let present: BTreeSet<AckedChange> = there.iter().copied().collect();
     assert_eq!(present.len(), there.len());
-    let lost: Vec<_> = told.difference(&present).collect();
+    let lost: Vec<_> = message.difference(&present).collect();
     assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
     let who = |mark: &RecorderMark| (mark.worker, mark.thread);
     let mut next: BTreeMap<(u32, u32), u32> = BTreeMap::new();
@@ -175,7 +175,7 @@ fn check_after_kills(there: &[AckedChange], heard: &[AckedChange]) {
         *after = (*after).max(it.mark.number + 1);
     }
     let mut in_hand: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
-    for it in present.difference(&told) {
+    for it in present.difference(&message) {
         let numbers = in_hand.entry(who(&it.mark)).or_default();
         numbers.push(it.mark.number);
         numbers.sort_unstable();

@@ -53,7 +53,7 @@ async fn race(scenes: &[Arc<LifecycleFixture>]) {
     for _ in 0..trials(50, 3) {
         let plan = scenes[0].new_plan().await.identity.plan_id;
         let answers = run_concurrently(TASKS, |task| {
-            let scene = Arc::clone(&scenes[task % scenes.len()]);
+            let fixture = Arc::clone(&scenes[task % scenes.len()]);
             async move {
                 let mut messages = [format!("task {task}"), "everybody's".to_owned()];
                 if task % 2 == 0 {
@@ -61,7 +61,7 @@ async fn race(scenes: &[Arc<LifecycleFixture>]) {
                 }
                 let mut recorded = Vec::new();
                 for message in messages {
-                    let answer = scene
+                    let answer = fixture
                         .recovery
                         .record(plan, new_error(&message), "eva")
                         .await;
@@ -144,8 +144,8 @@ async fn check(
     // One order without gaps, and no two callers got the same answer.
     let places: Vec<i64> = found.iter().filter_map(|error| error.sequence).collect();
     assert_eq!(places, (1..=TASKS as i64 + 1).collect::<Vec<_>>());
-    let told: BTreeSet<_> = recorded.iter().collect();
-    assert_eq!(told.len(), recorded.len());
+    let text: BTreeSet<_> = recorded.iter().collect();
+    assert_eq!(text.len(), recorded.len());
     // The journal has each record once, in the same order, and each recovery once.
     let story = events(&fixture.opened.store, StreamId::Plan(plan)).await;
     let mut newest: BTreeMap<Option<i64>, u64> = BTreeMap::new();

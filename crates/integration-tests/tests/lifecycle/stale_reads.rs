@@ -43,7 +43,7 @@ fn a_stale_read_cannot_move_an_applied_plan(backend: Backend) {
                 plan: id,
                 name: "late",
             };
-            let told = ask
+            let message = ask
                 .perform(&caller, ask.to_move(read_before.position))
                 .await;
             let wanted = match ask.requester {
@@ -54,7 +54,7 @@ fn a_stale_read_cannot_move_an_applied_plan(backend: Backend) {
                 }
                 Requester::Command => MoveAnswer::Unchanged(applied.position),
             };
-            assert_eq!(told, wanted, "{ask:?}");
+            assert_eq!(message, wanted, "{ask:?}");
         }
         // It cannot write back its stale copy either.
         let mut moved = read_before.make_move(Move::Complete, applied.timestamps.updated_at);

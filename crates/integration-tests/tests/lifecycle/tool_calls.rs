@@ -249,10 +249,13 @@ impl ToolCallFixture {
         )
         .await;
         let workspace = workspace.unwrap();
-        let seat = workspace.sandbox(None).unwrap();
+        let handle = workspace.sandbox(None).unwrap();
         let store = self.fixture.opened.store.clone();
         let context = ExecutionContext::new(store, ids.clone(), run.lease().clone());
-        let changeset = context.start_changeset(seat.id, 1, Some(1)).await.unwrap();
+        let changeset = context
+            .start_changeset(handle.id, 1, Some(1))
+            .await
+            .unwrap();
         let tools = Arc::new(ProbeToolbox::new());
         let (_sender, stop) = watch::channel(None);
         let policy = CheckpointPolicy::default();
@@ -261,7 +264,7 @@ impl ToolCallFixture {
         let calls = (0..number).map(|turn| {
             let work = Work {
                 plan: &self.plan,
-                sandbox: seat,
+                sandbox: handle,
                 changeset: &changeset,
                 stamps: &stamps,
             };
@@ -278,7 +281,7 @@ impl ToolCallFixture {
         });
         let outcomes = join_all(calls).await.into_iter();
         let outcomes = outcomes.map(Result::unwrap).collect();
-        let sandbox = self.sandboxes().open(seat.id).unwrap();
+        let sandbox = self.sandboxes().open(handle.id).unwrap();
         let log = std::fs::read_to_string(sandbox.tree().join("log")).unwrap_or_default();
         (tools, outcomes, log)
     }

@@ -147,14 +147,14 @@ pub(crate) async fn correction_state(
     fixture: &LifecycleFixture,
     plan: PlanId,
 ) -> (Plan, Vec<Decision>, Vec<Correction>, usize) {
-    let told = events(&fixture.opened.store, StreamId::Plan(plan))
+    let message = events(&fixture.opened.store, StreamId::Plan(plan))
         .await
         .len();
     (
         fixture.plan(plan).await,
         all_decisions(fixture, plan).await,
         fixture.decisions.corrections(plan).await.unwrap(),
-        told,
+        message,
     )
 }
 

@@ -183,7 +183,7 @@ pub(super) fn exit_code(report: &[u8]) -> Option<i32> {
     let lines = report.split(|byte| *byte == b'\n');
     lines
         .filter_map(|line| serde_json::from_slice::<serde_json::Value>(line).ok())
-        .find_map(|told| told.get("exit-code")?.as_i64())
+        .find_map(|message| message.get("exit-code")?.as_i64())
         .and_then(|code| i32::try_from(code).ok())
 }
 

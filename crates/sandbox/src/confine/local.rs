@@ -261,9 +261,9 @@ fn command_outcome(
         (Some(SupervisorReport::Signalled(signal)), _, _) => Ok(CommandExit::Signalled(signal)),
         (Some(SupervisorReport::OverLimit(over)), _, _) => Ok(CommandExit::OverLimit(over)),
         (Some(SupervisorReport::NotStarted { reason }), _, _) => failed(reason),
-        (Some(SupervisorReport::Told) | None, Some(why), _) => Ok(CommandExit::Stopped(why)),
+        (Some(SupervisorReport::Stopped) | None, Some(why), _) => Ok(CommandExit::Stopped(why)),
         (None, None, Some(signal)) => Ok(CommandExit::Signalled(signal)),
-        (Some(SupervisorReport::Told) | None, None, _) => {
+        (Some(SupervisorReport::Stopped) | None, None, _) => {
             failed("its supervisor failed".to_owned())
         }
     }

@@ -41,7 +41,7 @@ pub(super) enum SupervisorReport {
     Exited(i32),
     Signalled(i32),
     /// Killed because the owner closed the socket.
-    Told,
+    Stopped,
     /// Killed because it exceeded a limit.
     OverLimit(OverLimit),
     NotStarted {
@@ -105,7 +105,7 @@ fn run(
         let ended = run_once(request, control, input.clone(), &is_cancelled)?;
         match ended {
             Some(report) => return Ok(report),
-            None if is_cancelled.load(Ordering::SeqCst) => return Ok(SupervisorReport::Told),
+            None if is_cancelled.load(Ordering::SeqCst) => return Ok(SupervisorReport::Stopped),
             None if attempt == MAX_ATTEMPTS => {
                 return Ok(SupervisorReport::NotStarted {
                     reason: "bubblewrap could not set up its sandbox".to_owned(),
@@ -150,7 +150,7 @@ fn run_once(
     let ended = reap_until(child_pid)?;
     end_descendants()?;
     if is_cancelled.load(Ordering::SeqCst) {
-        return Ok(Some(SupervisorReport::Told));
+        return Ok(Some(SupervisorReport::Stopped));
     }
     if let Some(over) = over.get() {
         return Ok(Some(SupervisorReport::OverLimit(over.clone())));

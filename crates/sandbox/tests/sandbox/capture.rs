@@ -61,7 +61,7 @@ fn assert_states(captured: &Capture) {
             mode,
         )
     };
-    let told = |at: usize| {
+    let message = |at: usize| {
         let of = |it: &cleveragents_domain::FileState| (it.hash.clone(), it.size, it.mode);
         let change = &captured.changes[at];
         (
@@ -70,21 +70,21 @@ fn assert_states(captured: &Capture) {
         )
     };
     assert_eq!(
-        told(0),
+        message(0),
         (
             Some(state(b"1\n", 0o100_644)),
             Some(state(b"1\n2\n", 0o100_644))
         )
     );
-    assert_eq!(told(3), (Some(state(b"gone\n", 0o100_644)), None));
+    assert_eq!(message(3), (Some(state(b"gone\n", 0o100_644)), None));
     assert_eq!(
-        told(4),
+        message(4),
         (
             Some(state(b"m\n", 0o100_644)),
             Some(state(b"m\n", 0o100_755))
         )
     );
-    assert_eq!(told(7).1, Some(state(b"/etc/passwd", 0o120_000)));
+    assert_eq!(message(7).1, Some(state(b"/etc/passwd", 0o120_000)));
 }
 
 #[test]
@@ -312,20 +312,20 @@ fn only_touched_paths_and_empty_directories_are_captured() {
         let captured = sandbox
             .capture(previous, &touched, &StopSignal::new())
             .unwrap();
-        let told = operations(&captured)
+        let message = operations(&captured)
             .into_iter()
             .map(|(path, _)| path)
             .collect::<Vec<_>>();
-        (captured.tree, told)
+        (captured.tree, message)
     };
     append(&tree.join("a"), b"2\n");
     append(&tree.join("b"), b"2\n");
-    let (first, told) = step(&mut *sandbox, &created.base, &["b"]);
-    assert_eq!(told, ["b"]);
+    let (first, message) = step(&mut *sandbox, &created.base, &["b"]);
+    assert_eq!(message, ["b"]);
     assert_eq!(first.empty_directories(), None);
     fs::remove_file(tree.join("dir/only")).unwrap();
-    let (second, told) = step(&mut *sandbox, &first, &["dir/only"]);
-    assert_eq!(told, ["dir/only"]);
+    let (second, message) = step(&mut *sandbox, &first, &["dir/only"]);
+    assert_eq!(message, ["dir/only"]);
     assert!(second.empty_directories().is_some());
     fs::create_dir_all(tree.join("dir/x/y")).unwrap();
     let (third, _) = step(&mut *sandbox, &second, &["dir/x"]);
@@ -333,8 +333,8 @@ fn only_touched_paths_and_empty_directories_are_captured() {
     // A folder replaced by a link hides its content, also if only a path inside is named.
     fs::remove_dir_all(tree.join("dir")).unwrap();
     link(&tree.join("dir"), "/etc");
-    let (fourth, told) = step(&mut *sandbox, &third, &["dir/x/y/passwd"]);
-    assert_eq!(told, ["dir"]);
+    let (fourth, message) = step(&mut *sandbox, &third, &["dir/x/y/passwd"]);
+    assert_eq!(message, ["dir"]);
     assert_eq!(fourth.empty_directories(), None);
     let all = sandbox
         .capture(&fourth, &TouchedPaths::Unknown, &StopSignal::new())

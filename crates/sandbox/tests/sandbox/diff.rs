@@ -107,8 +107,8 @@ fn a_patch_of_some_paths_has_only_those() {
                 &StopSignal::new(),
             )
             .unwrap();
-        let told: Vec<String> = diff.files.iter().map(|it| it.path.to_string()).collect();
-        assert_eq!(told, expected);
+        let message: Vec<String> = diff.files.iter().map(|it| it.path.to_string()).collect();
+        assert_eq!(message, expected);
     }
     let nothing = sandbox
         .diff(&captured.tree, &captured.tree, &[], &StopSignal::new())

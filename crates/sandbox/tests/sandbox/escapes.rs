@@ -195,8 +195,8 @@ fn a_link_is_captured_as_a_link_and_never_followed() {
     );
     write(&tree.join("x.o"), b"no longer ignored\n");
     let captured = capture(&mut *sandbox);
-    let told = captured.changes.iter().map(|it| it.path.to_string());
-    let told: Vec<String> = told.collect();
+    let message = captured.changes.iter().map(|it| it.path.to_string());
+    let message: Vec<String> = message.collect();
     let expected = [
         ".gitattributes",
         ".gitignore",
@@ -206,7 +206,7 @@ fn a_link_is_captured_as_a_link_and_never_followed() {
         "moved/x.o",
         "x.o",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(message, expected);
     let diff = sandbox
         .diff(&earlier, &captured.tree, &[], &StopSignal::new())
         .unwrap();

@@ -45,7 +45,7 @@ fn every_path_is_listed_once_with_both_states() {
         let size = |state: &Option<cleveragents_domain::FileState>| Some(state.as_ref()?.size);
         (size(&change.before), size(&change.after))
     };
-    let told: Vec<_> = found
+    let message: Vec<_> = found
         .iter()
         .map(|it| (it.path.to_string(), sizes(it), it.lines))
         .collect();
@@ -61,7 +61,7 @@ fn every_path_is_listed_once_with_both_states() {
         ("old", (Some(4), None), text(0, 2)),
     ];
     let expected = expected.map(|(path, sizes, lines)| (path.to_owned(), sizes, lines));
-    assert_eq!(told, expected);
+    assert_eq!(message, expected);
     let mode = found.iter().find(|it| it.path == path("mode")).unwrap();
     assert_eq!(mode.before.as_ref().unwrap().mode, 0o100_644);
     assert_eq!(mode.after.as_ref().unwrap().mode, 0o100_755);

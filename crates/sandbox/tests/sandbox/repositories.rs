@@ -286,12 +286,12 @@ fn submodules_are_kept_as_they_are_without_their_files() {
     fs::remove_dir_all(created.tree.join("sub")).unwrap();
     let removed = capture(&mut *sandbox);
     assert_eq!(removed.omitted, []);
-    let told: Vec<_> = removed
+    let message: Vec<_> = removed
         .changes
         .iter()
         .map(|it| it.operation.clone())
         .collect();
-    assert_eq!(told, [FileOperation::Delete]);
+    assert_eq!(message, [FileOperation::Delete]);
     assert_eq!(removed.changes[0].path, path("sub"));
     let names = ["ls-tree", "-r", "--name-only", removed.tree.files()];
     let git = created.tree.parent().unwrap().join("git");

@@ -139,11 +139,11 @@ pub(crate) fn prepare_and_commit(
 
 /// Returns paths and reasons only.
 pub(crate) fn path_reasons(conflicts: &[Conflict]) -> Vec<(String, ConflictReason)> {
-    let told = conflicts.iter().map(|conflict| {
+    let message = conflicts.iter().map(|conflict| {
         let path = conflict.path.as_ref().map(ToString::to_string);
         (path.unwrap_or_default(), conflict.reason.clone())
     });
-    told.collect()
+    message.collect()
 }
 
 pub(crate) fn absolute(path: &Path) -> AbsolutePath {

@@ -258,8 +258,8 @@ fn check(kind: &RepositoryKind, changes: &[PlannedChange]) {
         PrepareOutcome::Blocked(conflicts) => {
             assert!(is_blocked, "{conflicts:?}");
             let reasons = [ConflictReason::Unmerged, ConflictReason::Staged];
-            let mut told = path_reasons(&conflicts).into_iter();
-            assert!(told.all(|(path, reason)| !path.is_empty() && reasons.contains(&reason)));
+            let mut message = path_reasons(&conflicts).into_iter();
+            assert!(message.all(|(path, reason)| !path.is_empty() && reasons.contains(&reason)));
             assert_eq!((world.state_of(&user), listing(&user)), before);
             return;
         }

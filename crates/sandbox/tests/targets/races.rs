@@ -85,8 +85,8 @@ fn a_last_moment_edit_is_restored() {
         let targets = targets_acting_at(&world, ApplyStep::PathWritten, move || {
             append(&edited, b"mine\n");
         });
-        let told = path_reasons(&commit_stopped(&targets, &intent).conflicts);
-        assert_eq!(told, [("a".into(), ConflictReason::Changed)]);
+        let message = path_reasons(&commit_stopped(&targets, &intent).conflicts);
+        assert_eq!(message, [("a".into(), ConflictReason::Changed)]);
         assert_eq!(fs::read(&path).unwrap(), b"1\nmine\n");
         assert_eq!(find_leftovers(&resource), Vec::<PathBuf>::new());
         write(&path, b"1\n");

@@ -90,7 +90,7 @@ impl TargetMachine {
         machine.variables.push(("OUT".into(), out));
         create_content(&machine, &name)?;
         set_home(&mut machine, home)?;
-        let (host, told) = start_host(&machine)?;
+        let (host, message) = start_host(&machine)?;
         machine.write("logs/launcher.py", LAUNCHER.as_bytes())?;
         let launcher = machine.path("logs/launcher.py").display().to_string();
         machine.launcher = to_strings(&["/usr/bin/python3", &launcher]);
@@ -106,7 +106,7 @@ impl TargetMachine {
             machine,
             secret,
             key,
-            variables: told,
+            variables: message,
             name,
             other: PathBuf::new(),
             host,
@@ -330,13 +330,13 @@ fn start_host(machine: &Machine) -> Result<(Child, String)> {
         .stdout
         .take()
         .context("no output of the host process")?;
-    let mut told = String::new();
+    let mut message = String::new();
     for line in BufReader::new(stdout).lines() {
         let line = line?;
         if line == "ready" {
-            return Ok((child, told + "\n"));
+            return Ok((child, message + "\n"));
         }
-        told += &format!("{line}\n");
+        message += &format!("{line}\n");
     }
     bail!("the host process did not start")
 }

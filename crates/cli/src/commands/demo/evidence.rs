@@ -142,10 +142,12 @@ impl PlanRecords {
             ("errors", self.failed_attempts(), &[Kind::ErrorRecorded]),
         ];
         for (what, rows, kinds) in pairs {
-            let told = self.events.iter().filter(|it| kinds.contains(&it.kind));
-            let told = told.count() as u64;
-            if told != rows {
-                lost.push(format!("{rows} {what} on record, {told} in the journal"));
+            let journalled = self.events.iter().filter(|it| kinds.contains(&it.kind));
+            let journalled = journalled.count() as u64;
+            if journalled != rows {
+                lost.push(format!(
+                    "{rows} {what} on record, {journalled} in the journal"
+                ));
             }
         }
         for call in &self.tool_calls {

@@ -33,13 +33,13 @@ pub(super) fn checks(context: &CommandContext<'_>) -> Vec<HealthCheck> {
         Err(failure) => vec![HealthCheck::from_failure("data_directory", &failure)],
     };
     match bootstrap {
-        Ok(wiring) => {
-            checks.push(processes(&wiring));
-            match wiring.open_to_read() {
-                Ok(wired) => checks.extend(database(&wired)),
+        Ok(bootstrap) => {
+            checks.push(processes(&bootstrap));
+            match bootstrap.open_to_read() {
+                Ok(app) => checks.extend(database(&app)),
                 Err(error) => checks.push(HealthCheck::from_failure("database", &error.into())),
             }
-            checks.push(postgres(&wiring));
+            checks.push(postgres(&bootstrap));
         }
         Err(failure) => {
             let detail = format!("not checked: {}", failure.message);
@@ -51,7 +51,10 @@ pub(super) fn checks(context: &CommandContext<'_>) -> Vec<HealthCheck> {
 
 fn directory(path: &Path, bootstrap: &Result<Bootstrap, CommandFailure>) -> Vec<HealthCheck> {
     let mut checks = vec![match bootstrap {
-        Ok(wiring) => HealthCheck::ok("data_directory", wiring.directory().display().to_string()),
+        Ok(bootstrap) => HealthCheck::ok(
+            "data_directory",
+            bootstrap.directory().display().to_string(),
+        ),
         Err(failure) => HealthCheck::from_failure("data_directory", failure),
     }];
     let Ok(facts) = path.metadata() else {

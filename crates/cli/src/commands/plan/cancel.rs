@@ -49,7 +49,7 @@ pub struct PlanCancelArgs {
 impl PlanCancelArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
-        let (app, plan) = bootstrap.open_to_abandon(|wired| find(wired, &self.plan))?;
+        let (app, plan) = bootstrap.open_to_abandon(|app| find(app, &self.plan))?;
         let id = plan.identity.plan_id;
         let lifecycle = app.lifecycle();
         let reason = app.mask_secrets(&self.reason)?;

@@ -39,7 +39,7 @@ pub struct PlanRebaseArgs {
 impl PlanRebaseArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
-        let (app, plan) = bootstrap.open_to_abandon(|wired| find(wired, &self.plan))?;
+        let (app, plan) = bootstrap.open_to_abandon(|app| find(app, &self.plan))?;
         let id = plan.identity.plan_id;
         abort_stopped_apply(&app, &plan)?;
         let service = app.apply_service()?;

@@ -21,7 +21,7 @@ use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 #[command(after_long_help = "\
 Examples:
   agents plan diff 4k2m9x0q
-  agents plan reject 4k2m9x0q docs/notes.md --why 'nobody asked for notes'
+  agents plan reject 4k2m9x0q docs/notes.md --why 'no notes were asked for'
   agents plan reject 4k2m9x0q src/cart.rs:2 --why 'the name was right' --resource local/shop")]
 pub struct PlanRejectArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
@@ -49,7 +49,7 @@ impl PlanRejectArgs {
         let resource = resource.transpose()?;
         let (path, hunk) = split_hunk(&self.part);
         let bootstrap = context.bootstrap()?;
-        let (app, plan) = bootstrap.open_to_abandon(|wired| find(wired, &self.plan))?;
+        let (app, plan) = bootstrap.open_to_abandon(|app| find(app, &self.plan))?;
         abort_stopped_apply(&app, &plan)?;
         let executor = app.executor()?;
         let request = Rejection {

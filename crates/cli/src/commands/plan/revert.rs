@@ -39,7 +39,7 @@ pub struct PlanRevertArgs {
 impl PlanRevertArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
-        let (app, before) = bootstrap.open_to_abandon(|wired| find(wired, &self.plan))?;
+        let (app, before) = bootstrap.open_to_abandon(|app| find(app, &self.plan))?;
         let id = before.identity.plan_id;
         let lifecycle = app.lifecycle();
         let reason = app.mask_secrets(&self.reason)?;

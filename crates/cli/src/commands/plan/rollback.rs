@@ -42,7 +42,7 @@ impl PlanRollbackArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let choice = self.checkpoint_choice()?;
         let bootstrap = context.bootstrap()?;
-        let (app, plan) = bootstrap.open_to_abandon(|wired| find(wired, &self.plan))?;
+        let (app, plan) = bootstrap.open_to_abandon(|app| find(app, &self.plan))?;
         let id = plan.identity.plan_id;
         let question = format!(
             "Roll plan {} back to checkpoint {}?",

@@ -93,7 +93,7 @@ fn summarize(gone: &[ModelMessage], fits: &dyn Fn(&str) -> bool) -> String {
                 user_messages.push(text.clone())
             }
             ModelMessage::User { text } => {
-                lines.push(shorten(&format!("You were told: {text}")));
+                lines.push(shorten(&format!("Note to you: {text}")));
             }
             ModelMessage::Assistant { text, tool_calls } => {
                 if !text.trim().is_empty() {

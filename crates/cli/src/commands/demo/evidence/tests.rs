@@ -127,7 +127,7 @@ fn event(kind: EventKind, payload: &Value) -> Event {
 
 /// Returns records of a call that wrote twice, a call that only read, a model call and an error.
 fn complete_records() -> PlanRecords {
-    let told = |sequence, before, after| {
+    let message = |sequence, before, after| {
         let payload = json!({
             "changeset_id": CHANGESET,
             "entry": entry(sequence, before, after),
@@ -145,8 +145,8 @@ fn complete_records() -> PlanRecords {
             event(EventKind::ModelAsked, &nothing),
             event(EventKind::ModelAnswered, &nothing),
             event(EventKind::ToolInvoked, &nothing),
-            told(1, "x", "y"),
-            told(2, "y", "z"),
+            message(1, "x", "y"),
+            message(2, "y", "z"),
             event(EventKind::ToolCompleted, &nothing),
             event(EventKind::ToolInvoked, &nothing),
             event(EventKind::ToolCompleted, &nothing),
