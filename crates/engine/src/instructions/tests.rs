@@ -160,7 +160,7 @@ fn the_number_of_texts_is_limited() {
     assert_eq!(found.texts.len(), TEXTS_MAXIMUM);
     assert_eq!(
         found.warnings,
-        ["11 more AGENTS.md are left out: 50 are heard"]
+        ["11 more AGENTS.md are left out: 50 are used"]
     );
 }
 
