@@ -7,6 +7,7 @@
 
 mod execution;
 mod models;
+mod plan_runner;
 mod processes;
 mod unfinished;
 
@@ -57,6 +58,7 @@ use crate::settings::resolve::DatabaseSetting;
 
 pub use execution::{PlanWork, secrets};
 pub use models::{ModelProvider, model_providers, models};
+pub use plan_runner::PlanRunner;
 pub use processes::{
     INHERITED_VARIABLES, RUN_COMMAND, commands_keep_root, paths_visible_to_commands, processes,
     run_command,

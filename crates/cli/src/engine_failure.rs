@@ -39,7 +39,7 @@ impl From<LifecycleError> for CommandFailure {
             LifecycleError::Illegal { plan, illegal } => {
                 illegal_move_failure(plan, &illegal, shown)
             }
-            LifecycleError::Owned { holder } => running_failure(holder, shown),
+            LifecycleError::Owned { holder, pid } => running_failure(holder, pid, shown),
             LifecycleError::NotFinished { plan } => plan_conflict(&plan, "not_finished", shown)
                 .because("only a plan that is applied or cancelled can be deleted")
                 .hint(format!("agents plan cancel {}", plan.identity.plan_id)),
@@ -134,7 +134,7 @@ fn can_execute(illegal: &IllegalMove) -> bool {
     illegal.at.phase() != Phase::Apply && illegal.legal.iter().any(|it| runs.contains(it))
 }
 
-fn running_failure(holder: Holder, what: String) -> CommandFailure {
+fn running_failure(holder: Holder, pid: Option<u32>, what: String) -> CommandFailure {
     CommandFailure::new(ExitCode::Conflict, what)
         .kind("running")
         .hint(format!("agents plan log {} --follow", holder.plan))
@@ -142,6 +142,7 @@ fn running_failure(holder: Holder, what: String) -> CommandFailure {
         .with("plan_id", json!(holder.plan))
         .with("owner", json!(holder.owner))
         .with("node", json!(holder.node))
+        .with("pid", json!(pid))
 }
 
 /// Hints on how to set up a model.

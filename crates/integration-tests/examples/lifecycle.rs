@@ -136,6 +136,10 @@ impl Liveness for SingleProcess {
         OwnerStatus::Unknown
     }
 
+    fn process_id(&self, _: OwnerId) -> Option<u32> {
+        None
+    }
+
     fn keep_lock_file(&self) {}
 }
 

@@ -118,6 +118,10 @@ impl Liveness for ProcessPresence {
         probe(&lock_path(&self.folder, owner))
     }
 
+    fn process_id(&self, owner: OwnerId) -> Option<u32> {
+        self.process_info(owner).map(|process| process.pid)
+    }
+
     fn keep_lock_file(&self) {
         self.keep_lock_file.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,5 @@
-//! An apply whose process is stopped, as by Ctrl-Z: no other command waits for it.
+//! Plans whose process is stopped, as by Ctrl-Z, or killed: other commands do not wait for it and
+//! report its state.
 
 use std::fs::{self, File};
 use std::process::{Child, Stdio};
@@ -10,8 +11,9 @@ use cleveragents_cli::bootstrap::ApplyStep;
 use cleveragents_engine::ports::{Lease, StoreError, Transaction};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::event_follower::Follower;
 use crate::kill_at_step::{WorldSnapshot, kill_at_step, stop_at_step};
-use crate::world::{AgentsRun, TestWorld};
+use crate::world::{AgentsRun, TRUSTED, TestWorld};
 
 const EDIT: &str = "\
 - {tool: builtin/file-edit, input: {path: a, old: '2', new: two}}
@@ -161,6 +163,69 @@ fn a_decided_apply_that_another_process_runs_is_not_cancelled() {
         world.state(&plan) == "apply/applied"
     });
     assert_eq!(world.commits("shop"), 2);
+}
+
+/// A plan whose process is in the middle of a command.
+fn start_endless_plan(world: &TestWorld) -> (String, StoppedProcess) {
+    world
+        .define_worker("- {tool: builtin/shell, input: {command: 'sleep 31536007', timeout: 600}}");
+    world.define_worker_job("");
+    let plan = world.create_plan(TRUSTED);
+    let process = StoppedProcess(world.start(&["plan", "execute", &plan]));
+    Follower::start(world, &plan).wait_for("process_started");
+    (plan, process)
+}
+
+#[test]
+fn status_names_a_stopped_process() {
+    let world = TestWorld::new();
+    let (plan, process) = start_endless_plan(&world);
+    let pid = process.0.id();
+    let status = world.run(&["plan", "status", &plan]).succeeded();
+    assert!(
+        status
+            .stdout
+            .contains(&format!("run by: process {pid} since")),
+        "{status:?}"
+    );
+    assert!(!status.stdout.contains("may be stopped"), "{status:?}");
+    process.signal(Signal::STOP);
+    expire_lease(&world, &plan);
+    let status = world.run(&["plan", "status", &plan]).succeeded();
+    assert!(
+        status
+            .stdout
+            .contains(&format!("run by: process {pid} since"))
+            && status.stdout.contains("may be stopped"),
+        "{status:?}"
+    );
+    status.prints(&format!("kill -CONT {pid}"));
+    let owner = &world.json_data(&["plan", "status", &plan])["owner"];
+    assert_eq!(
+        (&owner["pid"], &owner["responds"]),
+        (&pid.into(), &false.into())
+    );
+    world
+        .execute(&plan)
+        .exits(4)
+        .prints(&format!("is being run by process {pid}"));
+    world
+        .run(&["plan", "cancel", &plan, "--wait", "0"])
+        .exits(75)
+        .prints(&format!("process {pid} runs it, does not respond"))
+        .prints(&format!("kill -CONT {pid}"));
+}
+
+#[test]
+fn status_of_a_killed_process_names_the_way_on() {
+    let world = TestWorld::new();
+    let (plan, process) = start_endless_plan(&world);
+    drop(process);
+    let status = world.run(&["plan", "status", &plan]).succeeded();
+    assert!(status.stdout.contains("run by: not running"), "{status:?}");
+    status.prints(&format!("agents plan resume {plan}"));
+    let data = world.json_data(&["plan", "status", &plan]);
+    assert_eq!(data["owner"], serde_json::Value::Null, "{data}");
 }
 
 #[test]

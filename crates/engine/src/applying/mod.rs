@@ -249,7 +249,9 @@ impl ApplyService {
             .await?;
         match claimed {
             ClaimOutcome::Won(run) => Ok(run),
-            ClaimOutcome::Held(holder) => Err(LifecycleError::Owned { holder }.into()),
+            ClaimOutcome::Held(holder) => {
+                Err(LifecycleError::owned(holder, &self.executor.runs).into())
+            }
             ClaimOutcome::NoSlot { .. } => Err(StoreError::internal("apply needs no slot").into()),
         }
     }

@@ -319,7 +319,9 @@ impl Executor {
             let hints = self.store.watch_commits();
             match self.runs.claim(id, plan.position.phase(), slots).await? {
                 ClaimOutcome::Won(run) => return Ok(Some(run)),
-                ClaimOutcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
+                ClaimOutcome::Held(holder) => {
+                    return Err(LifecycleError::owned(holder, &self.runs).into());
+                }
                 ClaimOutcome::NoSlot { running } => {
                     self.record_slot_wait(id).await?;
                     on_wait(running.len());

@@ -174,7 +174,7 @@ impl PlanLifecycle {
                 if !is_unchanged(&plan, request.requested)
                     && let Some(holder) = live_run(tx, run.as_ref(), known)?
                 {
-                    return Err(LifecycleError::Owned { holder });
+                    return Err(owned(holder, known));
                 }
                 move_unowned_plan(tx, &*ids, &request, run.as_ref())
             })
@@ -237,9 +237,16 @@ pub(crate) fn refuse_owned(
     known: Option<ProvenOwner>,
 ) -> Result<()> {
     match live_run(tx, run, known)? {
-        Some(holder) => Err(LifecycleError::Owned { holder }),
+        Some(holder) => Err(owned(holder, known)),
         None => Ok(()),
     }
+}
+
+fn owned(holder: Holder, known: Option<ProvenOwner>) -> LifecycleError {
+    let pid = known
+        .filter(|known| known.matches_run(&holder))
+        .and_then(|known| known.pid);
+    LifecycleError::Owned { holder, pid }
 }
 
 /// Locks the run of a plan until the transaction ends. Fails if it has a live owner. Must be called

@@ -6,6 +6,7 @@ use cleveragents_domain::{IllegalMove, NamespacedName, Phase, Plan, RepositoryFi
 use super::preflight::PreflightFailure;
 use crate::definitions::{GivenArgumentError, TemplateError};
 use crate::ports::{Holder, StoreError};
+use crate::runs::RunService;
 use crate::secrets::references::ReferenceError;
 
 pub type Result<T, E = LifecycleError> = std::result::Result<T, E>;
@@ -16,8 +17,8 @@ pub enum LifecycleError {
     Store(#[from] StoreError),
     #[error("{illegal} (plan {plan})")]
     Illegal { plan: PlanId, illegal: IllegalMove },
-    #[error("plan {} is being run by {} since {}", holder.plan, holder.owner, holder.claimed_at)]
-    Owned { holder: Holder },
+    #[error("plan {} is being run by {} since {}", holder.plan, describe_owner(holder, *pid), holder.claimed_at)]
+    Owned { holder: Holder, pid: Option<u32> },
     #[error("plan {} is at {} and not finished", plan.name, plan.position)]
     NotFinished { plan: Box<Plan> },
     #[error("plan {} is at {}, which is final", plan.name, plan.position)]
@@ -49,6 +50,22 @@ pub enum LifecycleError {
     KeySpent { plan: Box<Plan> },
     #[error("the idempotency key was used before for another request, which made plan {}", plan.name)]
     KeyReused { plan: Box<Plan> },
+}
+
+impl LifecycleError {
+    /// Another process has the plan's run.
+    pub(crate) fn owned(holder: Holder, runs: &RunService) -> Self {
+        let pid = runs.process_id(&holder);
+        Self::Owned { holder, pid }
+    }
+}
+
+/// Names the process where it is known.
+fn describe_owner(holder: &Holder, pid: Option<u32>) -> String {
+    match pid {
+        Some(pid) => format!("process {pid}"),
+        None => format!("{} on node {}", holder.owner, holder.node),
+    }
 }
 
 fn describe_untrusted(state: TrustState) -> &'static str {

@@ -10,6 +10,7 @@ pub(crate) struct ProvenOwner {
     owner: OwnerId,
     epoch: i64,
     pub(crate) state: ProvenState,
+    pub(crate) pid: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +31,7 @@ impl ProvenOwner {
             owner: holder.owner,
             epoch: holder.epoch,
             state,
+            pid: liveness.process_id_on(holder.owner, &holder.node),
         })
     }
 

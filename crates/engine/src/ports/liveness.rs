@@ -21,6 +21,9 @@ pub trait Liveness: Send + Sync + Debug {
     /// Returns the status of an owner of this node.
     fn owner_status(&self, owner: OwnerId) -> OwnerStatus;
 
+    /// Returns the process id of a live owner of this node, if it recorded one.
+    fn process_id(&self, owner: OwnerId) -> Option<u32>;
+
     /// Called when this process owns something: keeps its lock file after exit or a crash, so that
     /// its death can be proven.
     fn keep_lock_file(&self);
@@ -40,5 +43,10 @@ impl dyn Liveness + '_ {
         } else {
             OwnerStatus::Unknown
         }
+    }
+
+    /// The process id of `owner`, who said to be of `node`. Of other nodes nothing is known.
+    pub fn process_id_on(&self, owner: OwnerId, node: &str) -> Option<u32> {
+        (node == self.node()).then(|| self.process_id(owner))?
     }
 }

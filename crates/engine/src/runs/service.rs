@@ -160,6 +160,11 @@ impl RunService {
         self.liveness.owner_status_on(run.owner, &run.node)
     }
 
+    /// Returns the process id of the owner of a run, if it is alive on this node.
+    pub fn process_id(&self, run: &Holder) -> Option<u32> {
+        self.liveness.process_id_on(run.owner, &run.node)
+    }
+
     /// Returns whether the owner of a run is at work. The state of its process decides if known,
     /// else its lease. For this process's own runs the lease decides.
     pub fn activity(&self, run: &Holder, now: Timestamp) -> OwnerActivity {

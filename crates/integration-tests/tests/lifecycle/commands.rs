@@ -191,7 +191,7 @@ fn an_errored_plan_is_tried_again(backend: Backend) {
         fixture.lifecycle.fail(&run, "no net").await.unwrap();
         let owned = fixture.lifecycle.retry(id, "eva").await;
         match owned {
-            Err(LifecycleError::Owned { holder }) => assert_eq!(holder.owner, fixture.owner()),
+            Err(LifecycleError::Owned { holder, .. }) => assert_eq!(holder.owner, fixture.owner()),
             other => panic!("{other:?} instead of Owned"),
         }
         release_run(run).await;

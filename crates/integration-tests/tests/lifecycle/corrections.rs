@@ -241,7 +241,8 @@ fn a_plan_that_runs_or_is_finished_is_not_corrected(backend: Backend) {
         for mode in CorrectionMode::ALL.iter().copied() {
             let before = correction_state(&fixture, plan).await;
             let refused = fixture.decisions.correct(correction(root, mode)).await;
-            let Err(DecisionFailure::Lifecycle(LifecycleError::Owned { holder })) = refused else {
+            let Err(DecisionFailure::Lifecycle(LifecycleError::Owned { holder, .. })) = refused
+            else {
                 panic!("{refused:?} instead of who runs it");
             };
             assert_eq!(holder.owner, fixture.owner());

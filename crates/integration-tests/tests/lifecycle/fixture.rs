@@ -135,6 +135,10 @@ impl Liveness for AllDeadLiveness {
         OwnerStatus::Dead
     }
 
+    fn process_id(&self, _: OwnerId) -> Option<u32> {
+        None
+    }
+
     fn keep_lock_file(&self) {}
 }
 

@@ -241,7 +241,7 @@ fn classify_answer(caller: &MoveCaller<'_>, answer: Result<MoveAnswer>) -> MoveA
             assert_eq!(plan, caller.plan);
             MoveAnswer::Illegal(illegal.at)
         }
-        Err(LifecycleError::Owned { holder }) => {
+        Err(LifecycleError::Owned { holder, .. }) => {
             assert_eq!(holder.plan, caller.plan);
             MoveAnswer::Owned
         }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::abort_apply::abort_stopped_apply;
 use super::view::{find, plan_data, position_cell};
 use crate::argument_types::PlanArgument;
-use crate::bootstrap::AppContext;
+use crate::bootstrap::{AppContext, PlanRunner};
 use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
@@ -94,18 +94,37 @@ impl PlanCancelArgs {
                     _ => unchanged_answer(app, &plan),
                 }
             }
-            Err(_) => Err(CommandFailure::new(
-                ExitCode::Temporary,
-                format!("plan {} has not stopped yet", plan.name),
-            )
-            .kind("cancel_requested")
-            .because("its process was asked to stop and does so when it is safe")
-            .hint(format!("agents plan log {id} --follow"))
-            .with("plan_id", json!(id))
-            .with("phase", json!(plan.position.phase()))
-            .with("state", json!(plan.position.state()))),
+            Err(_) => Err(not_stopped_failure(app.plan_runner(id)?.as_ref(), plan)),
         }
     }
+}
+
+/// The owner was asked to stop and has not done so in time.
+fn not_stopped_failure(runner: Option<&PlanRunner>, plan: &Plan) -> CommandFailure {
+    let id = plan.identity.plan_id;
+    let what = format!("plan {} was asked to stop and has not yet", plan.name);
+    let failure = CommandFailure::new(ExitCode::Temporary, what)
+        .kind("cancel_requested")
+        .with("plan_id", json!(id))
+        .with("phase", json!(plan.position.phase()))
+        .with("state", json!(plan.position.state()))
+        .with("pid", json!(runner.and_then(|it| it.pid)));
+    let failure = match runner {
+        None => failure.hint(format!("agents plan cancel {id}")),
+        Some(runner) if runner.is_silent => failure.because(format!(
+            "{} runs it, does not respond and may be stopped",
+            runner.describe()
+        )),
+        Some(runner) => failure.because(format!(
+            "{} runs it and decides when it is safe to stop",
+            runner.describe()
+        )),
+    };
+    let go_on = runner.and_then(PlanRunner::continue_command);
+    go_on
+        .into_iter()
+        .fold(failure, CommandFailure::hint)
+        .hint(format!("agents plan log {id} --follow"))
 }
 
 fn answer(

@@ -2,9 +2,10 @@
 
 use clap::Args;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{ErrorRecord, Phase, Plan, PlanState, PlanTimestamps, Timestamp};
+use cleveragents_domain::{
+    ErrorRecord, Phase, Plan, PlanState, PlanTimestamps, PointOfNoReturn, Timestamp,
+};
 use cleveragents_engine::StoreError;
-use cleveragents_engine::ports::Holder;
 use serde_json::{Value, json};
 
 use super::progress::sandbox_data;
@@ -12,7 +13,7 @@ use super::view::{
     describe_waiting, elapsed, find, format_duration, plan_data, position_cell, projects,
 };
 use crate::argument_types::PlanArgument;
-use crate::bootstrap::{AppContext, PlanWork};
+use crate::bootstrap::{AppContext, PlanRunner, PlanWork};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
@@ -34,7 +35,7 @@ pub struct PlanStatusArgs {
 /// A plan with related records.
 struct PlanStatusView {
     plan: Plan,
-    run: Option<Holder>,
+    runner: Option<PlanRunner>,
     newest_error: Option<ErrorRecord>,
     work: PlanWork,
 }
@@ -45,15 +46,10 @@ impl PlanStatusArgs {
         let app = bootstrap.open_to_read()?;
         let plan = find(&app, &self.plan)?;
         let id = plan.identity.plan_id;
-        let run = app
-            .store()
-            .read(move |tx| tx.run_of(id).map(|run| (run, tx.now())));
-        let (run, now) = app.block_on(run)?;
-        let now: Timestamp = now?;
         let found = PlanStatusView {
             newest_error: newest_error(&app, &plan)?,
             work: app.plan_work(id)?,
-            run: run.filter(|run| run.expires_at > now),
+            runner: app.plan_runner(id)?,
             plan,
         };
         Ok(found.answer(app.now()))
@@ -123,23 +119,32 @@ impl PlanStatusView {
         if plan.position.reversions() > 0 {
             rows.push(("reversions", plan.position.reversions().to_string().into()));
         }
-        match &self.run {
-            Some(run) => {
-                let by = format!("{} since {}", run.owner, run.claimed_at);
-                rows.push(("run by", by.into()));
-            }
-            None if self.is_abandoned() => {
-                let not_running = "not running";
-                rows.push(("run by", ViewCell::new(not_running, Tone::Doubtful)));
-            }
-            None => {}
-        }
+        rows.extend(self.runner_cell().map(|cell| ("run by", cell)));
         rows
+    }
+
+    /// Names the process that runs the plan. Says so if the plan was started but none runs it.
+    fn runner_cell(&self) -> Option<ViewCell> {
+        match &self.runner {
+            Some(runner) => {
+                let text = format!("{} since {}", runner.describe(), runner.run.claimed_at);
+                Some(match runner.is_silent {
+                    false => text.into(),
+                    true => ViewCell::new(
+                        format!("{text}; it does not respond and may be stopped"),
+                        Tone::Doubtful,
+                    ),
+                })
+            }
+            None => self
+                .is_abandoned()
+                .then(|| ViewCell::new("not running", Tone::Doubtful)),
+        }
     }
 
     /// Returns whether the plan was started but no process runs it.
     fn is_abandoned(&self) -> bool {
-        self.run.is_none() && self.plan.position.state() == PlanState::Processing
+        self.runner.is_none() && self.plan.position.state() == PlanState::Processing
     }
 
     fn error_rows(&self, message: &str) -> Vec<(&'static str, ViewCell)> {
@@ -164,10 +169,16 @@ impl PlanStatusView {
         }
         let id: PlanId = self.plan.identity.plan_id;
         if self.is_abandoned() {
-            return vec![match self.plan.position.phase() {
-                Phase::Apply => format!("agents plan apply {id}"),
-                _ => format!("agents plan execute {id}"),
+            let at = self.plan.position;
+            let is_undecided = at.point_of_no_return() == PointOfNoReturn::Ahead;
+            return vec![match at.phase() {
+                // Nothing of it was written, so a new apply is the way on.
+                Phase::Apply if is_undecided => format!("agents plan apply {id}"),
+                _ => format!("agents plan resume {id}"),
             }];
+        }
+        if let Some(runner) = &self.runner {
+            return runner.continue_command().into_iter().collect();
         }
         match self.plan.position.waiting() {
             Some(cleveragents_domain::WaitReason::Answer { .. }) => {
@@ -256,11 +267,13 @@ impl PlanStatusView {
                 "last_checkpoint": self.work.last_checkpoint,
             },
             "cost": { "tokens_used": 0, "cost_so_far": 0.0, "estimated": null },
-            "owner": self.run.as_ref().map(|run| json!({
-                "owner": run.owner,
-                "node": run.node,
-                "since": run.claimed_at,
-                "epoch": run.epoch,
+            "owner": self.runner.as_ref().map(|it| json!({
+                "owner": it.run.owner,
+                "node": it.run.node,
+                "since": it.run.claimed_at,
+                "epoch": it.run.epoch,
+                "pid": it.pid,
+                "responds": !it.is_silent,
             })),
             "error": error,
         });

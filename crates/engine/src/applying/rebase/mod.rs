@@ -134,7 +134,9 @@ impl ApplyService {
         let claim = executor.runs.claim(plan, phase, Slots::Shared);
         let run = match claim.await? {
             ClaimOutcome::Won(run) => run,
-            ClaimOutcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
+            ClaimOutcome::Held(holder) => {
+                return Err(LifecycleError::owned(holder, &executor.runs).into());
+            }
             ClaimOutcome::NoSlot { .. } => {
                 return Err(StoreError::internal("rebase needs no slot").into());
             }
@@ -315,7 +317,7 @@ impl ApplyService {
         let runs = &self.executor.runs;
         Ok(
             match runs.claim(id, position.phase(), Slots::Shared).await? {
-                ClaimOutcome::Held(holder) => LifecycleError::Owned { holder }.into(),
+                ClaimOutcome::Held(holder) => LifecycleError::owned(holder, runs).into(),
                 ClaimOutcome::NoSlot { .. } => ApplyFailure::NoResult { plan },
                 ClaimOutcome::Won(run) => {
                     self.executor.lifecycle.release(run).await?;

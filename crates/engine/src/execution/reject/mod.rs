@@ -114,7 +114,7 @@ impl Executor {
         let run = match claim.await? {
             ClaimOutcome::Won(run) => run,
             ClaimOutcome::Held(holder) => {
-                return Err(ExecutionError::from(LifecycleError::Owned { holder }).into());
+                return Err(ExecutionError::from(LifecycleError::owned(holder, &self.runs)).into());
             }
             ClaimOutcome::NoSlot { running } => {
                 let reason = format!(
@@ -200,7 +200,9 @@ impl Executor {
         let claim = self.runs.claim(id, plan.position.phase(), Slots::Shared);
         let run = match claim.await? {
             ClaimOutcome::Won(run) => run,
-            ClaimOutcome::Held(holder) => return Err(LifecycleError::Owned { holder }.into()),
+            ClaimOutcome::Held(holder) => {
+                return Err(LifecycleError::owned(holder, &self.runs).into());
+            }
             ClaimOutcome::NoSlot { .. } => return Ok(plan),
         };
         let alive = run.keep_alive();
