@@ -194,6 +194,12 @@ impl ErrorRecord {
         }
     }
 
+    /// Returns the hints of this error, or `None` if it has only those of its category.
+    pub fn own_hints(&self) -> Option<&[RecoveryHint]> {
+        let common = self.category.hints(self.plan_id, self.phase);
+        (self.hints != common).then_some(&self.hints)
+    }
+
     /// Identifies equal errors of a plan: category, phase, step and message. Identical repeats are
     /// counted, not listed.
     pub fn identity_key(&self) -> String {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cleveragents_domain::id::{DecisionId, ErrorId, PlanId};
 use cleveragents_domain::{
     Decision, DecisionType, ErrorCategory, ErrorRecord, EventKind, NewDecision, NewError, Plan,
-    StreamId,
+    RecoveryHint, StreamId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +112,17 @@ pub fn record_error(
     error: &NewErrorRecord,
     actor: &str,
 ) -> Result<ErrorRecord> {
+    record_error_with_hint(tx, ids, plan, (error, None), actor)
+}
+
+/// The same for an error that only `hint` helps against.
+pub(crate) fn record_error_with_hint(
+    tx: &mut dyn Transaction,
+    ids: &dyn Ids,
+    plan: PlanId,
+    (error, hint): (&NewErrorRecord, Option<RecoveryHint>),
+    actor: &str,
+) -> Result<ErrorRecord> {
     let plan = tx.plan_for_update(plan)?;
     let now = tx.now()?;
     let new = NewError {
@@ -123,7 +134,12 @@ pub fn record_error(
         attempt: plan.attempt,
         cause_chain: error.cause_chain.clone(),
     };
-    let record = tx.record_error(&ErrorRecord::new(new, ErrorId::new(ids.next()), now))?;
+    let mut record = ErrorRecord::new(new, ErrorId::new(ids.next()), now);
+    if let Some(hint) = hint {
+        record.recovery = hint.action;
+        record.hints = vec![hint];
+    }
+    let record = tx.record_error(&record)?;
     let mut events = vec![event(EventKind::ErrorRecorded, actor, &record)?];
     if record.occurrences == 1 {
         let mut decision = recovery_decision(&plan, &record, DecisionId::new(ids.next()));

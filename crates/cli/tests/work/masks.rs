@@ -4,6 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::event_follower::{is_process_running, wait_until_true};
 use crate::llm_actor_secrets::find_files_with_text;
 use crate::world::{AgentsRun, TRUSTED, TestWorld};
 
@@ -174,6 +175,59 @@ fn step_outputs_are_passed_on_unmasked() {
     assert!(said.contains("the output of call 1 had a secret"), "{said}");
     assert!(said.contains("agents plan rollback"), "{said}");
     assert!(!world.sandbox_files(&stopped).contains_key("new"));
+    // Nothing is kept before a call that only reads, so the first state is the way back.
+    let way_on = format!("agents plan rollback {stopped} 0");
+    assert!(said.contains(&way_on), "{said}");
+    world.json_data(&["plan", "rollback", &stopped, "0"]);
+    run_with_key(&world, &["plan", "execute", &stopped]).prints("ended with exit code 1");
+}
+
+/// The owner is killed after a call whose output has a secret: the hints lead on.
+#[test]
+fn a_plan_that_lacks_a_masked_output_names_the_rollback() {
+    let world = TestWorld::new();
+    world.define_worker(
+        "- {tool: builtin/file-write, input: {path: first, content: first}}\n\
+         - {tool: builtin/shell, id: told, input: {command: 'printf %s \"{{ args.key }}\"'}}\n\
+         - {tool: builtin/file-write, input: {path: made, content: '{{ steps.told.stdout }}'}}\n\
+         - {tool: builtin/shell, input: {command: 'test -e $HOME/go || { touch $HOME/go; exec sleep 31536008; }', timeout: 600}}\n\
+         - {tool: builtin/file-write, input: {path: last, content: '{{ steps.told.stdout }}'}}",
+    );
+    world.define_worker_job(ARGUMENT);
+    let plan = create_plan_with_key(&world);
+    let mut works = command_with_key(&world, &["plan", "execute", &plan])
+        .spawn()
+        .unwrap();
+    // Not its shell, whose command line has the number from the beginning.
+    wait_until_true("the command runs", || {
+        is_process_running("sleep\u{0}31536008")
+    });
+    works.kill().unwrap();
+    works.wait().unwrap();
+    let resumed = run_with_key(&world, &["plan", "resume", &plan]).exits(1);
+    let way_on = format!("agents plan rollback {plan} ");
+    let hints = |run: &AgentsRun| {
+        let envelope: Value = serde_json::from_str(&run.stdout).unwrap();
+        let messages = envelope["messages"].as_array().unwrap().clone();
+        let hints = messages.into_iter().filter(|it| it["level"] == "hint");
+        let text = |it: Value| it["text"].as_str().unwrap().to_owned();
+        hints.map(text).collect::<Vec<String>>()
+    };
+    let found = hints(&resumed);
+    assert!(
+        matches!(&found[..], [one] if one.starts_with(&way_on)),
+        "{resumed:?}"
+    );
+    assert_eq!(found, hints(&world.run_json(&["plan", "status", &plan])));
+    let words: Vec<&str> = found[0].split(' ').skip(1).collect();
+    run_with_key(&world, &words).succeeded();
+    assert_eq!(world.sandbox_files(&plan)["first"], "0 first");
+    run_with_key(&world, &["plan", "execute", &plan])
+        .succeeded()
+        .reports_state("execute/complete");
+    let files = world.sandbox_files(&plan);
+    assert_eq!(files["last"], format!("0 {SECRET}"));
+    assert_eq!(files["made"], format!("0 {SECRET}"));
 }
 
 #[test]

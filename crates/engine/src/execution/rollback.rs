@@ -12,7 +12,8 @@ use cleveragents_domain::id::{CheckpointId, DecisionId, IdFragment, PlanId, Sand
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_domain::tool_call::ToolCallRecord;
 use cleveragents_domain::{
-    Decision, DecisionType, EventKind, Move, NewEvent, Phase, Plan, StreamId, Timestamp, TreeId,
+    Decision, DecisionType, EventKind, Move, NewEvent, Phase, Plan, RecoveryAction, RecoveryHint,
+    StreamId, Timestamp, TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -27,6 +28,9 @@ use crate::lifecycle::{
 use crate::ports::sandbox::DiffStat;
 use crate::ports::{Ids, Slots, StopSignal, StoreError, Transaction};
 use crate::runs::ClaimOutcome;
+
+/// The number of the state in which the sandboxes were created. The store counts from 1.
+const INITIAL_CHECKPOINT: i64 = 0;
 
 /// The state to roll back to.
 #[derive(Debug, Clone)]
@@ -136,6 +140,36 @@ impl RestorePoint {
                 .collect(),
             superseded: Vec::new(),
         })
+    }
+}
+
+/// Returns the command that rolls back to before a call, so that the call is repeated.
+pub(crate) fn rollback_hint(
+    tx: &mut dyn Transaction,
+    plan: PlanId,
+    call_number: i64,
+) -> std::result::Result<RecoveryHint, StoreError> {
+    let kept = tx.checkpoints_of(plan)?;
+    let is_before = |it: &&Checkpoint| {
+        it.undone_by.is_none()
+            && it.trigger != CheckpointTrigger::Rollback
+            && it.call_number < call_number
+    };
+    // There is no checkpoint before the first write, and old checkpoints are removed.
+    let name = kept.iter().rfind(is_before).map(checkpoint_name);
+    let name = name.unwrap_or_else(|| INITIAL_CHECKPOINT.to_string());
+    Ok(RecoveryHint {
+        action: RecoveryAction::Retry,
+        message: format!("Roll back to before call {call_number}, which is then repeated."),
+        command: format!("agents plan rollback {plan} {name}"),
+    })
+}
+
+/// The checkpoint as `agents plan rollback` takes it: four digits are read as part of an id.
+fn checkpoint_name(checkpoint: &Checkpoint) -> String {
+    match checkpoint.number {
+        number @ ..=999 => number.to_string(),
+        _ => checkpoint.id.to_string(),
     }
 }
 
@@ -363,6 +397,7 @@ fn roll_back(
     let id = plan.identity.plan_id;
     let checkpoint = match choice {
         CheckpointChoice::Id(fragment) => tx.find_checkpoint(id, fragment)?,
+        CheckpointChoice::Number(INITIAL_CHECKPOINT) => initial_checkpoint(tx, ids, &plan)?,
         CheckpointChoice::Number(number) => {
             let kept = tx.checkpoints_of(id)?;
             let found = kept.into_iter().find(|it| it.number == *number);
@@ -383,7 +418,8 @@ fn roll_back(
     let mut plan = moved.plan().clone();
     plan.last_completed_step = checkpoint.step.and_then(|step| step.checked_sub(1));
     plan.last_completed_step = plan.last_completed_step.filter(|step| *step > 0);
-    plan.last_checkpoint_id = Some(checkpoint.id);
+    let is_stored = checkpoint.number != INITIAL_CHECKPOINT;
+    plan.last_checkpoint_id = is_stored.then_some(checkpoint.id);
     plan.version = tx.update_plan(&plan)?;
     let decisions = later_decisions(tx, id, &checkpoint)?;
     let restore_point = RestorePoint {
@@ -414,6 +450,34 @@ fn roll_back(
         checkpoint,
         back,
         decisions,
+    })
+}
+
+/// Returns the state in which the plan's sandboxes were created, as a checkpoint that is not stored.
+fn initial_checkpoint(
+    tx: &mut dyn Transaction,
+    ids: &dyn Ids,
+    plan: &Plan,
+) -> std::result::Result<Checkpoint, StoreError> {
+    let id = plan.identity.plan_id;
+    let initial = RestorePoint::initial(tx, id)?;
+    let sandboxes = tx.sandboxes_of(id)?;
+    let created_at = sandboxes.iter().map(|it| it.created_at).min();
+    Ok(Checkpoint {
+        id: CheckpointId::new(ids.next()),
+        plan_id: id,
+        number: INITIAL_CHECKPOINT,
+        trigger: CheckpointTrigger::ToolWrite,
+        phase: Phase::Execute,
+        attempt: plan.attempt,
+        step: None,
+        call_number: initial.call_number,
+        decision_id: plan.decision_root_id,
+        label: "before the first call".to_owned(),
+        trees: initial.trees,
+        superseded: initial.superseded,
+        created_at: created_at.unwrap_or(plan.timestamps.created_at),
+        undone_by: None,
     })
 }
 

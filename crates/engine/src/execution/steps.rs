@@ -167,11 +167,12 @@ impl<'a> StepWork<'a> {
             let Some(id) = &step.id else { continue };
             match completed.output_for_steps() {
                 Ok(output) => outputs.record(id, &output),
-                Err(reason) => {
-                    let kind = RefusalKind::Input;
-                    let refusal = ToolRefusal { kind, reason };
-                    let refused = self.runner.refuse(self.plan, &request, refusal).await?;
-                    return Ok(ActorEnd::Failed(refused.reason));
+                Err(mask) => {
+                    let number = completed.record.number;
+                    let refuse = self
+                        .runner
+                        .refuse_masked_output(self.plan, &request, number, &mask);
+                    return Ok(ActorEnd::Failed(refuse.await?.reason));
                 }
             }
         }
@@ -360,8 +361,9 @@ fn reuse_record(record: &ToolCallRecord) -> CompletedCall {
 }
 
 impl CompletedCall {
-    /// Returns the output for later steps. Fails if only the record is left and it contains masked
-    /// secrets: a mask must not be used as a value, and the original form of the secret is unknown.
+    /// Returns the output for later steps. Fails with the mask if only the record is left and it
+    /// contains masked secrets: a mask must not be used as a value, and the original form of the
+    /// secret is unknown.
     fn output_for_steps(&self) -> std::result::Result<Value, String> {
         match &self.output {
             CallOutput::Unmasked(output) => Ok(output.clone()),
@@ -369,12 +371,7 @@ impl CompletedCall {
                 let output = self.record.output.clone().unwrap_or(Value::Null);
                 match find_mask_in(&output) {
                     None => Ok(output),
-                    Some(mask) => Err(format!(
-                        "the output of call {} had a secret ({mask}), which is not stored, so the \
-                         steps that need it cannot continue: `agents plan rollback` to before that \
-                         call repeats it",
-                        self.record.number
-                    )),
+                    Some(mask) => Err(mask.to_string()),
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Plan, WaitReason};
+use cleveragents_domain::{Plan, RecoveryHint, WaitReason};
 use cleveragents_engine::execution::{
     AutoApply, ExecuteOutcome, ExecutionError, Executor, QueueOutcome,
 };
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::apply::outcome_answer;
 use super::progress::{PlanProgress, run_with_progress, sandbox_data, sandbox_rows};
 use super::result_warnings::{sandbox_warnings, with_warnings};
+use super::status::newest_error;
 use super::view::{find, plan_data, position_cell};
 use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
@@ -150,11 +151,22 @@ pub(crate) fn answer(
     executed: &ExecuteOutcome,
     to: &str,
 ) -> Result<CommandAnswer, CommandFailure> {
-    Ok(add_messages(
-        plan_answer(app, executed.plan())?,
-        executed,
-        to,
-    ))
+    let answer = plan_answer(app, executed.plan())?;
+    if let ExecuteOutcome::Failed { plan, reason } = executed
+        && let Some(error) = newest_error(app, plan)?
+        && let Some(hints) = error.own_hints()
+    {
+        // Going on from here would end in the same error.
+        let answer = answer.with_message(MessageLevel::Error, reason.clone());
+        let add = |answer: CommandAnswer, hint: &RecoveryHint| {
+            answer.with_message(MessageLevel::Hint, hint.command.clone())
+        };
+        return Ok(hints
+            .iter()
+            .fold(answer, add)
+            .with_exit_code(ExitCode::Error));
+    }
+    Ok(add_messages(answer, executed, to))
 }
 
 /// Returns the answer with the plan's state and recorded work.

@@ -29,7 +29,8 @@ pub struct PlanRollbackArgs {
     #[arg(value_name = "PLAN")]
     plan: PlanArgument,
 
-    /// The checkpoint: its number, its id, or at least four characters of either end of the id
+    /// The checkpoint: its number, its id, or at least four characters of either end of the id;
+    /// 0 is the state before the first call
     #[arg(value_name = "CHECKPOINT")]
     checkpoint: String,
 

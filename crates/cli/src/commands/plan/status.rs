@@ -57,7 +57,10 @@ impl PlanStatusArgs {
 }
 
 /// Returns the error at which the plan stopped.
-fn newest_error(app: &AppContext<'_>, plan: &Plan) -> Result<Option<ErrorRecord>, StoreError> {
+pub(super) fn newest_error(
+    app: &AppContext<'_>,
+    plan: &Plan,
+) -> Result<Option<ErrorRecord>, StoreError> {
     if !matches!(
         plan.position.state(),
         PlanState::Errored | PlanState::Constrained

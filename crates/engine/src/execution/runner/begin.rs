@@ -8,7 +8,7 @@ use cleveragents_domain::id::ToolCallId;
 use cleveragents_domain::tool::{Repeatability, Safety, ToolAccess, control};
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallRecord};
 use cleveragents_domain::{
-    ErrorCategory, EventKind, NamespacedName, NewEvent, Plan, StreamId, TreeId,
+    ErrorCategory, EventKind, NamespacedName, NewEvent, Plan, RecoveryHint, StreamId, TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 use super::{RefusalKind, ToolCallContext, ToolRefusal, ToolRequest, ToolRunner};
 use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint_if_changed};
 use crate::execution::error::Result;
+use crate::execution::rollback::rollback_hint;
 use crate::journal::event;
 use crate::ports::{Ids, StoreError, Transaction};
-use crate::recovery::{NewErrorRecord, record_error};
+use crate::recovery::{NewErrorRecord, record_error_with_hint};
 use crate::secrets::masks::{find_mask_in, refusal_message};
 
 /// Longest input that is copied into the journal, in bytes of JSON. The call's row has the full
@@ -139,8 +140,36 @@ impl ToolRunner {
         let refusal = self.redact_refusal(refusal);
         self.owner
             .write(self.operation("tool.refuse"), move |tx| {
-                refuse(tx, &*ids, (&plan, &request), &refusal, &actor)?;
+                refuse(tx, &*ids, (&plan, &request), (&refusal, None), &actor)?;
                 Ok(refusal.clone())
+            })
+            .await
+    }
+
+    /// Puts on record that later steps lack the output of a confirmed call, because its record has
+    /// `mask` in the place of a secret. Only making that call again helps, so the hint says how.
+    pub(in crate::execution) async fn refuse_masked_output(
+        &self,
+        plan: &Plan,
+        request: &ToolRequest,
+        call_number: i64,
+        mask: &str,
+    ) -> Result<ToolRefusal> {
+        let (ids, actor) = (Arc::clone(&self.ids), self.owner.actor());
+        let (plan, request, mask) = (plan.clone(), request.clone(), mask.to_owned());
+        self.owner
+            .write(self.operation("tool.refuse"), move |tx| {
+                let hint = rollback_hint(tx, plan.identity.plan_id, call_number)?;
+                let reason = format!(
+                    "the output of call {call_number} had a secret ({mask}), which is not stored, \
+                     so the steps that need it cannot go on; to make the call again, run `{}`, then \
+                     `agents plan execute {}`",
+                    hint.command, plan.identity.plan_id
+                );
+                let kind = RefusalKind::Input;
+                let refusal = ToolRefusal { kind, reason };
+                refuse(tx, &*ids, (&plan, &request), (&refusal, Some(hint)), &actor)?;
+                Ok(refusal)
             })
             .await
     }
@@ -163,7 +192,13 @@ impl ToolCallStart {
         let ids = &*self.runner.ids;
         if let Err(refusal) = self.check_guards(tx)? {
             let refusal = self.runner.redact_refusal(refusal);
-            refuse(tx, ids, (&self.plan, &self.request), &refusal, &actor)?;
+            refuse(
+                tx,
+                ids,
+                (&self.plan, &self.request),
+                (&refusal, None),
+                &actor,
+            )?;
             return Ok(ToolCallAdmission::Refused(refusal));
         }
         let record = tx.begin_tool_call(&self.call)?;
@@ -251,7 +286,7 @@ fn refuse(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
     (plan, request): (&Plan, &ToolRequest),
-    refusal: &ToolRefusal,
+    (refusal, hint): (&ToolRefusal, Option<RecoveryHint>),
     actor: &str,
 ) -> std::result::Result<(), StoreError> {
     let id = plan.identity.plan_id;
@@ -266,7 +301,7 @@ fn refuse(
             step: request.step,
             cause_chain: Vec::new(),
         };
-        record_error(tx, ids, id, &new_error, actor)?;
+        record_error_with_hint(tx, ids, id, (&new_error, hint), actor)?;
     }
     let refused = json!({
         "tool": request.tool,
