@@ -273,10 +273,18 @@ impl From<TargetError> for CommandFailure {
 impl From<SandboxError> for CommandFailure {
     fn from(error: SandboxError) -> Self {
         let shown = error.to_string();
+        if let SandboxError::InUse { holder, .. } = &error {
+            let failure = CommandFailure::new(ExitCode::Temporary, shown).kind("busy");
+            let failure = match holder.strip_prefix("process ") {
+                Some(pid) => failure.because(format!(
+                    "if process {pid} is stopped, `kill -CONT {pid}` lets it go on"
+                )),
+                None => failure,
+            };
+            return failure.hint("wait until it ends, then repeat the command");
+        }
         let exit = match error {
-            SandboxError::TimedOut { .. }
-            | SandboxError::Changing { .. }
-            | SandboxError::InUse { .. } => ExitCode::Temporary,
+            SandboxError::TimedOut { .. } | SandboxError::Changing { .. } => ExitCode::Temporary,
             SandboxError::NotFound { .. } => ExitCode::NotFound,
             _ => ExitCode::Error,
         };

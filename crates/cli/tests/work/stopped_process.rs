@@ -2,6 +2,7 @@
 //! report its state.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
@@ -255,11 +256,48 @@ fn recovery_does_not_wait_for_locks() {
     assert_eq!(world.commits("shop"), 2);
 }
 
+/// Another process holds the lock of the repository for longer than the timeout.
+#[test]
+fn a_held_lock_leaves_other_plans_as_they_were() {
+    let world = TestWorld::new();
+    let done = world.create_executed_plan(EDIT);
+    let other = world.create_plan(TRUSTED);
+    let locks = hold_write_locks(&world);
+    for lock in &locks {
+        writeln!(&*lock, "process 4711").unwrap();
+    }
+    let [execute, apply] = [["execute", &other], ["apply", &done]].map(|[verb, plan]| {
+        let child = world.start(&["plan", verb, plan]);
+        thread::spawn(move || AgentsRun::from_output(child.wait_with_output().unwrap()))
+    });
+    for run in [execute, apply] {
+        run.join()
+            .unwrap()
+            .exits(75)
+            .prints("process 4711 is writing there")
+            .prints("repeat the command");
+    }
+    assert_eq!(world.errors(&other), Vec::<String>::new());
+    drop(locks);
+    world
+        .execute(&other)
+        .succeeded()
+        .reports_state("execute/complete");
+    world
+        .apply(&done)
+        .succeeded()
+        .reports_state("apply/applied");
+}
+
 /// Takes the write locks of the repositories, as another process would.
 fn hold_write_locks(world: &TestWorld) -> Vec<File> {
     let folder = world.path("home/.cleveragents/repositories");
     let locks = fs::read_dir(folder).unwrap().map(|entry| {
-        let file = File::open(entry.unwrap().path()).unwrap();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(entry.unwrap().path())
+            .unwrap();
         // A git of the killed process may hold it a moment longer.
         file.lock().unwrap();
         file

@@ -109,6 +109,11 @@ impl ExecutionError {
         }
     }
 
+    /// Whether another process holds a lock, so that the same request may succeed later.
+    pub fn is_lock_held(&self) -> bool {
+        matches!(self, Self::Sandbox(SandboxError::InUse { .. }))
+    }
+
     /// Whether another process owns the plan now. The caller must write nothing more.
     pub fn is_lease_lost(&self) -> bool {
         matches!(self, Self::Stopped(StopReason::LeaseLost))

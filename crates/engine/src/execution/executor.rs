@@ -441,6 +441,10 @@ impl Executor {
             // The plan keeps its state, so the next owner can resume it.
             return Err(error);
         }
+        if error.is_lock_held() {
+            // Nothing is wrong with the plan: repeating the command goes on.
+            return Err(error);
+        }
         if plan.position.state() != PlanState::Processing {
             return Err(error);
         }
