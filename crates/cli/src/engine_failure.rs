@@ -39,7 +39,7 @@ impl From<LifecycleError> for CommandFailure {
             LifecycleError::Illegal { plan, illegal } => {
                 illegal_move_failure(plan, &illegal, shown)
             }
-            LifecycleError::Owned { holder, pid } => running_failure(holder, pid, shown),
+            LifecycleError::Owned { holder, pid } => running_failure(*holder, pid, shown),
             LifecycleError::NotFinished { plan } => plan_conflict(&plan, "not_finished", shown)
                 .because("only a plan that is applied or cancelled can be deleted")
                 .hint(format!("agents plan cancel {}", plan.identity.plan_id)),

@@ -246,6 +246,7 @@ fn owned(holder: Holder, known: Option<ProvenOwner>) -> LifecycleError {
     let pid = known
         .filter(|known| known.matches_run(&holder))
         .and_then(|known| known.pid);
+    let holder = Box::new(holder);
     LifecycleError::Owned { holder, pid }
 }
 

@@ -18,7 +18,10 @@ pub enum LifecycleError {
     #[error("{illegal} (plan {plan})")]
     Illegal { plan: PlanId, illegal: IllegalMove },
     #[error("plan {} is being run by {} since {}", holder.plan, describe_owner(holder, *pid), holder.claimed_at)]
-    Owned { holder: Holder, pid: Option<u32> },
+    Owned {
+        holder: Box<Holder>,
+        pid: Option<u32>,
+    },
     #[error("plan {} is at {} and not finished", plan.name, plan.position)]
     NotFinished { plan: Box<Plan> },
     #[error("plan {} is at {}, which is final", plan.name, plan.position)]
@@ -56,6 +59,7 @@ impl LifecycleError {
     /// Another process has the plan's run.
     pub(crate) fn owned(holder: Holder, runs: &RunService) -> Self {
         let pid = runs.process_id(&holder);
+        let holder = Box::new(holder);
         Self::Owned { holder, pid }
     }
 }
