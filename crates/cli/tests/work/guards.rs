@@ -36,14 +36,14 @@ const REFUSED: &[RefusedCall] = &[
         action: "read_only: true\n",
         steps: WRITE,
         kind: "read_only_plan",
-        words: "only reads",
+        words: "read-only",
     },
     RefusedCall {
         profile: "",
         action: "read_only: true\n",
         steps: "- {tool: builtin/shell, input: {command: 'echo made > made'}}",
         kind: "read_only_plan",
-        words: "only reads",
+        words: "read-only",
     },
     RefusedCall {
         profile: "",

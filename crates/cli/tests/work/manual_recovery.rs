@@ -103,7 +103,7 @@ fn apply_records_are_removed_once_unneeded() {
     run.prints("data of 2 finished applies would be removed");
     assert_eq!(kept().1, 2);
     let run = world.run(&["sandbox", "gc"]).succeeded();
-    run.prints("2 finished applies forgotten");
+    run.prints("data of 2 finished applies removed");
     assert_eq!(kept(), (0, 0));
     let swept = world.json_data(&["sandbox", "gc"]);
     assert_eq!(swept["applies"].as_array().unwrap().len(), 0);
