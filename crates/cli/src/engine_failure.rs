@@ -2,7 +2,7 @@
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::lifecycle::{MoveKind, Obstacle};
-use cleveragents_domain::{IllegalMove, Phase, Plan};
+use cleveragents_domain::{IllegalMove, Phase, Plan, PlanState};
 use cleveragents_engine::decisions::DecisionFailure;
 use cleveragents_engine::definitions::DefinitionErrors;
 use cleveragents_engine::invariants::RuleError;
@@ -104,6 +104,26 @@ fn plan_conflict(plan: &Plan, kind: &'static str, what: String) -> CommandFailur
         .with("state", json!(plan.position.state()))
 }
 
+/// Returns the commands for the legal moves. The others are made by the process that runs the plan.
+fn legal_commands(plan: PlanId, illegal: &IllegalMove) -> Vec<String> {
+    let next = match illegal.at.phase() {
+        Phase::Apply => "apply",
+        Phase::Execute if illegal.at.state() == PlanState::Complete => "apply",
+        _ => "execute",
+    };
+    let verb = |it: &MoveKind| match it {
+        MoveKind::Start | MoveKind::Advance | MoveKind::Retry => Some(next),
+        MoveKind::Resume => Some("resume"),
+        MoveKind::Revert => Some("revert"),
+        MoveKind::Cancel => Some("cancel"),
+        _ => None,
+    };
+    let mut verbs: Vec<&str> = illegal.legal.iter().filter_map(verb).collect();
+    verbs.dedup();
+    let command = |verb: &&str| format!("agents plan {verb} {plan}");
+    verbs.iter().map(command).collect()
+}
+
 fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> CommandFailure {
     let spent = illegal.obstacle == Some(Obstacle::ReversionsExhausted);
     let failure = CommandFailure::new(ExitCode::Conflict, what)
@@ -111,27 +131,14 @@ fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> Co
         .with("plan_id", json!(plan))
         .with("phase", json!(illegal.at.phase()))
         .with("state", json!(illegal.at.state()))
-        .with("legal_moves", json!(illegal.legal));
-    let failure = match can_execute(illegal) {
-        true => failure.hint(format!("agents plan execute {plan}")),
-        false => failure,
-    };
-    let failure = failure.hint(format!("agents plan status {plan}"));
+        .with("legal_moves", json!(illegal.legal))
+        .hint(format!("agents plan status {plan}"));
+    let commands = legal_commands(plan, illegal).into_iter();
+    let failure = commands.fold(failure, CommandFailure::hint);
     match spent {
         true => failure.hint("cancel the plan and use its action again"),
         false => failure,
     }
-}
-
-/// Whether `agents plan execute` takes the plan further.
-fn can_execute(illegal: &IllegalMove) -> bool {
-    let runs = [
-        MoveKind::Start,
-        MoveKind::Advance,
-        MoveKind::Retry,
-        MoveKind::Resume,
-    ];
-    illegal.at.phase() != Phase::Apply && illegal.legal.iter().any(|it| runs.contains(it))
 }
 
 fn running_failure(holder: Holder, pid: Option<u32>, what: String) -> CommandFailure {

@@ -373,3 +373,64 @@ fn no_position_is_a_dead_end() {
     }
     assert!(left.is_empty(), "no plan came to {left:?}");
 }
+
+/// The hints of a run that answered with an envelope.
+fn hints(run: &AgentsRun) -> Vec<String> {
+    let envelope: Value = serde_json::from_str(&run.stdout).unwrap();
+    let texts = |list: &Value| -> Vec<Value> { list.as_array().cloned().unwrap_or_default() };
+    let messages = texts(&envelope["messages"]).into_iter();
+    let messages = messages.filter(|it| it["level"] == "hint");
+    let messages = messages.map(|it| it["text"].clone());
+    let all = messages.chain(texts(&envelope["data"]["error"]["hints"]));
+    all.map(|it| it.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_diff_hints_at_a_command_that_works() {
+    let world = TestWorld::new();
+    world.define_worker("- {tool: builtin/file-write, input: {path: made, content: made}}");
+    world.define_worker_job("checks: [{run: 'test -e a'}]\n");
+    let plan = world.create_plan(TRUSTED);
+    world.execute(&plan).succeeded();
+    let found = hints(&world.run_json(&["plan", "diff", &plan]));
+    assert_eq!(found, [format!("agents plan apply {plan}")]);
+    world.define_worker_job("checks: [{run: 'test ! -e made'}]\n");
+    let plan = world.create_plan(TRUSTED);
+    world
+        .execute(&plan)
+        .exits(7)
+        .reports_state("execute/constrained");
+    let found = hints(&world.run_json(&["plan", "diff", &plan]));
+    assert_eq!(found, [format!("agents plan execute {plan}")]);
+    // What a refused apply names are commands.
+    let refused = world.apply(&plan).exits(4);
+    for hint in hints(&refused) {
+        assert!(hint.starts_with("agents plan "), "{refused:?}");
+    }
+    assert!(!refused.stdout.contains("legal now"), "{refused:?}");
+}
+
+#[test]
+fn an_unapplied_plan_names_its_destination() {
+    let world = TestWorld::new();
+    let patch = world.path("made.patch").display().to_string();
+    for to in [&["branch", "other"][..], &["patch", &patch]] {
+        let plan = world
+            .create_executed_plan("- {tool: builtin/file-write, input: {path: made, content: x}}");
+        let apply = ["plan", "apply", &plan, "--yes", "--to"];
+        world.run_json(&[&apply[..], to].concat()).succeeded();
+        let unapplied = world.run_json(&["plan", "unapply", &plan, "--yes"]);
+        let found = hints(&unapplied.succeeded());
+        let [hint] = &found[..] else {
+            panic!("{found:?}");
+        };
+        let words: Vec<String> = hint
+            .split(' ')
+            .skip(1)
+            .map(|it| it.replace('\'', ""))
+            .collect();
+        assert_eq!(words[3..], [&["--to"], to].concat());
+        world.run(&words).succeeded();
+        assert_eq!(world.commits("shop"), 1);
+    }
+}

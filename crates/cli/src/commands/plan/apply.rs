@@ -138,12 +138,7 @@ pub(crate) fn outcome_answer(
             conflicts,
             "cannot apply: conflicting files",
         )),
-        ApplyOutcome::Stopped { conflicts, .. } => Err(conflict_failure(
-            plan,
-            conflicts,
-            "the target was changed meanwhile; files changed by others were not touched",
-        )
-        .hint(format!("agents plan apply {id} --as-it-stands"))),
+        ApplyOutcome::Stopped { conflicts, .. } => Err(stopped_failure(plan, conflicts)),
         ApplyOutcome::ValidationsFailed { reason, .. } => Err(CommandFailure::new(
             ExitCode::NotDone,
             "nothing was applied: required validations failed",
@@ -202,6 +197,23 @@ fn conflict_failure(plan: &Plan, conflicts: &[Conflict], what: &str) -> CommandF
     failure
         .hint(format!("agents plan apply {id}"))
         .hint(format!("agents plan cancel {id}"))
+}
+
+/// Returns the failure of an apply that stopped after it wrote files. It can be cancelled only
+/// while these are unchanged.
+fn stopped_failure(plan: &Plan, conflicts: &[Conflict]) -> CommandFailure {
+    let id = plan.identity.plan_id;
+    let what = "the target was changed meanwhile; files changed by others were not touched";
+    let failure = blocked_failure(plan, conflicts, what);
+    let failure = match has_target_moved(conflicts) || is_sandbox_removed(conflicts) {
+        true => failure.hint(format!("agents plan rebase {id}")),
+        false => failure,
+    };
+    let failure = failure.hint(format!("agents plan apply {id} --as-it-stands"));
+    match conflicts.iter().any(|it| it.path.is_some()) {
+        true => failure.hint("restore the files, then repeat the command"),
+        false => failure.hint(format!("agents plan cancel {id}")),
+    }
 }
 
 /// Returns whether the plan's sandbox was removed, so that only executing the plan again helps.

@@ -1,5 +1,6 @@
 //! The `--to` argument: where changes are applied.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,19 @@ pub(crate) struct DestinationArgs {
         default_value = "current"
     )]
     to: Vec<String>,
+}
+
+/// A destination as an argument that names it again; nothing for the default.
+pub(super) fn repeat_argument(destination: &Destination) -> String {
+    match destination {
+        Destination::Current => String::new(),
+        Destination::Worktree => " --to worktree".to_owned(),
+        Destination::Branch(name) => format!(" --to branch {}", shell_quote(Path::new(name))),
+        Destination::Patch(file) => {
+            let file = Path::new(OsStr::from_bytes(file.as_bytes()));
+            format!(" --to patch {}", shell_quote(file))
+        }
+    }
 }
 
 impl DestinationArgs {

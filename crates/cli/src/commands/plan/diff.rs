@@ -1,7 +1,7 @@
 //! `agents plan diff`
 
 use clap::Args;
-use cleveragents_domain::NamespacedName;
+use cleveragents_domain::{NamespacedName, Phase, Plan, PlanState};
 use cleveragents_engine::execution::patch::{FilePatch, PatchHunk, file_patches};
 use cleveragents_engine::execution::results::{PlanDiff, ResourceDiff};
 use cleveragents_engine::execution::{ResultsError, Selection};
@@ -93,10 +93,10 @@ impl PlanDiffArgs {
                 false => answer.with_message(MessageLevel::Info, "no changes"),
             });
         }
-        Ok(match diff.plan.position.is_terminal() {
-            true => answer,
-            false => answer.with_message(MessageLevel::Hint, format!("agents plan apply {id}")),
-        })
+        let next = next_command(&diff.plan);
+        Ok(next.into_iter().fold(answer, |answer, hint| {
+            answer.with_message(MessageLevel::Hint, hint)
+        }))
     }
 
     fn view(&self, changed: &[&ResourceDiff]) -> Result<OutputView, CommandFailure> {
@@ -273,5 +273,20 @@ mod tests {
         assert_eq!(format_net_change(10, 2), "+8 lines");
         assert_eq!(format_net_change(0, 1), "-1 line");
         assert_eq!(format_net_change(3, 3), "0 lines");
+    }
+}
+
+/// The command that goes on with a plan that has changes.
+fn next_command(plan: &Plan) -> Option<String> {
+    let (id, at) = (plan.identity.plan_id, plan.position);
+    match (at.phase(), at.state()) {
+        _ if at.is_terminal() => None,
+        (Phase::Execute, PlanState::Complete) | (Phase::Apply, _) => {
+            Some(format!("agents plan apply {id}"))
+        }
+        (_, PlanState::Errored | PlanState::Constrained | PlanState::Complete) => {
+            Some(format!("agents plan execute {id}"))
+        }
+        _ => Some(format!("agents plan status {id}")),
     }
 }

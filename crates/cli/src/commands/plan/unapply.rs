@@ -1,11 +1,13 @@
 //! `agents plan unapply`
 
 use clap::Args;
+use cleveragents_domain::apply_record::ApplyRecord;
 use cleveragents_engine::applying::Unapplied;
 use cleveragents_engine::ports::targets::Destination;
 use serde_json::{Value, json};
 
 use super::apply::blocked_failure;
+use super::destination::repeat_argument;
 use super::progress::{PlanProgress, run_with_progress};
 use super::view::{confirm_or_fail, find, plan_data, position_cell};
 use crate::argument_types::PlanArgument;
@@ -86,6 +88,15 @@ impl PlanUnapplyArgs {
         let view = OutputView::new().panel("Unapplied", rows);
         Ok(CommandAnswer::new(Value::Object(data), view)
             .with_message(MessageLevel::Info, said)
-            .with_message(MessageLevel::Hint, format!("agents plan apply {id}")))
+            .with_message(
+                MessageLevel::Hint,
+                format!("agents plan apply {id}{}", applied_to(&apply)),
+            ))
     }
+}
+
+/// Where the plan was applied to, as an argument that repeats it.
+fn applied_to(apply: &ApplyRecord) -> String {
+    let destination = serde_json::from_value(apply.destination.clone());
+    destination.map_or_else(|_| String::new(), |it| repeat_argument(&it))
 }
