@@ -41,6 +41,29 @@ pub(crate) fn set_up_stuck_apply(world: &TestWorld, plan: &str) {
     world.git(&shop, &["worktree", "remove", "--force", "../other"]);
 }
 
+/// Files of a stopped apply lie in the user's tree: it is not done, and that is said.
+#[test]
+fn resuming_an_unfinished_apply_says_what_is_left() {
+    let world = TestWorld::new();
+    let plan = world.create_executed_plan(EDIT);
+    set_up_stuck_apply(&world, &plan);
+    world.run(&["init"]).succeeded();
+    assert_eq!(world.state(&plan), "apply/errored");
+    let settle = format!("agents plan apply {plan} --as-it-stands");
+    for edited in [false, true] {
+        if edited {
+            world.write("shop/a", "mine\n");
+        }
+        let run = world.run_json(&["plan", "resume", &plan]).exits(4);
+        run.reports_state("apply/errored")
+            .prints("the apply is unfinished")
+            .prints(&settle);
+    }
+    let words: Vec<&str> = settle.split(' ').skip(1).collect();
+    world.run(&words).succeeded();
+    assert_eq!(world.state(&plan), "apply/applied");
+}
+
 #[test]
 fn a_stuck_apply_is_settled_by_hand() {
     let world = TestWorld::new();

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Plan, RecoveryHint, WaitReason};
+use cleveragents_domain::{Plan, PointOfNoReturn, RecoveryHint, WaitReason};
 use cleveragents_engine::execution::{
     AutoApply, ExecuteOutcome, ExecutionError, Executor, QueueOutcome,
 };
@@ -240,6 +240,17 @@ fn progress_data(plan: &Plan, work: &crate::bootstrap::PlanWork) -> Vec<Value> {
 fn add_messages(answer: CommandAnswer, executed: &ExecuteOutcome, to: &str) -> CommandAnswer {
     let id = executed.plan().identity.plan_id;
     match executed {
+        ExecuteOutcome::Unchanged(plan) if is_apply_unfinished(plan) => answer
+            .with_message(
+                MessageLevel::Error,
+                "the apply is unfinished: files of it are written and not committed",
+            )
+            .with_message(MessageLevel::Hint, format!("agents plan status {id}"))
+            .with_message(
+                MessageLevel::Hint,
+                format!("agents plan apply {id} --as-it-stands"),
+            )
+            .with_exit_code(ExitCode::Conflict),
         ExecuteOutcome::Unchanged(plan) => answer
             .with_message(
                 MessageLevel::Info,
@@ -318,6 +329,12 @@ fn add_waiting_messages(answer: CommandAnswer, waiting: WaitReason, id: PlanId) 
             .with_message(MessageLevel::Hint, format!("agents plan resume {id}"))
             .with_exit_code(ExitCode::Temporary),
     }
+}
+
+/// Whether an apply stopped after its decision, with its files partly written.
+fn is_apply_unfinished(plan: &Plan) -> bool {
+    let at = plan.position;
+    !at.is_terminal() && at.point_of_no_return() == PointOfNoReturn::Passed
 }
 
 fn next_command(plan: &Plan, to: &str) -> String {
