@@ -264,19 +264,7 @@ fn hunk_preview(hunk: &PatchHunk<'_>) -> Value {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_net_change_has_a_sign() {
-        assert_eq!(format_net_change(10, 2), "+8 lines");
-        assert_eq!(format_net_change(0, 1), "-1 line");
-        assert_eq!(format_net_change(3, 3), "0 lines");
-    }
-}
-
-/// The command that goes on with a plan that has changes.
+/// Returns the command that takes a plan with changes further.
 fn next_command(plan: &Plan) -> Option<String> {
     let (id, at) = (plan.identity.plan_id, plan.position);
     match (at.phase(), at.state()) {
@@ -288,5 +276,17 @@ fn next_command(plan: &Plan) -> Option<String> {
             Some(format!("agents plan execute {id}"))
         }
         _ => Some(format!("agents plan status {id}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_net_change_has_a_sign() {
+        assert_eq!(format_net_change(10, 2), "+8 lines");
+        assert_eq!(format_net_change(0, 1), "-1 line");
+        assert_eq!(format_net_change(3, 3), "0 lines");
     }
 }

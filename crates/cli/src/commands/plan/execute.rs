@@ -240,23 +240,7 @@ fn progress_data(plan: &Plan, work: &crate::bootstrap::PlanWork) -> Vec<Value> {
 fn add_messages(answer: CommandAnswer, executed: &ExecuteOutcome, to: &str) -> CommandAnswer {
     let id = executed.plan().identity.plan_id;
     match executed {
-        ExecuteOutcome::Unchanged(plan) if is_apply_unfinished(plan) => answer
-            .with_message(
-                MessageLevel::Error,
-                "the apply is unfinished: files of it are written and not committed",
-            )
-            .with_message(MessageLevel::Hint, format!("agents plan status {id}"))
-            .with_message(
-                MessageLevel::Hint,
-                format!("agents plan apply {id} --as-it-stands"),
-            )
-            .with_exit_code(ExitCode::Conflict),
-        ExecuteOutcome::Unchanged(plan) => answer
-            .with_message(
-                MessageLevel::Info,
-                format!("Nothing to run: the plan is at {}", plan.position),
-            )
-            .with_message(MessageLevel::Hint, next_command(plan, to)),
+        ExecuteOutcome::Unchanged(plan) => add_unchanged_messages(answer, plan, to),
         ExecuteOutcome::NeedsApproval { decision, .. } => answer
             .with_message(MessageLevel::Info, "Strategy ready")
             .with_message(MessageLevel::Info, decision.explanation.clone())
@@ -304,6 +288,23 @@ fn add_messages(answer: CommandAnswer, executed: &ExecuteOutcome, to: &str) -> C
             .with_message(MessageLevel::Error, "the plan was cancelled while it ran")
             .with_exit_code(ExitCode::Conflict),
     }
+}
+
+fn add_unchanged_messages(answer: CommandAnswer, plan: &Plan, to: &str) -> CommandAnswer {
+    let id = plan.identity.plan_id;
+    if is_apply_unfinished(plan) {
+        let what = "the apply is unfinished: files of it are written and not committed";
+        let settle = format!("agents plan apply {id} --as-it-stands");
+        return answer
+            .with_message(MessageLevel::Error, what)
+            .with_message(MessageLevel::Hint, format!("agents plan status {id}"))
+            .with_message(MessageLevel::Hint, settle)
+            .with_exit_code(ExitCode::Conflict);
+    }
+    let what = format!("Nothing to run: the plan is at {}", plan.position);
+    answer
+        .with_message(MessageLevel::Info, what)
+        .with_message(MessageLevel::Hint, next_command(plan, to))
 }
 
 /// Adds messages about what a waiting plan waits for.
