@@ -217,7 +217,7 @@ fn a_filtered_answer_is_an_error_and_retried_on_resume() {
     ]);
     let (plan, first) = execute_plan(&world, &server);
     let first = first.exits(1).reports_state("execute/errored");
-    first.prints("held the answer back");
+    first.prints("withheld the answer");
     // A resume must not use any part of it as an answer.
     run_with_key(&world, &["plan", "resume", &plan])
         .exits(1)
