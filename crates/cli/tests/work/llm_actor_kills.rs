@@ -291,7 +291,7 @@ fn a_running_plan_is_unchanged_without_its_model() {
     let event_count = world.events(&plan).len();
     for command in ["execute", "resume"] {
         let refused = world.run_json(&["plan", command, &plan]).exits(2);
-        refused.prints("local/coder cannot think");
+        refused.prints("local/coder cannot use its model");
     }
     assert_eq!(world.state(&plan), "execute/processing");
     assert_eq!(world.events(&plan).len(), event_count);

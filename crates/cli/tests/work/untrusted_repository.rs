@@ -82,7 +82,7 @@ fn a_repository_does_not_approve_its_own_work() {
     let stopped = run_action(&world, &["--trust"])
         .exits(5)
         .reports_state("execute/complete");
-    stopped.prints("asks for the profile full-auto, and supervised holds");
+    stopped.prints("asks for the profile full-auto; supervised is used");
     assert_eq!(world.commits("shop"), 2, "nobody said apply");
     let plan = plan_id(&use_action(&world, &[]).succeeded());
     world

@@ -223,6 +223,29 @@ fn automatic_apply_survives_a_killed_worker() {
         assert_eq!(world.read(&format!("shop/f{number}")), "made");
         assert_eq!(world.git_status("shop"), "", "after {kind}");
     }
+    // The moment between Execute and Apply is short, so kills are repeated until one hits it.
+    let is_hit = (0..20).any(|round| kill_before_automatic_apply(&world, &format!("g{round}")));
+    assert!(is_hit, "no kill hit the moment before Apply");
+}
+
+/// Kills the worker when Execute is complete and finishes the plan. Returns whether Apply had not
+/// been requested yet.
+fn kill_before_automatic_apply(world: &TestWorld, file: &str) -> bool {
+    let plan = world.create_plan_for("shop", "ci", &["--arg", &format!("file={file}")]);
+    // The worker's own events have no delay.
+    let mut worker = Follower::from_child(world.start(&["plan", "execute", &plan, "--events"]));
+    worker.wait_for("validations_completed");
+    worker.wait_until("Execute is complete", |event| {
+        let payload = event["payload"].to_string();
+        event["kind"] == "plan_state_changed" && payload.contains("complete")
+    });
+    drop(worker);
+    let is_before = world.state(&plan) == "execute/complete";
+    world
+        .execute(&plan)
+        .succeeded()
+        .reports_state("apply/applied");
+    is_before
 }
 
 #[test]

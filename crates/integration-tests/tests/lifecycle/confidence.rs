@@ -53,7 +53,7 @@ fn no_history_gives_a_middle_confidence(backend: Backend) {
             "execute_command: 0 successes, 0 failures",
             "local/shop: 0 of 0 finished plans were applied",
             "0 files, 0 deletions, 0 commands",
-            "2 rules hold",
+            "2 rules",
         ]) {
             assert_eq!(factor.source, source);
             assert!(known.explanation.contains(source), "{}", known.explanation);
