@@ -53,7 +53,7 @@ pub async fn confirm_unless_interrupted(
     }
 }
 
-/// Whether somebody is there to be asked.
+/// Whether a user can be asked.
 pub fn is_interactive(environment: &Environment) -> bool {
     environment.stdin.is_terminal() && environment.stderr.is_terminal()
 }

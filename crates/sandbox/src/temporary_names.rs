@@ -1,6 +1,6 @@
 //! The names of the files that an apply writes beside those of the user.
 //!
-//! They are nobody's work: whoever looks for the user's files passes over them.
+//! Code that lists the user's files skips them.
 
 use std::fmt::Display;
 
@@ -8,15 +8,14 @@ use cleveragents_domain::id::ApplyId;
 
 const PREFIX: &str = ".agents-";
 
-/// How long the text of an id is.
 const ID_LENGTH: usize = 26;
 
-/// The name of a file of this apply.
+/// Returns the name of a temporary file of this apply.
 pub(crate) fn temporary_name(id: ApplyId, part: impl Display) -> String {
     format!("{PREFIX}{id}-{part}")
 }
 
-/// Whether this is the name of a file of some apply.
+/// Returns whether any apply may have written a file of this name.
 pub(crate) fn is_temporary_name(name: &[u8]) -> bool {
     let rest = name.strip_prefix(PREFIX.as_bytes());
     let Some((id, rest)) = rest.and_then(|rest| rest.split_at_checked(ID_LENGTH)) else {
@@ -26,7 +25,7 @@ pub(crate) fn is_temporary_name(name: &[u8]) -> bool {
     rest.starts_with(b"-") && id.is_some_and(|id| id.parse::<ApplyId>().is_ok())
 }
 
-/// The line of an exclude file that names them all, and no other file.
+/// Returns the line of an exclude file that matches exactly these names.
 pub(crate) fn exclude_line() -> String {
     format!("{PREFIX}{}-*\n", "[0-9A-HJKMNP-TV-Z]".repeat(ID_LENGTH))
 }

@@ -1,6 +1,6 @@
-//! Which known secrets a plan wrote into files.
+//! Finds known secrets in the files that a plan wrote.
 //!
-//! Masks hide them wherever a result is shown, so a person who is to decide on it must be told.
+//! Needed because diffs show masks, so the user cannot see that a real value would be applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +11,15 @@ use super::results::{PlanDiff, ResourceDiff, ResultReader, ResultsResult};
 use crate::ports::sandbox::{DiffChange, DiffLines};
 use crate::secrets::Secrets;
 
-/// The most of a binary file that is searched.
+/// The maximum number of bytes of a binary file to search.
 const BINARY_LIMIT: usize = 16 << 20;
 
-/// The files that hold each secret, by its name.
+/// The files that contain each secret, by the secret's name.
 pub type SecretFiles = BTreeMap<String, BTreeSet<(NamespacedName, ResourcePath)>>;
 
 impl ResultReader {
-    /// The secrets in what the plan added to files, by their names. What a file had before is not
-    /// searched, but for a binary one.
+    /// Returns the secrets in the lines that the plan added. Of a binary file, the whole content
+    /// is searched.
     pub async fn secret_files(
         &self,
         diff: &PlanDiff,
@@ -41,7 +41,7 @@ impl ResultReader {
         Ok(found)
     }
 
-    /// The secrets in a file as it is now.
+    /// Returns the secrets in the current content of a file.
     async fn secrets_in_file(
         &self,
         one: &ResourceDiff,
@@ -60,7 +60,7 @@ impl ResultReader {
     }
 }
 
-/// The lines that a patch adds, one after the other: a secret may have several.
+/// Joins the added lines of a patch, because a secret may span several lines.
 fn added_text(patch: &FilePatch<'_>) -> Vec<u8> {
     let lines = patch.hunks.iter().flat_map(|hunk| hunk.insertions());
     lines.collect::<Vec<&[u8]>>().join(&b'\n')

@@ -1,5 +1,5 @@
-//! The folders that an apply makes in the user's tree, noted before the first change: an abort
-//! removes them when they are empty, and no folder of the user's.
+//! Records the folders that an apply creates in the user's tree, before its first change. An abort
+//! removes only these, and only if they are empty.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use crate::apply::record::LocalApplyRecord;
 use crate::entries::parent_folders;
 use crate::files::{path_from_bytes, resource_path};
 
-/// The folders that are made below one root.
+/// A root, and the folders that the apply creates below it.
 pub(crate) type OwnFolders = (AbsolutePath, Vec<ResourcePath>);
 
-/// Notes the folders that these changes need and that are not there, unless the apply has begun
-/// and may have made them already.
+/// Records the missing folders that these changes need. Does nothing once the apply has begun,
+/// because it may have created some already.
 pub(crate) fn note<'a>(
     record: &LocalApplyRecord,
     roots: impl IntoIterator<Item = &'a AbsolutePath>,
@@ -42,7 +42,7 @@ pub(crate) fn note<'a>(
     record.write_own_folders(&noted)
 }
 
-/// The folders that were noted below this root; nothing if none ever were.
+/// Returns the recorded folders below this root. `None` if the apply has no such record.
 pub(crate) fn load(
     record: &LocalApplyRecord,
     root: &AbsolutePath,

@@ -1,7 +1,7 @@
 //! Merges a sandbox's result with the files that its folder has now.
 //!
 //! A folder has no commits, so its content is recorded as a tree in the sandbox's own store and
-//! merged there with the tree the sandbox began with and its result. Of the user's nothing changes.
+//! merged there with the sandbox's base and result. The user's files do not change.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ pub(crate) fn rebase(
     })
 }
 
-/// The merged files together with the empty directories of the three trees, merged alike.
+/// Returns the merged files with the merged empty directories of the three trees.
 fn merge_directories(
     store: &PrivateStore,
     files: &str,
@@ -81,7 +81,7 @@ fn merge_directories(
     TreeId::new(files, list.as_deref()).map_err(SandboxError::from)
 }
 
-/// Those of these directories in which the merged tree has nothing, and which no file replaces.
+/// Returns the directories that are empty in the merged tree and not replaced by a file.
 fn still_empty(entries: &TreeEntries, directories: BTreeSet<Vec<u8>>) -> BTreeSet<Vec<u8>> {
     let inner: BTreeSet<Vec<u8>> = directories
         .iter()

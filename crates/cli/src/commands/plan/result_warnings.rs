@@ -1,4 +1,4 @@
-//! What a person should know of a plan's result before it becomes theirs.
+//! Warnings about a plan's result, printed before the user accepts it.
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::SandboxRecord;
@@ -10,10 +10,10 @@ use crate::bootstrap::AppContext;
 use crate::failure::CommandFailure;
 use crate::output::{CommandAnswer, MessageLevel};
 
-/// How many paths a warning names; the rest is counted.
+/// The maximum number of paths in a warning. The rest is counted.
 const NAMED_MAXIMUM: usize = 5;
 
-/// One warning for each known secret that the plan wrote into a file.
+/// Returns one warning for each known secret that the plan wrote into a file.
 pub(crate) fn secret_warnings(
     app: &AppContext<'_>,
     diff: &PlanDiff,
@@ -40,8 +40,8 @@ pub(crate) fn secret_warnings(
     Ok(found.iter().map(warning).collect())
 }
 
-/// The same for a plan's whole result. A result that cannot be read is none to warn of: whoever
-/// works with it says why not.
+/// Like [`secret_warnings`], for a plan's whole result. A removed result gives no warning: the
+/// command that needs it reports the removal.
 pub(crate) fn result_secret_warnings(
     app: &AppContext<'_>,
     id: PlanId,
@@ -57,7 +57,7 @@ pub(crate) fn result_secret_warnings(
     }
 }
 
-/// What was said when the plan's sandboxes were made.
+/// Returns the warnings from the creation of the plan's sandboxes.
 pub(crate) fn sandbox_warnings(sandboxes: &[SandboxRecord]) -> Vec<String> {
     let warnings = |sandbox: &SandboxRecord| {
         let name = sandbox.resource_name.clone();
@@ -67,7 +67,6 @@ pub(crate) fn sandbox_warnings(sandboxes: &[SandboxRecord]) -> Vec<String> {
     sandboxes.iter().flat_map(warnings).collect()
 }
 
-/// Adds warnings to an answer.
 pub(crate) fn with_warnings(
     answer: CommandAnswer,
     warnings: impl IntoIterator<Item = String>,
