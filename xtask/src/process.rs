@@ -5,7 +5,8 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -83,24 +84,21 @@ pub enum CollectedOutput {
     TimedOut { text: String },
 }
 
-/// Runs a program and collects its output; after `limit` its whole process group is killed.
+/// How long to wait for the rest of the output of a group that was killed.
+const REST_LIMIT: Duration = Duration::from_secs(5);
+
+/// Runs a program and collects its output; after `limit` its whole process group is killed. A
+/// process that left the group may hold the output open; what it writes later is lost.
 pub fn collect_within(command: &mut Command, limit: Duration) -> Result<CollectedOutput> {
     let mut child = start_merged(command.process_group(0))?;
-    let reader = thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let outcome = child.lines.read_to_end(&mut bytes);
-        outcome.map(|_| String::from_utf8_lossy(&bytes).into_owned())
-    });
+    let reader = OutputReader::start(child.lines);
     let status = wait_until(&mut child.process, Instant::now() + limit)?;
     // Processes that the program left behind would hold the output open and disturb the next run.
     kill_group(child.process.id());
     if status.is_none() {
         child.process.wait()?;
     }
-    let Ok(text) = reader.join() else {
-        bail!("the reader of `{}` panicked", command_line(command));
-    };
-    let text = text?;
+    let text = reader.text_within(REST_LIMIT);
     Ok(match status {
         Some(status) => CollectedOutput::Exited {
             success: status.success(),
@@ -108,6 +106,38 @@ pub fn collect_within(command: &mut Command, limit: Duration) -> Result<Collecte
         },
         None => CollectedOutput::TimedOut { text },
     })
+}
+
+/// A thread that reads an output to its end.
+struct OutputReader {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    thread: JoinHandle<()>,
+}
+
+impl OutputReader {
+    fn start(mut lines: std::io::PipeReader) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let collected = Arc::clone(&bytes);
+        let thread = thread::spawn(move || {
+            let mut buffer = [0; 8192];
+            // An output that cannot be read has ended.
+            while let Ok(length @ 1..) = lines.read(&mut buffer) {
+                let mut bytes = collected.lock().unwrap_or_else(PoisonError::into_inner);
+                bytes.extend_from_slice(&buffer[..length]);
+            }
+        });
+        Self { bytes, thread }
+    }
+
+    /// Returns the output once it has ended, or what there is of it after the limit.
+    fn text_within(self, limit: Duration) -> String {
+        let deadline = Instant::now() + limit;
+        while !self.thread.is_finished() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
 }
 
 struct MergedProcess {
@@ -191,6 +221,16 @@ mod tests {
         let ended = collect_within(&mut shell("echo begun; sleep 60 & sleep 60"), limit).unwrap();
         assert!(matches!(ended, CollectedOutput::TimedOut { text } if text == "begun\n"));
         assert!(started.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_process_outside_the_group_holds_nothing_up() {
+        let limit = Duration::from_millis(500);
+        let started = Instant::now();
+        let script = "echo begun; setsid sleep 60 & sleep 60";
+        let ended = collect_within(&mut shell(script), limit).unwrap();
+        assert!(matches!(ended, CollectedOutput::TimedOut { text } if text == "begun\n"));
+        assert!(started.elapsed() < Duration::from_secs(30));
     }
 
     #[test]

@@ -46,9 +46,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
 fn stress(cluster: &PostgresCluster, selection: &[&str], coverage: TestCoverage) -> Result<()> {
     let selection = ["--profile", "quick"].iter().chain(selection);
     let selection: Vec<String> = selection.map(|part| (*part).to_owned()).collect();
-    let model = match local_model::is_needed(&selection) {
-        true => Some(LocalModel::start()?),
-        false => None,
+    let model = if local_model::is_needed(&selection) {
+        Some(LocalModel::start()?)
+    } else {
+        None
     };
     testing::run_tests(
         cluster,

@@ -26,9 +26,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if narrowing.iter().any(|part| names_packages(part)) {
         selection.remove(0);
     }
-    let model = match local_model::is_needed(&selection) {
-        true => Some(LocalModel::start()?),
-        false => None,
+    let model = if local_model::is_needed(&selection) {
+        Some(LocalModel::start()?)
+    } else {
+        None
     };
     run_tests(
         &cluster,
@@ -36,9 +37,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
             selection,
             model: model.as_ref(),
             trials: trials.as_deref().unwrap_or(EVERYDAY_TRIALS),
-            coverage: match narrowing.is_empty() {
-                true => TestCoverage::Whole,
-                false => TestCoverage::Part,
+            coverage: if narrowing.is_empty() {
+                TestCoverage::Whole
+            } else {
+                TestCoverage::Part
             },
         },
     )
@@ -68,9 +70,10 @@ pub struct TestRun<'a> {
 
 /// Runs the tests against the cluster, then prints the table and the totals.
 pub fn run_tests(cluster: &PostgresCluster, run: &TestRun<'_>) -> Result<()> {
-    let colour = match environment::is_terminal() {
-        true => "always",
-        false => "never",
+    let colour = if environment::is_terminal() {
+        "always"
+    } else {
+        "never"
     };
     let mut command = process::cargo(&environment::workspace_root());
     command
@@ -106,8 +109,9 @@ pub fn run_tests(cluster: &PostgresCluster, run: &TestRun<'_>) -> Result<()> {
         "\n{} passed, {} failed",
         counts.passed, counts.failed
     ));
-    match status.success() && faults.is_empty() {
-        true => Ok(()),
-        false => Err(output::AlreadyReported.into()),
+    if status.success() && faults.is_empty() {
+        Ok(())
+    } else {
+        Err(output::AlreadyReported.into())
     }
 }

@@ -122,7 +122,7 @@ fn every_verdict_is_distinguished() -> Result<()> {
         matches!(verdicts[3], MutantVerdict::DoesNotBuild(_)),
         "{verdicts:#?}"
     );
-    assert_eq!(verdicts[4], MutantVerdict::Caught, "{verdicts:#?}");
+    assert_eq!(verdicts[4], MutantVerdict::CaughtByTimeout, "{verdicts:#?}");
     assert_eq!(verdicts[5], MutantVerdict::Caught, "{verdicts:#?}");
     assert_eq!(files::read(&root.join("src/lib.rs"))?, LIBRARY);
     Ok(())

@@ -1,6 +1,6 @@
 //! How changed files are displayed, the same in every command.
 
-use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat};
+use cleveragents_ports::sandbox::{DiffChange, DiffLines, DiffStat};
 
 use crate::output::{Tone, ViewCell};
 

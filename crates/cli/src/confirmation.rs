@@ -18,10 +18,12 @@ pub enum Confirmation {
 
 /// Asks a yes/no question; every answer but yes counts as no.
 pub fn confirm(question: &str, environment: &Environment) -> Confirmation {
-    match is_interactive(environment) {
-        true if print_question(question).is_ok() => read_confirmation(),
-        true => Confirmation::No,
-        false => Confirmation::NoTerminal,
+    if !is_interactive(environment) {
+        Confirmation::NoTerminal
+    } else if print_question(question).is_ok() {
+        read_confirmation()
+    } else {
+        Confirmation::No
     }
 }
 

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use cleveragents_domain::{Plan, ProfileName, RepositoryFile, Resource, ResourcePath, TrustState};
-use cleveragents_engine::ports::sandbox::WORKTREE_INCLUDE;
 use cleveragents_engine::trust::{RepositoryAction, content_hash, effects};
+use cleveragents_ports::sandbox::WORKTREE_INCLUDE;
 use rustix::fs::OFlags;
 use serde_json::json;
 

@@ -2,9 +2,9 @@
 
 use cleveragents_domain::id::AttachmentId;
 use cleveragents_domain::{NamespacedName, Timestamp};
-use cleveragents_engine::StoreError;
 use cleveragents_engine::actors::ActorRegistryError;
 use cleveragents_engine::validations::ValidationRegistryError;
+use cleveragents_ports::{Entity, StoreError};
 
 use crate::failure::{CommandFailure, ExitCode};
 use crate::nearest::nearest;
@@ -123,20 +123,20 @@ fn format_minute(time: &Timestamp) -> String {
     text.replace('T', " ")
 }
 
-/// Returns the failure for a `what` that does not exist, with the most similar names.
+/// Returns the failure for an entity that does not exist, with the most similar names.
 pub fn unknown_name_failure(
-    what: &'static str,
+    entity: Entity,
     name: &NamespacedName,
     known: &[NamespacedName],
 ) -> CommandFailure {
     let missing = StoreError::NotFound {
-        what,
+        entity,
         id: name.to_string(),
     };
     let mut failure =
         CommandFailure::from(missing).because("it was never added under this name, or was removed");
     for near in nearest(name, known) {
-        failure = failure.hint(format!("agents {what} show {near}"));
+        failure = failure.hint(format!("agents {entity} show {near}"));
     }
-    failure.hint(format!("agents {what} list"))
+    failure.hint(format!("agents {entity} list"))
 }

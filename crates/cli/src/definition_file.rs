@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::definitions::{
+use cleveragents_definitions::{
     ActionDraft, DefinitionErrors, DefinitionSource, DefinitionVariables, SOURCE_MAXIMUM,
     read_action,
 };

@@ -34,9 +34,10 @@ pub fn format_size(bytes: u64) -> String {
         tenths /= 1024;
         unit += 1;
     }
-    match tenths < 100 {
-        true => format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit]),
-        false => format!("{} {}", tenths / 10, UNITS[unit]),
+    if tenths < 100 {
+        format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+    } else {
+        format!("{} {}", tenths / 10, UNITS[unit])
     }
 }
 

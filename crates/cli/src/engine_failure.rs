@@ -1,14 +1,14 @@
 //! Converts errors of the engine's services into failures with hints.
 
+use cleveragents_definitions::DefinitionErrors;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::lifecycle::{MoveKind, Obstacle};
 use cleveragents_domain::{IllegalMove, Phase, Plan, PlanState};
 use cleveragents_engine::decisions::DecisionFailure;
-use cleveragents_engine::definitions::DefinitionErrors;
 use cleveragents_engine::invariants::RuleError;
 use cleveragents_engine::lifecycle::{LifecycleError, PreflightFailure};
-use cleveragents_engine::ports::Holder;
-use cleveragents_engine::ports::models::ModelError;
+use cleveragents_ports::Holder;
+use cleveragents_ports::models::ModelError;
 use serde_json::json;
 
 use crate::consent::not_trusted_failure;
@@ -135,9 +135,10 @@ fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> Co
         .hint(format!("agents plan status {plan}"));
     let commands = legal_commands(plan, illegal).into_iter();
     let failure = commands.fold(failure, CommandFailure::hint);
-    match spent {
-        true => failure.hint("cancel the plan and use its action again"),
-        false => failure,
+    if spent {
+        failure.hint("cancel the plan and use its action again")
+    } else {
+        failure
     }
 }
 
@@ -177,9 +178,10 @@ fn with_model_hints(failure: CommandFailure) -> CommandFailure {
 fn preflight_failure(failures: &[PreflightFailure]) -> CommandFailure {
     // A missing model is a usage error: the user has to configure one.
     let no_model = failures.iter().all(|it| it.check == "models");
-    let code = match no_model {
-        true => ExitCode::Usage,
-        false => ExitCode::Error,
+    let code = if no_model {
+        ExitCode::Usage
+    } else {
+        ExitCode::Error
     };
     let mut failure = CommandFailure::new(code, "the plan cannot start").kind("preflight");
     for found in failures {

@@ -5,10 +5,10 @@ use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{Plan, ResourcePath};
 use cleveragents_engine::applying::ApplyFailure;
 use cleveragents_engine::execution::{ExecutionError, RejectError, ResultsError};
-use cleveragents_engine::ports::processes::ProcessError;
-use cleveragents_engine::ports::sandbox::{PublishedCommit, SandboxError};
-use cleveragents_engine::ports::targets::TargetError;
 use cleveragents_engine::sandboxes::SandboxServiceError;
+use cleveragents_ports::processes::ProcessError;
+use cleveragents_ports::sandbox::{PublishedCommit, SandboxError};
+use cleveragents_ports::targets::TargetError;
 use serde_json::json;
 
 use crate::failure::{CommandFailure, ExitCode, excerpt};
@@ -85,9 +85,10 @@ impl From<ResultsError> for CommandFailure {
             ResultsError::NoResource { known, .. } => {
                 let failure = CommandFailure::new(ExitCode::NotFound, shown).kind("no_resource");
                 let known: Vec<String> = known.iter().map(ToString::to_string).collect();
-                let failure = match known.is_empty() {
-                    true => failure,
-                    false => failure.because(format!("it has {}", known.join(", "))),
+                let failure = if known.is_empty() {
+                    failure
+                } else {
+                    failure.because(format!("it has {}", known.join(", ")))
                 };
                 failure.with("candidates", json!(known))
             }
@@ -183,9 +184,10 @@ impl From<RejectError> for CommandFailure {
                     .kind("not_now")
                     .with("phase", json!(plan.position.phase()))
                     .with("state", json!(plan.position.state()));
-                match plan.position.is_terminal() {
-                    true => failure.hint(format!("agents plan status {id}")),
-                    false => failure.hint(format!("agents plan execute {id}")),
+                if plan.position.is_terminal() {
+                    failure.hint(format!("agents plan status {id}"))
+                } else {
+                    failure.hint(format!("agents plan execute {id}"))
                 }
             }
         }
@@ -246,9 +248,10 @@ fn no_result_failure(plan: &Plan, message: String) -> CommandFailure {
         .with("phase", json!(plan.position.phase()))
         .with("state", json!(plan.position.state()))
         .with("conflicts", json!([]));
-    match plan.position.is_terminal() {
-        true => failure.hint(format!("agents plan status {id}")),
-        false => failure.hint(format!("agents plan execute {id}")),
+    if plan.position.is_terminal() {
+        failure.hint(format!("agents plan status {id}"))
+    } else {
+        failure.hint(format!("agents plan execute {id}"))
     }
 }
 

@@ -16,8 +16,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use cleveragents_definitions::ActionDraft;
 use cleveragents_domain::{AbsolutePath, NamespacedName, RepositoryFile, ResourcePath};
-use cleveragents_engine::definitions::ActionDraft;
 use cleveragents_engine::trust::RepositoryAction;
 use rustix::fs::OFlags;
 
@@ -247,9 +247,10 @@ fn open(path: &Path) -> io::Result<File> {
         .read(true)
         .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
         .open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is not a regular file"))
     }
 }
 
@@ -299,15 +300,14 @@ fn resolve_file(
         .join(name)
         .canonicalize()
         .map_err(|error| unreadable_failure(&shown).caused_by(&error))?;
-    match real.starts_with(inside) {
-        true => Ok(ActionFile {
+    if real.starts_with(inside) {
+        Ok(ActionFile {
             display_path: shown,
             real_path: real,
             root: root.to_owned(),
-        }),
-        false => {
-            Err(unreadable_failure(&shown).because("it is a link that leads out of the folder"))
-        }
+        })
+    } else {
+        Err(unreadable_failure(&shown).because("it is a link that leads out of the folder"))
     }
 }
 

@@ -45,9 +45,10 @@ where
     T::Err: std::error::Error,
 {
     text.parse().map_err(|error: T::Err| {
-        let what = match what.starts_with(['a', 'e', 'i', 'o', 'u']) {
-            true => format!("`{}` cannot be the name of an {what}", excerpt(text)),
-            false => format!("`{}` cannot be the name of a {what}", excerpt(text)),
+        let what = if what.starts_with(['a', 'e', 'i', 'o', 'u']) {
+            format!("`{}` cannot be the name of an {what}", excerpt(text))
+        } else {
+            format!("`{}` cannot be the name of a {what}", excerpt(text))
         };
         let failure = CommandFailure::usage(what).kind("name").caused_by(&error);
         failure.hint("write it as NAME or NAMESPACE/NAME, such as local/shop")

@@ -48,10 +48,11 @@ pub fn nearest_paths(typed: &str, known: &[ResourcePath]) -> Vec<String> {
 
 fn similarity(one: &NamespacedName, other: &NamespacedName) -> f64 {
     let last = strsim::jaro_winkler(one.name(), other.name());
-    match one.namespace() == other.namespace() {
-        true => last,
+    if one.namespace() == other.namespace() {
+        last
+    } else {
         // Slightly lower, so that of two equal matches the one in the right namespace comes first.
-        false => last * 0.95,
+        last * 0.95
     }
 }
 

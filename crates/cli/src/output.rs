@@ -97,9 +97,10 @@ impl CommandReport {
                         stderr: notes::render_messages(&shown, options),
                     },
                     Some(patch) => {
-                        let shown = match shown.view == answer.view {
-                            true => shown,
-                            false => shown.with_message(MessageLevel::Warn, SECRET_PATCH_WARNING),
+                        let shown = if shown.view == answer.view {
+                            shown
+                        } else {
+                            shown.with_message(MessageLevel::Warn, SECRET_PATCH_WARNING)
                         };
                         RenderedOutput {
                             stdout: patch.to_vec(),
@@ -183,5 +184,7 @@ pub fn write(rendered: &RenderedOutput) -> io::Result<()> {
     }
 }
 
+#[cfg(test)]
+mod format_tests;
 #[cfg(test)]
 mod tests;

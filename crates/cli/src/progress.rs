@@ -48,9 +48,10 @@ impl ProgressLine {
     }
 
     fn with_style(bar: ProgressBar, task: &str, environment: &Environment) -> Self {
-        let template = match environment.no_color() {
-            true => "{spinner} {prefix}: {msg} ({elapsed})",
-            false => "{spinner:.cyan} {prefix}: {msg:.dim} ({elapsed})",
+        let template = if environment.no_color() {
+            "{spinner} {prefix}: {msg} ({elapsed})"
+        } else {
+            "{spinner:.cyan} {prefix}: {msg:.dim} ({elapsed})"
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
@@ -87,8 +88,9 @@ impl Drop for ProgressLine {
 
 /// Returns where lines are drawn: hidden unless stderr is a terminal and `--quiet` is off.
 fn draw_target(arguments: &GlobalArguments, environment: &Environment) -> ProgressDrawTarget {
-    match environment.stderr == Terminal::Capable && !arguments.quiet {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
+    if environment.stderr == Terminal::Capable && !arguments.quiet {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
     }
 }

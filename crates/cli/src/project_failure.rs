@@ -1,8 +1,8 @@
 //! Converts errors about projects and resources into failures with hints.
 
 use cleveragents_domain::{NamespacedName, Plan};
-use cleveragents_engine::StoreError;
 use cleveragents_engine::projects::ProjectError;
+use cleveragents_ports::{Entity, StoreError, UniqueKey};
 use serde_json::{Value, json};
 
 use crate::failure::{CommandFailure, ExitCode};
@@ -42,13 +42,12 @@ impl From<ProjectError> for CommandFailure {
                 .hint(format!("agents project link-resource PROJECT {resource}"))
                 .with("resource", resource.to_string().into()),
             ProjectError::Linked { resource, projects } => {
-                let names: Vec<&str> = projects.split(", ").collect();
                 let hint = |project| format!("agents project unlink-resource {project} {resource}");
-                let hints = names.iter().take(NAMED_MAXIMUM).map(hint);
+                let hints = projects.iter().take(NAMED_MAXIMUM).map(hint);
                 let mut failure =
                     conflict("linked").because("plans of these projects may still need it");
                 failure.hints.extend(hints);
-                failure.with("projects", names.into())
+                failure.with("projects", projects.into())
             }
         }
     }
@@ -57,16 +56,19 @@ impl From<ProjectError> for CommandFailure {
 fn store_failure(error: StoreError) -> CommandFailure {
     match &error {
         StoreError::NotFound {
-            what: what @ ("project" | "resource"),
+            entity: entity @ (Entity::Project | Entity::Resource),
             ..
         } => {
-            let what = *what;
+            let entity = *entity;
             CommandFailure::from(error)
-                .because(format!("no {what} has that name, or it was deleted"))
-                .hint(format!("agents {what} list"))
+                .because(format!("no {entity} has that name, or it was deleted"))
+                .hint(format!("agents {entity} list"))
         }
-        StoreError::Taken { what, name, .. } => {
-            let noun = what.trim_start_matches("the ").trim_end_matches(" name");
+        StoreError::Taken {
+            key: UniqueKey::Name(noun),
+            name,
+            ..
+        } => {
             let show = format!("agents {noun} show {name}");
             let reason = format!("no two {noun}s have the same name");
             CommandFailure::from(error).because(reason).hint(show)

@@ -141,9 +141,10 @@ impl ResourceDirectory {
 pub fn shell_quote(path: &Path) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,:=".contains(c);
     let text = display_path(path);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text,
-        false => format!("'{}'", text.replace('\'', r"'\''")),
+    if !text.is_empty() && text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
     }
 }
 
@@ -200,9 +201,10 @@ fn real_path(path: &Path) -> PathBuf {
     for folder in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (fs::canonicalize(folder), path.strip_prefix(folder)) {
             // Joining an empty path would append a slash.
-            return match rest.as_os_str().is_empty() {
-                true => real,
-                false => real.join(rest),
+            return if rest.as_os_str().is_empty() {
+                real
+            } else {
+                real.join(rest)
             };
         }
     }
@@ -216,11 +218,12 @@ fn detect_kind(path: &Path) -> Result<DirectoryKind, CommandFailure> {
     }
     for folder in path.ancestors() {
         if matches!(git_entry(folder), GitEntry::Repository) {
-            return Ok(match folder == path {
-                true => DirectoryKind::GitCheckout,
-                false => DirectoryKind::InsideRepository {
+            return Ok(if folder == path {
+                DirectoryKind::GitCheckout
+            } else {
+                DirectoryKind::InsideRepository {
                     root: folder.to_owned(),
-                },
+                }
             });
         }
         if is_git_directory(folder) {
@@ -262,9 +265,10 @@ fn git_entry(folder: &Path) -> GitEntry {
         return GitEntry::None;
     };
     if facts.is_dir() {
-        return match is_git_directory(&entry) {
-            true => GitEntry::Repository,
-            false => GitEntry::Broken(".git has no HEAD, objects and refs".to_owned()),
+        return if is_git_directory(&entry) {
+            GitEntry::Repository
+        } else {
+            GitEntry::Broken(".git has no HEAD, objects and refs".to_owned())
         };
     }
     if !facts.is_file() || facts.len() > GIT_FILE_MAXIMUM {

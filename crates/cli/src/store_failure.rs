@@ -1,6 +1,6 @@
 //! Converts errors of the store into failures with exit code, reason and hints.
 
-use cleveragents_engine::StoreError;
+use cleveragents_ports::{StoreError, UniqueKey};
 
 use crate::failure::{CommandFailure, ExitCode, display_path, excerpt};
 
@@ -27,14 +27,21 @@ fn refused_failure(error: &StoreError) -> Option<CommandFailure> {
         StoreError::Conflict { .. } => {
             conflict("conflict").hint("check its current state, then repeat the command")
         }
-        StoreError::Taken { what, .. } if what.contains("single-use") => conflict("used")
+        StoreError::Taken {
+            key: UniqueKey::SingleUse,
+            ..
+        } => conflict("used")
             .because("it has `reusable: false`, so it can be used once")
             .hint("set `reusable: true`, or register it under another name"),
-        StoreError::Taken { .. } => conflict("taken").hint("choose another name"),
-        StoreError::TooLong { what, .. } => CommandFailure::usage(format!("{what} is too long"))
-            .kind("too_long")
-            .because(error.to_string())
-            .hint("give a shorter one"),
+        StoreError::Taken { .. } | StoreError::Referenced { .. } => {
+            conflict("taken").hint("choose another name")
+        }
+        StoreError::LockNameTooLong { .. } => {
+            CommandFailure::usage("the name of a lock is too long")
+                .kind("too_long")
+                .because(error.to_string())
+                .hint("give a shorter one")
+        }
         StoreError::Archived { .. } => conflict("archived").hint("agents action list"),
         StoreError::Refused { .. } => {
             conflict("refused").hint("check its current state, then repeat the command")
@@ -50,8 +57,8 @@ fn refused_failure(error: &StoreError) -> Option<CommandFailure> {
             conflict("lost").hint("agents diagnostics")
         }
         StoreError::OperationReused { .. } => conflict("operation_reused"),
-        StoreError::NotFound { what, id } => {
-            let what = format!("there is no {what} `{}`", excerpt(id));
+        StoreError::NotFound { entity, id } => {
+            let what = format!("there is no {entity} `{}`", excerpt(id));
             CommandFailure::new(ExitCode::NotFound, what)
         }
         StoreError::Ambiguous {
@@ -187,6 +194,7 @@ mod tests {
     use std::path::PathBuf;
 
     use cleveragents_domain::Timestamp;
+    use cleveragents_ports::Entity;
 
     use super::*;
 
@@ -199,22 +207,22 @@ mod tests {
         let (owner, plan) = (id.parse().unwrap(), id.parse().unwrap());
         [
             StoreError::Conflict {
-                what: "plan",
+                entity: Entity::Plan,
                 id: text(),
                 expected: 1,
                 found: 2,
             },
             StoreError::Taken {
-                what: "name",
+                key: UniqueKey::Name(Entity::Plan),
                 name: text(),
                 holder: text(),
             },
             StoreError::Archived {
-                what: "action",
+                entity: Entity::Action,
                 name: text(),
             },
             StoreError::Refused {
-                what: "changeset",
+                entity: Entity::Changeset,
                 id: text(),
                 reason: text(),
             },
@@ -277,13 +285,12 @@ mod tests {
     }
 
     fn other_errors() -> [(StoreError, ExitCode); 6] {
-        let too_long = StoreError::TooLong {
-            what: "the name of a lock",
+        let too_long = StoreError::LockNameTooLong {
             length: 2000,
             maximum: 1000,
         };
         let not_found = StoreError::NotFound {
-            what: "plan",
+            entity: Entity::Plan,
             id: text(),
         };
         let ambiguous = StoreError::Ambiguous {
@@ -305,8 +312,7 @@ mod tests {
 
     #[test]
     fn a_too_long_value_reports_both_lengths() {
-        let failure = CommandFailure::from(StoreError::TooLong {
-            what: "the name of a lock",
+        let failure = CommandFailure::from(StoreError::LockNameTooLong {
             length: 2000,
             maximum: 1000,
         });

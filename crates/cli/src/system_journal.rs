@@ -1,8 +1,8 @@
 //! Events that commands append to the `system` stream, the journal of the installation.
 
 use cleveragents_domain::{EventKind, NewEvent, StreamId};
-use cleveragents_engine::StoreError;
-use cleveragents_engine::ports::{Result, StreamHead, Transaction};
+use cleveragents_ports::StoreError;
+use cleveragents_ports::{Result, StreamHead, Transaction};
 use serde::Serialize;
 
 use crate::bootstrap::AppContext;
@@ -50,9 +50,10 @@ pub fn record_once(
     let event = new_event(app, kind.clone(), payload)?;
     let written = app.store().write(app.operation(label), move |tx| {
         let head = tx.append(StreamId::System, std::slice::from_ref(&event))?;
-        match has_event_kind(tx, &kind, head.stream_seq)? {
-            true => Err(RecordError::AlreadyRecorded),
-            false => Ok(()),
+        if has_event_kind(tx, &kind, head.stream_seq)? {
+            Err(RecordError::AlreadyRecorded)
+        } else {
+            Ok(())
         }
     });
     match app.block_on(written) {

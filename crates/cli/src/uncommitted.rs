@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use cleveragents_domain::{Resource, ResourceType};
-use cleveragents_engine::ports::sandbox::{Sandboxes, UncommittedFile};
+use cleveragents_ports::sandbox::{Sandboxes, UncommittedFile};
 use serde_json::{Value, json};
 
 use crate::bootstrap::Bootstrap;
@@ -34,9 +34,10 @@ pub fn find_uncommitted(
         .iter()
         .filter(|resource| resource.resource_type == ResourceType::GitCheckout)
         .collect();
-    let program = match checkouts.is_empty() {
-        true => None,
-        false => process::find("git", environment),
+    let program = if checkouts.is_empty() {
+        None
+    } else {
+        process::find("git", environment)
     };
     let Some(program) = program else {
         return Vec::new();

@@ -71,22 +71,24 @@ text_enum! {
         Preparing = "preparing",
         Decided = "decided",
         Done = "done",
-        /// A target was changed by somebody else after the decision.
+        /// A target was changed by another program after the decision.
         Stopped = "stopped",
-        TakenBack = "taken_back",
+        // The text is stored.
+        Aborted = "taken_back",
     }
 }
 
 text_enum! {
     /// The progress of one resource.
     ApplyPartState: "state of a part" {
-        Meant = "meant",
+        // The text is stored.
+        Intended = "meant",
         Ready = "ready",
         /// There are no changes to apply.
         Nothing = "nothing",
         Done = "done",
         Stopped = "stopped",
-        TakenBack = "taken_back",
+        Aborted = "taken_back",
     }
 }
 

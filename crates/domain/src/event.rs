@@ -181,7 +181,7 @@ event_kinds! {
     /// The user accepted the current state of the targets as the result.
     ApplySettled = "apply_settled",
     /// An undecided apply was aborted.
-    ApplyTakenBack = "apply_taken_back",
+    ApplyAborted = "apply_taken_back",
     PlanUnapplied = "plan_unapplied",
     /// The plan's sandboxes were rebased onto the current commits of their targets.
     PlanRebased = "plan_rebased",

@@ -37,12 +37,13 @@ impl std::str::FromStr for ModelChoice {
     fn from_str(text: &str) -> Result<Self, ModelChoiceError> {
         let is_printable = |part: &&str| !part.is_empty() && !part.contains(char::is_control);
         let (provider, model) = text.split_once('/').ok_or(ModelChoiceError)?;
-        match [provider, model].iter().all(is_printable) {
-            true => Ok(Self {
+        if [provider, model].iter().all(is_printable) {
+            Ok(Self {
                 provider: provider.to_owned(),
                 model: model.to_owned(),
-            }),
-            false => Err(ModelChoiceError),
+            })
+        } else {
+            Err(ModelChoiceError)
         }
     }
 }

@@ -149,9 +149,10 @@ fn sanitize_part(text: &str) -> String {
         .skip_while(|c| !c.is_ascii_alphanumeric())
         .take(PART_MAXIMUM)
         .collect();
-    match part.is_empty() {
-        true => "unnamed".to_owned(),
-        false => part,
+    if part.is_empty() {
+        "unnamed".to_owned()
+    } else {
+        part
     }
 }
 

@@ -55,10 +55,23 @@ text_enum! {
     }
 }
 
+text_enum! {
+    /// The effect of a call on files that is hardest to undo. The risk of a plan is estimated from
+    /// it.
+    ToolEffect: "effect" {
+        /// Changes no file. A new, empty folder counts as no change.
+        NoChange = "no_change",
+        ChangesFiles = "changes_files",
+        DeletesFiles = "deletes_files",
+        RunsCommand = "runs_command",
+    }
+}
+
 /// The effects of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
     pub access: ToolAccess,
+    pub effect: ToolEffect,
     pub repeatable: Repeatability,
     pub safety: Safety,
     /// Descriptions of its effects outside the sandbox; empty if there are none.
@@ -71,17 +84,23 @@ impl Capability {
     pub fn read_only() -> Self {
         Self {
             access: ToolAccess::ReadOnly,
+            effect: ToolEffect::NoChange,
             repeatable: Repeatability::Idempotent,
             safety: Safety::Safe,
             side_effects: Vec::new(),
         }
     }
 
-    /// Changes the sandbox and nothing else.
+    /// Changes files of the sandbox and nothing else.
     pub fn read_write() -> Self {
         Self {
             access: ToolAccess::Writes,
+            effect: ToolEffect::ChangesFiles,
             ..Self::read_only()
         }
+    }
+
+    pub fn with_effect(self, effect: ToolEffect) -> Self {
+        Self { effect, ..self }
     }
 }

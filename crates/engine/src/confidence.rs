@@ -13,7 +13,7 @@ use cleveragents_domain::{
 use serde::{Deserialize, Serialize};
 
 use crate::lifecycle::{Result, effective_invariants};
-use crate::ports::{
+use cleveragents_ports::{
     Ids, OperationOutcome, OutcomeCounts, PlanFilter, StoreError, StoreHandle, StoreOperation,
     Transaction,
 };
@@ -106,9 +106,10 @@ impl FactorName {
     }
 
     fn factor(self, value: f64, source: String) -> Factor {
-        let counted = match self.is_inverted() {
-            true => 1.0 - value,
-            false => value,
+        let counted = if self.is_inverted() {
+            1.0 - value
+        } else {
+            value
         };
         Factor {
             name: self,
@@ -171,9 +172,10 @@ impl Assessment {
     pub fn gate(self, profile: &AutomationProfile, threshold: ThresholdName) -> EscalationDecision {
         let proceed = profile.gate(threshold, self.confidence) == GateDecision::Proceed;
         let asked = profile.thresholds.get(threshold);
-        let outcome = match proceed {
-            true => "No approval needed",
-            false => "Waiting for your approval",
+        let outcome = if proceed {
+            "No approval needed"
+        } else {
+            "Waiting for your approval"
         };
         EscalationDecision {
             proceed,

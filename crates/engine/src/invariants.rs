@@ -13,7 +13,7 @@ use cleveragents_domain::{
 };
 
 use crate::lifecycle::frozen_invariants;
-use crate::ports::{Ids, StoreError, StoreHandle, StoreOperation, Transaction};
+use cleveragents_ports::{Ids, StoreError, StoreHandle, StoreOperation, Transaction};
 
 pub type Result<T, E = RuleError> = std::result::Result<T, E>;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cleveragents_domain::id::OwnerId;
 
-use crate::ports::{
+use cleveragents_ports::{
     Ids, Liveness, LockGrant, LockRequest, LockRow, Result, StoreError, StoreHandle, StoreOperation,
 };
 

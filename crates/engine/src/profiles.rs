@@ -7,7 +7,9 @@ use cleveragents_domain::{AutomationProfile, EventKind, NewEvent, ProfileName, S
 use serde_json::json;
 
 use crate::lifecycle::retry_on_conflict;
-use crate::ports::{Ids, ProfileRow, Result, StoreError, StoreHandle, StoreOperation, Transaction};
+use cleveragents_ports::{
+    Ids, ProfileRow, Result, StoreError, StoreHandle, StoreOperation, Transaction,
+};
 
 /// Service for custom profiles. Safe for concurrent callers.
 #[derive(Debug, Clone)]

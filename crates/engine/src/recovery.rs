@@ -13,7 +13,7 @@ use cleveragents_domain::{
 use serde::{Deserialize, Serialize};
 
 use crate::journal::event;
-use crate::ports::{Ids, Result, StoreError, StoreHandle, StoreOperation, Transaction};
+use cleveragents_ports::{Ids, Result, StoreError, StoreHandle, StoreOperation, Transaction};
 
 /// Number of errors read per page.
 const PAGE: u32 = 500;

@@ -7,7 +7,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::ports::models::ModelError;
+use cleveragents_ports::models::ModelError;
 
 /// Number and timing of retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,9 +70,10 @@ pub enum GiveUpReason {
 impl From<&ModelError> for AttemptFailure {
     fn from(error: &ModelError) -> Self {
         Self {
-            kind: match error.kind.is_transient() {
-                true => AttemptFailureKind::Transient,
-                false => AttemptFailureKind::Permanent,
+            kind: if error.kind.is_transient() {
+                AttemptFailureKind::Transient
+            } else {
+                AttemptFailureKind::Permanent
             },
             retry_after: error.retry_after,
         }
@@ -114,9 +115,10 @@ impl RetryPolicy {
 
 /// Clamps the caller's number to a valid fraction.
 fn clamp_fraction(random: f64) -> f64 {
-    match random.is_finite() {
-        true => random.clamp(0.0, 1.0),
-        false => 1.0,
+    if random.is_finite() {
+        random.clamp(0.0, 1.0)
+    } else {
+        1.0
     }
 }
 
@@ -125,7 +127,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ports::models::ModelErrorKind;
+    use cleveragents_ports::models::ModelErrorKind;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -11,19 +11,17 @@
 
 use std::sync::Arc;
 
+use cleveragents_definitions::{DefinitionSource, read_action};
 use cleveragents_domain::id::{OwnerId, ProjectId, ResourceId};
 use cleveragents_domain::{
-    AbsolutePath, BaseSource, BuiltInProfile, NamespacedName, Phase, ProfileName, Project,
-    Resource, ResourceType,
+    AbsolutePath, BaseSource, BuiltInProfile, Phase, ProfileName, Project, Resource, ResourceType,
 };
-use cleveragents_engine::definitions::{DefinitionSource, read_action};
-use cleveragents_engine::lifecycle::{
-    ActionChoice, PlanLifecycle, PreflightProbe, UseActionRequest,
-};
-use cleveragents_engine::ports::{Clock, Ids, Liveness, OwnerStatus, Slots, StoreOperation};
+use cleveragents_engine::lifecycle::{ActionChoice, PlanLifecycle, UseActionRequest};
 use cleveragents_engine::runs::{ClaimOutcome, RunService};
-use cleveragents_engine::system::{SystemClock, SystemIds};
 use cleveragents_integration_tests::block_on;
+use cleveragents_integration_tests::plan_driver::PassingProbe;
+use cleveragents_ports::system::{SystemClock, SystemIds};
+use cleveragents_ports::{Clock, Ids, Liveness, OwnerStatus, Slots, StoreOperation};
 use cleveragents_store::Database;
 
 const ACTION: &str = "\
@@ -89,7 +87,7 @@ pub(crate) fn main() {
             panic!("nobody else is here");
         };
         let started = lifecycle
-            .start(&run, &ExampleProbe)
+            .start(&run, &PassingProbe)
             .await
             .expect("all is here");
         println!("{} is at {}", started.name, started.position);
@@ -141,30 +139,4 @@ impl Liveness for SingleProcess {
     }
 
     fn keep_lock_file(&self) {}
-}
-
-/// Preflight finds everything.
-#[derive(Debug)]
-struct ExampleProbe;
-
-impl PreflightProbe for ExampleProbe {
-    fn check_actor(&self, _: &NamespacedName) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_tool(&self, _: &NamespacedName) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_readable(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_sandbox(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_checkpoints(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
 }

@@ -12,15 +12,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cleveragents_domain::id::{DecisionId, PlanId};
-use cleveragents_domain::{Confidence, DecisionType, NamespacedName, Phase, Resource, WaitReason};
+use cleveragents_domain::{Confidence, DecisionType, Phase, WaitReason};
 use cleveragents_engine::decisions::{
     ContextItem, DecisionContext, DecisionDraft, DecisionService,
 };
-use cleveragents_engine::lifecycle::{PlanLifecycle, PreflightProbe};
-use cleveragents_engine::ports::{Liveness, Slots};
-use cleveragents_engine::runs::{ClaimOutcome, RunLease, RunService};
-use cleveragents_engine::system::{SystemClock, SystemIds};
+use cleveragents_engine::lifecycle::PlanLifecycle;
+use cleveragents_engine::runs::{RunLease, RunService};
+use cleveragents_integration_tests::plan_driver::{advance_to_execute, claim_run, start_phase};
 use cleveragents_integration_tests::{Backend, OpenTestDatabase, block_on, test_database};
+use cleveragents_ports::Liveness;
+use cleveragents_ports::system::{SystemClock, SystemIds};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -43,22 +44,10 @@ async fn record_decisions(opened: &OpenTestDatabase, plan: PlanId) {
     let found = lifecycle.plan(plan).await.expect("the plan");
     let root = found.decision_root_id.expect("a root");
 
-    let claimed = runs.claim(plan, Phase::Strategize, Slots::Shared).await;
-    let ClaimOutcome::Won(run) = claimed.expect("an answer") else {
-        panic!("somebody else runs the plan");
-    };
-    lifecycle
-        .start(&run, &StoryProbe)
-        .await
-        .expect("all is there");
+    let run = claim_run(&runs, plan, Phase::Strategize).await;
+    start_phase(&lifecycle, &run).await;
     let cart = strategize(&decisions, &run, root).await;
-    lifecycle.complete(&run).await.expect("a legal move");
-    let advanced = lifecycle.advance_as_owner(&run, Phase::Execute).await;
-    advanced.expect("a legal move");
-    lifecycle
-        .start(&run, &StoryProbe)
-        .await
-        .expect("all is there");
+    advance_to_execute(&lifecycle, &run).await;
     let question = execute(&decisions, &run, cart).await;
     let waiting = WaitReason::Answer {
         decision: Some(question),
@@ -157,30 +146,4 @@ fn choice(
 async fn record(decisions: &DecisionService, run: &RunLease, choice: DecisionDraft) -> DecisionId {
     let recorded = decisions.record(run, choice).await;
     recorded.expect("a decision").decision_id
-}
-
-/// Preflight finds everything.
-#[derive(Debug)]
-struct StoryProbe;
-
-impl PreflightProbe for StoryProbe {
-    fn check_actor(&self, _: &NamespacedName) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_tool(&self, _: &NamespacedName) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_readable(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_sandbox(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_checkpoints(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
 }

@@ -2,9 +2,9 @@
 
 use std::fmt::Debug;
 
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::{Result, StoreError};
 
-/// Asserts `Taken` with this `(what, name, holder)`.
+/// Asserts `Taken` with this `(key, name, holder)`.
 ///
 /// # Panics
 ///
@@ -12,14 +12,35 @@ use cleveragents_engine::ports::{Result, StoreError};
 #[track_caller]
 pub fn assert_taken<T: Debug>(answer: Result<T>, wanted: (&str, &str, &str)) {
     match answer {
-        Err(StoreError::Taken { what, name, holder }) => {
-            assert_eq!((what, name.as_str(), holder.as_str()), wanted);
+        Err(StoreError::Taken { key, name, holder }) => {
+            let key = key.to_string();
+            assert_eq!((key.as_str(), name.as_str(), holder.as_str()), wanted);
         }
         other => panic!("{other:?} instead of Taken"),
     }
 }
 
-/// Asserts `NotFound` with this `(what, id)`.
+/// Asserts `Referenced` with this `(entity, name)` and these referrers.
+///
+/// # Panics
+///
+/// If the result is different.
+#[track_caller]
+pub fn assert_referenced<T: Debug>(answer: Result<T>, wanted: (&str, &str), by: &[&str]) {
+    match answer {
+        Err(StoreError::Referenced {
+            entity,
+            name,
+            referrers,
+        }) => {
+            assert_eq!((entity.as_str(), name.as_str()), wanted);
+            assert_eq!(referrers, by);
+        }
+        other => panic!("{other:?} instead of Referenced"),
+    }
+}
+
+/// Asserts `NotFound` with this `(entity, id)`.
 ///
 /// # Panics
 ///
@@ -27,12 +48,14 @@ pub fn assert_taken<T: Debug>(answer: Result<T>, wanted: (&str, &str, &str)) {
 #[track_caller]
 pub fn assert_missing<T: Debug>(answer: Result<T>, wanted: (&str, &str)) {
     match answer {
-        Err(StoreError::NotFound { what, id }) => assert_eq!((what, id.as_str()), wanted),
+        Err(StoreError::NotFound { entity, id }) => {
+            assert_eq!((entity.as_str(), id.as_str()), wanted);
+        }
         other => panic!("{other:?} instead of NotFound"),
     }
 }
 
-/// Asserts `Conflict` with this `(what, expected, found)`.
+/// Asserts `Conflict` with this `(entity, expected, found)`.
 ///
 /// # Panics
 ///
@@ -41,16 +64,16 @@ pub fn assert_missing<T: Debug>(answer: Result<T>, wanted: (&str, &str)) {
 pub fn assert_conflict<T: Debug>(answer: Result<T>, wanted: (&str, i64, i64)) {
     match answer {
         Err(StoreError::Conflict {
-            what,
+            entity,
             expected,
             found,
             ..
-        }) => assert_eq!((what, expected, found), wanted),
+        }) => assert_eq!((entity.as_str(), expected, found), wanted),
         other => panic!("{other:?} instead of a conflict"),
     }
 }
 
-/// Asserts `Refused` with this `(what, id, reason)`.
+/// Asserts `Refused` with this `(entity, id, reason)`.
 ///
 /// # Panics
 ///
@@ -58,8 +81,8 @@ pub fn assert_conflict<T: Debug>(answer: Result<T>, wanted: (&str, i64, i64)) {
 #[track_caller]
 pub fn assert_refused<T: Debug>(answer: Result<T>, wanted: (&str, &str, &str)) {
     match answer {
-        Err(StoreError::Refused { what, id, reason }) => {
-            assert_eq!((what, id.as_str(), reason.as_str()), wanted);
+        Err(StoreError::Refused { entity, id, reason }) => {
+            assert_eq!((entity.as_str(), id.as_str(), reason.as_str()), wanted);
         }
         other => panic!("{other:?} instead of a refusal"),
     }

@@ -14,8 +14,8 @@ use cleveragents_domain::{
     Actor, ActorKind, ActorStep, Attachment, AttachmentScope, ToolActor, Validation,
     ValidationMode, ValidationSource,
 };
-use cleveragents_engine::ports::{ActorRow, Ids, StoreHandle, ValidationRow};
-use cleveragents_engine::system::SystemIds;
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{ActorRow, Ids, StoreHandle, ValidationRow};
 use serde_json::json;
 
 use crate::lifecycle_samples::resource;

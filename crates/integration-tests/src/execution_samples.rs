@@ -28,8 +28,8 @@ use cleveragents_domain::{
     AbsolutePath, BaseSource, FileOperation, FileState, Phase, ResourcePath, ResourceType, TreeId,
 };
 use cleveragents_engine::execution::ExecutionContext;
-use cleveragents_engine::ports::{Claim, Ids, Lease, RunClaimOutcome, Slots, StoreHandle};
-use cleveragents_engine::system::SystemIds;
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Claim, Ids, Lease, RunClaimOutcome, Slots, StoreHandle};
 use serde_json::json;
 
 use crate::lifecycle_samples::store_sample_plan;

@@ -15,6 +15,7 @@ pub mod environment;
 pub mod execution_samples;
 pub mod hammer;
 pub mod lifecycle_samples;
+pub mod plan_driver;
 pub mod raw_sql;
 pub mod recorders;
 pub mod rng;

@@ -14,8 +14,8 @@ use cleveragents_domain::{
     ErrorCategory, ErrorRecord, Invariant, InvariantScope, MessageKind, NewError, Phase, Plan,
     PlanMessage, ProfileName, Project, Resource, ResourceType,
 };
-use cleveragents_engine::ports::{Ids, StoreHandle};
-use cleveragents_engine::system::SystemIds;
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Ids, StoreHandle};
 
 use crate::samples::{action, at, name, plan, plan_id};
 use crate::store_access::write;

@@ -14,7 +14,7 @@ use cleveragents_domain::{Event, EventKind, StreamId};
 use cleveragents_engine::execution::context::ChangeRecord;
 use cleveragents_engine::execution::{Changeset, ExecutionContext};
 use cleveragents_engine::journal::verify;
-use cleveragents_engine::ports::{Lease, Result, StoreError, StoreHandle};
+use cleveragents_ports::{Lease, Result, StoreError, StoreHandle};
 use serde::{Deserialize, Serialize};
 
 use crate::execution_samples::{creation, store_context};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use cleveragents_engine::ports::Ids;
-use cleveragents_engine::system::SystemIds;
+use cleveragents_ports::Ids;
+use cleveragents_ports::system::SystemIds;
 
 /// A splitmix64 sequence: small, and good enough to pick moments.
 #[derive(Debug)]

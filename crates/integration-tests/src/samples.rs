@@ -14,8 +14,8 @@ use cleveragents_domain::{
     EventKind, InvariantScopeKind, Move, NamespacedName, NewEvent, NewPlan, Phase, Plan, PlanBrief,
     PlanInvariant, ProfileName, StreamId, Timestamp,
 };
-use cleveragents_engine::ports::Ids;
-use cleveragents_engine::system::SystemIds;
+use cleveragents_ports::Ids;
+use cleveragents_ports::system::SystemIds;
 use serde_json::json;
 
 /// The creation time of samples; later times count from it.

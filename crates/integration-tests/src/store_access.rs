@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use cleveragents_domain::{Event, StreamId};
 use cleveragents_engine::journal::Tail;
-use cleveragents_engine::ports::{Cursor, Result, StoreHandle, StreamHead, Transaction};
 use cleveragents_engine::runs::{ReleaseOutcome, RunLease};
+use cleveragents_ports::{Cursor, Result, StoreHandle, StreamHead, Transaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Barrier;

@@ -11,8 +11,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use cleveragents_domain::id::OwnerId;
-use cleveragents_engine::ports::{Clock, Ids, Result, StoreHandle, StoreOperation};
-use cleveragents_engine::system::{SystemClock, SystemIds};
+use cleveragents_ports::system::{SystemClock, SystemIds};
+use cleveragents_ports::{Clock, Ids, Result, StoreHandle, StoreOperation};
 use cleveragents_store::{
     AlteredBackupPolicy, DataDirectory, Database, ExistingDataPolicy, ProcessInfo, ProcessPresence,
     ProgressCallback, RestoreReport, RestoreTarget, StoreOptions,

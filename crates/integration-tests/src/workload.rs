@@ -5,7 +5,7 @@
 
 use cleveragents_domain::id::{OperationId, PlanId};
 use cleveragents_domain::{Event, EventKind, NewEvent, StreamId};
-use cleveragents_engine::ports::{Result, StoreError, StoreHandle, StoreOperation, StreamHead};
+use cleveragents_ports::{Result, StoreError, StoreHandle, StoreOperation, StreamHead};
 use serde_json::{Value, json};
 
 /// Padding in bytes that brings a payload to about 200 bytes.

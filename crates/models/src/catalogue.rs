@@ -1,12 +1,8 @@
-//! Known facts about models: the user's settings first, then the shipped catalogue.
+//! Known facts about models: the user's settings first, then the built-in ones.
 
 use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::provider::ModelDefinition;
-use cleveragents_engine::definitions::{DefinitionErrors, DefinitionSource, read_models};
-use cleveragents_engine::ports::models::ModelFacts;
-
-/// The shipped catalogue, in the format of a user's file.
-const SHIPPED: &str = include_str!("catalogue.yaml");
+use cleveragents_ports::models::ModelFacts;
 
 /// The assumed context of an unknown model, as small as that of typical local models.
 const CONTEXT_TOKENS: u64 = 32_768;
@@ -16,27 +12,25 @@ const ANSWER_TOKENS: u64 = 4_096;
 #[derive(Debug)]
 pub(crate) struct ModelCatalogue {
     user_defined: Vec<ModelDefinition>,
-    shipped: Vec<ModelDefinition>,
+    built_in: Vec<ModelDefinition>,
 }
 
 impl ModelCatalogue {
-    pub(crate) fn new(stated: Vec<ModelDefinition>) -> Result<Self, DefinitionErrors> {
-        let source = DefinitionSource::new("the list of known models", SHIPPED);
-        let shipped = read_models(&source, &|_| None)?.models;
-        Ok(Self {
-            user_defined: stated,
-            shipped,
-        })
+    pub(crate) fn new(user_defined: Vec<ModelDefinition>, built_in: Vec<ModelDefinition>) -> Self {
+        Self {
+            user_defined,
+            built_in,
+        }
     }
 
     /// Returns the facts about a model, each from the first statement that has it.
     pub(crate) fn facts(&self, choice: &ModelChoice) -> ModelFacts {
         let stated = self.user_defined.iter().find(|it| it.choice == *choice);
-        let shipped = self
-            .shipped
+        let built_in = self
+            .built_in
             .iter()
             .find(|it| is_version(choice, &it.choice));
-        let known: Vec<&ModelDefinition> = stated.into_iter().chain(shipped).collect();
+        let known: Vec<&ModelDefinition> = stated.into_iter().chain(built_in).collect();
         let context_tokens = known.iter().find_map(|it| it.context_tokens);
         let context_tokens = context_tokens.unwrap_or(CONTEXT_TOKENS);
         let answer_tokens = known.iter().find_map(|it| it.answer_tokens);
@@ -51,7 +45,7 @@ impl ModelCatalogue {
 
     /// Returns the known models of a provider, in order of preference.
     pub(crate) fn models_of(&self, provider: &str) -> impl Iterator<Item = &ModelChoice> {
-        let all = self.user_defined.iter().chain(&self.shipped);
+        let all = self.user_defined.iter().chain(&self.built_in);
         all.map(|it| &it.choice)
             .filter(move |choice| choice.provider == provider)
     }
@@ -79,20 +73,30 @@ mod tests {
         text.parse().unwrap()
     }
 
-    #[test]
-    fn the_shipped_list_is_valid_and_complete() {
-        let catalogue = ModelCatalogue::new(Vec::new()).unwrap();
-        assert!(catalogue.shipped.len() > 5);
-        for known in &catalogue.shipped {
-            let facts = catalogue.facts(&known.choice);
-            assert!(facts.price.is_some(), "{}", known.choice);
-            assert!(facts.answer_tokens < facts.context_tokens);
+    fn priced(text: &str, input: f64) -> ModelDefinition {
+        ModelDefinition {
+            choice: choice(text),
+            price: Some(Price {
+                input,
+                output: input,
+                cached_input: None,
+                cache_write: None,
+            }),
+            context_tokens: Some(400_000),
+            answer_tokens: None,
         }
+    }
+
+    fn built_in() -> Vec<ModelDefinition> {
+        vec![
+            priced("openai/gpt-5", 1.25),
+            priced("openai/gpt-5-mini", 0.25),
+        ]
     }
 
     #[test]
     fn a_dated_version_is_the_model_and_a_longer_name_is_not() {
-        let catalogue = ModelCatalogue::new(Vec::new()).unwrap();
+        let catalogue = ModelCatalogue::new(Vec::new(), built_in());
         let price = |text: &str| catalogue.facts(&choice(text)).price;
         assert_eq!(price("openai/gpt-5-2025-08-07"), price("openai/gpt-5"));
         assert_ne!(price("openai/gpt-5-mini"), price("openai/gpt-5"));
@@ -103,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn user_definitions_override_shipped_ones() {
+    fn user_definitions_override_built_in_ones() {
         let free = Price {
             input: 0.0,
             output: 0.0,
@@ -122,7 +126,7 @@ mod tests {
             context_tokens: Some(2048),
             answer_tokens: None,
         };
-        let catalogue = ModelCatalogue::new(vec![stated, small]).unwrap();
+        let catalogue = ModelCatalogue::new(vec![stated, small], built_in());
         let facts = catalogue.facts(&choice("openai/gpt-5"));
         assert_eq!((facts.price, facts.context_tokens), (Some(free), 400_000));
         assert_eq!(catalogue.facts(&choice("openai/tiny")).answer_tokens, 512);

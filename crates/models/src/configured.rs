@@ -5,9 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use cleveragents_domain::model::{ModelChoice, ModelRequest};
 use cleveragents_domain::provider::ProviderKind;
-use cleveragents_engine::definitions::DefinitionErrors;
-use cleveragents_engine::ports::Clock;
-use cleveragents_engine::ports::models::{
+use cleveragents_ports::Clock;
+use cleveragents_ports::models::{
     Model, ModelError, ModelErrorKind, ModelFacts, ModelStream, Models,
 };
 use reqwest::{Client, RequestBuilder};
@@ -56,8 +55,9 @@ impl fmt::Debug for Provider {
 
 impl ConfiguredModels {
     /// Opens, connects and loads nothing yet.
-    pub fn new(settings: ModelSettings) -> Result<Self, DefinitionErrors> {
-        let catalogue = ModelCatalogue::new(settings.models.clone())?;
+    pub fn new(settings: ModelSettings) -> Self {
+        let catalogue =
+            ModelCatalogue::new(settings.models.clone(), settings.built_in_models.clone());
         let provider = |it: &ProviderSettings| {
             Arc::new(Provider {
                 limiter: Arc::new(RequestLimiter::new(it.concurrency, it.requests_per_minute)),
@@ -68,11 +68,11 @@ impl ConfiguredModels {
             })
         };
         let providers = settings.providers.iter().map(provider).collect();
-        Ok(Self {
+        Self {
             settings,
             catalogue,
             providers,
-        })
+        }
     }
 
     fn provider(&self, name: &str) -> Option<&Arc<Provider>> {

@@ -22,6 +22,6 @@ pub use built_in::{BUILT_IN, BuiltInProvider};
 pub use configured::ConfiguredModels;
 pub use secret::Secret;
 pub use settings::{
-    ModelSettings, ProviderAccess, ProviderSettings, ProviderStatus, Proxies, ScriptSettings,
-    Timeouts,
+    ModelSettings, ProviderAccess, ProviderSettings, ProviderStatus, Proxies, ScriptParser,
+    ScriptSettings, Timeouts,
 };

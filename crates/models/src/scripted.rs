@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use cleveragents_domain::model::{FinishReason, ModelChoice, ModelRequest, Usage};
 use cleveragents_domain::script::{FaultKind, ModelScript, ScriptFault, ScriptTurn};
-use cleveragents_engine::definitions::{DefinitionSource, SOURCE_MAXIMUM, read_script};
-use cleveragents_engine::ports::models::{
+use cleveragents_ports::models::{
     Delta, Model, ModelError, ModelErrorKind, ModelFacts, ModelStream,
 };
 use futures_util::stream::unfold;
@@ -45,13 +44,12 @@ impl ScriptedModel {
         settings: &ScriptSettings,
     ) -> Result<Self, ModelError> {
         let path = settings.folder.join(&choice.model);
-        let bytes = read_script_bytes(&path).map_err(|error| {
+        let bytes = read_script_bytes(&path, settings.size_maximum).map_err(|error| {
             let what = format!("the script {} cannot be read: {error}", choice.model);
             model_error(ModelErrorKind::Unavailable, what)
         })?;
-        let source = DefinitionSource::new(&choice.model, &bytes);
-        let script = read_script(&source, &*settings.variables)
-            .map_err(|errors| model_error(ModelErrorKind::Unavailable, errors.to_string()))?;
+        let script = (settings.parse)(&choice.model, &bytes)
+            .map_err(|reason| model_error(ModelErrorKind::Unavailable, reason))?;
         Ok(Self {
             facts: ModelFacts {
                 choice: choice.clone(),
@@ -101,9 +99,10 @@ impl ScriptedModel {
                 };
                 std::iter::once(name).chain(parts.into_iter().map(part))
             });
-        let finish = match turn.tool_calls.is_empty() {
-            true => FinishReason::Stop,
-            false => FinishReason::ToolCalls,
+        let finish = if turn.tool_calls.is_empty() {
+            FinishReason::Stop
+        } else {
+            FinishReason::ToolCalls
         };
         let deltas = split_text(&turn.text)
             .into_iter()
@@ -151,9 +150,10 @@ impl ScriptedModel {
             // remaining parts arrive.
             steps.truncate(steps.len().saturating_sub(2).div_ceil(2));
         }
-        let delay = match steps.is_empty() {
-            true => turn.delay,
-            false => Duration::ZERO,
+        let delay = if steps.is_empty() {
+            turn.delay
+        } else {
+            Duration::ZERO
         };
         steps.push_back((delay, Err(error)));
         steps
@@ -230,9 +230,9 @@ fn split_text(text: &str) -> Vec<String> {
 
 /// Reads at most one byte more than a script may have, so that the parser can report that it is too
 /// long.
-fn read_script_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+fn read_script_bytes(path: &Path, size_maximum: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let limit = SOURCE_MAXIMUM as u64 + 1;
+    let limit = size_maximum.saturating_add(1);
     File::open(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

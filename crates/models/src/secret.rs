@@ -21,9 +21,10 @@ impl Secret {
 
     /// Removes this secret from `text`. Needed because servers repeat what they were sent.
     pub(crate) fn redact(&self, text: &str) -> String {
-        match self.0.is_empty() {
-            true => text.to_owned(),
-            false => text.replace(&self.0, MASK),
+        if self.0.is_empty() {
+            text.to_owned()
+        } else {
+            text.replace(&self.0, MASK)
         }
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::provider::{ModelDefinition, ProviderKind, TimeoutsDefinition};
-use cleveragents_engine::ports::Clock;
+use cleveragents_domain::script::ModelScript;
+use cleveragents_ports::Clock;
 
 use crate::secret::Secret;
 
@@ -18,6 +19,8 @@ pub struct ModelSettings {
     pub providers: Vec<ProviderSettings>,
     /// The user's statements about models; they override the built-in ones.
     pub models: Vec<ModelDefinition>,
+    /// The built-in statements about models.
+    pub built_in_models: Vec<ModelDefinition>,
     /// The model preferred over all others.
     pub preferred: Option<ModelChoice>,
     pub scripts: ScriptSettings,
@@ -98,15 +101,17 @@ impl Timeouts {
     }
 }
 
-/// Returns the value of a variable; `None` if it is not set.
-type VariableLookup = dyn Fn(&str) -> Option<String> + Send + Sync;
+/// Parses a script; the first argument is its name for messages. The error is ready to be shown.
+pub type ScriptParser = dyn Fn(&str, &[u8]) -> Result<ModelScript, String> + Send + Sync;
 
-/// Where scripts are, and how `${VAR}` in them is resolved.
+/// Where scripts are, and how they are read.
 #[derive(Clone)]
 pub struct ScriptSettings {
     /// The base folder of relative paths.
     pub folder: PathBuf,
-    pub variables: Arc<VariableLookup>,
+    /// The maximum size of a script, in bytes.
+    pub size_maximum: u64,
+    pub parse: Arc<ScriptParser>,
 }
 
 impl fmt::Debug for ScriptSettings {

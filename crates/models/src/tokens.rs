@@ -1,10 +1,12 @@
 //! Upper bounds for the number of tokens of a request, computed offline.
 //!
-//! The vocabulary of OpenAI's newer models is public and counted exactly. For other models the same
-//! count is used with a margin for their finer tokenizers; a second vocabulary would add 15 MB to
-//! the program. No tokenizer produces more tokens than bytes, so that limits every bound.
+//! The vocabulary of OpenAI's newer models is public and counted exactly (`o200k`, after `pieces`
+//! has split the text). For other models the same count is used with a margin for their finer
+//! tokenizers. No tokenizer produces more tokens than bytes, so that limits every bound.
 
-use bpe_openai::Tokenizer;
+mod o200k;
+mod pieces;
+
 use cleveragents_domain::model::{ModelMessage, ModelRequest};
 
 /// Tokens of a request beside its contents: the templates of some models add their own preamble.
@@ -43,10 +45,9 @@ impl Vocabulary {
 
     /// The maximum number of tokens of a text.
     pub(crate) fn count(self, text: &str) -> u64 {
-        let exact = |tokenizer: &Tokenizer| to_u64(tokenizer.count(text));
         match self {
-            Self::O200k => exact(bpe_openai::o200k_base()),
-            Self::Unknown => with_margin(text, exact(bpe_openai::o200k_base())),
+            Self::O200k => to_u64(o200k::count(text)),
+            Self::Unknown => with_margin(text, to_u64(o200k::count(text))),
             Self::Rough => to_u64(text.len()).div_ceil(3),
         }
     }
@@ -66,9 +67,10 @@ impl Vocabulary {
             ];
             TOOL_OVERHEAD + texts.iter().map(|text| self.count(text)).sum::<u64>()
         });
-        let tools: u64 = match request.tools.is_empty() {
-            true => 0,
-            false => TOOLS_OVERHEAD + tools.sum::<u64>(),
+        let tools: u64 = if request.tools.is_empty() {
+            0
+        } else {
+            TOOLS_OVERHEAD + tools.sum::<u64>()
         };
         let schema = request.output_schema.as_ref();
         let schema = schema.map_or(0, |it| TOOLS_OVERHEAD + self.count(&it.to_string()));

@@ -29,9 +29,10 @@ impl NameCase {
         let yes = |(key, value): &(String, String)| {
             key == "core.ignorecase" && value.eq_ignore_ascii_case("true")
         };
-        match shaping.iter().any(yes) {
-            true => Self::Insensitive,
-            false => Self::Sensitive,
+        if shaping.iter().any(yes) {
+            Self::Insensitive
+        } else {
+            Self::Sensitive
         }
     }
 }

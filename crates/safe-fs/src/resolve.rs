@@ -47,9 +47,10 @@ pub struct ResolvedEntry {
 impl ResolvedEntry {
     /// Returns the folder that contains the name. Fails if it does not exist.
     pub fn folder(&self) -> Result<BorrowedFd<'_>, Errno> {
-        match self.missing.is_empty() {
-            true => Ok(self.folder.as_fd()),
-            false => Err(Errno::NOENT),
+        if self.missing.is_empty() {
+            Ok(self.folder.as_fd())
+        } else {
+            Err(Errno::NOENT)
         }
     }
 

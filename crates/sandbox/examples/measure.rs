@@ -13,8 +13,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use cleveragents_domain::{AbsolutePath, BaseSource, ResourcePath, ResourceType};
-use cleveragents_engine::ports::sandbox::{NewSandbox, Sandboxes, TouchedPaths};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{NewSandbox, Sandboxes, TouchedPaths};
+use cleveragents_ports::stop::StopSignal;
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 
 fn main() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cleveragents_engine::ports::sandbox::SandboxResult;
+use cleveragents_ports::sandbox::SandboxResult;
 
 use crate::git::GitCall;
 

@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::stop::StopSignal;
 use rustix::fs::{FileType, fstat, readlinkat};
 
 use crate::entries::Content;
@@ -46,13 +46,12 @@ pub(crate) fn store(
     sources: &[(BlobSource<'_>, Option<ObjectId>)],
     objects: &mut NewObjects,
 ) -> SandboxResult<Vec<StoredBlob>> {
-    match sources.len() <= MAX_LOOSE {
-        false => store_many(private, root, sources),
-        true => {
-            let sources = sources.iter();
-            let stored = sources.map(|(source, known)| store_one(root, *source, *known, objects));
-            stored.collect()
-        }
+    if sources.len() <= MAX_LOOSE {
+        let sources = sources.iter();
+        let stored = sources.map(|(source, known)| store_one(root, *source, *known, objects));
+        stored.collect()
+    } else {
+        store_many(private, root, sources)
     }
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     Capture, FileChange, OmissionReason, OmittedPath, SandboxResult, TouchedPaths, TreeId,
 };
 use cleveragents_safe_fs::refused_names::is_gitmodules;

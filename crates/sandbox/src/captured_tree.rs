@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use cleveragents_engine::ports::sandbox::{SandboxResult, TreeId};
+use cleveragents_ports::sandbox::{SandboxResult, TreeId};
 
 use crate::entries::{Content, TreeChange, TreeEntries, TreeEntry};
 use crate::files::{Sync, io_error, read_if_exists, replace_with_sync};
@@ -106,9 +106,10 @@ impl CapturedTree {
         self.tree = tree.clone();
         let length = self.log.length + block.len() as u64;
         let is_short = length <= (self.log.rewritten_length * 2).max(MAX_SMALL_LOG);
-        match is_short && append(path, self.log, &block).map_err(io_error(path))? {
-            true => self.log.length = length,
-            false => self.log = rewrite(path, tree, &TreeChange::from(self.entries.clone()))?,
+        if is_short && append(path, self.log, &block).map_err(io_error(path))? {
+            self.log.length = length;
+        } else {
+            self.log = rewrite(path, tree, &TreeChange::from(self.entries.clone()))?;
         }
         Ok(())
     }

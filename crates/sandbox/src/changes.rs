@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cleveragents_domain::{FileOperation, FileState};
-use cleveragents_engine::ports::sandbox::{FileChange, SandboxResult};
+use cleveragents_ports::sandbox::{FileChange, SandboxResult};
 
 use crate::attributes::{Attributes, AutoCrlf};
 use crate::convert;

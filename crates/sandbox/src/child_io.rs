@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus};
 use std::time::{Duration, Instant};
 
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::stop::StopSignal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn a_process_is_killed_on_the_stop_signal() {
         let stop = StopSignal::new();
-        stop.stop(cleveragents_engine::ports::stop::StopReason::Cancelled);
+        stop.stop(cleveragents_ports::stop::StopReason::Cancelled);
         assert!(run_until("sleep 1000 & wait", b"", 600_000, &stop).is_none());
     }
 }

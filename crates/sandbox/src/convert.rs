@@ -6,7 +6,7 @@
 use std::io::Read;
 use std::os::fd::BorrowedFd;
 
-use cleveragents_engine::ports::sandbox::SandboxResult;
+use cleveragents_ports::sandbox::SandboxResult;
 
 use crate::attributes::{Attributes, AutoCrlf, LineEnds};
 use crate::blobs::{self, StoredBlob};

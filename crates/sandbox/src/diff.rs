@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     DiffChange, DiffLines, DiffStat, SandboxError, SandboxResult, TreeDiff, TreeId,
 };
 
@@ -140,13 +140,12 @@ fn parse_stats(answer: &[u8]) -> SandboxResult<(Vec<DiffStat>, &[u8])> {
         let (inserted, deleted) = (parts.next(), parts.next());
         let path = parts.next().ok_or_else(malformed)?;
         // A rename has an empty path here, followed by the old and the new one.
-        let (path, renamed_from) = match path.is_empty() {
-            false => (path, None),
-            true => {
-                let old = fields.next().ok_or_else(malformed)?;
-                let new = fields.next().ok_or_else(malformed)?;
-                (new, Some(resource_path(old)?))
-            }
+        let (path, renamed_from) = if path.is_empty() {
+            let old = fields.next().ok_or_else(malformed)?;
+            let new = fields.next().ok_or_else(malformed)?;
+            (new, Some(resource_path(old)?))
+        } else {
+            (path, None)
         };
         let lines = match (
             inserted.and_then(parse_number),

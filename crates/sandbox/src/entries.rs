@@ -71,9 +71,10 @@ impl TreeEntries {
         for path in &change.deleted {
             self.files.remove(path);
         }
-        match self.files.is_empty() {
-            true => self.files = change.files,
-            false => self.files.extend(change.files),
+        if self.files.is_empty() {
+            self.files = change.files;
+        } else {
+            self.files.extend(change.files);
         }
         for (folder, tree) in change.folders {
             match tree {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use cleveragents_domain::{ResourcePath, Timestamp};
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
 pub(crate) use cleveragents_safe_fs::path_from_bytes;
 
 pub(crate) fn resource_path(bytes: &[u8]) -> SandboxResult<ResourcePath> {
@@ -120,12 +120,13 @@ pub(crate) fn remove(path: &Path) -> SandboxResult<()> {
         Err(error) if is_not_found(&error) => return Ok(()),
         Err(error) => return Err(io_error(path)(error)),
     };
-    let removed = match found.is_dir() {
-        false => fs::remove_file(path),
-        true => fs::remove_dir_all(path).or_else(|_| {
+    let removed = if found.is_dir() {
+        fs::remove_dir_all(path).or_else(|_| {
             open_and_flatten(path)?;
             fs::remove_dir_all(path)
-        }),
+        })
+    } else {
+        fs::remove_file(path)
     };
     match removed {
         Err(error) if !is_not_found(&error) => Err(io_error(path)(error)),

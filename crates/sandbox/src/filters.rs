@@ -35,10 +35,12 @@ impl AllowedFilters {
     }
 
     pub(crate) fn storable_content(&self, filter: &str) -> StorableContent {
-        match self.0.contains(filter) {
-            false => StorableContent::Nothing,
-            true if filter == LFS => StorableContent::Pointer,
-            true => StorableContent::Anything,
+        if !self.0.contains(filter) {
+            StorableContent::Nothing
+        } else if filter == LFS {
+            StorableContent::Pointer
+        } else {
+            StorableContent::Anything
         }
     }
 }

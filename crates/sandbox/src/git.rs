@@ -17,8 +17,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::stop::StopSignal;
 
 use crate::child_io::{ChildIoLimits, communicate};
 use crate::files::io_error;
@@ -554,9 +554,10 @@ fn check_input_written(
 }
 
 fn check_success(command: &str, status: ExitStatus, stderr: &str) -> SandboxResult<()> {
-    match status.success() {
-        true => Ok(()),
-        false => Err(exit_error(command, status, stderr)),
+    if status.success() {
+        Ok(())
+    } else {
+        Err(exit_error(command, status, stderr))
     }
 }
 

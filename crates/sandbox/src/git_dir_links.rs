@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
 
 use crate::repository::RepositoryInfo;
 

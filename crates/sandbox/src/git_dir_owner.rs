@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use cleveragents_engine::ports::sandbox::{Checkout, SandboxError, SandboxResult};
+use cleveragents_ports::sandbox::{Checkout, SandboxError, SandboxResult};
 
 use crate::files::{path_from_bytes, read_if_exists};
 use crate::git_files;
@@ -19,9 +19,10 @@ use crate::repository::RepositoryInfo;
 /// Fails if the repository found by `path` does not name that folder.
 pub(crate) fn check(found: &RepositoryInfo, path: &Path) -> SandboxResult<()> {
     let Checkout::At(top) = &found.checkout else {
-        return match canonical_path(&found.git_dir) == canonical_path(&found.common_dir) {
-            true => Ok(()),
-            false => Err(refusal_error(found, &found.git_dir)),
+        return if canonical_path(&found.git_dir) == canonical_path(&found.common_dir) {
+            Ok(())
+        } else {
+            Err(refusal_error(found, &found.git_dir))
         };
     };
     let around = path.ancestors();
@@ -39,13 +40,15 @@ pub(crate) fn check(found: &RepositoryInfo, path: &Path) -> SandboxResult<()> {
             ),
         });
     }
-    let is_known = match found.git_dir == found.common_dir {
-        true => is_own_folder(found, top) || is_named_by_setting(found, top),
-        false => is_recorded(found, top),
+    let is_known = if found.git_dir == found.common_dir {
+        is_own_folder(found, top) || is_named_by_setting(found, top)
+    } else {
+        is_recorded(found, top)
     };
-    match is_known {
-        true => Ok(()),
-        false => Err(refusal_error(found, top)),
+    if is_known {
+        Ok(())
+    } else {
+        Err(refusal_error(found, top))
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
 use rustix::io::Errno;
 
 use crate::files::{io_error, replace};

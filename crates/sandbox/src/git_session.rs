@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::time::{Duration, Instant};
 
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::stop::StopSignal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};

@@ -4,7 +4,7 @@
 //! some of them when it checks objects. A file that git would refuse at the end is detected at
 //! capture: git checks a tree that contains only this file.
 
-use cleveragents_engine::ports::sandbox::SandboxResult;
+use cleveragents_ports::sandbox::SandboxResult;
 
 use crate::private_dir::PrivateGitDir;
 use crate::store::PrivateStore;
@@ -42,7 +42,7 @@ pub(crate) fn parse_reason(stderr: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use cleveragents_engine::ports::sandbox::ObjectFormat;
+    use cleveragents_ports::sandbox::ObjectFormat;
 
     use super::*;
     use crate::trees::tests::store;

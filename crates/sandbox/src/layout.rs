@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::{AbsolutePath, BaseSource, ResourceType};
-use cleveragents_engine::ports::sandbox::{
-    ObjectFormat, SandboxError, SandboxResult, TreeId, Warning,
-};
+use cleveragents_ports::sandbox::{ObjectFormat, SandboxError, SandboxResult, TreeId, Warning};
 use serde::{Deserialize, Serialize};
 
 use crate::files::{io_error, is_not_found, read_if_exists, replace};
@@ -123,7 +121,7 @@ pub(crate) enum ContentConversion {
 }
 
 impl Marker {
-    pub(crate) fn new(new: &cleveragents_engine::ports::sandbox::NewSandbox) -> Self {
+    pub(crate) fn new(new: &cleveragents_ports::sandbox::NewSandbox) -> Self {
         Self {
             version: MARKER_VERSION,
             id: new.id,
@@ -168,9 +166,10 @@ impl Marker {
             return Err(foreign("it lies outside the folder of sandboxes"));
         }
         let Some(bytes) = read_if_exists(&layout.marker())? else {
-            return match is_unused(&layout) {
-                true => Ok(None),
-                false => Err(foreign("it has no sandbox marker")),
+            return if is_unused(&layout) {
+                Ok(None)
+            } else {
+                Err(foreign("it has no sandbox marker"))
             };
         };
         let marker: Self = serde_json::from_slice(&bytes)
@@ -178,9 +177,10 @@ impl Marker {
         if marker.version != MARKER_VERSION {
             return Err(foreign("its marker was written by another version"));
         }
-        match marker.id == id {
-            true => Ok(Some(marker)),
-            false => Err(foreign("its marker names another sandbox")),
+        if marker.id == id {
+            Ok(Some(marker))
+        } else {
+            Err(foreign("its marker names another sandbox"))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Limits of one capture: they bound its duration and how much it stores.
 
-use cleveragents_engine::ports::limits::{Limit, OverLimit};
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::limits::{Limit, OverLimit};
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
 
 use crate::files::resource_path;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::{AbsolutePath, ResourceType};
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     Checkout, CreatedSandbox, DiscardOutcome, Inspection, NewSandbox, PublishedCommit, Sandbox,
     SandboxBase, SandboxError, SandboxMarker, SandboxResult, Sandboxes,
 };

@@ -1,7 +1,7 @@
 //! The commit history of a base.
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::{LogEntry, SandboxError, SandboxResult};
+use cleveragents_ports::sandbox::{LogEntry, SandboxError, SandboxResult};
 
 use crate::files::path_from_bytes;
 use crate::repository::trimmed_text;

@@ -4,11 +4,9 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::thread;
 
-use cleveragents_engine::ports::sandbox::{
-    ObjectFormat, SandboxResult, TreeId, WORKTREE_INCLUDE, Warning,
-};
-use cleveragents_engine::trust::content_hash;
-use cleveragents_engine::trust::credentials::is_credential_file;
+use cleveragents_domain::credential_file::is_credential_file;
+use cleveragents_ports::BlobHash;
+use cleveragents_ports::sandbox::{ObjectFormat, SandboxResult, TreeId, WORKTREE_INCLUDE, Warning};
 use cleveragents_safe_fs::ignore_rules::{IgnoreRules, NameCase};
 use ignore::gitignore::GitignoreBuilder;
 use rustix::fs::FileType;
@@ -67,7 +65,7 @@ pub(crate) fn copy_included_files(
     let Some(content) = git_files::read(resource, WORKTREE_INCLUDE)? else {
         return Ok(None);
     };
-    let is_trusted = trusted_includes.contains(&content_hash(&content));
+    let is_trusted = trusted_includes.contains(&BlobHash::of(&content).to_string());
     let mut builder = GitignoreBuilder::new(".");
     for line in String::from_utf8_lossy(&content).lines() {
         // An invalid pattern matches nothing.
@@ -137,9 +135,10 @@ pub(crate) fn copy_if_exists(from: &Path, to: &Path) -> SandboxResult<()> {
 
 /// Returns the content of a file, or nothing if the path is not a file.
 pub(crate) fn read_or_empty(path: &Path) -> SandboxResult<Vec<u8>> {
-    match path.is_file() {
-        true => std::fs::read(path).map_err(io_error(path)),
-        false => Ok(Vec::new()),
+    if path.is_file() {
+        std::fs::read(path).map_err(io_error(path))
+    } else {
+        Ok(Vec::new())
     }
 }
 

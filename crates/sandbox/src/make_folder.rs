@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     ObjectFormat, OmissionReason, OmittedPath, SandboxError, SandboxResult, TouchedPaths, Warning,
 };
 use cleveragents_safe_fs::file_access::make_folder;

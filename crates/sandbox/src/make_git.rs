@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use cleveragents_domain::{BaseSource, ResourcePath};
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     Checkout, CheckoutCoverage, HistoryCompleteness, ObjectCompleteness, OmissionReason,
     OmittedPath, SandboxError, SandboxResult, TreeId, UncommittedFile, UncommittedKind, Warning,
 };
@@ -119,9 +119,10 @@ pub(crate) fn borrow_objects(
     let mut exclude = read_or_empty(&repository.settings.excludes_file)?;
     exclude.push(b'\n');
     exclude.extend(git_files::read(common, "info/exclude")?.unwrap_or_default());
-    match has_rules(&exclude) {
-        true => replace(&sandbox.store.exclude(), &exclude),
-        false => Ok(()),
+    if has_rules(&exclude) {
+        replace(&sandbox.store.exclude(), &exclude)
+    } else {
+        Ok(())
     }
 }
 

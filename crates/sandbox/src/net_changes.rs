@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::{
-    DiffPart, NetChange, SandboxError, SandboxResult, TreeId,
-};
+use cleveragents_ports::sandbox::{DiffPart, NetChange, SandboxError, SandboxResult, TreeId};
 
 use crate::attributes::{self, Attribute, Attributes};
 use crate::changes::{contents, file_state};
@@ -112,9 +110,10 @@ fn without_paths(
             then.files.insert(path.to_vec(), *entry);
         }
     }
-    let files = match lines.is_empty() {
-        true => tree.files().to_owned(),
-        false => sandbox.store.change_tree(tree.files(), &lines)?,
+    let files = if lines.is_empty() {
+        tree.files().to_owned()
+    } else {
+        sandbox.store.change_tree(tree.files(), &lines)?
     };
     let again = before.empty_directories.iter().filter(|directory| {
         let mut above = paths
@@ -129,14 +128,13 @@ fn without_paths(
         .filter(|directory| check_room(&then, directory).is_ok())
         .cloned()
         .collect();
-    let list = match empty == now.empty_directories {
-        true => tree.empty_directories().map(str::to_owned),
-        false => {
-            let mut objects = sandbox.store.new_objects();
-            let list = store_directory_list(&mut objects, &empty)?;
-            objects.persist()?;
-            list
-        }
+    let list = if empty == now.empty_directories {
+        tree.empty_directories().map(str::to_owned)
+    } else {
+        let mut objects = sandbox.store.new_objects();
+        let list = store_directory_list(&mut objects, &empty)?;
+        objects.persist()?;
+        list
     };
     Ok(TreeId::new(&files, list.as_deref())?)
 }

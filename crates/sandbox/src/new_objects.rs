@@ -12,8 +12,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{ObjectFormat, SandboxError, SandboxResult};
+use cleveragents_ports::stop::StopSignal;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
@@ -123,9 +123,10 @@ impl NewObjects {
         let (file, found) = written.map_err(io_error(&path))?;
         let object = hashers.0.finish()?;
         let is_known = known == Some(object) || self.large.iter().any(|(_, _, it)| *it == object);
-        match found != size || is_known {
-            true => remove(&path)?,
-            false => self.large.push((path, file, object)),
+        if found != size || is_known {
+            remove(&path)?;
+        } else {
+            self.large.push((path, file, object));
         }
         let hash = *hashers.1.finalize().as_bytes();
         let content = Content { hash, size };
@@ -238,7 +239,7 @@ fn write_large(
 
 #[cfg(test)]
 mod tests {
-    use cleveragents_engine::ports::stop::StopReason;
+    use cleveragents_ports::stop::StopReason;
 
     use super::*;
     use crate::stop_reader::tests::StopAfterReads;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult};
+use cleveragents_ports::sandbox::{ObjectFormat, SandboxError, SandboxResult};
 use sha2::Digest as _;
 
 /// The id of an object. It knows its length, so an id of one format is never written where the

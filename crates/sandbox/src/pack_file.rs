@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxResult};
+use cleveragents_ports::sandbox::{ObjectFormat, SandboxResult};
 use flate2::write::ZlibEncoder;
 use flate2::{Compression, Crc};
 

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxResult};
+use cleveragents_ports::sandbox::{ObjectFormat, SandboxResult};
 
 use crate::files::{Sync, create_private_folder, read_if_exists, remove, replace_with_sync};
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
 
 use crate::files::{create_private_folder, io_error, read_if_exists};
 
@@ -86,9 +86,10 @@ fn read_holder(path: &Path) -> SandboxResult<String> {
     let text = read_if_exists(path)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let text = text.trim();
-    Ok(match text.is_empty() {
-        true => "another process".to_owned(),
-        false => text.to_owned(),
+    Ok(if text.is_empty() {
+        "another process".to_owned()
+    } else {
+        text.to_owned()
     })
 }
 

@@ -1,7 +1,7 @@
 //! Publishes a captured tree as a commit in the user's repository, under our own refs.
 
 use cleveragents_domain::ResourceType;
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     CommitMetadata, PublishedCommit, SandboxError, SandboxResult, TreeId,
 };
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cleveragents_engine::ports::sandbox::{SandboxResult, TreeId};
+use cleveragents_ports::sandbox::{SandboxResult, TreeId};
 
 use crate::captured_tree::CapturedTree;
 use crate::entries::{TreeChange, TreeEntries};
@@ -39,9 +39,10 @@ pub(crate) fn write_tree(
 ) -> SandboxResult<TreeId> {
     let changed = changed_paths(&known.entries, change);
     let folders = trees::changed_folders(&changed);
-    let list = match change.empty_directories == known.entries.empty_directories {
-        true => known.tree.empty_directories().map(str::to_owned),
-        false => store_directory_list(&mut objects, &change.empty_directories)?,
+    let list = if change.empty_directories == known.entries.empty_directories {
+        known.tree.empty_directories().map(str::to_owned)
+    } else {
+        store_directory_list(&mut objects, &change.empty_directories)?
     };
     let files = if changed.is_empty() {
         known.tree.files().to_owned()

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::id::{ApplyId, PlanId, SandboxId};
-use cleveragents_engine::ports::sandbox::SandboxResult;
+use cleveragents_ports::sandbox::SandboxResult;
 
 use crate::abandoned_lock::{LockOwner, find_lock_owner};
 use crate::files::{Sync, io_error, is_not_found, remove, replace_with_sync};

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     Checkout, CheckoutCoverage, HistoryCompleteness, Inspection, ObjectFormat, RepositoryHead,
     SandboxError, SandboxResult, UncommittedFile, UncommittedKind,
 };
@@ -230,9 +230,10 @@ impl UserRepository {
     }
 
     pub(crate) fn history(&self) -> HistoryCompleteness {
-        match self.common_dir.join("shallow").exists() {
-            true => HistoryCompleteness::Shallow,
-            false => HistoryCompleteness::Complete,
+        if self.common_dir.join("shallow").exists() {
+            HistoryCompleteness::Shallow
+        } else {
+            HistoryCompleteness::Complete
         }
     }
 

@@ -89,7 +89,7 @@ impl RepositoryCache {
 mod tests {
     use std::time::Duration;
 
-    use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError};
+    use cleveragents_ports::sandbox::{ObjectFormat, SandboxError};
 
     use crate::git::{Git, GitSettings};
     use crate::private_dir::PrivateGitDir;

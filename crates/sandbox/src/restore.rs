@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::thread;
 
-use cleveragents_engine::ports::sandbox::{SandboxResult, TreeId};
+use cleveragents_ports::sandbox::{SandboxResult, TreeId};
 use cleveragents_safe_fs::file_access::make_folder;
 use cleveragents_safe_fs::ignore_rules::IgnoreEntryKind;
 use rustix::fs::{AtFlags, FileType, statat};
@@ -130,9 +130,10 @@ fn move_ignored_files(sandbox: &LocalSandbox) -> SandboxResult<()> {
     for path in &walker.result.ignored {
         sandbox.store.check_stop()?;
         let stat = stat_at(from.as_fd(), path).ok();
-        let entry = match stat.is_some_and(|stat| stat.kind() == FileType::Directory) {
-            true => IgnoreEntryKind::Directory,
-            false => IgnoreEntryKind::Other,
+        let entry = if stat.is_some_and(|stat| stat.kind() == FileType::Directory) {
+            IgnoreEntryKind::Directory
+        } else {
+            IgnoreEntryKind::Other
         };
         // Without a matching rule it would be a new file of the restored tree.
         if target.would_ignore(path, entry)? {

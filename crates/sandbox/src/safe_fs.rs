@@ -3,7 +3,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
 use cleveragents_safe_fs::file_access;
 pub(crate) use cleveragents_safe_fs::file_access::{
     FileStat, open_file, open_folder, stat_at, with_parent,

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::id::SandboxId;
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     Capture, CommitMetadata, DiffPart, LogEntry, NetChange, PublishedCommit, Sandbox, SandboxError,
     SandboxResult, TouchedPaths, TreeDiff, TreeId,
 };
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::stop::StopSignal;
 use cleveragents_safe_fs::ignore_rules::{IgnoreRules, NameCase};
 use rustix::fs::fstat;
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
 
 use crate::files::{create_private_folder, io_error, remove};
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use cleveragents_domain::ResourceType;
-use cleveragents_engine::ports::sandbox::{SandboxBase, SandboxResult};
+use cleveragents_ports::sandbox::{SandboxBase, SandboxResult};
 
 use crate::files::{io_error, path_from_bytes};
 use crate::layout::ContentConversion;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::stop::StopSignal;
 
 /// Reads until `stop` is signalled. After that every read fails.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl<R: Read> Read for StoppableReader<'_, R> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use cleveragents_engine::ports::stop::StopReason;
+    use cleveragents_ports::stop::StopReason;
 
     use super::*;
 

@@ -8,9 +8,9 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult, TreeId};
-use cleveragents_engine::ports::stop::StopSignal;
-use cleveragents_engine::secrets::masks::MaskScanner;
+use cleveragents_domain::secret_mask::MaskScanner;
+use cleveragents_ports::sandbox::{ObjectFormat, SandboxError, SandboxResult, TreeId};
+use cleveragents_ports::stop::StopSignal;
 
 use crate::entries::{Content, FOLDER, TreeEntries, TreeEntry};
 use crate::files::{io_error, remove};
@@ -70,9 +70,10 @@ impl PrivateStore {
         let call = call.settings(&self.shaping);
         let call = call.setting("core.attributesFile", self.user_attributes());
         let call = call.with_stop(&self.stop);
-        match self.attributes.is_empty() {
-            true => call,
-            false => call.attributes_of(&self.attributes),
+        if self.attributes.is_empty() {
+            call
+        } else {
+            call.attributes_of(&self.attributes)
         }
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use cleveragents_engine::ports::sandbox::SandboxResult;
+use cleveragents_ports::sandbox::SandboxResult;
 use cleveragents_safe_fs::file_access::{make_folder, split};
 use rustix::fs::{FileType, Mode, OFlags, openat, readlinkat, renameat_with, symlinkat};
 use rustix::io::Errno;

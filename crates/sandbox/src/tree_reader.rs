@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::SandboxResult;
+use cleveragents_ports::sandbox::SandboxResult;
 use cleveragents_safe_fs::file_access::names_in;
 use rustix::io::Errno;
 

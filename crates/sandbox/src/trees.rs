@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use cleveragents_engine::ports::sandbox::SandboxResult;
+use cleveragents_ports::sandbox::SandboxResult;
 
 use crate::entries::{FOLDER, TreeEntries, parent_folders};
 use crate::new_objects::NewObjects;
@@ -107,8 +107,8 @@ fn next_child(entries: &TreeEntries, folder: &[u8], at: &[u8]) -> Option<TreeChi
 pub(crate) mod tests {
     use std::time::Duration;
 
-    use cleveragents_engine::ports::sandbox::ObjectFormat;
-    use cleveragents_engine::ports::stop::StopSignal;
+    use cleveragents_ports::sandbox::ObjectFormat;
+    use cleveragents_ports::stop::StopSignal;
     use proptest::prelude::*;
     use proptest::test_runner::{Config, FileFailurePersistence};
 

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Child;
 
-use cleveragents_engine::ports::sandbox::{CommitMetadata, SandboxResult};
+use cleveragents_ports::sandbox::{CommitMetadata, SandboxResult};
 
 use crate::git::{GitCall, GitOutput};
 use crate::publish::with_identity;

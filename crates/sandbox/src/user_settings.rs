@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::sandbox::{CheckoutCoverage, ObjectCompleteness, SandboxResult};
+use cleveragents_ports::sandbox::{CheckoutCoverage, ObjectCompleteness, SandboxResult};
 
 use crate::git::{Git, GitCall};
 use crate::user_git_command::UserGitCommand;

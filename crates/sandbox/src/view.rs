@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::sandbox::{Checkout, SandboxError, SandboxResult};
+use cleveragents_ports::sandbox::{Checkout, SandboxError, SandboxResult};
 
 use crate::files::{Sync, io_error, replace_with_sync};
 use crate::git::{Git, GitCall};

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use cleveragents_engine::ports::sandbox::{OmissionReason, SandboxError, SandboxResult};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{OmissionReason, SandboxError, SandboxResult};
+use cleveragents_ports::stop::StopSignal;
 use cleveragents_safe_fs::ignore_rules::{IgnoreEntryKind, IgnoreRules, read_gitignore};
 use cleveragents_safe_fs::refused_names::{is_dot_git, is_refused_name};
 use rustix::fs::{AtFlags, Dir, FileType, statat};
@@ -78,9 +78,10 @@ struct SandboxWalkFolder<'a> {
 
 impl SandboxWalkFolder<'_> {
     fn join(&self, name: &[u8]) -> Vec<u8> {
-        match self.path.is_empty() {
-            true => name.to_vec(),
-            false => [self.path, name].join(&b'/'),
+        if self.path.is_empty() {
+            name.to_vec()
+        } else {
+            [self.path, name].join(&b'/')
         }
     }
 }
@@ -469,7 +470,7 @@ fn is_empty(folder: BorrowedFd<'_>) -> bool {
 mod tests {
     use std::cell::Cell;
 
-    use cleveragents_engine::ports::stop::StopReason;
+    use cleveragents_ports::stop::StopReason;
     use cleveragents_safe_fs::ignore_rules::NameCase;
 
     use super::*;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cleveragents_domain::Timestamp;
-use cleveragents_engine::ports::{BlobHash, Clock, Result, StoreError};
+use cleveragents_ports::{BlobHash, Clock, Result, StoreError};
 
 use crate::files::{create_private_folder, map_io_error, open_private, replace, sync_folder};
 

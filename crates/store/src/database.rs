@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use cleveragents_engine::ports::blobs::{INLINE_MAXIMUM, Staging};
-use cleveragents_engine::ports::store::{ReadJob, StoreFuture, StoreJobError, WriteJob};
-use cleveragents_engine::ports::{
+use cleveragents_ports::blobs::{INLINE_MAXIMUM, Staging};
+use cleveragents_ports::store::{ReadJob, StoreFuture, StoreJobError, WriteJob};
+use cleveragents_ports::{
     BlobHash, Clock, Result, StagedBlob, Store, StoreError, StoreHandle, StoreOperation,
 };
 use tokio::sync::watch;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::{Ids, Result, StoreError};
+use cleveragents_ports::{Ids, Result, StoreError};
 
 use crate::files::{create_private_folder, map_io_error, open_private, sync_folder};
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-use cleveragents_engine::ports::StoreError;
+use cleveragents_ports::StoreError;
 
 /// Creates a folder, with its parents, that only its owner may enter. An existing folder is left
 /// unchanged.

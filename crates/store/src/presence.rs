@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::OwnerId;
-use cleveragents_engine::ports::{Liveness, OwnerStatus, Result};
+use cleveragents_ports::{Liveness, OwnerStatus, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::files::{create_private_folder, map_io_error, open_private};

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
-use cleveragents_engine::ports::store::{StoreFuture, StoreJobError};
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::store::{StoreFuture, StoreJobError};
+use cleveragents_ports::{Result, StoreError};
 use tokio::sync::oneshot;
 
 use crate::session::StoreSession;

@@ -1,7 +1,7 @@
 //! Numbered, forward-only migrations. Creating and migrating happen under the exclusive schema
 //! lock, which each engine implements differently; this module provides the scripts.
 
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::{Result, StoreError};
 
 use crate::dialect::SqlDialect;
 use crate::session::StoreSession;

@@ -1,6 +1,6 @@
 //! An open SQL transaction: two operations, the same SQL text for both engines.
 
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::{Result, StoreError};
 
 use crate::dialect::SqlDialect;
 use crate::value::{Param, SqlRow};

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use cleveragents_domain::Timestamp;
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::{Result, StoreError};
 
 /// Represents NUL (followed by `0`) and itself (followed by `1`). It is a noncharacter, which does
 /// not occur in interchanged text, so ordinary text is stored unchanged.

@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 use cleveragents_domain::NamespacedName;
 use cleveragents_domain::name::NameError;
 use cleveragents_domain::tool::{Capability, ToolDefinition};
-use cleveragents_engine::ports::processes::Processes;
-use cleveragents_engine::ports::sandbox::TouchedPaths;
-use cleveragents_engine::ports::tools::{Tool, ToolFailure, ToolInvocation, ToolOutput, Toolbox};
+use cleveragents_ports::processes::Processes;
+use cleveragents_ports::sandbox::TouchedPaths;
+use cleveragents_ports::tools::{Tool, ToolFailure, ToolInvocation, ToolOutput, Toolbox};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -181,7 +181,7 @@ pub(crate) fn failed(reason: impl Into<String>) -> ToolFailure {
 }
 
 /// For a call that was stopped before it changed anything.
-pub(crate) fn stopped(why: cleveragents_engine::ports::StopReason) -> ToolFailure {
+pub(crate) fn stopped(why: cleveragents_ports::StopReason) -> ToolFailure {
     let touched = no_paths();
     ToolFailure::Stopped { why, touched }
 }

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::StopSignal;
-use cleveragents_engine::ports::tools::ToolFailure;
+use cleveragents_ports::StopSignal;
+use cleveragents_ports::tools::ToolFailure;
 
 use crate::builtin::{failed, stopped};
 
@@ -63,12 +63,13 @@ pub(crate) fn read_whole(
     let mut content = Vec::new();
     let digest = read_chunks(file, path, stop, |piece| {
         content.extend_from_slice(piece);
-        match content.len() > most {
-            false => Ok(()),
-            true => Err(failed(format!(
+        if content.len() > most {
+            Err(failed(format!(
                 "{path} is larger than {} MiB, which is more than can be edited: use builtin/shell",
                 most >> 20
-            ))),
+            )))
+        } else {
+            Ok(())
         }
     })?;
     Ok((content, digest))

@@ -6,8 +6,8 @@
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat};
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_ports::sandbox::{DiffChange, DiffLines, DiffStat};
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -247,9 +247,10 @@ fn strip_binary_patches(patch: &[u8]) -> Vec<u8> {
             is_binary = false;
         }
         if !is_binary {
-            readable.extend_from_slice(match line == BINARY {
-                true => b"Binary content differs\n",
-                false => line,
+            readable.extend_from_slice(if line == BINARY {
+                b"Binary content differs\n"
+            } else {
+                line
             });
         }
         is_binary |= line == BINARY;

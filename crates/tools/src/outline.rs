@@ -17,8 +17,8 @@ use std::sync::{Mutex, PoisonError};
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::StopSignal;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_ports::StopSignal;
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tree_sitter::{ParseOptions, Parser, Tree as Syntax};
@@ -98,12 +98,11 @@ impl ToolImpl for Outline {
         let mut content = Vec::new();
         read_chunks(&file, &target.path, call.stop, |piece| {
             content.extend_from_slice(piece);
-            match content.len() > MAX_BYTES {
-                false => Ok(()),
-                true => {
-                    let why = format!("is larger than {} MiB", MAX_BYTES >> 20);
-                    Err(too_complex(&target.path, &why))
-                }
+            if content.len() > MAX_BYTES {
+                let why = format!("is larger than {} MiB", MAX_BYTES >> 20);
+                Err(too_complex(&target.path, &why))
+            } else {
+                Ok(())
             }
         })?;
         let languages = language::detect_languages(&target.path, &content);
@@ -185,9 +184,12 @@ fn parse(
     let mut parser = Parser::new();
     let grammar = parser.set_language(&language.grammar());
     grammar.map_err(|error| failed(format!("{} cannot be read: {error}", language.name())))?;
-    let mut ask = |_: &_| match should_continue() {
-        true => ControlFlow::Continue(()),
-        false => ControlFlow::Break(()),
+    let mut ask = |_: &_| {
+        if should_continue() {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
     };
     let options = ParseOptions::new().progress_callback(&mut ask);
     let mut rest = |at: usize, _| content.get(at..).unwrap_or_default();
@@ -226,7 +228,7 @@ fn unknown_language(path: &ResourcePath) -> ToolFailure {
 
 #[cfg(test)]
 mod tests {
-    use cleveragents_engine::ports::StopReason;
+    use cleveragents_ports::StopReason;
 
     use super::*;
 

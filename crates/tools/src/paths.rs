@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::change::PathError;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation};
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation};
 use cleveragents_safe_fs::file_access::open_root;
 use cleveragents_safe_fs::path_from_bytes;
 use cleveragents_safe_fs::refused_names::{is_dot_git, is_refused_name};
@@ -216,9 +216,10 @@ fn parse_path(given: &str) -> Result<Option<ResourcePath>, ToolFailure> {
             "a path has at most {MAX_PATH} bytes and {MAX_DEPTH} names"
         ));
     }
-    match names.any(|name| name.len() > MAX_NAME) {
-        true => wrong(format!("a name has at most {MAX_NAME} bytes")),
-        false => Ok(Some(path)),
+    if names.any(|name| name.len() > MAX_NAME) {
+        wrong(format!("a name has at most {MAX_NAME} bytes"))
+    } else {
+        Ok(Some(path))
     }
 }
 

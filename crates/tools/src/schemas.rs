@@ -1,7 +1,7 @@
 //! Validates inputs and outputs against their JSON schemas and reports all mismatches at once.
 
 use cleveragents_domain::tool::ToolDefinition;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolOutput};
+use cleveragents_ports::tools::{ToolFailure, ToolOutput};
 use jsonschema::error::{ValidationError, ValidationErrorKind};
 use jsonschema::{Draft, Validator};
 use serde_json::Value;
@@ -104,9 +104,10 @@ fn describe_error(error: &ValidationError<'_>) -> String {
         Some((at, _)) => format!("{}…", &what[..at]),
         None => what,
     };
-    match path.is_empty() {
-        true => what,
-        false => format!("at {path}: {what}"),
+    if path.is_empty() {
+        what
+    } else {
+        format!("at {path}: {what}")
     }
 }
 
@@ -124,7 +125,7 @@ fn json_type(value: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use cleveragents_domain::tool::Capability;
-    use cleveragents_engine::ports::sandbox::TouchedPaths;
+    use cleveragents_ports::sandbox::TouchedPaths;
     use serde_json::json;
 
     use super::*;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleveragents_domain::process::{Confinement, Network};
-use cleveragents_domain::tool::{Capability, Repeatability, Safety, ToolAccess};
-use cleveragents_engine::ports::processes::{
+use cleveragents_domain::tool::{Capability, Repeatability, Safety, ToolAccess, ToolEffect};
+use cleveragents_ports::processes::{
     CommandExit, ConfinedCommand, FinishedCommand, ProcessError, Processes, TreeAccess,
     TruncatedOutput,
 };
-use cleveragents_engine::ports::sandbox::TouchedPaths;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_ports::sandbox::TouchedPaths;
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -101,12 +101,14 @@ impl Shell {
                 );
             }
         }
-        let repeatable = match side_effects.is_empty() {
-            true => Repeatability::Idempotent,
-            false => Repeatability::OnceOnly,
+        let repeatable = if side_effects.is_empty() {
+            Repeatability::Idempotent
+        } else {
+            Repeatability::OnceOnly
         };
         Capability {
             access: ToolAccess::Writes,
+            effect: ToolEffect::RunsCommand,
             repeatable,
             safety: Safety::Safe,
             side_effects,

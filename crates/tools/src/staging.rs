@@ -10,8 +10,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 
-use cleveragents_engine::ports::sandbox::TouchedPaths;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation};
+use cleveragents_ports::sandbox::TouchedPaths;
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation};
 use cleveragents_safe_fs::file_access::{open_root, reopen};
 use cleveragents_safe_fs::owner::inherit_owner;
 use cleveragents_safe_fs::path_from_bytes;

@@ -6,7 +6,7 @@
 use std::fs::File;
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::tools::{FileStamps, StaleReason, ToolFailure, ToolInvocation};
+use cleveragents_ports::tools::{FileStamps, StaleReason, ToolFailure, ToolInvocation};
 
 use crate::excerpt::{is_binary, trim_partial_end};
 use crate::file_content::{Digest, read_chunks};

@@ -1,8 +1,8 @@
 //! Rejects writes to files whose new content a plan cannot store, before anything is changed.
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::OmissionReason;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation};
+use cleveragents_ports::sandbox::OmissionReason;
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation};
 
 use crate::paths::TreePath;
 

@@ -222,9 +222,10 @@ impl Machine {
             .env("LANG", "C.UTF-8")
             .stdin(Stdio::null());
         for (name, value) in &self.variables {
-            match value.is_empty() {
-                true => command.env_remove(name),
-                false => command.env(name, value),
+            if value.is_empty() {
+                command.env_remove(name)
+            } else {
+                command.env(name, value)
             };
         }
         command
@@ -296,9 +297,10 @@ impl Machine {
         if let Some(mut stdin) = child.stdin.take() {
             stdin.write_all(content)?;
         }
-        match child.wait()?.success() {
-            true => Ok(()),
-            false => bail!("cannot write {}", path.display()),
+        if child.wait()?.success() {
+            Ok(())
+        } else {
+            bail!("cannot write {}", path.display())
         }
     }
 

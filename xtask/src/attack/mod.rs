@@ -55,9 +55,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
             "fewer than {ESCAPES_MINIMUM} different escapes counted"
         ));
     }
-    match tally.is_clean() && is_enough {
-        true => Ok(()),
-        false => Err(output::AlreadyReported.into()),
+    if tally.is_clean() && is_enough {
+        Ok(())
+    } else {
+        Err(output::AlreadyReported.into())
     }
 }
 

@@ -14,9 +14,10 @@ pub fn create_project(machine: &Machine, name: &str, folders: &[&str]) -> Result
     machine.must_agents(&["project", "create", name])?;
     for folder in folders {
         let path = machine.path(folder);
-        let kind = match path.join(".git").exists() {
-            true => "git-checkout",
-            false => "fs-directory",
+        let kind = if path.join(".git").exists() {
+            "git-checkout"
+        } else {
+            "fs-directory"
         };
         let resource = format!("local/{folder}");
         machine.must_agents(&[

@@ -32,9 +32,10 @@ pub fn wait_until_stopped(running: &mut RunningCommand, limit: Duration) -> bool
         if !matches!(running.child.try_wait(), Ok(None)) {
             return false;
         }
-        match is_stopped(running.child.id()) {
-            true => stopped += 1,
-            false => stopped = 0,
+        if is_stopped(running.child.id()) {
+            stopped += 1;
+        } else {
+            stopped = 0;
         }
         std::thread::sleep(Duration::from_millis(50));
     }

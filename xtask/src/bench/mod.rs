@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use crate::cluster::PostgresCluster;
 use crate::{environment, files, output, process};
 
-const DEFAULT: [&str; 5] = ["startup", "appends", "plans", "sandboxes", "thinking"];
+const DEFAULT: [&str; 5] = ["startup", "appends", "plans", "sandboxes", "agent-loop"];
 
 /// Runs the named benchmarks one after the other.
 pub fn run(arguments: &[String]) -> Result<()> {

@@ -184,9 +184,10 @@ impl Drop for PostgresCluster {
 /// allow.
 fn make_folder(account: &ClusterAccount) -> Result<PathBuf> {
     let preferred = std::env::temp_dir();
-    let parent = match account.can_enter(&preferred) {
-        true => preferred,
-        false => PathBuf::from("/tmp"),
+    let parent = if account.can_enter(&preferred) {
+        preferred
+    } else {
+        PathBuf::from("/tmp")
     };
     let folder = tempfile::Builder::new()
         .prefix("cleveragents-postgres-")

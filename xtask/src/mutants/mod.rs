@@ -26,6 +26,12 @@ pub const FOLDER: &str = "mutants";
 
 const EVERYDAY_TRIALS: &str = "10";
 
+/// The least time limit for the tests of a mutant. It only ends tests that hang: a limit that a busy
+/// machine reaches would count a mutant as caught that no test noticed.
+const LEAST_LIMIT: Duration = Duration::from_mins(10);
+/// The limit is at least this many times what the slowest tests took on the unchanged source.
+const LIMIT_FACTOR: u32 = 5;
+
 const USAGE: &str = "usage: cargo xtask mutants [NAME…] [--list] [--share=PART/PARTS]";
 
 /// One of several parts of the mutants, counted from 1, so that a run need not test all of them.
@@ -113,7 +119,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         tree: workplace.join("tree"),
         target: workplace.join("target"),
         variables,
-        limit: Duration::from_mins(2),
+        limit: LEAST_LIMIT,
     };
     let verdicts = runner.run_all(&mutants)?;
     output::heading("mutants");
@@ -125,6 +131,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MutantVerdict {
     Caught,
+    /// Without the guard a test hangs until the time limit, which is as good as a failure.
+    CaughtByTimeout,
     Survived(String),
     DoesNotApply(String),
     DoesNotBuild(String),
@@ -134,6 +142,7 @@ impl MutantVerdict {
     fn label(&self) -> &'static str {
         match self {
             MutantVerdict::Caught => "caught",
+            MutantVerdict::CaughtByTimeout => "caught (timeout)",
             MutantVerdict::Survived(_) => "SURVIVED",
             MutantVerdict::DoesNotApply(_) => "does not apply",
             MutantVerdict::DoesNotBuild(_) => "does not build",
@@ -143,7 +152,7 @@ impl MutantVerdict {
     /// Why it was not caught and what to do; `None` if it was.
     fn failure_message(&self) -> Option<String> {
         let (advice, details) = match self {
-            MutantVerdict::Caught => return None,
+            MutantVerdict::Caught | MutantVerdict::CaughtByTimeout => return None,
             MutantVerdict::Survived(text) => (
                 "the expected tests stayed green without the guard: strengthen them",
                 text,
@@ -169,7 +178,7 @@ pub struct MutantRunner {
     pub target: PathBuf,
     /// The environment variables for the tests.
     pub variables: Vec<(String, String)>,
-    /// The time limit for the tests of one mutant.
+    /// The least time limit for the tests of one mutant.
     pub limit: Duration,
 }
 
@@ -178,24 +187,30 @@ impl MutantRunner {
     pub fn run_all(&self, mutants: &[Mutant]) -> Result<Vec<MutantVerdict>> {
         output::heading("the tests on the unchanged source");
         let copy = TreeCopy::refresh(&self.source, &self.tree)?;
-        self.check_tests_pass(mutants)?;
+        let slowest = self.check_tests_pass(mutants)?;
+        let limit = self.limit.max(slowest * LIMIT_FACTOR);
         let mut verdicts = Vec::new();
         for mutant in mutants {
             output::line(&format!("{}: takes away {}", mutant.name, mutant.guard));
-            let verdict = self.run_mutant(&copy, mutant)?;
+            let verdict = self.run_mutant(&copy, mutant, limit)?;
             output::line(&format!("{}: {}", mutant.name, verdict.label()));
             verdicts.push(verdict);
         }
         Ok(verdicts)
     }
 
-    fn run_mutant(&self, copy: &TreeCopy, mutant: &Mutant) -> Result<MutantVerdict> {
+    fn run_mutant(
+        &self,
+        copy: &TreeCopy,
+        mutant: &Mutant,
+        limit: Duration,
+    ) -> Result<MutantVerdict> {
         let changed = match mutant.changed_files(&self.source) {
             Ok(changed) => changed,
             Err(error) => return Ok(MutantVerdict::DoesNotApply(format!("{error:#}"))),
         };
         copy.write(&changed)?;
-        let verdict = self.try_mutant(mutant);
+        let verdict = self.try_mutant(mutant, limit);
         copy.restore(&self.source, &changed).with_context(|| {
             format!(
                 "cannot take {} back; run this again for a fresh copy",
@@ -263,9 +278,10 @@ fn check_verdicts(mutants: &[Mutant], verdicts: &[MutantVerdict]) -> Result<()> 
     }
     let caught = verdicts.len() - complaints.len();
     output::line(&format!("\n{caught} of {} mutants caught", verdicts.len()));
-    match complaints.is_empty() {
-        true => Ok(()),
-        false => Err(output::AlreadyReported.into()),
+    if complaints.is_empty() {
+        Ok(())
+    } else {
+        Err(output::AlreadyReported.into())
     }
 }
 

@@ -73,9 +73,10 @@ fn present_files(root: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
     for entry in fs::read_dir(root.join(folder))? {
         let entry = entry?;
         let path = folder.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
-            true => files.extend(present_files(root, &path)?),
-            false => files.push(path),
+        if entry.file_type()?.is_dir() {
+            files.extend(present_files(root, &path)?);
+        } else {
+            files.push(path);
         }
     }
     Ok(files)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
@@ -31,7 +31,9 @@ const OPTIONS_WITH_VALUE: [&str; 8] = [
 
 impl MutantRunner {
     /// Runs every expected test once, those of the same binary together; each must exist and pass.
-    pub(super) fn check_tests_pass(&self, mutants: &[Mutant]) -> Result<()> {
+    /// Returns the time of the slowest run.
+    pub(super) fn check_tests_pass(&self, mutants: &[Mutant]) -> Result<Duration> {
+        let mut slowest = Duration::ZERO;
         let expected = mutants.iter().flat_map(Mutant::tests);
         for (target, filters) in group_tests(expected) {
             let mut arguments = target.clone();
@@ -43,6 +45,7 @@ impl MutantRunner {
             }
             // All tests of the run share one limit, so each mutant contributes its own.
             let limit = self.limit * u32::try_from(mutants.len().max(1))?;
+            let started = Instant::now();
             let text = match process::collect_within(&mut self.cargo_test(&arguments), limit)? {
                 CollectedOutput::Exited {
                     success: true,
@@ -55,21 +58,23 @@ impl MutantRunner {
                     )
                 }
             };
+            slowest = slowest.max(started.elapsed());
             let report = TestReport::parse(&text);
             if let Some(missing) = find_unmatched_filter(&report, &filters) {
                 bail!("no test matches `{missing}` in `cargo test {shown}`: fix `tests`");
             }
         }
-        Ok(())
+        Ok(slowest)
     }
 
     /// Runs the tests of a mutant whose edits are in the copy.
-    pub(super) fn try_mutant(&self, mutant: &Mutant) -> Result<MutantVerdict> {
+    pub(super) fn try_mutant(&self, mutant: &Mutant, limit: Duration) -> Result<MutantVerdict> {
+        let mut verdict = MutantVerdict::Caught;
         for arguments in &mutant.tests() {
             if let BuildOutcome::Failed(text) = self.build(arguments)? {
                 return Ok(MutantVerdict::DoesNotBuild(text));
             }
-            match process::collect_within(&mut self.cargo_test(arguments), self.limit)? {
+            match process::collect_within(&mut self.cargo_test(arguments), limit)? {
                 CollectedOutput::Exited {
                     success: true,
                     text,
@@ -77,11 +82,11 @@ impl MutantRunner {
                     let shown = arguments.join(" ");
                     return Ok(MutantVerdict::Survived(format!("{shown}\n{}", tail(&text))));
                 }
-                // Without its guard a test may wait forever, which also counts as a failure.
-                CollectedOutput::Exited { .. } | CollectedOutput::TimedOut { .. } => {}
+                CollectedOutput::Exited { .. } => {}
+                CollectedOutput::TimedOut { .. } => verdict = MutantVerdict::CaughtByTimeout,
             }
         }
-        Ok(MutantVerdict::Caught)
+        Ok(verdict)
     }
 
     /// Builds separately, to distinguish a source that does not compile from a test that fails.

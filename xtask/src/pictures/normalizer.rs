@@ -85,11 +85,12 @@ fn replace_times(text: &str) -> String {
     let mut at = 0;
     while at < fixed.len() {
         let begins = at == 0 || !fixed[at - 1].is_alphanumeric();
-        let length = match begins {
-            true => time_at(&fixed[at..])
+        let length = if begins {
+            time_at(&fixed[at..])
                 .or_else(|| duration_at(&fixed[at..]))
-                .or_else(|| seconds_at(&fixed[at..])),
-            false => None,
+                .or_else(|| seconds_at(&fixed[at..]))
+        } else {
+            None
         };
         let Some((length, instead)) = length else {
             at += 1;
@@ -128,9 +129,12 @@ fn replace_hashes(text: &str, seen: &mut u64) -> String {
 
 fn time_at(text: &[char]) -> Option<(usize, &'static str)> {
     let text = text.get(..TIME.len())?;
-    let alike = |(one, other): (&char, char)| match other.is_ascii_digit() {
-        true => one.is_ascii_digit(),
-        false => *one == other,
+    let alike = |(one, other): (&char, char)| {
+        if other.is_ascii_digit() {
+            one.is_ascii_digit()
+        } else {
+            *one == other
+        }
     };
     let same = text.iter().zip(TIME.chars()).all(alike);
     same.then_some((TIME.len(), TIME))

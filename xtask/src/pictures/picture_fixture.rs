@@ -214,9 +214,11 @@ fn plan_id(answer: &Value) -> Result<String> {
 /// An argument as a user types it: short ids, quoted blanks.
 fn format_argument(normalizer: &IdNormalizer, argument: &str) -> String {
     let fixed = normalizer.normalize_text(argument);
-    match fixed.contains(' ') {
-        true => format!("'{fixed}'"),
-        false if fixed != argument => fixed[fixed.len() - 8..].to_ascii_lowercase(),
-        false => fixed,
+    if fixed.contains(' ') {
+        format!("'{fixed}'")
+    } else if fixed != argument {
+        fixed[fixed.len() - 8..].to_ascii_lowercase()
+    } else {
+        fixed
     }
 }

@@ -163,13 +163,15 @@ fn draw_frames(path: &mut String, line: &[ScreenCell], row: usize) {
 
 fn draw_strokes(path: &mut String, strokes: BoxStrokes, (x, y): (usize, usize)) {
     let (middle, level) = (tenths(x + ADVANCE / 2), tenths(y + LINE / 2));
-    let vertical = match strokes.down {
-        true => tenths(y + LINE),
-        false => tenths(y),
+    let vertical = if strokes.down {
+        tenths(y + LINE)
+    } else {
+        tenths(y)
     };
-    let sideways = match strokes.right {
-        true => tenths(x + ADVANCE),
-        false => tenths(x),
+    let sideways = if strokes.right {
+        tenths(x + ADVANCE)
+    } else {
+        tenths(x)
     };
     if strokes.round {
         let _ = write!(

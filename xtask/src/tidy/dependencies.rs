@@ -9,29 +9,19 @@ use super::TidyFinding;
 use super::source::RustSource;
 use super::tree::{SourceTree, TextFile};
 
-/// Crates and their allowed dependencies inside the workspace, without the common prefix.
-const ALLOWED: [(&str, &[&str]); 12] = [
-    ("domain", &[]),
-    ("safe-fs", &[]),
-    ("engine", &["domain"]),
-    ("store", &["engine", "domain"]),
-    ("context", &["engine", "domain"]),
-    ("models", &["engine", "domain"]),
-    ("tools", &["engine", "domain", "safe-fs"]),
-    ("sandbox", &["engine", "domain", "safe-fs"]),
-    ("server", &["engine", "domain"]),
-    (
-        "cli",
-        &[
-            "domain", "engine", "store", "context", "models", "tools", "sandbox", "server",
-        ],
-    ),
-    (
-        "integration-tests",
-        &["engine", "store", "models", "tools", "sandbox", "domain"],
-    ),
-    ("xtask", &["cli"]),
-];
+/// The document with the table of crates and their allowed dependencies.
+const TABLE_DOCUMENT: &str = "ARCHITECTURE.md";
+
+/// The last column of that table.
+const TABLE_COLUMN: &str = "may depend on";
+
+/// The workspace crates that a crate may depend on, without the common prefix.
+#[derive(Debug, Default)]
+struct AllowedEdges {
+    always: Vec<String>,
+    /// Only as dev-dependencies.
+    in_tests: Vec<String>,
+}
 
 /// Crates that implement ports; the command line names them in its wiring only.
 const ADAPTERS: [&str; 5] = [
@@ -61,11 +51,14 @@ pub fn check(tree: &SourceTree) -> Vec<TidyFinding> {
             }
         }
     }
+    let table = dependency_table(tree);
     for document in &tree.manifests {
         if let Some(manifest) = manifests.get(document.path.as_str()) {
-            findings.extend(check_edges(document, manifest, manifests.get("Cargo.toml")));
+            let workspace = manifests.get("Cargo.toml");
+            findings.extend(check_edges(document, manifest, workspace, &table));
         }
     }
+    findings.extend(check_table(tree, &table));
     for source in &tree.sources {
         findings.extend(check_adapters(source));
         findings.extend(check_sql(source, &manifests));
@@ -73,35 +66,91 @@ pub fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     findings
 }
 
+/// Reads the table of crates: a row is `| `name` | contents | `edge`, `edge` (tests: `edge`) |`.
+fn dependency_table(tree: &SourceTree) -> BTreeMap<String, AllowedEdges> {
+    let Some(document) = tree.documents.iter().find(|it| it.path == TABLE_DOCUMENT) else {
+        return BTreeMap::new();
+    };
+    document
+        .text
+        .lines()
+        .skip_while(|line| !line.trim_end().ends_with(&format!("{TABLE_COLUMN} |")))
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .filter_map(|row| {
+            let cells: Vec<&str> = row.trim().trim_matches('|').split('|').collect();
+            let (first, last) = (cells.first()?, cells.last()?);
+            let (always, in_tests) = last.split_once("(tests:").unwrap_or((last, ""));
+            let edges = AllowedEdges {
+                always: quoted_names(always),
+                in_tests: quoted_names(in_tests),
+            };
+            Some((quoted_names(first).pop()?, edges))
+        })
+        .collect()
+}
+
+/// Returns the texts between backticks.
+fn quoted_names(cell: &str) -> Vec<String> {
+    cell.split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Rows of the table without a crate.
+fn check_table(tree: &SourceTree, table: &BTreeMap<String, AllowedEdges>) -> Vec<TidyFinding> {
+    table
+        .keys()
+        .filter(|name| {
+            !tree.contains(&format!("crates/{name}/Cargo.toml"))
+                && !tree.contains(&format!("{name}/Cargo.toml"))
+        })
+        .map(|name| {
+            let message = format!("the table of crates has `{name}`, which does not exist");
+            TidyFinding::error("edges", TABLE_DOCUMENT, 1, message)
+        })
+        .collect()
+}
+
 fn check_edges(
     document: &TextFile,
     manifest: &Table,
     workspace: Option<&Table>,
+    table: &BTreeMap<String, AllowedEdges>,
 ) -> Vec<TidyFinding> {
     let Some(package) = manifest.get("package").and_then(|it| it.get("name")) else {
         return Vec::new();
     };
     let package = short_name(package.as_str().unwrap_or_default());
-    let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == package) else {
-        let message = format!("crate `{package}` is not in the dependency table: add it there");
+    let Some(allowed) = table.get(package) else {
+        let message =
+            format!("crate `{package}` is not in the table of {TABLE_DOCUMENT}: add it there");
         return vec![TidyFinding::error("edges", &document.path, 1, message)];
     };
     dependency_names(manifest, workspace)
         .into_iter()
-        .filter_map(|(key, dependency)| {
+        .filter_map(|dependency| {
             let inner = dependency
+                .package
                 .strip_prefix("cleveragents-")
-                .or((dependency == "xtask").then_some("xtask"))?;
-            (!allowed.contains(&inner)).then(|| {
-                let allowed = match allowed.is_empty() {
-                    true => "no crate of the workspace".to_owned(),
-                    false => allowed.join(", "),
+                .or((dependency.package == "xtask").then_some("xtask"))?;
+            let is_listed = |list: &[String]| list.iter().any(|name| name == inner);
+            let is_allowed = is_listed(&allowed.always)
+                || (dependency.kind == DEV_DEPENDENCIES && is_listed(&allowed.in_tests));
+            (!is_allowed).then(|| {
+                let names = if allowed.always.is_empty() {
+                    "no crate of the workspace".to_owned()
+                } else {
+                    allowed.always.join(", ")
                 };
                 let message = format!(
-                    "`{package}` may not depend on `{inner}`, only on {allowed}: pass what it needs \
-                     through a port"
+                    "`{package}` may not depend on `{inner}`, only on {names}: pass what it needs \
+                     through a port, or change the table of {TABLE_DOCUMENT}"
                 );
-                TidyFinding::error("edges", &document.path, line_of(document, &key), message)
+                let line = line_of(document, &dependency.key);
+                TidyFinding::error("edges", &document.path, line, message)
             })
         })
         .collect()
@@ -116,30 +165,44 @@ fn line_of(document: &TextFile, key: &str) -> usize {
     position.map_or(1, |at| at + 1)
 }
 
-/// Keys and package names of all dependencies, including those of targets, with renames resolved.
-fn dependency_names(manifest: &Table, workspace: Option<&Table>) -> Vec<(String, String)> {
+const DEV_DEPENDENCIES: &str = "dev-dependencies";
+
+/// One entry of a manifest's dependencies.
+struct DependencyEntry {
+    key: String,
+    /// The package's name, also behind a rename.
+    package: String,
+    /// The table it is in.
+    kind: &'static str,
+}
+
+/// All dependencies of a manifest, including those of targets.
+fn dependency_names(manifest: &Table, workspace: Option<&Table>) -> Vec<DependencyEntry> {
     let targets = manifest.get("target").and_then(Value::as_table);
     let tables = targets
         .into_iter()
         .flat_map(Table::values)
         .filter_map(Value::as_table);
     let shared = workspace.and_then(|root| root.get("workspace")?.get("dependencies"));
-    std::iter::once(manifest)
-        .chain(tables)
-        .flat_map(|table| {
-            ["dependencies", "dev-dependencies", "build-dependencies"]
-                .into_iter()
-                .filter_map(|kind| table.get(kind)?.as_table())
-        })
-        .flatten()
-        .map(|(key, value)| {
-            let renamed = value
-                .get("package")
-                .or_else(|| shared?.get(key)?.get("package"));
-            let name = renamed.and_then(Value::as_str).unwrap_or(key);
-            (key.clone(), name.to_owned())
-        })
-        .collect()
+    let mut entries = Vec::new();
+    for table in std::iter::once(manifest).chain(tables) {
+        for kind in ["dependencies", DEV_DEPENDENCIES, "build-dependencies"] {
+            let Some(dependencies) = table.get(kind).and_then(Value::as_table) else {
+                continue;
+            };
+            for (key, value) in dependencies {
+                let renamed = value
+                    .get("package")
+                    .or_else(|| shared?.get(key)?.get("package"));
+                entries.push(DependencyEntry {
+                    key: key.clone(),
+                    package: renamed.and_then(Value::as_str).unwrap_or(key).to_owned(),
+                    kind,
+                });
+            }
+        }
+    }
+    entries
 }
 
 fn check_adapters(source: &RustSource) -> Vec<TidyFinding> {
@@ -193,7 +256,7 @@ fn depends_on(client: &str, path: &str, manifests: &BTreeMap<&str, Table>) -> bo
         .is_some_and(|manifest| {
             dependency_names(manifest, manifests.get("Cargo.toml"))
                 .iter()
-                .any(|(_, name)| name == client)
+                .any(|dependency| dependency.package == client)
         })
 }
 
@@ -214,6 +277,34 @@ fn uses<'a>(source: &'a RustSource, client: &'a str) -> impl Iterator<Item = usi
 mod tests {
     use super::super::fixture::{assert_clean, assert_only};
 
+    const TABLE: (&str, &str) = (
+        "ARCHITECTURE.md",
+        "| crate | contents | may depend on |\n|---|---|---|\n\
+         | `domain` | types | nothing |\n\
+         | `engine` | use cases | `domain` |\n\
+         | `integration-tests` | tests | `domain` |\n\
+         | `store` | SQL | `domain` (tests: `engine`) |\n",
+    );
+
+    /// The table's crates, so that no row of it is without a crate.
+    fn with_table<'a>(files: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        let mut all = vec![
+            TABLE,
+            ("crates/domain/Cargo.toml", DOMAIN),
+            ("crates/engine/Cargo.toml", ENGINE),
+            ("crates/integration-tests/Cargo.toml", TESTS),
+            ("crates/store/Cargo.toml", STORE),
+        ];
+        all.retain(|(path, _)| files.iter().all(|(other, _)| other != path));
+        all.extend_from_slice(files);
+        all
+    }
+
+    const DOMAIN: &str = "[package]\nname = \"cleveragents-domain\"\n";
+    const ENGINE: &str = "[package]\nname = \"cleveragents-engine\"\n";
+    const TESTS: &str = "[package]\nname = \"cleveragents-integration-tests\"\n";
+    const STORE: &str = "[package]\nname = \"cleveragents-store\"\n";
+
     fn manifest(name: &str, rest: &str) -> String {
         format!("[package]\nname = \"{name}\"\n{rest}")
     }
@@ -227,10 +318,10 @@ mod tests {
         ] {
             let rest = format!("[{kind}]\ncleveragents-store.workspace = true\n");
             assert_only(
-                &[(
+                &with_table(&[(
                     "crates/engine/Cargo.toml",
                     &manifest("cleveragents-engine", &rest),
-                )],
+                )]),
                 "crates/engine/Cargo.toml:4: error [edges] `engine` may not depend on `store`",
             );
         }
@@ -240,40 +331,61 @@ mod tests {
     fn a_rename_hides_no_edge() {
         let rest = "[dependencies]\nhidden = { package = \"cleveragents-store\", path = \"x\" }\n";
         assert_only(
-            &[(
+            &with_table(&[(
                 "crates/domain/Cargo.toml",
                 &manifest("cleveragents-domain", rest),
-            )],
+            )]),
             "crates/domain/Cargo.toml:4: error [edges]",
         );
         let root = "[workspace.dependencies]\nhidden = { package = \"cleveragents-store\" }\n";
         let rest = "[dependencies]\nhidden.workspace = true\n";
         assert_only(
-            &[
+            &with_table(&[
                 ("Cargo.toml", root),
                 (
                     "crates/domain/Cargo.toml",
                     &manifest("cleveragents-domain", rest),
                 ),
-            ],
+            ]),
             "crates/domain/Cargo.toml:4: error [edges]",
         );
     }
 
     #[test]
-    fn the_table_itself_is_fine() {
-        let rest = "[dependencies]\ncleveragents-engine.workspace = true\nserde = \"1\"\n";
-        assert_clean(&[(
-            "crates/store/Cargo.toml",
-            &manifest("cleveragents-store", rest),
-        )]);
+    fn an_edge_of_the_table_is_allowed_and_one_for_tests_in_tests_only() {
+        let edge = "cleveragents-domain.workspace = true\nserde = \"1\"\n";
+        let tests = "cleveragents-engine.workspace = true\n";
+        let rest = format!("[dependencies]\n{edge}[dev-dependencies]\n{tests}");
+        let path = "crates/store/Cargo.toml";
+        assert_clean(&with_table(&[(
+            path,
+            &manifest("cleveragents-store", &rest),
+        )]));
+        let rest = format!("[dependencies]\n{tests}");
+        assert_only(
+            &with_table(&[(path, &manifest("cleveragents-store", &rest))]),
+            "crates/store/Cargo.toml:4: error [edges] `store` may not depend on `engine`",
+        );
     }
 
     #[test]
     fn a_crate_outside_the_table_is_found() {
         assert_only(
-            &[("crates/new/Cargo.toml", &manifest("cleveragents-new", ""))],
-            "crates/new/Cargo.toml:1: error [edges] crate `new` is not in the dependency table",
+            &with_table(&[("crates/new/Cargo.toml", &manifest("cleveragents-new", ""))]),
+            "crates/new/Cargo.toml:1: error [edges] crate `new` is not in the table",
+        );
+    }
+
+    #[test]
+    fn a_row_without_a_crate_is_found() {
+        assert_only(
+            &[
+                TABLE,
+                ("crates/domain/Cargo.toml", DOMAIN),
+                ("crates/integration-tests/Cargo.toml", TESTS),
+                ("crates/store/Cargo.toml", STORE),
+            ],
+            "ARCHITECTURE.md:1: error [edges] the table of crates has `engine`",
         );
     }
 
@@ -305,13 +417,13 @@ mod tests {
         assert_clean(&[(path, text)]);
         let rest = "[dependencies]\npostgres.workspace = true\n";
         assert_only(
-            &[
+            &with_table(&[
                 (path, text),
                 (
                     "crates/integration-tests/Cargo.toml",
                     &manifest("cleveragents-integration-tests", rest),
                 ),
-            ],
+            ]),
             "crates/integration-tests/src/a.rs:2: error [sql-client]",
         );
     }

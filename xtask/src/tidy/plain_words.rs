@@ -6,7 +6,7 @@ use super::source::{RustSource, has_word};
 use super::tree::SourceTree;
 
 /// Parts of identifiers (`first_told`, `Told`), and what to write instead.
-const NAME_PARTS: [(&str, &str); 24] = [
+const NAME_PARTS: [(&str, &str); 25] = [
     ("told", "`payload`, `message` or what it holds"),
     ("whoever", "the role: `owner`, `caller`, `user`"),
     ("whom", "the role: `owner`, `caller`, `user`"),
@@ -31,6 +31,7 @@ const NAME_PARTS: [(&str, &str); 24] = [
     ("wired", "`app`"),
     ("wiring", "`bootstrap`"),
     ("workshop", "what it holds"),
+    ("stands", "`unchanged`, `active` or the state"),
 ];
 
 /// Phrases in string literals and help texts, and what to write instead.

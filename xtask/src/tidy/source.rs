@@ -160,9 +160,10 @@ impl Scanner {
             self.state = ScannerState::Code;
             return self.code('"', 1 + closing);
         }
-        let shown = match rest[0].is_whitespace() {
-            true => ' ',
-            false => STRING_FILLER,
+        let shown = if rest[0].is_whitespace() {
+            ' '
+        } else {
+            STRING_FILLER
         };
         self.text(rest[0]);
         self.code(shown, 1)

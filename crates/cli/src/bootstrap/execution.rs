@@ -10,7 +10,6 @@ use cleveragents_domain::id::{CheckpointId, OwnerId, PlanId, SandboxId};
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{DecisionType, ResourcePath};
-use cleveragents_engine::StoreError;
 use cleveragents_engine::actors::Inquiry;
 use cleveragents_engine::applying::{ApplyService, PlanApplyRequest};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
@@ -18,15 +17,16 @@ use cleveragents_engine::execution::{
     CheckpointPolicy, ExecutionPolicy, Executor, ExecutorDeps, ResultReader,
 };
 use cleveragents_engine::lifecycle::PlanLifecycle;
-use cleveragents_engine::ports::Clock;
-use cleveragents_engine::ports::models::{Models, NoModels};
-use cleveragents_engine::ports::processes::Processes;
-use cleveragents_engine::ports::sandbox::Sandboxes;
-use cleveragents_engine::ports::targets::{Author, Destination};
-use cleveragents_engine::ports::tools::Toolbox;
 use cleveragents_engine::retry::RetryPolicy;
 use cleveragents_engine::sandboxes::SandboxService;
 use cleveragents_engine::secrets::{Secrets, is_secret};
+use cleveragents_ports::Clock;
+use cleveragents_ports::StoreError;
+use cleveragents_ports::models::{Models, NoModels};
+use cleveragents_ports::processes::Processes;
+use cleveragents_ports::sandbox::Sandboxes;
+use cleveragents_ports::targets::{Author, Destination};
+use cleveragents_ports::tools::Toolbox;
 use cleveragents_sandbox::LocalTargets;
 use serde_json::Value;
 
@@ -195,9 +195,10 @@ impl AppContext<'_> {
 
     /// Fails if the stop signal was sent. Called before the next step for a plan.
     pub fn check_not_interrupted(&self, plan: PlanId) -> Result<(), CommandFailure> {
-        match *self.bootstrap.interrupt.borrow() {
-            true => Err(crate::execution_failure::interrupted_failure(plan)),
-            false => Ok(()),
+        if *self.bootstrap.interrupt.borrow() {
+            Err(crate::execution_failure::interrupted_failure(plan))
+        } else {
+            Ok(())
         }
     }
 

@@ -6,15 +6,17 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cleveragents_definitions::{
+    DefinitionSource, SOURCE_MAXIMUM, built_in_models, read_models, read_script,
+};
 use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::provider::{ModelDefinitions, ProviderDefinition, ProviderKind};
-use cleveragents_engine::definitions::read_models;
-use cleveragents_engine::ports::models::Models;
-use cleveragents_engine::system::SystemClock;
 use cleveragents_models::{
     BUILT_IN, BuiltInProvider, ConfiguredModels, ModelSettings, ProviderAccess, ProviderSettings,
     ProviderStatus, Proxies, ScriptSettings, Secret, Timeouts,
 };
+use cleveragents_ports::models::Models;
+use cleveragents_ports::system::SystemClock;
 
 use crate::definition_file::DefinitionFile;
 use crate::environment::Environment;
@@ -67,17 +69,20 @@ pub fn models(
             .map(|(provider, _)| provider)
             .collect(),
         models: definitions.models,
+        built_in_models: built_in_models()?,
         preferred: preferred_model(settings)?,
         scripts: ScriptSettings {
             folder: folder.unwrap_or_default(),
-            variables: Arc::new(move |name| {
-                let value = variables.get(name)?;
-                value.to_str().map(str::to_owned)
+            size_maximum: SOURCE_MAXIMUM as u64,
+            parse: Arc::new(move |name, bytes| {
+                let source = DefinitionSource::new(name, bytes);
+                let variable = |name: &str| variables.get(name)?.to_str().map(str::to_owned);
+                read_script(&source, &variable).map_err(|errors| errors.to_string())
             }),
         },
         proxies: proxies(environment),
         clock: Arc::new(SystemClock),
-    })?;
+    });
     Ok(Arc::new(models))
 }
 
@@ -240,14 +245,15 @@ fn with_definition(
 /// Fails unless the variable's name marks it as secret: the value of any other variable is not
 /// masked in output.
 fn check_variable(variable: &str, provider: &str, file: &str) -> Result<(), CommandFailure> {
-    match is_secret_name(variable) {
-        true => Ok(()),
-        false => Err(CommandFailure::usage(format!(
+    if is_secret_name(variable) {
+        Ok(())
+    } else {
+        Err(CommandFailure::usage(format!(
             "{file}: the variable `{variable}` cannot hold the key of {provider}"
         ))
         .kind("setting_value")
         .because("only variables with TOKEN, SECRET, PASSWORD, CREDENTIAL or the word KEY in their names are kept secret")
-        .hint(format!("write `key_variable: {}_KEY`", variable.to_uppercase()))),
+        .hint(format!("write `key_variable: {}_KEY`", variable.to_uppercase())))
     }
 }
 

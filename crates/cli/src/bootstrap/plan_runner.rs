@@ -1,9 +1,9 @@
 //! The process that runs a plan, as claims see it: its OS lock on this node decides, else its lease.
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_engine::StoreError;
-use cleveragents_engine::ports::Holder;
 use cleveragents_engine::runs::OwnerActivity;
+use cleveragents_ports::Holder;
+use cleveragents_ports::StoreError;
 
 use super::AppContext;
 

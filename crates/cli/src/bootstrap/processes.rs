@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::limits::Limit;
-use cleveragents_engine::ports::processes::{ProcessError, ProcessResult, Processes};
+use cleveragents_ports::limits::Limit;
+use cleveragents_ports::processes::{ProcessError, ProcessResult, Processes};
 pub use cleveragents_sandbox::confine::commands_keep_root;
 use cleveragents_sandbox::confine::{
     LocalProcesses, ProcessLimits, ProcessSettings, RequestedConfinement, run, visible_paths,

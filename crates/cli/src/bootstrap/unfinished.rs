@@ -3,10 +3,10 @@
 
 use cleveragents_domain::apply_record::ApplyState;
 use cleveragents_domain::id::PlanId;
-use cleveragents_engine::StoreError;
 use cleveragents_engine::applying::{
     ApplyWorker, RecoveredApply, UnfinishedApply, unfinished_applies,
 };
+use cleveragents_ports::StoreError;
 
 use super::AppContext;
 

@@ -9,8 +9,8 @@ mod view;
 
 use clap::Subcommand;
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::StoreError;
 use cleveragents_engine::lifecycle::LifecycleError;
+use cleveragents_ports::{Entity, StoreError};
 
 use super::{CommandContext, CommandRequirements};
 use crate::bootstrap::AppContext;
@@ -81,15 +81,16 @@ pub(super) fn unknown_action_failure(
     app: &AppContext<'_>,
 ) -> CommandFailure {
     let missing = StoreError::NotFound {
-        what: "action",
+        entity: Entity::Action,
         id: name.to_string(),
     };
     let registered = app.block_on(app.lifecycle().actions());
     let registered = registered.map_or(Vec::new(), |(actions, _)| actions);
     let known = registered.iter().map(|action| &action.name).chain(local);
-    let reason = match local.contains(name) {
-        true => "it is defined in a file of the project and is not registered",
-        false => "no action is registered under this name",
+    let reason = if local.contains(name) {
+        "it is defined in a file of the project and is not registered"
+    } else {
+        "no action is registered under this name"
     };
     let mut failure = CommandFailure::from(missing).because(reason);
     let alike = nearest(name, known);

@@ -12,8 +12,8 @@ mod view;
 
 use clap::Subcommand;
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::StoreError;
 use cleveragents_engine::actors::{ActorRegistryError, RegisteredActor};
+use cleveragents_ports::{Entity, StoreError};
 
 use super::{CommandContext, CommandRequirements};
 use crate::bootstrap::AppContext;
@@ -80,13 +80,16 @@ fn registry_failure(
     app: &AppContext<'_>,
 ) -> CommandFailure {
     match error {
-        ActorRegistryError::Store(StoreError::NotFound { what: "actor", .. }) => {
+        ActorRegistryError::Store(StoreError::NotFound {
+            entity: Entity::Actor,
+            ..
+        }) => {
             let all = app.block_on(app.actors().actors()).unwrap_or_default();
             let known: Vec<NamespacedName> = all
                 .into_iter()
                 .map(|each| each.actor().name.clone())
                 .collect();
-            unknown_name_failure("actor", name, &known)
+            unknown_name_failure(Entity::Actor, name, &known)
         }
         other => other.into(),
     }

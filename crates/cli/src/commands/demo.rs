@@ -16,12 +16,12 @@ use std::time::Duration;
 use clap::Args;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Event, EventKind, StreamId};
-use cleveragents_engine::StoreHandle;
 use cleveragents_engine::applying::ApplyOutcome;
 use cleveragents_engine::decisions::{DecisionTree, SupersededVisibility};
 use cleveragents_engine::execution::{ExecuteOutcome, ExecutionError, Executor, Selection};
 use cleveragents_engine::journal::Tail;
-use cleveragents_engine::ports::targets::{Conflict, Destination};
+use cleveragents_ports::StoreHandle;
+use cleveragents_ports::targets::{Conflict, Destination};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -88,13 +88,17 @@ impl DemoArgs {
         let folder = display_path(workspace.folder());
         let played = self.run_plans(&workspace, context);
         let folders = view::DemoFolders::of(&workspace, self.keep);
-        let left = match self.keep {
-            true => workspace.keep(),
-            false => workspace.remove(),
+        let left = if self.keep {
+            workspace.keep()
+        } else {
+            workspace.remove()
         };
-        let played = played.map_err(|failure| match self.keep {
-            true => failure.because(format!("its files are in {folder}")),
-            false => failure,
+        let played = played.map_err(|failure| {
+            if self.keep {
+                failure.because(format!("its files are in {folder}"))
+            } else {
+                failure
+            }
         })?;
         let answer = view::answer(&played, &folders);
         Ok(match left {
@@ -170,9 +174,10 @@ impl DemoArgs {
             return;
         }
         let folder = display_path(workspace.folder());
-        let then = match self.keep {
-            true => "stays there",
-            false => "is removed at the end",
+        let then = if self.keep {
+            "stays there"
+        } else {
+            "is removed at the end"
         };
         let text = format!("demo: everything is in {folder} and {then}");
         context.lines.remark(&text);

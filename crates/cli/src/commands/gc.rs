@@ -70,18 +70,20 @@ impl GcArgs {
             ),
         ];
         let rows = rows.map(|(what, number)| {
-            let tone = match number.starts_with("0") {
-                true => Tone::Faint,
-                false => Tone::Strong,
+            let tone = if number.starts_with("0") {
+                Tone::Faint
+            } else {
+                Tone::Strong
             };
             vec![ViewCell::from(what), ViewCell::new(number, tone)]
         });
         let view = OutputView::new().table(title, &["what", "number"], rows);
         let data = json!({"dry_run": self.dry_run, "collected": collected});
         let answer = CommandAnswer::new(data, view).with_message(MessageLevel::Info, said);
-        match self.dry_run && !collected.is_empty() {
-            true => answer.with_message(MessageLevel::Hint, "agents gc"),
-            false => answer,
+        if self.dry_run && !collected.is_empty() {
+            answer.with_message(MessageLevel::Hint, "agents gc")
+        } else {
+            answer
         }
     }
 }

@@ -80,12 +80,11 @@ fn installation_rows(
     bootstrap: &Bootstrap,
     locations: &Locations,
 ) -> Vec<(&'static str, ViewCell)> {
-    let config = match locations.config_file.is_file() {
-        true => ViewCell::from(locations.config_file.display().to_string()),
-        false => {
-            let text = format!("{} (missing)", locations.config_file.display());
-            ViewCell::new(text, Tone::Faint)
-        }
+    let config = if locations.config_file.is_file() {
+        ViewCell::from(locations.config_file.display().to_string())
+    } else {
+        let text = format!("{} (missing)", locations.config_file.display());
+        ViewCell::new(text, Tone::Faint)
     };
     let mut rows = vec![
         (

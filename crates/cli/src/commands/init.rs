@@ -89,9 +89,10 @@ fn answer(items: &[InitItem]) -> CommandAnswer {
             ViewCell::from(item.location.as_str()),
         ]
     });
-    let said = match created.is_empty() {
-        true => "already set up".to_owned(),
-        false => "ready".to_owned(),
+    let said = if created.is_empty() {
+        "already set up".to_owned()
+    } else {
+        "ready".to_owned()
     };
     let view = OutputView::new().table("CleverAgents is set up", &["item", "state", "place"], rows);
     CommandAnswer::new(json!({"created": created, "items": all}), view)
@@ -101,9 +102,10 @@ fn answer(items: &[InitItem]) -> CommandAnswer {
 
 impl InitItemState {
     fn of(created: bool) -> Self {
-        match created {
-            true => Self::Created,
-            false => Self::Existing,
+        if created {
+            Self::Created
+        } else {
+            Self::Existing
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cleveragents_engine::StoreError;
+use cleveragents_ports::StoreError;
 use serde_json::json;
 
 use super::{CommandContext, backup};
@@ -52,17 +52,17 @@ impl RestoreArgs {
         let file = context.absolute(&self.file);
         let bootstrap = context.bootstrap()?;
         inspect_backup(&file).map_err(|error| unusable_backup_failure(&file, error))?;
-        let existing = match self.force {
-            true => {
-                self.confirm_replacement(&bootstrap, context)?;
-                let saved_to = backup::unused_backup_path(&bootstrap, "before-restore")?;
-                ExistingDataPolicy::Replace { saved_to }
-            }
-            false => ExistingDataPolicy::Refuse,
+        let existing = if self.force {
+            self.confirm_replacement(&bootstrap, context)?;
+            let saved_to = backup::unused_backup_path(&bootstrap, "before-restore")?;
+            ExistingDataPolicy::Replace { saved_to }
+        } else {
+            ExistingDataPolicy::Refuse
         };
-        let altered = match self.accept_altered {
-            true => AlteredBackupPolicy::Accept,
-            false => AlteredBackupPolicy::Refuse,
+        let altered = if self.accept_altered {
+            AlteredBackupPolicy::Accept
+        } else {
+            AlteredBackupPolicy::Refuse
         };
         let line = ProgressLine::new("Restore", context.arguments, context.environment);
         let restored = bootstrap
@@ -245,9 +245,10 @@ impl RestoreVerification {
     fn cell(&self) -> ViewCell {
         let events = format_count(self.events, "event");
         let streams = format_count(self.streams, "stream");
-        let tone = match self.faults.is_empty() {
-            true => Tone::Good,
-            false => Tone::Doubtful,
+        let tone = if self.faults.is_empty() {
+            Tone::Good
+        } else {
+            Tone::Doubtful
         };
         ViewCell::new(format!("{events} in {streams}"), tone)
     }

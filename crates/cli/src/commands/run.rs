@@ -12,7 +12,7 @@ use cleveragents_domain::{Actor, ActorKind, BaseSource, LlmActor, Phase, Plan, P
 use cleveragents_engine::actors::open_model;
 use cleveragents_engine::execution::{AutoApply, ExecuteOutcome, Selection};
 use cleveragents_engine::lifecycle::{ActionChoice, UseActionRequest};
-use cleveragents_engine::ports::targets::Destination;
+use cleveragents_ports::targets::Destination;
 use serde_json::{Value, json};
 
 use self::task::RunTask;
@@ -106,9 +106,10 @@ pub struct RunArgs {
 
 impl RunArgs {
     pub fn output_mode(&self, _: Format) -> OutputMode {
-        match self.events {
-            true => OutputMode::Events,
-            false => OutputMode::Answer,
+        if self.events {
+            OutputMode::Events
+        } else {
+            OutputMode::Answer
         }
     }
 
@@ -141,16 +142,15 @@ impl RunArgs {
             let id = plan.identity.plan_id;
             failure.with("plan_id", json!(id))
         })?;
-        let answer = match project.is_new {
-            true => {
-                let text = format!(
-                    "{} is now the project {}",
-                    target.display_path(),
-                    project.name
-                );
-                answer.with_message(MessageLevel::Info, text)
-            }
-            false => answer,
+        let answer = if project.is_new {
+            let text = format!(
+                "{} is now the project {}",
+                target.display_path(),
+                project.name
+            );
+            answer.with_message(MessageLevel::Info, text)
+        } else {
+            answer
         };
         Ok(with_warnings(answer, warnings))
     }
@@ -271,9 +271,10 @@ impl RunArgs {
         if may != AutoApply::Yes && !self.yes {
             let reply = progress.suspend(|| {
                 self.show_diff(app, id, context)?;
-                let warnings = match is_interactive(context.environment) {
-                    true => result_secret_warnings(app, id)?,
-                    false => Vec::new(),
+                let warnings = if is_interactive(context.environment) {
+                    result_secret_warnings(app, id)?
+                } else {
+                    Vec::new()
                 };
                 let question = format!("Apply these changes to {target_name}?");
                 let question = [warnings, vec![question]].concat().join("\n");

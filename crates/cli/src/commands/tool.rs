@@ -9,7 +9,7 @@ mod view;
 
 use clap::Subcommand;
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::ports::tools::{Tool, Toolbox};
+use cleveragents_ports::tools::{Tool, Toolbox};
 
 use super::{CommandContext, CommandRequirements};
 use crate::failure::{CommandFailure, ExitCode};
@@ -51,9 +51,10 @@ impl ToolCommand {
 
 /// Finds a tool by name; the namespace `builtin` is optional.
 fn find<'a>(toolbox: &'a dyn Toolbox, text: &str) -> Result<&'a dyn Tool, CommandFailure> {
-    let full = match text.contains('/') {
-        true => text.to_owned(),
-        false => format!("builtin/{text}"),
+    let full = if text.contains('/') {
+        text.to_owned()
+    } else {
+        format!("builtin/{text}")
     };
     let name = names::parse_name("tool", &full);
     let name = name.map_err(|failure| failure.hint("agents tool list"))?;

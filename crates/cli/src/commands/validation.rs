@@ -10,8 +10,8 @@ mod view;
 
 use clap::Subcommand;
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::StoreError;
 use cleveragents_engine::validations::ValidationRegistryError;
+use cleveragents_ports::{Entity, StoreError};
 
 use super::CommandContext;
 use crate::bootstrap::AppContext;
@@ -63,14 +63,15 @@ fn registry_failure(
 ) -> CommandFailure {
     match error {
         ValidationRegistryError::Store(StoreError::NotFound {
-            what: "validation", ..
+            entity: Entity::Validation,
+            ..
         }) => {
             let all = app.block_on(app.validations().validations());
             let known: Vec<NamespacedName> = all.map_or_else(
                 |_| Vec::new(),
                 |(rows, _)| rows.into_iter().map(|row| row.validation.name).collect(),
             );
-            unknown_name_failure("validation", name, &known)
+            unknown_name_failure(Entity::Validation, name, &known)
         }
         other => other.into(),
     }

@@ -28,9 +28,10 @@ fn finish(rendered: serde_json::Result<String>) -> String {
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
-        match is_unsafe(character) && character != '\n' {
-            true => escaped.push_str(&format!("\\u{:04x}", u32::from(character))),
-            false => escaped.push(character),
+        if is_unsafe(character) && character != '\n' {
+            escaped.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            escaped.push(character);
         }
     }
     escaped

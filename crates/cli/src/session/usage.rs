@@ -24,15 +24,17 @@ pub(super) fn show(error: &clap::Error, environment: &Environment, redactor: &Re
             return super::write_report(&report(error, environment), &choice, redactor);
         }
     }
-    let terminal = match is_help {
-        true => environment.stdout,
-        false => environment.stderr,
+    let terminal = if is_help {
+        environment.stdout
+    } else {
+        environment.stderr
     };
     let text = redactor.redact(&render(error, terminal, environment));
     let mut rendered = RenderedOutput::default();
-    match is_help {
-        true => rendered.stdout = text.into_bytes(),
-        false => rendered.stderr = text,
+    if is_help {
+        rendered.stdout = text.into_bytes();
+    } else {
+        rendered.stderr = text;
     }
     match output::write(&rendered) {
         Ok(()) => u8::try_from(error.exit_code()).unwrap_or(2),
@@ -49,9 +51,10 @@ fn render(error: &clap::Error, terminal: Terminal, environment: &Environment) ->
         let visible = |line: &str| line.escape_debug().to_string();
         return text.lines().map(visible).collect::<Vec<_>>().join("\n") + "\n";
     }
-    match terminal == Terminal::Capable && !environment.no_color() {
-        true => error.render().ansi().to_string(),
-        false => text,
+    if terminal == Terminal::Capable && !environment.no_color() {
+        error.render().ansi().to_string()
+    } else {
+        text
     }
 }
 

@@ -150,9 +150,10 @@ impl SettingsReader<'_> {
             let span = table.key(name).and_then(toml_edit::Key::span);
             let span = span.or_else(|| item.span());
             let line = line_and_column(self.text, span.map_or(0, |span| span.start)).0;
-            let shown = match name.contains('.') {
-                true => format!("{prefix}\"{name}\""),
-                false => format!("{prefix}{name}"),
+            let shown = if name.contains('.') {
+                format!("{prefix}\"{name}\"")
+            } else {
+                format!("{prefix}{name}")
             };
             match item.as_table_like() {
                 Some(section) if is_section(&shown) => {
@@ -173,9 +174,10 @@ impl SettingsReader<'_> {
         let key = Key::from_name(name).map_err(|error| {
             let failure =
                 CommandFailure::usage(format!("{place}: {error}")).kind("unknown_setting");
-            match name.len() < 100 {
-                true => failure.hint(format!("agents config unset{flag} '{name}'")),
-                false => failure.hint(format!("edit line {line} of {}", self.path.display())),
+            if name.len() < 100 {
+                failure.hint(format!("agents config unset{flag} '{name}'"))
+            } else {
+                failure.hint(format!("edit line {line} of {}", self.path.display()))
             }
         })?;
         if self.owner == SettingsOwner::Project && key.setting().scope == SettingScope::User {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cleveragents_domain::checkpoint::CheckpointTrigger;
 use cleveragents_domain::process::{Confinement, Network};
-use cleveragents_engine::ports::limits::Limit;
+use cleveragents_ports::limits::Limit;
 
 use super::file::{self, SettingsOwner};
 use super::locations::Locations;

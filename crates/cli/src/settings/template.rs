@@ -67,9 +67,12 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), render());
 
         let lines = render();
-        let set = lines.lines().map(|line| match line.contains(" = ") {
-            true => line.trim_start_matches("# "),
-            false => line,
+        let set = lines.lines().map(|line| {
+            if line.contains(" = ") {
+                line.trim_start_matches("# ")
+            } else {
+                line
+            }
         });
         let set: Vec<&str> = set.collect();
         replace(&path, set.join("\n").as_bytes(), Privacy::Private).unwrap();

@@ -52,15 +52,14 @@ fn wrong_names_and_values_are_refused() {
     ] {
         let environment = TestEnvironment::new();
         let run = environment.run(arguments);
-        match arguments.contains(&"--set") {
-            false => assert_refused(&run, 2, parts),
-            true => {
-                assert_eq!(run.code, Some(2), "{run:?}");
-                assert!(
-                    parts.iter().all(|part| run.stderr.contains(part)),
-                    "{run:?}"
-                );
-            }
+        if arguments.contains(&"--set") {
+            assert_eq!(run.code, Some(2), "{run:?}");
+            assert!(
+                parts.iter().all(|part| run.stderr.contains(part)),
+                "{run:?}"
+            );
+        } else {
+            assert_refused(&run, 2, parts);
         }
         assert!(!environment.path(".cleveragents/config.toml").exists());
     }

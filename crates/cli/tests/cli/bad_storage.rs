@@ -107,10 +107,7 @@ const CASES: &[StorageCase] = &[
                 "--regid=65534",
                 "--clear-groups",
             ];
-            let prefix = match is_root() {
-                true => &other_user[..],
-                false => &[],
-            };
+            let prefix = if is_root() { &other_user[..] } else { &[] };
             Some(environment.shell(prefix, "exec \"$AGENTS\" info --data-dir ../sealed"))
         },
         code: 1,

@@ -14,9 +14,10 @@ fn collect_leaves(command: &clap::Command, words: &str, found: &mut Vec<(String,
             continue;
         }
         let words = format!("{words} {}", next.get_name()).trim().to_owned();
-        match next.has_subcommands() {
-            true => collect_leaves(next, &words, found),
-            false => found.push((words, next.clone())),
+        if next.has_subcommands() {
+            collect_leaves(next, &words, found);
+        } else {
+            found.push((words, next.clone()));
         }
     }
 }

@@ -9,22 +9,20 @@ use cleveragents_cli::arguments::GlobalArguments;
 use cleveragents_cli::bootstrap::{AppContext, Bootstrap};
 use cleveragents_cli::environment::{Environment, Terminal};
 use cleveragents_cli::settings::{Locations, Settings};
+use cleveragents_definitions::{DefinitionSource, read_action};
 use cleveragents_domain::id::{DecisionId, PlanId, ProjectId, ResourceId};
 use cleveragents_domain::{
     AbsolutePath, BaseSource, BuiltInProfile, Confidence, CorrectionMode, Decision, DecisionType,
-    ErrorCategory, NamespacedName, Phase, ProfileName, Project, Resource, ResourceType, Timestamp,
-    WaitReason,
+    ErrorCategory, Phase, ProfileName, Project, Resource, ResourceType, Timestamp, WaitReason,
 };
 use cleveragents_engine::decisions::{
     ContextItem, CorrectionRequest, DecisionContext, DecisionDraft, DecisionService,
 };
-use cleveragents_engine::definitions::{DefinitionSource, read_action};
-use cleveragents_engine::lifecycle::{
-    ActionChoice, PlanLifecycle, PreflightProbe, UseActionRequest,
-};
-use cleveragents_engine::ports::{Ids, Slots, StoreError, StoreOperation};
+use cleveragents_engine::lifecycle::{ActionChoice, PlanLifecycle, UseActionRequest};
 use cleveragents_engine::recovery::{ErrorRecovery, NewErrorRecord};
 use cleveragents_engine::runs::{ClaimOutcome, RunLease};
+use cleveragents_integration_tests::plan_driver::{claim_run, start_phase};
+use cleveragents_ports::{Ids, Slots, StoreError, StoreOperation};
 use ulid::Ulid;
 
 use crate::environment::TestEnvironment;
@@ -49,32 +47,6 @@ impl Ids for SequentialIds {
     fn next(&self) -> Ulid {
         let number = self.0.fetch_add(1, Ordering::Relaxed);
         Ulid(FIRST_ID + u128::from(number))
-    }
-}
-
-/// A preflight probe that finds everything it asks for.
-#[derive(Debug)]
-struct FixturePreflightProbe;
-
-impl PreflightProbe for FixturePreflightProbe {
-    fn check_actor(&self, _: &NamespacedName) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_tool(&self, _: &NamespacedName) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_readable(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_sandbox(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_checkpoints(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
     }
 }
 
@@ -157,14 +129,14 @@ impl<'a> FixtureBuilder<'a> {
             created_at: Timestamp::default(),
             version: 1,
         };
-        let operation = StoreOperation::new(&*self.ids, "story.furnish");
-        let furnished = self.app.store().write(operation, move |tx| {
+        let operation = StoreOperation::new(&*self.ids, "test.add-project");
+        let added = self.app.store().write(operation, move |tx| {
             tx.insert_project(&project)?;
             tx.insert_resource(&folder)?;
             tx.link_resource(&project.name, &folder.name)?;
             Ok::<_, StoreError>(())
         });
-        furnished.await.unwrap();
+        added.await.unwrap();
         let draft = read_action(&DefinitionSource::new("lint.yaml", ACTION), &|_| None).unwrap();
         self.lifecycle.create_action(draft, "eva").await.unwrap();
     }
@@ -190,20 +162,12 @@ impl<'a> FixtureBuilder<'a> {
     }
 
     async fn claim(&self, plan: PlanId) -> RunLease {
-        let runs = self.app.runs();
-        let claimed = runs.claim(plan, Phase::Strategize, Slots::Shared).await;
-        let ClaimOutcome::Won(run) = claimed.unwrap() else {
-            panic!("somebody else runs the plan of this story");
-        };
-        run
+        claim_run(&self.app.runs(), plan, Phase::Strategize).await
     }
 
     async fn start(&self, plan: PlanId) -> RunLease {
         let run = self.claim(plan).await;
-        self.lifecycle
-            .start(&run, &FixturePreflightProbe)
-            .await
-            .unwrap();
+        start_phase(&self.lifecycle, &run).await;
         run
     }
 
@@ -335,8 +299,8 @@ pub(crate) fn create_deep(environment: &TestEnvironment, levels: usize) -> Decis
     let bootstrap = bootstrap(environment);
     let app = bootstrap.open().unwrap();
     let below = fixture.tests.clone();
-    let operation = app.operation("story.deepen");
-    let deepened = app.store().write(operation, move |tx| {
+    let operation = app.operation("test.add-depth");
+    let inserted = app.store().write(operation, move |tx| {
         let mut parent = below.clone();
         for level in 0..levels {
             let next = Decision {
@@ -349,7 +313,7 @@ pub(crate) fn create_deep(environment: &TestEnvironment, levels: usize) -> Decis
         }
         Ok::<_, StoreError>(())
     });
-    app.block_on(deepened).unwrap();
+    app.block_on(inserted).unwrap();
     fixture
 }
 
@@ -409,7 +373,7 @@ pub(crate) fn fail_plan(environment: &TestEnvironment, plan: PlanId) {
             panic!("somebody else runs the plan");
         };
         let lifecycle = app.lifecycle();
-        lifecycle.start(&run, &FixturePreflightProbe).await.unwrap();
+        start_phase(&lifecycle, &run).await;
         lifecycle.fail(&run, "no strategy").await.unwrap();
         lifecycle.release(run).await.unwrap();
     });

@@ -95,7 +95,7 @@ pub(crate) fn execute_until_done(environment: &TestEnvironment, plan: &str) -> C
             return run;
         }
     }
-    panic!("the plan still waits for a human");
+    panic!("the plan still waits for approval");
 }
 
 /// Creates and executes the plan; returns its id.

@@ -16,9 +16,10 @@ impl TestSchema {
     }
 
     pub(crate) fn url(&self) -> String {
-        let separator = match postgres_url().contains('?') {
-            true => '&',
-            false => '?',
+        let separator = if postgres_url().contains('?') {
+            '&'
+        } else {
+            '?'
         };
         format!(
             "{}{separator}options=-csearch_path%3D{}",

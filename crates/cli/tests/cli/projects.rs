@@ -16,9 +16,10 @@ fn assert_all_refused(wrong: &[InvalidProjectCase<'_>]) {
     for (arguments, code, parts) in wrong {
         let environment = TestEnvironment::new();
         let run = environment.run(arguments);
-        match parts.is_empty() {
-            true => assert_eq!(run.code, Some(*code), "{run:?}"),
-            false => assert_refused(&run, *code, parts),
+        if parts.is_empty() {
+            assert_eq!(run.code, Some(*code), "{run:?}");
+        } else {
+            assert_refused(&run, *code, parts);
         }
         let projects = json_data(&environment, &["project", "list"]);
         assert_eq!(projects["summary"]["total"], 0, "{arguments:?}");

@@ -180,10 +180,7 @@ fn a_directory_that_cannot_be_read_is_refused() {
         "--regid=65534",
         "--clear-groups",
     ];
-    let prefix = match is_root() {
-        true => &other_user[..],
-        false => &[],
-    };
+    let prefix = if is_root() { &other_user[..] } else { &[] };
     let run = environment.shell(prefix, "exec \"$AGENTS\" project create x --path sealed");
     assert_refused(&run, 2, &["sealed cannot be read", "ls -ld "]);
 }

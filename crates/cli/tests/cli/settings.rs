@@ -67,9 +67,10 @@ fn thirty_two_concurrent_changes_lose_nothing() {
     for (key, value) in VALUES {
         let settings = list["data"]["settings"].as_array().unwrap();
         let setting = settings.iter().find(|one| one["key"] == key).unwrap();
-        let expected = match key.ends_with("api-key") {
-            true => format!("«secret:{key}»"),
-            false => value.to_owned(),
+        let expected = if key.ends_with("api-key") {
+            format!("«secret:{key}»")
+        } else {
+            value.to_owned()
         };
         let found = setting["value"].to_string();
         // A list of one element is printed as a list.

@@ -72,12 +72,11 @@ pub(crate) fn add_filters(settings: &mut insta::Settings) {
 pub(crate) fn without_box_widths(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.lines() {
-        match line.starts_with(['│', '╭', '├', '╰']) {
-            true => {
-                let words: Vec<&str> = line.split_whitespace().collect();
-                lines.push(words.join(" ").replace('─', ""));
-            }
-            false => lines.push(line.to_owned()),
+        if line.starts_with(['│', '╭', '├', '╰']) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            lines.push(words.join(" ").replace('─', ""));
+        } else {
+            lines.push(line.to_owned());
         }
     }
     lines.join("\n")

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cleveragents_domain::process::Network;
-use cleveragents_engine::ports::processes::{CommandExit, TreeAccess};
+use cleveragents_ports::processes::{CommandExit, TreeAccess};
 
 use crate::world::{ConfinementWorld, LEVELS, write};
 

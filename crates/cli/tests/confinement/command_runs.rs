@@ -4,8 +4,8 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use cleveragents_domain::process::Confinement;
-use cleveragents_engine::ports::processes::{CommandExit, ProcessError};
-use cleveragents_engine::ports::stop::{StopReason, StopSignal};
+use cleveragents_ports::processes::{CommandExit, ProcessError};
+use cleveragents_ports::stop::{StopReason, StopSignal};
 
 use rustix::fs::{Mode, OFlags, open};
 

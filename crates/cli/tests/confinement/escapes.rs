@@ -98,9 +98,10 @@ impl RelativeService {
 
     /// Like [`start`](Self::start), in its own network namespace.
     fn start_in_other_namespace(folder: &Path, name: &str) -> Self {
-        let unshare = match is_root() {
-            true => &["unshare", "--net", "python3"][..],
-            false => &["unshare", "--map-root-user", "--net", "python3"],
+        let unshare = if is_root() {
+            &["unshare", "--net", "python3"][..]
+        } else {
+            &["unshare", "--map-root-user", "--net", "python3"]
         };
         let service = Self::start_with(unshare, folder, name);
         let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).unwrap();
@@ -195,9 +196,10 @@ fn restore_permissions(world: &ConfinementWorld) {
 fn clear_folder(tree: &Path) {
     for entry in fs::read_dir(tree).unwrap() {
         let path = entry.unwrap().path();
-        let removed = match path.symlink_metadata().unwrap().is_dir() {
-            true => fs::remove_dir_all(&path),
-            false => fs::remove_file(&path),
+        let removed = if path.symlink_metadata().unwrap().is_dir() {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
         };
         removed.unwrap();
     }
@@ -217,9 +219,10 @@ fn attempt(
     let finished = world.run(&world.command(&script));
     let said = text(&finished.stdout);
     let escaped = said.contains("ESCAPED") | escaped_outside(world);
-    let verdict = match escaped {
-        true => AttemptOutcome::Open,
-        false => AttemptOutcome::Denied,
+    let verdict = if escaped {
+        AttemptOutcome::Open
+    } else {
+        AttemptOutcome::Denied
     };
     (verdict, said + &text(&finished.stderr))
 }

@@ -1,8 +1,8 @@
 //! Programs that a command plants in its tree, or beside it if it could, are never run by the
 //! host's git.
 
-use cleveragents_engine::ports::sandbox::{CommitMetadata, TouchedPaths};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{CommitMetadata, TouchedPaths};
+use cleveragents_ports::stop::StopSignal;
 
 use crate::world::{ConfinementWorld, LEVELS};
 

@@ -3,8 +3,8 @@
 use std::fs;
 
 use cleveragents_domain::process::Confinement;
-use cleveragents_engine::ports::limits::{Limit, OverLimit};
-use cleveragents_engine::ports::processes::CommandExit;
+use cleveragents_ports::limits::{Limit, OverLimit};
+use cleveragents_ports::processes::CommandExit;
 
 use crate::world::{ConfinementWorld, text};
 

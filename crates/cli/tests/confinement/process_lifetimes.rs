@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use cleveragents_domain::process::{Confinement, ProcessIdentity};
-use cleveragents_engine::ports::processes::{CommandExit, ConfinedCommand, ProcessResult};
-use cleveragents_engine::ports::stop::{StopReason, StopSignal};
+use cleveragents_ports::processes::{CommandExit, ConfinedCommand, ProcessResult};
+use cleveragents_ports::stop::{StopReason, StopSignal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cleveragents_domain::process::Confinement;
-use cleveragents_engine::ports::processes::CommandExit;
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::processes::CommandExit;
+use cleveragents_ports::stop::StopSignal;
 
 use crate::other_user::{OtherUser, is_another_user};
 use crate::world::{ConfinementWorld, EnvironmentVariables, LEVELS, text, visible_folder, write};

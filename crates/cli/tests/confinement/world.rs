@@ -15,12 +15,12 @@ use cleveragents_cli::environment::Environment;
 use cleveragents_cli::settings::{Locations, Settings};
 use cleveragents_domain::process::{Confinement, Network};
 use cleveragents_domain::{AbsolutePath, BaseSource, ResourceType};
-use cleveragents_engine::ports::processes::{
+use cleveragents_ports::processes::{
     CommandExit, ConfinedCommand, FinishedCommand, ProcessResult, Processes, TreeAccess,
     TruncatedOutput,
 };
-use cleveragents_engine::ports::sandbox::{NewSandbox, Sandbox};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{NewSandbox, Sandbox};
+use cleveragents_ports::stop::StopSignal;
 use tempfile::TempDir;
 
 const AGENTS: &str = env!("CARGO_BIN_EXE_agents");
@@ -272,9 +272,10 @@ pub(crate) fn text(kept: &TruncatedOutput) -> String {
 pub(crate) fn visible_folder() -> PathBuf {
     let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let hidden = ["/tmp", "/var/tmp", "/run"];
-    match hidden.iter().any(|place| built.starts_with(place)) {
-        true => std::env::home_dir().unwrap(),
-        false => built,
+    if hidden.iter().any(|place| built.starts_with(place)) {
+        std::env::home_dir().unwrap()
+    } else {
+        built
     }
 }
 

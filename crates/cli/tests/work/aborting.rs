@@ -49,7 +49,8 @@ fn a_plan_that_lost_a_race_allows_every_command() {
         hints.contains(&format!("agents plan cancel {plan}")),
         "{hints}"
     );
-    // Nothing was applied, and the command does not claim otherwise.
+    // Nothing was applied, and the command does not claim otherwise. The former name of
+    // `--mark-applied` still works.
     let settle = ["plan", "apply", &plan, "--as-it-stands", "--yes"];
     world
         .run_json(&settle)

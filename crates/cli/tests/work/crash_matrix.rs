@@ -243,9 +243,10 @@ impl<'a> MatrixFixture<'a> {
                 if !steps.is_committed(at, edited) =>
             {
                 let places = 0..self.resources.len();
-                let others = match places.into_iter().any(|it| steps.is_committed(at, it)) {
-                    true => self.expected_after_apply(&before),
-                    false => before.clone(),
+                let others = if places.into_iter().any(|it| steps.is_committed(at, it)) {
+                    self.expected_after_apply(&before)
+                } else {
+                    before.clone()
                 };
                 self.assert_stopped_by_edit(edited, (&before, &others), &what);
             }
@@ -377,15 +378,13 @@ fn kill_at_every_step(count: usize) {
     let blocked = fixture.steps(UserTreeState::DirtyOnChangedPath);
     let named: BTreeSet<ApplyStep> = usual.0.iter().map(|it| it.step).collect();
     assert!(named.iter().eq(&ApplyStep::ALL), "every step is reached");
-    let rounds = match is_stress() {
-        true => ROUNDS,
-        false => 1,
-    };
+    let rounds = if is_stress() { ROUNDS } else { 1 };
     let mut kills = 0;
     for round in 0..rounds {
-        let (moments, early) = match is_stress() {
-            true => (usual.0.clone(), blocked.0.clone()),
-            false => (usual.first_of_each(), blocked.first_of_each()),
+        let (moments, early) = if is_stress() {
+            (usual.0.clone(), blocked.0.clone())
+        } else {
+            (usual.first_of_each(), blocked.first_of_each())
         };
         for (place, at) in moments.into_iter().enumerate() {
             let tree = match (place + round + count) % 3 {

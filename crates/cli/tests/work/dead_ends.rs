@@ -8,13 +8,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use cleveragents_cli::bootstrap::AppContext;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{
-    Move, NamespacedName, Phase, Plan, PlanState, Position, Resource, Timestamp, WaitReason,
-};
-use cleveragents_engine::StoreError;
-use cleveragents_engine::lifecycle::{LifecycleError, PlanLifecycle, PreflightProbe};
-use cleveragents_engine::ports::{Slots, Transaction};
-use cleveragents_engine::runs::{ClaimOutcome, RunLease, RunService};
+use cleveragents_domain::{Move, Phase, Plan, PlanState, Position, Timestamp, WaitReason};
+use cleveragents_engine::lifecycle::{LifecycleError, PlanLifecycle};
+use cleveragents_engine::runs::RunLease;
+use cleveragents_integration_tests::plan_driver::{PassingProbe, claim_run};
+use cleveragents_ports::{StoreError, Transaction};
 use serde_json::Value;
 
 use crate::kill_at_step::WorldSnapshot;
@@ -151,7 +149,7 @@ impl PlanFixture {
                     next_move => {
                         let run = match held.take() {
                             Some(run) => run,
-                            None => claim_run(&runs, id).await,
+                            None => claim_run(&runs, id, Phase::Execute).await,
                         };
                         let plan = make_move(&lifecycle, &run, *next_move).await.unwrap();
                         if plan.position.state() == PlanState::Processing {
@@ -241,24 +239,13 @@ impl PlanFixture {
     }
 }
 
-async fn claim_run(runs: &RunService, plan: PlanId) -> RunLease {
-    let claimed = runs
-        .claim(plan, Phase::Execute, Slots::Shared)
-        .await
-        .unwrap();
-    match claimed {
-        ClaimOutcome::Won(run) => run,
-        other => panic!("{other:?}"),
-    }
-}
-
 async fn make_move(
     lifecycle: &PlanLifecycle,
     run: &RunLease,
     next_move: Move,
 ) -> Result<Plan, LifecycleError> {
     match next_move {
-        Move::Start => lifecycle.start(run, &PassingPreflightProbe).await,
+        Move::Start => lifecycle.start(run, &PassingProbe).await,
         Move::Fail => lifecycle.fail(run, "it failed").await,
         Move::Constrain => lifecycle.constrain(run, "a rule stopped it").await,
         Move::Wait(waiting) => lifecycle.wait(run, waiting).await,
@@ -280,31 +267,6 @@ async fn approve(app: &AppContext<'_>, plan: PlanId) {
             Ok::<_, StoreError>(())
         });
     approved.await.unwrap();
-}
-
-#[derive(Debug)]
-struct PassingPreflightProbe;
-
-impl PreflightProbe for PassingPreflightProbe {
-    fn check_actor(&self, _: &NamespacedName) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_tool(&self, _: &NamespacedName) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_readable(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_sandbox(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_checkpoints(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
 }
 
 /// Returns the commands that an answer hints at.

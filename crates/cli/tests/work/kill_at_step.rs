@@ -132,9 +132,10 @@ fn helper_process_dies_at_its_step() {
         trace: job["trace"].as_str().unwrap().into(),
         last: usize::try_from(job["step"].as_u64().unwrap()).unwrap(),
         reached: AtomicUsize::new(0),
-        signal: match job["stops"].as_bool().unwrap() {
-            true => KillSignal::Stop,
-            false => KillSignal::Kill,
+        signal: if job["stops"].as_bool().unwrap() {
+            KillSignal::Stop
+        } else {
+            KillSignal::Kill
         },
     });
     // The outcome does not matter; the process is expected to die.

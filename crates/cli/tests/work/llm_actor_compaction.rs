@@ -103,7 +103,7 @@ fn assert_requests_stay_small(world: &TestWorld, plan: &str) -> Vec<Value> {
 fn repeated_compaction_keeps_the_pinned_texts() {
     let world = TestWorld::new();
     let plan = set_up(&world);
-    let words = "A human says: Mind the gap";
+    let words = "Message from the user: Mind the gap";
     world
         .run_json(&["plan", "prompt", &plan, "Mind the gap"])
         .succeeded();

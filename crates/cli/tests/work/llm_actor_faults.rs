@@ -48,14 +48,16 @@ fn inject_every_fault_at(places: Range<usize>) {
             let mut script = whole_script();
             // A slow response still arrives. The other faults may deliver a part, and then the
             // request is repeated.
-            let failing = match kind.has_parts() {
-                true => format!("{}{}", script[place], fault(*kind, 0.01)),
-                false => fault(*kind, 0.01).replacen("    ", "  - ", 1),
+            let failing = if kind.has_parts() {
+                format!("{}{}", script[place], fault(*kind, 0.01))
+            } else {
+                fault(*kind, 0.01).replacen("    ", "  - ", 1)
             };
             let fails = *kind != FaultKind::Slow;
-            match fails {
-                true => script.insert(place, failing),
-                false => script[place] = failing,
+            if fails {
+                script.insert(place, failing);
+            } else {
+                script[place] = failing;
             }
             world.define_llm_actor("coder", &script.concat(), "");
             world.define_llm_job("local/coder", "local/coder", CHECK);
@@ -260,7 +262,7 @@ fn a_circuit_breaker_probe_does_not_wait_for_itself() {
         .iter()
         .map(|it| {
             messages_text(it)
-                .matches("A human says: Mind the gap")
+                .matches("Message from the user: Mind the gap")
                 .count()
         })
         .collect();

@@ -88,7 +88,7 @@ fn a_question_of_the_strategy_actor_parks_the_plan() {
         .reports_state("execute/complete");
     let model_calls = world.model_calls(&plan);
     assert_eq!(
-        count_in_request(&model_calls[1], "A human says: A light blue"),
+        count_in_request(&model_calls[1], "Message from the user: A light blue"),
         1
     );
     // The worker gets it too.
@@ -149,7 +149,7 @@ fn assert_prompt_delivered_once(world: &TestWorld, plan: &str, moment: &str) {
         "{moment}: {last}"
     );
     assert_eq!(
-        count_in_request(last, "A human says: Mind the gap"),
+        count_in_request(last, "Message from the user: Mind the gap"),
         1,
         "{moment}"
     );
@@ -175,9 +175,12 @@ fn a_prompt_is_delivered_once_despite_kills() {
         "after the answer",
     ] {
         let world = TestWorld::new();
-        let slow = |turn: String, at: &str| match moment == at {
-            true => format!("{turn}{ENDLESS_DELAY}"),
-            false => turn,
+        let slow = |turn: String, at: &str| {
+            if moment == at {
+                format!("{turn}{ENDLESS_DELAY}")
+            } else {
+                turn
+            }
         };
         let turns = [
             slow(
@@ -392,7 +395,7 @@ fn an_actor_change_before_the_first_answer_keeps_prompts() {
     assert_eq!(count_in_request(&model_calls[0], "You are a poet"), 0);
     assert_eq!(count_in_request(&model_calls[1], "You are a poet"), 1);
     assert_eq!(
-        count_in_request(&model_calls[1], "A human says: Mind the gap"),
+        count_in_request(&model_calls[1], "Message from the user: Mind the gap"),
         1
     );
 }

@@ -248,7 +248,7 @@ fn calls_after_a_question_wait_for_its_answer() {
     assert_eq!(put_off, [false, false, true, true, true, true, true]);
     assert_eq!(
         messages_text(&model_calls[1])
-            .matches("A human says: Blue")
+            .matches("Message from the user: Blue")
             .count(),
         1
     );

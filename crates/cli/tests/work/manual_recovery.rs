@@ -49,7 +49,7 @@ fn resuming_an_unfinished_apply_says_what_is_left() {
     set_up_stuck_apply(&world, &plan);
     world.run(&["init"]).succeeded();
     assert_eq!(world.state(&plan), "apply/errored");
-    let settle = format!("agents plan apply {plan} --as-it-stands");
+    let settle = format!("agents plan apply {plan} --mark-applied");
     for edited in [false, true] {
         if edited {
             world.write("shop/a", "mine\n");
@@ -68,7 +68,7 @@ fn resuming_an_unfinished_apply_says_what_is_left() {
 fn a_stuck_apply_is_settled_by_hand() {
     let world = TestWorld::new();
     let plan = world.create_executed_plan(EDIT);
-    let settle = ["plan", "apply", &plan, "--as-it-stands", "--yes"];
+    let settle = ["plan", "apply", &plan, "--mark-applied", "--yes"];
     world
         .run_json(&settle)
         .exits(4)
@@ -79,7 +79,7 @@ fn a_stuck_apply_is_settled_by_hand() {
     for _ in 0..2 {
         // The apply is neither forced nor forgotten, and the hint says what can be done.
         let run = world.apply(&plan).exits(4).reports_state("apply/errored");
-        run.prints(&format!("agents plan apply {plan} --as-it-stands"));
+        run.prints(&format!("agents plan apply {plan} --mark-applied"));
     }
     world.git(&world.path("shop"), &["checkout", "-q", "-f", "main"]);
     let (files, head) = (world.files("shop"), world.commits("shop"));
@@ -97,7 +97,7 @@ fn a_stuck_apply_is_settled_by_hand() {
         .succeeded()
         .reports_state("apply/applied");
     assert_eq!(world.events_of_kind(&plan, "apply_settled").len(), 1);
-    let both = ["plan", "apply", &plan, "--as-it-stands", "--to", "current"];
+    let both = ["plan", "apply", &plan, "--mark-applied", "--to", "current"];
     world.run_json(&both).exits(2);
 }
 

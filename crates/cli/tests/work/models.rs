@@ -78,9 +78,10 @@ impl TestWorld {
             "name: local/job\ndescription: Do the job\nstrategy_actor: {strategist}\n\
              execution_actor: {worker}\n{more}"
         );
-        let done = match more.contains("definition_of_done") {
-            true => "",
-            false => "definition_of_done: It is done\n",
+        let done = if more.contains("definition_of_done") {
+            ""
+        } else {
+            "definition_of_done: It is done\n"
         };
         self.write("home/job.yaml", &format!("{text}{done}"));
         self.run(&["action", "create", "--config", "job.yaml", "--update"])

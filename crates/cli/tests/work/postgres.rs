@@ -24,10 +24,7 @@ impl PostgresWorld {
         let schema = format!("work_{name}_{}", std::process::id());
         psql(&TestWorld::empty(), &format!("CREATE SCHEMA {schema}"));
         let url = postgres_url();
-        let separator = match url.contains('?') {
-            true => '&',
-            false => '?',
-        };
+        let separator = if url.contains('?') { '&' } else { '?' };
         let url = format!("{url}{separator}options=-csearch_path%3D{schema}");
         let world = TestWorld::empty().with_database(url);
         world.create_repository("shop");

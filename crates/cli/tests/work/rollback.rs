@@ -2,7 +2,7 @@
 
 use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::{Decision, DecisionType};
-use cleveragents_engine::StoreError;
+use cleveragents_ports::StoreError;
 use serde_json::Value;
 
 use crate::world::TestWorld;
@@ -146,7 +146,7 @@ fn undoing_a_rollback_reinstates_decisions() {
     assert_eq!(world.events_of_kind(&plan, "decision_reinstated").len(), 0);
     let undo = data["undo"]["number"].to_string();
     let data = rollback(&world, &plan, &undo);
-    assert!(is_in_tree(&world, &plan, &made), "it stands again");
+    assert!(is_in_tree(&world, &plan, &made), "it is active again");
     let reinstated = world.events_of_kind(&plan, "decision_reinstated");
     assert_eq!(reinstated.len(), 1);
     assert!(reinstated[0].to_string().contains(&made));
@@ -254,9 +254,13 @@ fn reverting_a_step_decision_restores_its_files() {
     let run = world.run_json(&[&words[..], &more].concat());
     run.succeeded();
     assert_eq!(world.events_of_kind(&plan, "checkpoint_restored").len(), 1);
-    let standing = checkpoints(&world, &plan);
-    let standing = standing.iter().filter(|it| it["undone_by"].is_null());
-    assert_eq!(standing.count(), 1, "only what was set aside stands");
+    let active = checkpoints(&world, &plan);
+    let active = active.iter().filter(|it| it["undone_by"].is_null());
+    assert_eq!(
+        active.count(),
+        1,
+        "only the checkpoint of the undone work is active"
+    );
     // Nothing of the undone work is left when the work is repeated.
     world.define_worker("- {tool: builtin/file-write, input: {path: other, content: other}}");
     world

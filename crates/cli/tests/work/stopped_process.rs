@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use cleveragents_cli::bootstrap::ApplyStep;
-use cleveragents_engine::ports::{Lease, StoreError, Transaction};
+use cleveragents_ports::{Lease, StoreError, Transaction};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::event_follower::Follower;

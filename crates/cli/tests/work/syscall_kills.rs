@@ -236,12 +236,11 @@ fn kill_at_every_call(scenario: KillScenario, calls: &str, sample: usize) {
     assert!(!whole.is_killed && whole.stops > 0, "{whole:?}");
     let wanted = fixture.resource_state();
     fixture.assert_done_once(&wanted, "not killed at all");
-    let (first, step) = match is_stress() {
-        true => (1, 1),
-        false => {
-            let step = whole.stops.div_ceil(sample).max(1);
-            (1 + std::process::id() as usize % step, step)
-        }
+    let (first, step) = if is_stress() {
+        (1, 1)
+    } else {
+        let step = whole.stops.div_ceil(sample).max(1);
+        (1 + std::process::id() as usize % step, step)
     };
     for stop in (first..=whole.stops).step_by(step) {
         fixture.run_round(calls, stop, &wanted);

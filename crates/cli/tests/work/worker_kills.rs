@@ -67,9 +67,10 @@ fn a_worker_killed_anytime_does_each_step_once() {
                 words[1] = "resume";
             }
         }
-        let run = match round % 2 == 0 {
-            true => world.resume(&plan),
-            false => world.execute(&plan),
+        let run = if round % 2 == 0 {
+            world.resume(&plan)
+        } else {
+            world.execute(&plan)
         };
         assert_eq!(run.code, Some(0), "round {round}: {run:?}");
         assert_complete(&world, &plan, round);
@@ -265,9 +266,10 @@ fn an_unreported_strategy_is_not_approved() {
         let events = world.events(&plan);
         let released = events.iter().any(|it| it["kind"] == "run_released");
         let run = world.execute(&plan);
-        match released {
-            true => run.succeeded().reports_state("execute/complete"),
-            false => run.exits(5).reports_state("strategize/complete"),
+        if released {
+            run.succeeded().reports_state("execute/complete")
+        } else {
+            run.exits(5).reports_state("strategize/complete")
         };
         let approved = world.events_of_kind(&plan, "strategy_approved").len();
         assert_eq!(approved, usize::from(released), "round {round}");

@@ -439,9 +439,10 @@ fn list(top: &Path, folder: &Path, found: &mut BTreeMap<String, String>) {
             list(top, &path, found);
             continue;
         }
-        let content = match metadata.is_symlink() {
-            true => fs::read_link(&path).unwrap().display().to_string(),
-            false => String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned(),
+        let content = if metadata.is_symlink() {
+            fs::read_link(&path).unwrap().display().to_string()
+        } else {
+            String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned()
         };
         let name = path.strip_prefix(top).unwrap().display().to_string();
         let executable = metadata.permissions().mode() & 0o111;
@@ -451,19 +452,19 @@ fn list(top: &Path, folder: &Path, found: &mut BTreeMap<String, String>) {
 
 /// Indents each line by two columns, except one that starts its own key.
 fn indent(steps: &str) -> String {
-    let lines = steps.lines().map(|line| match line.starts_with("fix:") {
-        true => format!("{line}\n"),
-        false => format!("  {line}\n"),
+    let lines = steps.lines().map(|line| {
+        if line.starts_with("fix:") {
+            format!("{line}\n")
+        } else {
+            format!("  {line}\n")
+        }
     });
     lines.collect()
 }
 
 /// Returns how many of `all` trials a test makes: all of them in the stress run.
 pub(crate) fn trials(all: usize) -> usize {
-    match is_stress() {
-        true => all * 10,
-        false => all,
-    }
+    if is_stress() { all * 10 } else { all }
 }
 
 /// Returns whether this is the stress run.

@@ -137,9 +137,10 @@ impl fmt::Display for IllegalMove {
         if let Some(obstacle) = self.obstacle {
             write!(f, " and {obstacle}")?;
         }
-        match self.legal.is_empty() {
-            true => f.write_str(", which is final"),
-            false => Ok(()),
+        if self.legal.is_empty() {
+            f.write_str(", which is final")
+        } else {
+            Ok(())
         }
     }
 }

@@ -231,10 +231,7 @@ impl ValidationSummary {
 
 impl fmt::Display for ValidationResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let said = match self.passed {
-            true => "passed",
-            false => "failed",
-        };
+        let said = if self.passed { "passed" } else { "failed" };
         write!(
             f,
             "{} {said} on {}",

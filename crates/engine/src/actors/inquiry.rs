@@ -15,10 +15,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::journal::event;
-use crate::ports::models::{Delta, Model, ModelError, ModelErrorKind, Models};
-use crate::ports::{Ids, StagedBlob, StoreError, StoreHandle, StoreOperation};
 use crate::retry::{RetryDecision, RetryPolicy};
 use crate::secrets::Secrets;
+use cleveragents_ports::models::{Delta, Model, ModelError, ModelErrorKind, Models};
+use cleveragents_ports::{Ids, StagedBlob, StoreError, StoreHandle, StoreOperation};
 
 /// Maximum size of an answer, in bytes.
 const ANSWER_MAXIMUM: usize = 4 << 20;

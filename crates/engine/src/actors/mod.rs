@@ -8,7 +8,7 @@ pub(crate) mod inquiry;
 pub(crate) mod registry;
 mod rendering;
 
-pub use crate::definitions::interpolation::{FillError, StepOutputs};
+pub use cleveragents_definitions::interpolation::{FillError, StepOutputs};
 pub use inquiry::{Inquiry, InquiryError, InquiryReply, open_model};
 pub use registry::{
     ActorRegistry, ActorRegistryError, ActorRemovalMode, DuplicatePolicy, RegisteredActor,

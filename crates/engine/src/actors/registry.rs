@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::lifecycle::retry_on_conflict;
-use crate::ports::{ActorRow, Ids, StoreError, StoreHandle, StoreOperation, Transaction};
+use cleveragents_ports::{ActorRow, Ids, StoreError, StoreHandle, StoreOperation, Transaction};
 
 /// Errors of the actor registry.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -294,8 +294,8 @@ fn upsert_actor(
 /// Maps `NotFound` to a conflict, so that a change overtaken by a removal is retried.
 pub(crate) fn not_found_as_conflict(error: StoreError) -> StoreError {
     match error {
-        StoreError::NotFound { what, id } => StoreError::Conflict {
-            what,
+        StoreError::NotFound { entity, id } => StoreError::Conflict {
+            entity,
             id,
             expected: 1,
             found: 0,

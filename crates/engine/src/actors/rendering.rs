@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cleveragents_domain::{ActorStep, NamespacedName};
 use serde_json::Value;
 
-use crate::definitions::interpolation::{
+use cleveragents_definitions::interpolation::{
     FillError, StepOutputs, TemplateScope, evaluate_bool, fill,
 };
 

@@ -19,9 +19,9 @@ use super::{ApplyService, PlanApplyRequest, Unapplied};
 use crate::execution::require_local_sandboxes;
 use crate::journal::event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
-use crate::ports::StoreError;
-use crate::ports::targets::{ApplyIntent, Conflict, MissingTargetPolicy, TargetAbortOutcome};
 use crate::runs::RunLease;
+use cleveragents_ports::StoreError;
+use cleveragents_ports::targets::{ApplyIntent, Conflict, MissingTargetPolicy, TargetAbortOutcome};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum AbortOutcome {
@@ -55,7 +55,7 @@ impl ApplyService {
             return Ok(AbortOutcome::NothingToAbort(plan));
         }
         let (id, node) = (request.plan, self.executor.node.clone());
-        let here = move |tx: &mut dyn crate::ports::Transaction| {
+        let here = move |tx: &mut dyn cleveragents_ports::Transaction| {
             require_local_sandboxes(tx, id, &node, "plan cancel")
         };
         self.executor.store.read(here).await?;
@@ -172,7 +172,7 @@ impl ApplyService {
         &self,
         plan: cleveragents_domain::id::PlanId,
     ) -> Result<Option<ApplyRecord>> {
-        let read = move |tx: &mut dyn crate::ports::Transaction| tx.applies_of(plan);
+        let read = move |tx: &mut dyn cleveragents_ports::Transaction| tx.applies_of(plan);
         let applies = self.executor.store.read(read).await?;
         let is_open = |it: &ApplyRecord| {
             it.direction == ApplyDirection::Apply
@@ -204,7 +204,7 @@ impl ApplyService {
                     _ => Ok(Vec::new()),
                 }
             }
-            ApplyState::Done | ApplyState::TakenBack => Ok(Vec::new()),
+            ApplyState::Done | ApplyState::Aborted => Ok(Vec::new()),
         }
     }
 
@@ -232,7 +232,7 @@ impl ApplyService {
             part.obstacles.clear();
             match aborted {
                 TargetAbortOutcome::RolledBack => {
-                    part.state = ApplyPartState::TakenBack;
+                    part.state = ApplyPartState::Aborted;
                     part.written.clear();
                 }
                 TargetAbortOutcome::Done(applied) => {
@@ -257,11 +257,11 @@ impl ApplyService {
     /// ahead again.
     async fn confirm_abort(&self, run: &RunLease, plan: Plan, record: ApplyRecord) -> Result<Plan> {
         let mut record = ApplyRecord {
-            state: ApplyState::TakenBack,
+            state: ApplyState::Aborted,
             ..record
         };
         for part in &mut record.resources {
-            part.state = ApplyPartState::TakenBack;
+            part.state = ApplyPartState::Aborted;
         }
         let request = PlanMoveRequest {
             reason: Some("the apply was aborted and undone".to_owned()),
@@ -281,7 +281,7 @@ impl ApplyService {
             }
             let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
             let payload = json!({ "apply_id": record.id, "reason": "aborted" });
-            let event = event(EventKind::ApplyTakenBack, &request.actor, &payload)?;
+            let event = event(EventKind::ApplyAborted, &request.actor, &payload)?;
             tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(moved.plan().clone())
         })

@@ -21,14 +21,14 @@ use super::{ApplyOutcome, ApplyService, PlanApplyRequest};
 use crate::execution::change_sandbox_state;
 use crate::journal::event;
 use crate::lifecycle::{PlanMoveOutcome, PlanMoveRequest, RepeatPolicy, move_plan};
-use crate::ports::sandbox::CommitMetadata;
-use crate::ports::targets::{
+use crate::recovery::{NewErrorRecord, record_error};
+use crate::runs::RunLease;
+use cleveragents_ports::sandbox::CommitMetadata;
+use cleveragents_ports::targets::{
     ApplyIntent, ApplyRequest, Author, CommitOutcome, Conflict, ConflictReason, PrepareOutcome,
     RequestedChange, StoppedCommit, TargetError, TargetResult,
 };
-use crate::ports::{StoreError, Transaction};
-use crate::recovery::{NewErrorRecord, record_error};
-use crate::runs::RunLease;
+use cleveragents_ports::{StoreError, Transaction};
 
 impl ApplyService {
     /// Prepares every target, decides, and commits.
@@ -231,9 +231,10 @@ impl ApplyService {
             let (plan, apply) = self
                 .stop_with_conflicts(run, record, (&conflicts, &reason))
                 .await?;
-            let (plan, apply) = match apply.has_written() {
-                true => (plan, apply),
-                false => self.abort_unwritten(run, plan, apply).await?,
+            let (plan, apply) = if apply.has_written() {
+                (plan, apply)
+            } else {
+                self.abort_unwritten(run, plan, apply).await?
             };
             if plan.position.state() != PlanState::Errored {
                 return Ok(ApplyOutcome::Blocked { plan, conflicts });
@@ -372,7 +373,7 @@ impl ApplyService {
                 Err(error) if !error.is_temporary() => uncollected.push(error.to_string()),
                 removed => removed?,
             }
-            part.state = ApplyPartState::TakenBack;
+            part.state = ApplyPartState::Aborted;
         }
         let mut payload = json!({ "apply_id": record.id, "reason": reason });
         if !uncollected.is_empty() {
@@ -383,20 +384,20 @@ impl ApplyService {
             ..self.owner_request(run, &record, Move::Fail)
         });
         let record = ApplyRecord {
-            state: ApplyState::TakenBack,
+            state: ApplyState::Aborted,
             ..record
         };
         let (actor, ids) = (
             run.lease().owner.to_string(),
             Arc::clone(&self.executor.ids),
         );
-        run.write(self.executor.operation("apply.take-back"), move |tx| {
+        run.write(self.executor.operation("apply.abort-prepared"), move |tx| {
             tx.plan_for_update(record.plan_id)?;
             let record = update(tx, &record)?;
             if let Some(request) = &request {
                 move_plan(tx, &*ids, request, RepeatPolicy::Refuse)?;
             }
-            let event = event(EventKind::ApplyTakenBack, &actor, &payload)?;
+            let event = event(EventKind::ApplyAborted, &actor, &payload)?;
             tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(record)
         })
@@ -483,7 +484,7 @@ pub(super) fn new_part(id: ApplyId, sandbox: &SandboxRecord) -> ApplyPart {
     ApplyPart {
         id,
         sandbox_id: sandbox.id,
-        state: ApplyPartState::Meant,
+        state: ApplyPartState::Intended,
         intent: None,
         result: None,
         obstacles: Vec::new(),

@@ -2,9 +2,9 @@
 
 use crate::execution::ExecutionError;
 use crate::lifecycle::LifecycleError;
-use crate::ports::StoreError;
-use crate::ports::targets::TargetError;
 use cleveragents_domain::Plan;
+use cleveragents_ports::StoreError;
+use cleveragents_ports::targets::TargetError;
 
 pub type Result<T, E = ApplyFailure> = std::result::Result<T, E>;
 

@@ -11,9 +11,9 @@ use tokio::task::spawn_blocking;
 
 use super::ApplyService;
 use super::error::Result;
-use crate::ports::{Slots, StoreError, Transaction};
 use crate::runs::ClaimOutcome;
 use crate::sandboxes::{GcMode, GcRequest, GcVerdict, UNKNOWN_GRACE};
+use cleveragents_ports::{Slots, StoreError, Transaction};
 
 /// Minimum time during which an apply can be reversed.
 pub const UNAPPLY_WINDOW: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -103,9 +103,10 @@ fn load_plan_applies(
 }
 
 fn classify_unknown(id: ApplyId, now: Timestamp) -> GcVerdict {
-    match now.since(id.created_at()) < UNKNOWN_GRACE {
-        true => GcVerdict::Keep("it has no record, and it is younger than a day".to_owned()),
-        false => GcVerdict::Remove("it has no record".to_owned()),
+    if now.since(id.created_at()) < UNKNOWN_GRACE {
+        GcVerdict::Keep("it has no record, and it is younger than a day".to_owned())
+    } else {
+        GcVerdict::Remove("it has no record".to_owned())
     }
 }
 
@@ -121,7 +122,7 @@ impl PlanApplies {
         };
         let remove = |why: &str| GcVerdict::Remove(why.to_owned());
         match (record.state, record.direction) {
-            (ApplyState::TakenBack, _) => return remove("it was not applied"),
+            (ApplyState::Aborted, _) => return remove("it was not applied"),
             (ApplyState::Done, ApplyDirection::Unapply) => return remove("it is done"),
             (ApplyState::Done, ApplyDirection::Apply) => {}
             (state, _) => return GcVerdict::Keep(format!("it is {state}")),
@@ -134,9 +135,10 @@ impl PlanApplies {
             return remove("it was undone");
         }
         let finished = self.plan.timestamps.finished_at.unwrap_or(now);
-        match now.since(finished) < older_than.max(UNAPPLY_WINDOW) {
-            true => GcVerdict::Keep("it can still be undone".to_owned()),
-            false => remove("it was applied long ago"),
+        if now.since(finished) < older_than.max(UNAPPLY_WINDOW) {
+            GcVerdict::Keep("it can still be undone".to_owned())
+        } else {
+            remove("it was applied long ago")
         }
     }
 }

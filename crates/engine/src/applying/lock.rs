@@ -11,11 +11,11 @@ use tokio::task::spawn_blocking;
 use super::ApplyService;
 use super::attempt::{from_json, to_json};
 use super::error::{ApplyFailure, Result};
-use crate::ports::targets::{
+use crate::runs::RunLease;
+use cleveragents_ports::targets::{
     ApplyIntent, ApplyRequest, CommitOutcome, Conflict, LockOutcome, PrepareOutcome, TargetLocks,
     TargetResult,
 };
-use crate::runs::RunLease;
 
 /// How often targets may change between preparing and locking them.
 const TRIES: u32 = 8;

@@ -9,9 +9,9 @@ use cleveragents_domain::apply_record::{ApplyDirection, ApplyPart, ApplyRecord};
 use super::ApplyService;
 use super::attempt::from_json;
 use super::error::Result;
-use crate::ports::StoreError;
-use crate::ports::targets::{ApplyEffect, ApplyIntent, Conflict, ConflictReason};
 use crate::runs::RunLease;
+use cleveragents_ports::StoreError;
+use cleveragents_ports::targets::{ApplyEffect, ApplyIntent, Conflict, ConflictReason};
 
 /// What to do about a merge that was not validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl ApplyService {
         }
         let executor = &self.executor;
         let (id, plan) = (part.sandbox_id, record.plan_id);
-        let load = move |tx: &mut dyn crate::ports::Transaction| {
+        let load = move |tx: &mut dyn cleveragents_ports::Transaction| {
             Ok::<_, StoreError>((tx.sandbox(id)?, tx.plan(plan)?))
         };
         let (sandbox, plan) = executor.store.read(load).await?;

@@ -34,10 +34,10 @@ use crate::journal::event;
 use crate::lifecycle::{
     LifecycleError, PlanMoveRequest, RepeatPolicy, hold_unowned, move_plan, move_unowned_plan,
 };
-use crate::ports::targets::{ApplyTargets, Author, Conflict, Destination};
-use crate::ports::{Slots, StoreError, Transaction};
 use crate::recovery::{NewErrorRecord, record_error};
 use crate::runs::{ClaimOutcome, RunLease};
+use cleveragents_ports::targets::{ApplyTargets, Author, Conflict, Destination};
+use cleveragents_ports::{Slots, StoreError, Transaction};
 
 pub use abort::AbortOutcome;
 pub use error::{ApplyFailure, Result};

@@ -6,8 +6,8 @@ use cleveragents_domain::{Phase, Plan, PlanState};
 
 use super::error::{ApplyFailure, Result};
 use super::{ApplyOutcome, ApplyService, Unapplied};
-use crate::ports::{Slots, StoreError};
 use crate::runs::{ClaimOutcome, RunLease};
+use cleveragents_ports::{Slots, StoreError};
 
 /// Outcome of recovering one attempt.
 #[derive(Debug, Clone, PartialEq)]

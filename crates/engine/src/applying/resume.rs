@@ -15,12 +15,12 @@ use super::ApplyService;
 use super::attempt::{failure_conflict, from_json, to_json};
 use super::error::{ApplyFailure, Result};
 use super::lock::BoxedTargetLocks;
-use crate::ports::targets::{
+use crate::runs::RunLease;
+use cleveragents_ports::targets::{
     ApplyIntent, ApplyRequest, Conflict, LockOutcome, MissingTargetPolicy, PrepareOutcome,
     RequestedChange,
 };
-use crate::ports::{StoreError, Transaction};
-use crate::runs::RunLease;
+use cleveragents_ports::{StoreError, Transaction};
 
 /// How often a target may change at the last moment before the conflict is reported.
 const TRIES: u32 = 8;
@@ -120,7 +120,7 @@ impl ApplyService {
         for index in 0..record.resources.len() {
             let state = record.resources[index].state;
             // A blocked abort may have reversed some parts; these are applied again too.
-            if !matches!(state, ApplyPartState::Stopped | ApplyPartState::TakenBack) {
+            if !matches!(state, ApplyPartState::Stopped | ApplyPartState::Aborted) {
                 continue;
             }
             let request = self.rebuild_request(&record, index).await?;
@@ -214,7 +214,7 @@ impl ApplyService {
 /// being aborted.
 fn applied_part<'a>(applies: &'a [ApplyRecord], part: &ApplyPart) -> Option<&'a ApplyPart> {
     let done = |it: &&ApplyRecord| {
-        it.direction == ApplyDirection::Apply && it.state != ApplyState::TakenBack
+        it.direction == ApplyDirection::Apply && it.state != ApplyState::Aborted
     };
     let parts = applies.iter().rfind(done)?.resources.iter();
     let same = |it: &&ApplyPart| it.sandbox_id == part.sandbox_id;

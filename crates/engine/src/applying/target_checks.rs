@@ -7,8 +7,8 @@ use tokio::task::spawn_blocking;
 
 use super::ApplyService;
 use super::error::Result;
-use crate::ports::sandbox::SandboxError;
-use crate::ports::targets::{Conflict, ConflictReason};
+use cleveragents_ports::sandbox::SandboxError;
+use cleveragents_ports::targets::{Conflict, ConflictReason};
 
 impl ApplyService {
     /// Returns a conflict for each resource that changes cannot be applied to now.

@@ -18,8 +18,8 @@ use super::{ApplyService, PlanApplyRequest};
 use crate::execution::{ExecutionError, WrongNode, change_sandbox_state};
 use crate::journal::event;
 use crate::lifecycle::{RepeatPolicy, move_plan};
-use crate::ports::targets::{ApplyIntent, ApplyRequest, Conflict};
 use crate::runs::RunLease;
+use cleveragents_ports::targets::{ApplyIntent, ApplyRequest, Conflict};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Unapplied {
@@ -74,7 +74,7 @@ impl ApplyService {
             .await?;
         let last = applies
             .into_iter()
-            .rfind(|it| it.state != ApplyState::TakenBack);
+            .rfind(|it| it.state != ApplyState::Aborted);
         let never = || ApplyFailure::NeverApplied {
             plan: Box::new(plan.clone()),
         };
@@ -150,7 +150,7 @@ impl ApplyService {
             requests.push(ApplyRequest::reverse(id, &intent, commit));
             parts.push(ApplyPart {
                 id,
-                state: ApplyPartState::Meant,
+                state: ApplyPartState::Intended,
                 intent: None,
                 result: None,
                 obstacles: Vec::new(),
@@ -253,7 +253,7 @@ impl ApplyService {
             let is_same = |it: &&ApplyPart| it.sandbox_id == part.sandbox_id;
             if part.state == ApplyPartState::Done && record.resources.iter().any(|it| is_same(&it))
             {
-                part.state = ApplyPartState::TakenBack;
+                part.state = ApplyPartState::Aborted;
                 part.id = self.fresh_part_id();
                 part.result = None;
             }
@@ -266,7 +266,7 @@ impl ApplyService {
                 update(tx, aborted)?;
             }
             let payload = json!({ "apply_id": record.id, "reason": "reversed to abort" });
-            let event = event(EventKind::ApplyTakenBack, &actor, &payload)?;
+            let event = event(EventKind::ApplyAborted, &actor, &payload)?;
             tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(record)
         })

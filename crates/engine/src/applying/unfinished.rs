@@ -4,8 +4,8 @@ use cleveragents_domain::Plan;
 use cleveragents_domain::apply_record::ApplyState;
 use cleveragents_domain::id::OwnerId;
 
-use crate::ports::{Result, StoreError, StoreHandle};
 use crate::runs::{OwnerActivity, RunService};
+use cleveragents_ports::{Result, StoreError, StoreHandle};
 
 /// An apply of this node that is neither done nor undone.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,7 +7,7 @@ use cleveragents_domain::{ContextSnapshot, Decision};
 use serde::{Deserialize, Serialize};
 
 use super::error::{DecisionFailure, Result};
-use crate::ports::{BlobHash, StagedBlob, StoreError, StoreHandle, Transaction};
+use cleveragents_ports::{BlobHash, StagedBlob, StoreError, StoreHandle, Transaction};
 
 /// The context of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

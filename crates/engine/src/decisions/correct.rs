@@ -20,7 +20,7 @@ use super::impact::{CorrectionPreview, preview_correction};
 use crate::execution::UndoSummary;
 use crate::execution::rollback::{RestorePoint, undo_after};
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, event, evict, hold_unowned, move_plan};
-use crate::ports::{Ids, StoreError, Transaction};
+use cleveragents_ports::{Ids, StoreError, Transaction};
 
 /// Maximum length of the guidance, in bytes.
 pub const GUIDANCE_MAXIMUM: usize = 64 * 1024;

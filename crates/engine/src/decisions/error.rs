@@ -6,7 +6,7 @@ use cleveragents_domain::id::{DecisionId, PlanId};
 
 use super::correct::GUIDANCE_MAXIMUM;
 use crate::lifecycle::LifecycleError;
-use crate::ports::StoreError;
+use cleveragents_ports::StoreError;
 
 pub type Result<T, E = DecisionFailure> = std::result::Result<T, E>;
 

@@ -9,7 +9,7 @@ use super::DecisionService;
 use super::context::{StoredContext, load_context};
 use super::error::Result;
 use super::impact::{Impact, PlanDecisions};
-use crate::ports::Transaction;
+use cleveragents_ports::Transaction;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecisionExplanation {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::DecisionService;
 use super::error::{DecisionFailure, Result};
 use crate::lifecycle::{LifecycleError, refuse_owned};
-use crate::ports::Transaction;
+use cleveragents_ports::Transaction;
 
 /// Number of decisions or artifacts from which on an impact is high.
 const LARGE_IMPACT: usize = 10;
@@ -192,8 +192,8 @@ impl PlanDecisions {
 
     /// Returns the number of active decisions.
     fn count_active(&self) -> usize {
-        let stands = |decision: &&Decision| !decision.is_superseded;
-        self.decisions.iter().filter(stands).count()
+        let is_active = |decision: &&Decision| !decision.is_superseded;
+        self.decisions.iter().filter(is_active).count()
     }
 
     /// Returns what depends on `target`.

@@ -18,7 +18,7 @@ use cleveragents_domain::Correction;
 use cleveragents_domain::id::PlanId;
 
 use crate::lifecycle::PlanLifecycle;
-use crate::ports::{Ids, Liveness, StoreHandle, StoreOperation};
+use cleveragents_ports::{Ids, Liveness, StoreHandle, StoreOperation};
 
 pub use context::{ContextItem, DecisionContext, StoredContext};
 pub use correct::{CorrectionOutcome, CorrectionRequest, GUIDANCE_MAXIMUM};

@@ -10,8 +10,8 @@ use super::DecisionService;
 use super::context::{DecisionContext, StagedContext};
 use super::error::{DecisionFailure, Result};
 use crate::lifecycle::event;
-use crate::ports::{StoreError, Transaction};
 use crate::runs::RunLease;
+use cleveragents_ports::{Entity, StoreError, Transaction};
 
 /// A decision made by an actor; plan and phase are taken from the run. The root decision is created
 /// with the plan, so a draft always has a parent.
@@ -118,7 +118,7 @@ fn processing_plan(tx: &mut dyn Transaction, plan: PlanId) -> Result<Plan> {
 /// Fails if the decision does not belong to the plan or is superseded.
 fn check_active(tx: &mut dyn Transaction, plan: PlanId, decision: DecisionId) -> Result<()> {
     let missing = || StoreError::NotFound {
-        what: "decision of this plan",
+        entity: Entity::DecisionOfPlan,
         id: decision.to_string(),
     };
     let found = match tx.decision(decision) {
@@ -128,9 +128,10 @@ fn check_active(tx: &mut dyn Transaction, plan: PlanId, decision: DecisionId) ->
     if found.plan_id != plan {
         return Err(missing().into());
     }
-    match found.is_superseded {
-        true => Err(DecisionFailure::Superseded { decision }),
-        false => Ok(()),
+    if found.is_superseded {
+        Err(DecisionFailure::Superseded { decision })
+    } else {
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use cleveragents_domain::{Decision, Plan};
 use super::DecisionService;
 use super::error::Result;
 use super::impact::PlanDecisions;
-use crate::ports::{StoreError, Transaction};
+use cleveragents_ports::{StoreError, Transaction};
 
 /// Whether superseded decisions are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,9 +102,10 @@ fn build_nodes(decisions: Vec<Decision>, visibility: SupersededVisibility) -> Ve
             .parent_decision_id
             .and_then(|parent| visible_as.get(&parent).copied().flatten());
         let hidden = visibility == SupersededVisibility::Hidden && decision.is_superseded;
-        let own = match hidden {
-            true => above,
-            false => Some(decision.decision_id),
+        let own = if hidden {
+            above
+        } else {
+            Some(decision.decision_id)
         };
         visible_as.insert(decision.decision_id, own);
         if !hidden {

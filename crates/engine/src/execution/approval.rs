@@ -7,7 +7,7 @@ use super::executor::{AutoApply, Executor};
 use super::strategize::estimate_risk;
 use crate::confidence::{Assessment, EscalationDecision};
 use crate::lifecycle::phase_operation;
-use crate::ports::StoreError;
+use cleveragents_ports::StoreError;
 
 impl Executor {
     /// Decides whether the profile lets the plan enter Execute.
@@ -31,7 +31,7 @@ impl Executor {
                 Ok((strategy.strategy.steps.len(), decision.confidence_score))
             })
             .await?;
-        let risk = estimate_risk(&execution, steps);
+        let risk = estimate_risk(&execution, steps, &*self.toolbox);
         let operation = phase_operation(phase);
         let assessed = self.confidence.assess(id, operation, risk).await?;
         Ok(assessed.at_most(stated))
@@ -42,13 +42,15 @@ impl Executor {
         let assessed = self.assess(plan, Phase::Apply).await?;
         let profile = &plan.brief.automation_profile;
         let decision = assessed.gate(profile, ThresholdName::SelectTool);
-        Ok(match decision.proceed {
-            false => AutoApply::No(decision.explanation),
-            true if profile.guards.require_approval_for_apply => AutoApply::No(format!(
+        Ok(if !decision.proceed {
+            AutoApply::No(decision.explanation)
+        } else if profile.guards.require_approval_for_apply {
+            AutoApply::No(format!(
                 "Waiting for your approval. {} requires it before changes are applied",
                 profile.name
-            )),
-            true => AutoApply::Yes,
+            ))
+        } else {
+            AutoApply::Yes
         })
     }
 }

@@ -4,7 +4,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::error::Result;
-use crate::ports::{StopReason, StopSignal};
+use cleveragents_ports::{StopReason, StopSignal};
 
 /// Runs `work` on a thread that may block. Its [`StopSignal`] is set when the owner must stop.
 /// Returns only when the work has ended.

@@ -8,7 +8,7 @@ use cleveragents_domain::{EventKind, NewEvent, Plan, TreeId};
 use serde_json::json;
 
 use crate::journal::event;
-use crate::ports::{Ids, Result, Transaction};
+use cleveragents_ports::{Ids, Result, Transaction};
 
 /// When checkpoints are created automatically, and how many are kept per plan.
 #[derive(Debug, Clone, PartialEq, Eq)]

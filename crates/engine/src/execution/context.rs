@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::journal::event;
-use crate::ports::{Ids, Lease, Result, StoreError, StoreHandle, StoreOperation, Transaction};
+use cleveragents_ports::{
+    Entity, Ids, Lease, Result, StoreError, StoreHandle, StoreOperation, Transaction,
+};
 
 /// Number of entries read per page.
 const PAGE: u32 = 1000;
@@ -258,12 +260,13 @@ fn changeset_of(
     id: ChangesetId,
 ) -> Result<ChangesetRecord> {
     let found = tx.changeset(id)?;
-    match found.plan_id == plan {
-        true => Ok(found),
-        false => Err(StoreError::NotFound {
-            what: "changeset of this plan",
+    if found.plan_id == plan {
+        Ok(found)
+    } else {
+        Err(StoreError::NotFound {
+            entity: Entity::ChangesetOfPlan,
             id: id.to_string(),
-        }),
+        })
     }
 }
 
@@ -273,7 +276,7 @@ fn invalid_change(error: ChangeError) -> StoreError {
         ChangeError::RenamedToItself { path } => (path, "cannot go to the same path".to_owned()),
     };
     StoreError::Refused {
-        what: "the change of",
+        entity: Entity::Change,
         id: path.to_string(),
         reason,
     }

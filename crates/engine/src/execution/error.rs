@@ -5,11 +5,11 @@ use cleveragents_domain::id::{CheckpointId, PlanId};
 
 use super::removed_sandboxes::RedoCommand;
 use crate::decisions::DecisionFailure;
-use crate::definitions::interpolation::FillError;
 use crate::lifecycle::LifecycleError;
-use crate::ports::processes::ProcessError;
-use crate::ports::sandbox::SandboxError;
-use crate::ports::{StopReason, StoreError};
+use cleveragents_definitions::interpolation::FillError;
+use cleveragents_ports::processes::ProcessError;
+use cleveragents_ports::sandbox::SandboxError;
+use cleveragents_ports::{StopReason, StoreError};
 
 pub type Result<T, E = ExecutionError> = std::result::Result<T, E>;
 

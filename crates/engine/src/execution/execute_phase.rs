@@ -29,9 +29,9 @@ use super::validate::ValidateOutcome;
 use super::workspace::{SandboxOpener, Workspace};
 use crate::decisions::{DecisionContext, DecisionDraft};
 use crate::journal::event;
-use crate::ports::sandbox::CommitMetadata;
-use crate::ports::{StopReason, StopSignal, StoreError};
 use crate::runs::RunLease;
+use cleveragents_ports::sandbox::CommitMetadata;
+use cleveragents_ports::{StopReason, StopSignal, StoreError};
 
 /// Number of calls read per page.
 const PAGE: u32 = 500;
@@ -58,8 +58,8 @@ impl Executor {
         let actor = self.actor(&plan.brief.actors.execution_actor).await?;
         // A user approved these exact calls, so the actor must be unchanged. A profile approves
         // whatever the actor does.
-        let by_human = !strategy.is_approved_by_profile();
-        if by_human && strategy.strategy.execution != actor_hash(&actor) {
+        let by_user = !strategy.is_approved_by_profile();
+        if by_user && strategy.strategy.execution != actor_hash(&actor) {
             return Err(ExecutionError::ActorChanged { name: actor.name });
         }
         self.undo_unfinished(run).await?;
@@ -181,9 +181,10 @@ impl Executor {
             .filter(|it| it.approved_at.is_some())
             .ok_or(ExecutionError::NoStrategy { plan })?;
         let found = strategy_hash(&strategy.strategy)?;
-        match found == strategy.hash {
-            true => Ok(strategy),
-            false => Err(ExecutionError::StrategyChanged { plan, found }),
+        if found == strategy.hash {
+            Ok(strategy)
+        } else {
+            Err(ExecutionError::StrategyChanged { plan, found })
         }
     }
 
@@ -382,7 +383,7 @@ impl Executor {
         payload: serde_json::Value,
     ) -> Result<()> {
         let (plan, actor) = (run.lease().plan, run.lease().owner.to_string());
-        run.write(self.operation("plan.tell"), move |tx| {
+        run.write(self.operation("plan.append-event"), move |tx| {
             let new_event = event(kind.clone(), &actor, &payload)?;
             tx.append(StreamId::Plan(plan), &[new_event])?;
             Ok(())

@@ -15,7 +15,7 @@ use super::executor::Executor;
 use super::workspace::require_local_sandboxes;
 use crate::journal::event;
 use crate::lifecycle::{PlanMoveRequest, evict, hold_unowned, move_unowned_plan};
-use crate::ports::Transaction;
+use cleveragents_ports::Transaction;
 
 /// Outcome of recording a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

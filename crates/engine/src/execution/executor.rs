@@ -26,17 +26,17 @@ use crate::breaker::CircuitBreaker;
 use crate::confidence::{ConfidenceService, EscalationDecision};
 use crate::decisions::DecisionService;
 use crate::lifecycle::{LifecycleError, PlanLifecycle};
-use crate::ports::models::Models;
-use crate::ports::processes::Processes;
-use crate::ports::sandbox::Sandboxes;
-use crate::ports::tools::Toolbox;
-use crate::ports::{
-    Clock, Ids, Liveness, Slots, StopReason, StoreError, StoreHandle, StoreOperation,
-};
 use crate::recovery::{NewErrorRecord, record_error};
 use crate::retry::RetryPolicy;
 use crate::runs::{ClaimOutcome, RunLease, RunService};
 use crate::secrets::Secrets;
+use cleveragents_ports::models::Models;
+use cleveragents_ports::processes::Processes;
+use cleveragents_ports::sandbox::Sandboxes;
+use cleveragents_ports::tools::Toolbox;
+use cleveragents_ports::{
+    Clock, Ids, Liveness, Slots, StopReason, StoreError, StoreHandle, StoreOperation,
+};
 
 /// Poll interval for stop requests to the owner of a plan, and for a free slot.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);

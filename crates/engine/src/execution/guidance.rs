@@ -17,9 +17,9 @@ use super::workspace::{OpenSandbox, SandboxHandle, Workspace};
 use crate::instructions::{
     Instruction, Instructions, ResourceFiles, UnreadablePath, find_instructions, find_skills,
 };
-use crate::ports::sandbox::{Sandbox, SandboxError};
-use crate::ports::{StopReason, StopSignal};
 use crate::runs::RunLease;
+use cleveragents_ports::sandbox::{Sandbox, SandboxError};
+use cleveragents_ports::{StopReason, StopSignal};
 
 impl Executor {
     /// Returns the guidance of all resources. Records which texts were used.
@@ -165,9 +165,10 @@ fn find_unmodified(
 /// Returns a path as displayed to the model. With several resources, it starts with the resource's
 /// name.
 fn display_path(workspace: &Workspace, handle: &SandboxHandle, path: &ResourcePath) -> String {
-    match workspace.sandboxes.len() > 1 {
-        true => format!("{}:{path}", handle.resource),
-        false => path.to_string(),
+    if workspace.sandboxes.len() > 1 {
+        format!("{}:{path}", handle.resource)
+    } else {
+        path.to_string()
     }
 }
 
@@ -195,9 +196,10 @@ impl ResourceFiles for SandboxFiles<'_> {
         path: &ResourcePath,
         most: usize,
     ) -> std::result::Result<Option<Vec<u8>>, UnreadablePath> {
-        match self.excluded.contains(path) {
-            true => Ok(None),
-            false => self.sandbox.read(path, most).map_err(unreadable(path)),
+        if self.excluded.contains(path) {
+            Ok(None)
+        } else {
+            self.sandbox.read(path, most).map_err(unreadable(path))
         }
     }
 

@@ -24,10 +24,10 @@ use super::steps::{ActorEnd, StepWork};
 use crate::actors::open_model;
 use crate::decisions::{DecisionContext, DecisionDraft};
 use crate::lifecycle::effective_invariants;
-use crate::ports::StoreError;
-use crate::ports::models::{Model, ModelError};
 use crate::recovery::{NewErrorRecord, load_history};
 use crate::runs::RunLease;
+use cleveragents_ports::StoreError;
+use cleveragents_ports::models::{Model, ModelError};
 
 /// The actor, its model settings and the step it works on.
 pub(super) struct LlmActorContext<'a> {

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::error::{ExecutionError, Result};
 use super::executor::{ExecuteOutcome, Executor, POLL_INTERVAL};
 use super::workspace::Workspace;
-use crate::ports::{StopReason, StoreHandle};
 use crate::runs::{KeepAlive, RunLease};
+use cleveragents_ports::{StopReason, StoreHandle};
 
 /// Minimum pause between two polls. Without it, many owners that each poll after every commit of
 /// any of them would do little else.

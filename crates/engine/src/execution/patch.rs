@@ -1,6 +1,6 @@
 //! Splits git patches into files and hunks.
 
-use crate::ports::sandbox::{DiffChange, DiffStat, SandboxError, TreeDiff};
+use cleveragents_ports::sandbox::{DiffChange, DiffStat, SandboxError, TreeDiff};
 
 /// The patch of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,7 +130,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::sandbox::DiffLines;
+    use cleveragents_ports::sandbox::DiffLines;
 
     const PATCH: &[u8] = b"diff --git a/one b/one\nindex 1..2 100644\n--- a/one\n+++ b/one\n\
         @@ -1,2 +1,2 @@ fn main() {\n a\n-b\n+diff --git a/x b/x\n@@ -9 +9,2 @@\n+\xff\n c\n\

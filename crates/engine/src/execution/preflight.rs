@@ -12,7 +12,7 @@ use super::error::Result;
 use super::executor::Executor;
 use super::workspace::require_local_sandboxes;
 use crate::lifecycle::{LifecycleError, PreflightFailure, PreflightProbe};
-use crate::ports::StoreError;
+use cleveragents_ports::StoreError;
 
 type ProbeAnswer = std::result::Result<(), String>;
 

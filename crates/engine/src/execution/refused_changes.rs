@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use super::error::Result;
 use super::executor::Executor;
 use super::workspace::{SandboxHandle, Workspace};
-use crate::ports::StoreError;
-use crate::ports::sandbox::{Capture, OmissionReason, OmittedPath};
+use cleveragents_ports::StoreError;
+use cleveragents_ports::sandbox::{Capture, OmissionReason, OmittedPath};
 
 /// The name of the list among the validations.
 const REFUSALS_VALIDATION: &str = "builtin/recorded-changes";

@@ -15,8 +15,8 @@ use super::error::{ExecutionError, Result};
 use super::executor::Executor;
 use super::rollback::{RestorePoint, undo_after};
 use super::workspace::change_sandbox_state;
-use crate::ports::sandbox::{SandboxResult, Sandboxes};
 use crate::runs::RunLease;
+use cleveragents_ports::sandbox::{SandboxResult, Sandboxes};
 
 /// Returns whether the files of a sandbox are gone. Returns false for a sandbox that was not
 /// created yet.

@@ -10,10 +10,10 @@ use cleveragents_domain::sandbox::{FolderState, SandboxRecord};
 use cleveragents_domain::{FileState, NamespacedName, Plan, ResourcePath, ResourceType, TreeId};
 use tokio::task::{JoinError, spawn_blocking};
 
-use crate::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     DiffLines, DiffStat, NetChange, PublishedCommit, Sandbox, SandboxError, Sandboxes, TreeDiff,
 };
-use crate::ports::{StopSignal, StoreError, StoreHandle, Transaction};
+use cleveragents_ports::{StopSignal, StoreError, StoreHandle, Transaction};
 
 #[derive(Debug, Clone)]
 pub struct ResultReader {

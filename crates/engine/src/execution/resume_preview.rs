@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::error::Result;
 use super::executor::Executor;
 use super::steps::is_confirmed;
-use crate::ports::{Holder, StoreError};
+use cleveragents_ports::{Holder, StoreError};
 
 /// The position of a plan and its next move.
 #[derive(Debug, Clone, Serialize)]

@@ -15,8 +15,8 @@ use tokio::task::spawn_blocking;
 use super::error::{ExecutionError, Result};
 use super::executor::{ExecuteOutcome, Executor};
 use super::workspace::{OpenSandbox, SandboxHandle, Workspace};
-use crate::ports::{StopReason, StopSignal};
 use crate::runs::RunLease;
+use cleveragents_ports::{StopReason, StopSignal};
 
 impl Executor {
     /// Runs the gates on the sandboxes' recorded trees and leaves the plan complete or constrained.

@@ -25,9 +25,9 @@ use crate::journal::event;
 use crate::lifecycle::{
     PlanMoveRequest, ProvenOwner, RepeatPolicy, evict, hold_unowned, move_plan,
 };
-use crate::ports::sandbox::DiffStat;
-use crate::ports::{Ids, Slots, StopSignal, StoreError, Transaction};
 use crate::runs::ClaimOutcome;
+use cleveragents_ports::sandbox::DiffStat;
+use cleveragents_ports::{Entity, Ids, Slots, StopSignal, StoreError, Transaction};
 
 /// The number of the state in which the sandboxes were created. The store counts from 1.
 const INITIAL_CHECKPOINT: i64 = 0;
@@ -402,7 +402,7 @@ fn roll_back(
             let kept = tx.checkpoints_of(id)?;
             let found = kept.into_iter().find(|it| it.number == *number);
             found.ok_or_else(|| StoreError::NotFound {
-                what: "checkpoint of this plan",
+                entity: Entity::CheckpointOfPlan,
                 id: number.to_string(),
             })?
         }
@@ -488,11 +488,12 @@ fn require_not_undone(tx: &mut dyn Transaction, checkpoint: &Checkpoint) -> Resu
     };
     let kept = tx.checkpoints_of(checkpoint.plan_id)?;
     let checkpoint = checkpoint.number;
-    Err(match kept.iter().any(|it| it.id == by) {
-        true => ExecutionError::CheckpointUndone { checkpoint, by },
+    Err(if kept.iter().any(|it| it.id == by) {
+        ExecutionError::CheckpointUndone { checkpoint, by }
+    } else {
         // Only a change of the sandboxes (a rebase, or a removed sandbox) marks checkpoints with an
         // id that is not a checkpoint.
-        false => ExecutionError::CheckpointBaseChanged { checkpoint },
+        ExecutionError::CheckpointBaseChanged { checkpoint }
     })
 }
 

@@ -29,11 +29,11 @@ use super::context::Changeset;
 use super::error::{ExecutionError, Result};
 use super::workspace::{OpenSandbox, SandboxHandle};
 use crate::journal::event;
-use crate::ports::sandbox::{Capture, TouchedPaths};
-use crate::ports::tools::{FileStamps, ToolFailure, ToolInvocation, Toolbox};
-use crate::ports::{Ids, StopReason, StopSignal, StoreError, StoreOperation};
 use crate::runs::FencedWriter;
 use crate::secrets::Secrets;
+use cleveragents_ports::sandbox::{Capture, TouchedPaths};
+use cleveragents_ports::tools::{FileStamps, ToolFailure, ToolInvocation, Toolbox};
+use cleveragents_ports::{Ids, StopReason, StopSignal, StoreError, StoreOperation};
 
 /// How long the changes of a call may still be captured after its owner received a stop signal.
 /// Changes not captured by then are undone when the sandbox is opened next.

@@ -8,8 +8,8 @@ use cleveragents_domain::{NamespacedName, ResourcePath};
 
 use super::patch::{FilePatch, file_patches};
 use super::results::{PlanDiff, ResourceDiff, ResultReader, ResultsResult};
-use crate::ports::sandbox::{DiffChange, DiffLines};
 use crate::secrets::Secrets;
+use cleveragents_ports::sandbox::{DiffChange, DiffLines};
 
 /// The maximum number of bytes of a binary file to search.
 const BINARY_LIMIT: usize = 16 << 20;

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use super::error::{ExecutionError, Result};
 use super::executor::{Executor, POLL_INTERVAL};
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
-use crate::ports::{Holder, StopReason};
 use crate::runs::RunLease;
+use cleveragents_ports::{Holder, StopReason};
 
 /// Outcome of waiting for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

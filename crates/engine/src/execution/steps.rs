@@ -19,12 +19,12 @@ use super::runner::{
 };
 use super::workspace::{SandboxHandle, Workspace};
 use crate::actors::{StepAction, render_step};
-use crate::definitions::interpolation::StepOutputs;
-use crate::ports::StopReason;
-use crate::ports::tools::FileStamps;
 use crate::secrets::equal_ignoring_secrets;
-use crate::secrets::masks::find_mask_in;
 use crate::secrets::references::UnknownSecret;
+use cleveragents_definitions::interpolation::StepOutputs;
+use cleveragents_domain::secret_mask::find_mask_in;
+use cleveragents_ports::StopReason;
+use cleveragents_ports::tools::FileStamps;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ActorEnd {
@@ -420,9 +420,9 @@ pub(super) fn confirmed_calls(calls: Vec<ToolCallRecord>) -> CallHistory {
     collect_calls(calls, is_confirmed)
 }
 
-/// Collects, for each position, the last call that is not undone and for which `stands` returns
-/// true.
-fn collect_calls(calls: Vec<ToolCallRecord>, stands: fn(&ToolCallRecord) -> bool) -> CallHistory {
+/// Collects, for each position, the last call that is not undone and for which `is_kept`
+/// returns true.
+fn collect_calls(calls: Vec<ToolCallRecord>, is_kept: fn(&ToolCallRecord) -> bool) -> CallHistory {
     let mut known = CallHistory::default();
     for call in calls {
         let Some(step) = call.call.step else { continue };
@@ -431,7 +431,7 @@ fn collect_calls(calls: Vec<ToolCallRecord>, stands: fn(&ToolCallRecord) -> bool
         known.doubtful.remove(&spot);
         if call.state == ToolCallState::Interrupted && !call.call.side_effects.is_empty() {
             known.doubtful.insert(spot, call);
-        } else if stands(&call) && call.undone_by.is_none() {
+        } else if is_kept(&call) && call.undone_by.is_none() {
             known.calls.insert(spot, call);
         }
     }

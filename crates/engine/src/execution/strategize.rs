@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU32;
 use cleveragents_domain::actor::{Actor, ActorKind, LlmActor};
 use cleveragents_domain::id::DecisionId;
 use cleveragents_domain::strategy::{Strategy, StrategyRecord, StrategyStep};
+use cleveragents_domain::tool::ToolEffect;
 use cleveragents_domain::tool::control::{StatedDecision, SubmittedStrategy};
 use cleveragents_domain::{Confidence, DecisionType, EventKind, Plan, StreamId, Timestamp};
 use serde_json::json;
@@ -19,8 +20,9 @@ use super::steps::{ActorEnd, StepWork};
 use crate::confidence::Risk;
 use crate::decisions::{DecisionContext, DecisionDraft};
 use crate::journal::event;
-use crate::ports::{StopReason, StoreError};
 use crate::runs::RunLease;
+use cleveragents_ports::tools::Toolbox;
+use cleveragents_ports::{StopReason, StoreError};
 
 /// Distance between the turn numbers of two strategies; larger than the number of turns one
 /// strategy can use.
@@ -267,8 +269,8 @@ pub(super) fn actor_hash(actor: &Actor) -> String {
 
 /// Estimates the risk of a strategy with this many steps, as input to the confidence. The actions
 /// of an actor with a model are not known in advance: each step counts as two changed files and one
-/// command.
-pub(super) fn estimate_risk(execution: &Actor, steps: usize) -> Risk {
+/// command. A tool that does not exist cannot do anything.
+pub(super) fn estimate_risk(execution: &Actor, steps: usize, toolbox: &dyn Toolbox) -> Risk {
     let mut risk = Risk::default();
     if let ActorKind::Llm(_) = execution.kind {
         let steps = u32::try_from(steps).unwrap_or(u32::MAX);
@@ -276,13 +278,92 @@ pub(super) fn estimate_risk(execution: &Actor, steps: usize) -> Risk {
         risk.commands = steps;
     }
     for step in execution.steps() {
-        match step.tool.to_string().as_str() {
-            "builtin/shell" => risk.commands += 1,
-            "builtin/file-delete" | "builtin/dir-delete" => risk.deletes += 1,
-            "builtin/file-write" | "builtin/file-edit" | "builtin/file-move"
-            | "builtin/file-copy" => risk.files += 1,
-            _ => {}
+        let tool = toolbox.tool(&step.tool);
+        match tool.map(|tool| tool.definition().capability.effect) {
+            Some(ToolEffect::RunsCommand) => risk.commands += 1,
+            Some(ToolEffect::DeletesFiles) => risk.deletes += 1,
+            Some(ToolEffect::ChangesFiles) => risk.files += 1,
+            Some(ToolEffect::NoChange) | None => {}
         }
     }
     risk
+}
+
+#[cfg(test)]
+mod tests {
+    use cleveragents_domain::NamespacedName;
+    use cleveragents_domain::tool::{Capability, ToolDefinition};
+    use cleveragents_ports::tools::{Tool, ToolFailure, ToolInvocation, ToolOutput};
+    use serde_json::Value;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct NamedTool(ToolDefinition);
+
+    impl Tool for NamedTool {
+        fn definition(&self) -> &ToolDefinition {
+            &self.0
+        }
+
+        fn check_input(&self, _: &Value) -> std::result::Result<(), ToolFailure> {
+            Ok(())
+        }
+
+        fn check_output(&self, _: &ToolOutput) -> std::result::Result<(), ToolFailure> {
+            Ok(())
+        }
+
+        fn run(&self, _: &ToolInvocation<'_>) -> std::result::Result<ToolOutput, ToolFailure> {
+            panic!("an estimate runs no tool")
+        }
+    }
+
+    #[derive(Debug)]
+    struct NamedTools(Vec<NamedTool>);
+
+    impl Toolbox for NamedTools {
+        fn definitions(&self) -> Vec<&ToolDefinition> {
+            self.0.iter().map(|tool| &tool.0).collect()
+        }
+
+        fn tool(&self, name: &NamespacedName) -> Option<&dyn Tool> {
+            let found = self.0.iter().find(|tool| tool.0.name == *name);
+            found.map(|tool| tool as &dyn Tool)
+        }
+    }
+
+    #[test]
+    fn the_risk_of_a_tool_comes_from_its_capability() {
+        let tool = |&effect: &ToolEffect| {
+            NamedTool(ToolDefinition {
+                name: format!("local/{effect}").parse().unwrap(),
+                description: String::new(),
+                input_schema: Value::Null,
+                output_schema: Value::Null,
+                capability: Capability::read_write().with_effect(effect),
+                timeout_seconds: 1,
+            })
+        };
+        let toolbox = NamedTools(ToolEffect::ALL.iter().map(tool).collect());
+        let actor: Actor = serde_json::from_value(json!({
+            "name": "local/steps",
+            "description": "",
+            "kind": {"type": "tool", "steps": [
+                {"tool": "local/changes_files"},
+                {"tool": "local/changes_files"},
+                {"tool": "local/deletes_files"},
+                {"tool": "local/runs_command"},
+                {"tool": "local/no_change"},
+                {"tool": "builtin/shell"},
+            ]},
+        }))
+        .unwrap();
+        let expected = Risk {
+            files: 2,
+            deletes: 1,
+            commands: 1,
+        };
+        assert_eq!(estimate_risk(&actor, 1, &toolbox), expected);
+    }
 }

@@ -30,7 +30,7 @@ impl Executor {
         let mut timer = WorkTimer::default();
         let mut after = 0;
         loop {
-            let read = move |tx: &mut dyn crate::ports::Transaction| {
+            let read = move |tx: &mut dyn cleveragents_ports::Transaction| {
                 tx.events(StreamId::Plan(plan), after, PAGE)
             };
             let events: Vec<Event> = self.store.read(read).await?;

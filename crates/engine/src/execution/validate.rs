@@ -31,11 +31,11 @@ use super::steps::{ActorEnd, StepWork};
 use super::validation_runner::{GateOrigin, ValidationGate, ValidationRunner};
 use super::workspace::{OpenSandbox, SandboxHandle, Workspace};
 use crate::journal::event;
-use crate::ports::StoreError;
-use crate::ports::sandbox::{SandboxError, TouchedPaths};
-use crate::ports::stop::{StopReason, StopSignal};
 use crate::recovery::{NewErrorRecord, record_error};
 use crate::runs::RunLease;
+use cleveragents_ports::StoreError;
+use cleveragents_ports::sandbox::{SandboxError, TouchedPaths};
+use cleveragents_ports::stop::{StopReason, StopSignal};
 
 /// First turn number of a repair attempt; larger than any turn of the actor's own steps.
 const FIX_TURNS: u32 = 1_000_000;

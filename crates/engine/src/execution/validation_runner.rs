@@ -13,13 +13,13 @@ use serde_json::Value;
 use tokio::sync::OwnedRwLockWriteGuard;
 
 use super::workspace::OpenSandbox;
-use crate::ports::processes::{
+use crate::validations::{PreparedValidation, evaluate_output, prepare};
+use cleveragents_domain::secret_mask::{find_mask, find_mask_in, refusal_message};
+use cleveragents_ports::processes::{
     CommandExit, ConfinedCommand, Processes, TreeAccess, TruncatedOutput,
 };
-use crate::ports::stop::{StopReason, StopSignal};
-use crate::ports::tools::{FileStamps, ToolInvocation, Toolbox};
-use crate::secrets::masks::{find_mask, find_mask_in, refusal_message};
-use crate::validations::{PreparedValidation, evaluate_output, prepare};
+use cleveragents_ports::stop::{StopReason, StopSignal};
+use cleveragents_ports::tools::{FileStamps, ToolInvocation, Toolbox};
 
 /// Maximum kept size of each output stream of a command, in bytes.
 const OUTPUT_MAXIMUM: usize = 64 * 1024;

@@ -20,12 +20,12 @@ use super::error::{ExecutionError, Result, WrongNode};
 use super::removed_sandboxes::{RedoCommand, is_removed, removed_error};
 use super::runner::{RefusalKind, ToolRefusal};
 use crate::journal::event;
-use crate::ports::sandbox::{
-    NewSandbox, Sandbox, SandboxBase, Sandboxes, WORKTREE_INCLUDE, Warning,
-};
-use crate::ports::{Ids, StopSignal, StoreError, StoreOperation, Transaction};
 use crate::runs::FencedWriter;
 use crate::trust::trusted_hashes;
+use cleveragents_ports::sandbox::{
+    NewSandbox, Sandbox, SandboxBase, Sandboxes, WORKTREE_INCLUDE, Warning,
+};
+use cleveragents_ports::{Ids, StopSignal, StoreError, StoreOperation, Transaction};
 
 /// One sandbox with its lock.
 #[derive(Debug)]

@@ -43,9 +43,10 @@ struct Warnings {
 
 impl Warnings {
     fn add(&mut self, text: impl Into<String>) {
-        match self.kept.len() < WARNINGS_MAXIMUM {
-            true => self.kept.push(text.into()),
-            false => self.omitted += 1,
+        if self.kept.len() < WARNINGS_MAXIMUM {
+            self.kept.push(text.into());
+        } else {
+            self.omitted += 1;
         }
     }
 

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use cleveragents_definitions::skill::{FRONT_MATTER_MAXIMUM, read_front_matter};
 use cleveragents_domain::ResourcePath;
-use serde::Deserialize;
 
 use super::{ResourceFiles, UnreadablePath, Warnings, decode_text, join_path};
 
@@ -23,8 +23,6 @@ pub const DESCRIPTION_MAXIMUM: usize = 1_024;
 
 /// Maximum number of folders searched per location.
 const FOLDERS_MAXIMUM: usize = 1_000;
-/// Maximum number of bytes read for a file's front matter.
-const FRONT_MAXIMUM: usize = 16 << 10;
 
 /// The skills of a resource, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -130,57 +128,30 @@ fn read_skill(files: &dyn ResourceFiles, folder: &ResourcePath) -> Result<Option
     let Some(path) = join_path(Some(folder), FILE) else {
         return Ok(None);
     };
-    let bytes = match files.read(&path, FRONT_MAXIMUM) {
+    let bytes = match files.read(&path, FRONT_MATTER_MAXIMUM) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(None),
         Err(error @ UnreadablePath { .. }) => return Err(error.to_string()),
     };
     let out = |why: &str| format!("{path} is left out: {why}");
-    let text = decode_text(bytes, FRONT_MAXIMUM).ok_or_else(|| out("it is not UTF-8 text"))?;
-    let front = front_matter(&text).map_err(|why| out(&why))?;
+    let text =
+        decode_text(bytes, FRONT_MATTER_MAXIMUM).ok_or_else(|| out("it is not UTF-8 text"))?;
+    let front = read_front_matter(&text).map_err(|why| out(&why))?;
     let name = match front.name {
         Some(name) => name.trim().to_owned(),
         None => last_component(folder).ok_or_else(|| out("it has no `name`"))?,
     };
     check_name(&name).map_err(|why| out(&why))?;
     let description = one_line(&front.description.unwrap_or_default());
-    match description.is_empty() {
-        true => Err(out("it has no `description`")),
-        false => Ok(Some(Skill {
+    if description.is_empty() {
+        Err(out("it has no `description`"))
+    } else {
+        Ok(Some(Skill {
             name,
             description,
             path,
-        })),
+        }))
     }
-}
-
-/// The keys that are used; others belong to other programs.
-#[derive(Debug, Deserialize)]
-struct FrontMatter {
-    name: Option<String>,
-    description: Option<String>,
-}
-
-fn front_matter(text: &str) -> Result<FrontMatter, String> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut lines = text.split_inclusive('\n');
-    if lines.next().map(str::trim_end) != Some("---") {
-        return Err("it does not begin with front matter between lines of `---`".to_owned());
-    }
-    let mut front = String::new();
-    for line in lines {
-        if line.trim_end() == "---" {
-            return serde_saphyr::from_str(&front).map_err(|error| {
-                let said = error.to_string();
-                let first = one_line(said.lines().next().unwrap_or_default());
-                format!("invalid front matter: {first}")
-            });
-        }
-        front.push_str(line);
-    }
-    Err(format!(
-        "its front matter does not end within {FRONT_MAXIMUM} bytes"
-    ))
 }
 
 fn last_component(folder: &ResourcePath) -> Option<String> {
@@ -198,9 +169,10 @@ fn check_name(name: &str) -> Result<(), String> {
             "its `name` has {length} characters, it may have {NAME_MAXIMUM}"
         ));
     }
-    match name.chars().any(char::is_control) {
-        true => Err("its `name` is more than one line of text".to_owned()),
-        false => Ok(()),
+    if name.chars().any(char::is_control) {
+        Err("its `name` is more than one line of text".to_owned())
+    } else {
+        Ok(())
     }
 }
 

@@ -137,9 +137,10 @@ impl InstructionSearch<'_> {
             let whole = text.len();
             let text = truncate_to_fit(text, room);
             if text.len() < whole {
-                let what = match text.is_empty() {
-                    true => "is left out",
-                    false => "is cut",
+                let what = if text.is_empty() {
+                    "is left out"
+                } else {
+                    "is cut"
                 };
                 self.warnings.add(format!(
                     "{path} {what}: instructions may have {TOTAL_MAXIMUM} bytes in all"
@@ -172,8 +173,9 @@ fn truncate_to_fit(mut text: String, room: usize) -> String {
         None => end,
     };
     text.truncate(end);
-    match text.trim().is_empty() {
-        true => String::new(),
-        false => text + TRUNCATION_NOTE,
+    if text.trim().is_empty() {
+        String::new()
+    } else {
+        text + TRUNCATION_NOTE
     }
 }

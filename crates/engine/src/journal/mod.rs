@@ -8,11 +8,11 @@ pub mod verify;
 use cleveragents_domain::{EventKind, NewEvent};
 use serde::Serialize;
 
-use crate::ports::{Result, StoreError};
+use cleveragents_ports::{Result, StoreError};
 
 pub use purge::purge;
 pub use tail::Tail;
-pub use verify::{ChainFault, Verification, verify};
+pub use verify::verify;
 
 /// Builds an event by `actor` with `payload`. It must be appended in the transaction of the change
 /// it describes.

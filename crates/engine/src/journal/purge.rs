@@ -1,16 +1,11 @@
 //! Erases payloads and records it. The hash chain stays valid.
 
 use cleveragents_domain::{EventKind, NewEvent, StreamId};
-use serde::{Deserialize, Serialize};
 
-use crate::ports::{Result, StoreError, StoreHandle, StoreOperation, StreamHead, Transaction};
-
-/// Payload of a `payload_purged` event, which is never erased itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PurgeRecord {
-    pub places: Vec<i64>,
-    pub reason: String,
-}
+use cleveragents_ports::journal::PurgeRecord;
+use cleveragents_ports::{
+    Entity, Result, StoreError, StoreHandle, StoreOperation, StreamHead, Transaction,
+};
 
 /// The payloads to erase, with actor and reason.
 #[derive(Debug, Clone)]
@@ -38,7 +33,7 @@ pub async fn purge(
                 });
                 if !erasable {
                     return Err(StoreError::NotFound {
-                        what: "erasable event",
+                        entity: Entity::ErasableEvent,
                         id: format!("{stream}/{place}"),
                     });
                 }

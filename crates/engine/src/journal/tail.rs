@@ -8,7 +8,7 @@ use std::time::Duration;
 use cleveragents_domain::{Event, StreamId};
 use tokio::sync::watch;
 
-use crate::ports::{Cursor, Result, StoreHandle};
+use cleveragents_ports::{Cursor, Result, StoreHandle};
 
 /// Poll interval, in case a hint was lost.
 pub const POLL: Duration = Duration::from_millis(250);

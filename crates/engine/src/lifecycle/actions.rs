@@ -9,8 +9,8 @@ use serde_json::json;
 use super::PlanLifecycle;
 use super::error::Result;
 use super::moves::event;
-use crate::definitions::ActionDraft;
-use crate::ports::{StoreError, Transaction};
+use cleveragents_definitions::ActionDraft;
+use cleveragents_ports::{StoreError, Transaction};
 
 impl PlanLifecycle {
     /// Registers a new action. Fails if the name is taken; of two concurrent calls one fails.

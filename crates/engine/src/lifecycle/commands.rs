@@ -16,7 +16,7 @@ use super::moves::{
     PlanMoveOutcome, PlanMoveRequest, RepeatPolicy, event, move_plan, record_intervention,
 };
 use super::proven_owner::{ProvenOwner, ProvenState};
-use crate::ports::{Holder, Ids, Transaction};
+use cleveragents_ports::{Holder, Ids, Transaction};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum CancelOutcome {
@@ -143,9 +143,10 @@ impl PlanLifecycle {
                 Ok(PromptOutcome {
                     plan,
                     message,
-                    to: match owned {
-                        true => MessageRecipient::Owner,
-                        false => MessageRecipient::NextOwner,
+                    to: if owned {
+                        MessageRecipient::Owner
+                    } else {
+                        MessageRecipient::NextOwner
                     },
                 })
             })

@@ -4,10 +4,10 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{IllegalMove, NamespacedName, Phase, Plan, RepositoryFile, TrustState};
 
 use super::preflight::PreflightFailure;
-use crate::definitions::{GivenArgumentError, TemplateError};
-use crate::ports::{Holder, StoreError};
 use crate::runs::RunService;
 use crate::secrets::references::ReferenceError;
+use cleveragents_definitions::{GivenArgumentError, TemplateError};
+use cleveragents_ports::{Holder, StoreError};
 
 pub type Result<T, E = LifecycleError> = std::result::Result<T, E>;
 

@@ -14,6 +14,7 @@ mod owner;
 mod preflight;
 mod proven_owner;
 mod removal;
+mod request_fingerprint;
 mod use_action;
 
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use std::sync::Arc;
 use cleveragents_domain::Plan;
 use cleveragents_domain::id::{IdFragment, PlanId};
 
-use crate::ports::{Ids, Liveness, PlanFilter, PlanPage, StoreHandle, StoreOperation};
 use crate::secrets::Secrets;
+use cleveragents_ports::{Ids, Liveness, PlanFilter, PlanPage, StoreHandle, StoreOperation};
 
 pub(crate) use actions::retry_on_conflict;
 pub use commands::{CancelOutcome, MessageRecipient, PromptOutcome};

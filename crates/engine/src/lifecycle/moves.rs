@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{LifecycleError, Result};
 pub(crate) use crate::journal::event;
-use crate::ports::{Ids, OperationOutcome, StoreError, Transaction};
+use cleveragents_ports::{Ids, OperationOutcome, StoreError, Transaction};
 
 /// Outcome of a requested move.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,13 +21,15 @@ pub enum PlanMoveOutcome {
     /// The moved plan.
     Moved(Plan),
     /// The plan already has the requested state, or can never move again.
-    Stands(Plan),
+    // Databases contain the old name.
+    #[serde(rename = "Stands")]
+    Unchanged(Plan),
 }
 
 impl PlanMoveOutcome {
     pub fn plan(&self) -> &Plan {
         match self {
-            Self::Moved(plan) | Self::Stands(plan) => plan,
+            Self::Moved(plan) | Self::Unchanged(plan) => plan,
         }
     }
 }
@@ -95,7 +97,7 @@ pub(crate) fn move_plan(
         }
     };
     if let PositionOutcome::Unchanged(_) = answer {
-        return Ok(PlanMoveOutcome::Stands(plan));
+        return Ok(PlanMoveOutcome::Unchanged(plan));
     }
     let now = tx.now()?;
     let mut next = plan.make_move(request.requested, now).map_err(illegal)?;

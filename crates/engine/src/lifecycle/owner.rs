@@ -13,8 +13,8 @@ use super::PlanLifecycle;
 use super::error::{LifecycleError, Result};
 use super::moves::{PlanMoveOutcome, PlanMoveRequest, RepeatPolicy, event, move_plan};
 use super::preflight::{Preflight, PreflightProbe};
-use crate::ports::StoreError;
 use crate::runs::{ReleaseOutcome, RunLease};
+use cleveragents_ports::StoreError;
 
 impl PlanLifecycle {
     /// Starts the phase if every preflight check passes. Otherwise the plan stays and the error

@@ -8,7 +8,7 @@ use cleveragents_domain::{NamespacedName, Plan, PlanBrief, Resource};
 use serde::Serialize;
 
 use super::error::{LifecycleError, Result};
-use crate::ports::{StoreError, StoreHandle};
+use cleveragents_ports::{StoreError, StoreHandle};
 
 /// Answers questions about the world outside the store. `Err` holds the reason.
 pub trait PreflightProbe: Send + Sync + Debug {

@@ -2,7 +2,7 @@
 
 use cleveragents_domain::id::OwnerId;
 
-use crate::ports::{Holder, Liveness, OwnerStatus};
+use cleveragents_ports::{Holder, Liveness, OwnerStatus};
 
 /// The owner of one run, known to be dead or alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

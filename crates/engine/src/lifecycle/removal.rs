@@ -11,7 +11,7 @@ use super::commands::{evict, hold_unowned};
 use super::error::{LifecycleError, Result};
 use super::moves::event;
 use crate::journal::purge::{PurgeRequest, erase};
-use crate::ports::{StoreError, Transaction};
+use cleveragents_ports::{Entity, StoreError, Transaction};
 
 /// Number of events read per page.
 const PAGE: u32 = 1000;
@@ -137,7 +137,7 @@ fn erasable_places(tx: &mut dyn Transaction, erasure: &PlanPurgeRequest) -> Resu
 
 fn missing_journal_error(plan: PlanId) -> StoreError {
     StoreError::NotFound {
-        what: "journal of a plan",
+        entity: Entity::JournalOfPlan,
         id: plan.to_string(),
     }
 }

@@ -20,10 +20,11 @@ use super::PlanLifecycle;
 use super::actions::retry_on_conflict;
 use super::error::{LifecycleError, Result};
 use super::moves::{enter_phase, event};
-use crate::definitions::{ActionDraft, TemplateArguments, read_arguments, render};
-use crate::ports::{Ids, StoreError, StoreOperation, Transaction};
+use super::request_fingerprint::RequestFingerprint;
 use crate::secrets::Secrets;
 use crate::trust::{self, RepositoryAction};
+use cleveragents_definitions::{ActionDraft, TemplateArguments, read_arguments, render};
+use cleveragents_ports::{Entity, Ids, StoreError, StoreOperation, Transaction};
 
 /// Selects the action.
 #[derive(Debug, Clone)]
@@ -74,14 +75,14 @@ impl PlanLifecycle {
     /// Creates a plan at `strategize/queued`; does no work. The plan, the use of the action, the
     /// root decision and the first events are one commit.
     pub async fn use_action(&self, request: UseActionRequest) -> Result<Plan> {
-        let request_hash = fingerprint(&request, &self.secrets);
+        let fingerprint = RequestFingerprint::new(&request, &self.secrets)?;
         let operation = match &request.idempotency_key {
             Some(key) => StoreOperation::keyed(key, "plan.use"),
             None => self.operation("plan.use"),
         };
         let keyed = request.idempotency_key.is_some();
         let ids = Arc::clone(&self.ids);
-        let expected = request_hash.clone();
+        let stored = fingerprint.as_str().to_owned();
         let secrets = self.secrets.clone();
         let created: CreatedPlan = self
             .store
@@ -89,19 +90,20 @@ impl PlanLifecycle {
                 let plan = create_plan(tx, &*ids, (&request, &secrets))?;
                 Ok::<_, LifecycleError>(CreatedPlan {
                     plan,
-                    request: expected.clone(),
+                    request: stored.clone(),
                 })
             })
             .await?;
         // The operation id returned an earlier plan, which was created from a different request.
-        if created.request != request_hash {
+        if !fingerprint.matches(&created.request) {
             return Err(LifecycleError::KeyReused {
                 plan: Box::new(created.plan),
             });
         }
-        match keyed {
-            false => Ok(created.plan),
-            true => self.reload_plan(created.plan).await,
+        if keyed {
+            self.reload_plan(created.plan).await
+        } else {
+            Ok(created.plan)
         }
     }
 }
@@ -118,30 +120,6 @@ impl PlanLifecycle {
             answer => answer,
         }
     }
-}
-
-/// Returns the hash of a request, computed after its secrets are masked.
-fn fingerprint(request: &UseActionRequest, secrets: &Secrets) -> String {
-    let arguments = request.arguments.iter().map(|text| secrets.hide(text));
-    let action = match &request.action {
-        ActionChoice::Registered(name) => name.to_string(),
-        ActionChoice::Given(draft) => format!("{draft:?}"),
-        ActionChoice::Repository(action) => format!("{:?}", action.draft),
-    };
-    let parts = serde_json::json!([
-        action,
-        request.projects,
-        arguments.collect::<Vec<_>>(),
-        request.automation_profile,
-        request.invariants,
-        request.strategy_actor,
-        request.execution_actor,
-        request.base,
-        request.max_usd,
-    ]);
-    blake3::hash(parts.to_string().as_bytes())
-        .to_hex()
-        .to_string()
 }
 
 fn create_plan(
@@ -243,7 +221,7 @@ fn take_given_action(
 ) -> Result<Action> {
     if draft.state == ActionState::Archived {
         return Err(LifecycleError::Store(StoreError::Archived {
-            what: "action",
+            entity: Entity::Action,
             name: draft.name.to_string(),
         }));
     }

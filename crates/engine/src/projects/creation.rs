@@ -16,7 +16,7 @@ use serde_json::json;
 use super::error::{ProjectError, Result};
 use super::{ProjectService, append_events};
 use crate::lifecycle::moves::event;
-use crate::ports::{Ids, StoreError, Transaction};
+use cleveragents_ports::{Entity, Ids, StoreError, Transaction, UniqueKey};
 
 /// An inspected location.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,8 @@ fn create_project(
                 Ok(_) => break current,
                 // An existing resource was removed just now, so retry and register it anew.
                 Err(StoreError::NotFound {
-                    what: "resource", ..
+                    entity: Entity::Resource,
+                    ..
                 }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -241,7 +242,7 @@ fn register(
                 });
             }
             Err(StoreError::Taken {
-                what: "the path",
+                key: UniqueKey::ResourcePath,
                 holder,
                 ..
             }) => {

@@ -14,7 +14,7 @@ use crate::lifecycle::ProvenOwner;
 use crate::lifecycle::actions::retry_on_conflict;
 use crate::lifecycle::commands::{live_run, move_unowned_plan};
 use crate::lifecycle::moves::{PlanMoveOutcome, PlanMoveRequest, event};
-use crate::ports::{Ids, PlanFilter, StoreError, Transaction};
+use cleveragents_ports::{Ids, PlanFilter, StoreError, Transaction};
 
 /// What to do with unfinished plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,8 +169,8 @@ fn remove_project(
 /// Reports a missing project by its name, because the caller did not give an id.
 fn not_found_by_name(name: &NamespacedName, error: StoreError) -> StoreError {
     match error {
-        StoreError::NotFound { what, .. } => StoreError::NotFound {
-            what,
+        StoreError::NotFound { entity, .. } => StoreError::NotFound {
+            entity,
             id: name.to_string(),
         },
         error => error,
@@ -230,16 +230,17 @@ fn cancel_all(
         };
         match move_unowned_plan(tx, ids, &request, run.as_ref())? {
             PlanMoveOutcome::Moved(plan) => cancelled.push(plan.identity.plan_id),
-            PlanMoveOutcome::Stands(plan) if plan.position.is_terminal() => {}
+            PlanMoveOutcome::Unchanged(plan) if plan.position.is_terminal() => {}
             // A plan past its point of no return continues despite the cancel.
-            PlanMoveOutcome::Stands(plan) => applying.push(plan),
+            PlanMoveOutcome::Unchanged(plan) => applying.push(plan),
         }
     }
-    match applying.is_empty() {
-        true => Ok(cancelled),
-        false => Err(ProjectError::Applying {
+    if applying.is_empty() {
+        Ok(cancelled)
+    } else {
+        Err(ProjectError::Applying {
             project: deletion.name.clone(),
             plans: applying,
-        }),
+        })
     }
 }

@@ -4,7 +4,7 @@ use cleveragents_domain::invariant::InvariantError;
 use cleveragents_domain::{AbsolutePath, NamespacedName, Plan};
 
 use crate::lifecycle::LifecycleError;
-use crate::ports::StoreError;
+use cleveragents_ports::StoreError;
 
 pub type Result<T, E = ProjectError> = std::result::Result<T, E>;
 
@@ -44,10 +44,9 @@ pub enum ProjectError {
         path: AbsolutePath,
         resource: NamespacedName,
     },
-    #[error("resource {resource} is linked to {projects}")]
+    #[error("resource {resource} is linked to {}", projects.join(", "))]
     Linked {
         resource: NamespacedName,
-        /// Names, separated by commas.
-        projects: String,
+        projects: Vec<String>,
     },
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use cleveragents_domain::{NewEvent, StreamId};
 
 use crate::lifecycle::PlanLifecycle;
-use crate::ports::{Ids, Liveness, StoreHandle, StoreOperation, Transaction};
+use cleveragents_ports::{Ids, Liveness, StoreHandle, StoreOperation, Transaction};
 
 pub use creation::{CreatedProject, LocatedResource, NewProject};
 pub use deletion::{ActivePlanPolicy, DeletedProject};

@@ -10,14 +10,16 @@ use super::creation::{LocatedResource, linked_event, new_resource};
 use super::error::{ProjectError, Result};
 use super::{ProjectService, append_events};
 use crate::lifecycle::moves::event;
-use crate::ports::StoreError;
+use cleveragents_ports::{StoreError, UniqueKey};
 
 /// Outcome of linking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkOutcome {
     New,
     /// It was already linked.
-    Stands,
+    // Databases contain the old name.
+    #[serde(rename = "Stands")]
+    Unchanged,
 }
 
 /// Outcome of unlinking.
@@ -25,7 +27,9 @@ pub enum LinkOutcome {
 pub enum UnlinkOutcome {
     Done,
     /// It was not linked.
-    Stands,
+    // Databases contain the old name.
+    #[serde(rename = "Stands")]
+    Unchanged,
 }
 
 impl ProjectService {
@@ -44,7 +48,7 @@ impl ProjectService {
                 let resource = new_resource(tx, &*ids, name.clone(), &location)?;
                 tx.insert_resource(&resource).map_err(|error| match error {
                     StoreError::Taken {
-                        what: "the path",
+                        key: UniqueKey::ResourcePath,
                         holder,
                         ..
                     } => path_taken_error(&location, &holder),
@@ -83,7 +87,7 @@ impl ProjectService {
         self.store
             .write(self.operation("project.link"), move |tx| {
                 if tx.link_resource(&project, &resource)? == 0 {
-                    return Ok(LinkOutcome::Stands);
+                    return Ok(LinkOutcome::Unchanged);
                 }
                 append_events(tx, &[linked_event(&project, &resource, &actor)?])?;
                 Ok::<_, ProjectError>(LinkOutcome::New)
@@ -102,7 +106,7 @@ impl ProjectService {
         self.store
             .write(self.operation("project.unlink"), move |tx| {
                 if tx.unlink_resource(&project, &resource)? == 0 {
-                    return Ok(UnlinkOutcome::Stands);
+                    return Ok(UnlinkOutcome::Unchanged);
                 }
                 let link = json!({"project": project, "resource": resource});
                 append_events(tx, &[event(EventKind::ResourceUnlinked, &actor, &link)?])?;
@@ -124,16 +128,46 @@ fn path_taken_error(location: &LocatedResource, holder: &str) -> ProjectError {
 
 fn removal_error(name: &NamespacedName, error: StoreError) -> ProjectError {
     match error {
-        StoreError::Taken { holder, .. } => ProjectError::Linked {
+        StoreError::Referenced { referrers, .. } => ProjectError::Linked {
             resource: name.clone(),
-            projects: holder,
+            projects: referrers,
         },
         // Report the name, because the caller did not give an id.
-        StoreError::NotFound { what, .. } => StoreError::NotFound {
-            what,
+        StoreError::NotFound { entity, .. } => StoreError::NotFound {
+            entity,
             id: name.to_string(),
         }
         .into(),
         error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_outcomes_keep_their_names() {
+        for (outcome, stored) in [
+            (LinkOutcome::New, "New"),
+            (LinkOutcome::Unchanged, "Stands"),
+        ] {
+            assert_eq!(serde_json::to_value(outcome).unwrap(), stored);
+            assert_eq!(
+                serde_json::from_value::<LinkOutcome>(stored.into()).unwrap(),
+                outcome
+            );
+        }
+        let unlinked = [
+            (UnlinkOutcome::Done, "Done"),
+            (UnlinkOutcome::Unchanged, "Stands"),
+        ];
+        for (outcome, stored) in unlinked {
+            assert_eq!(serde_json::to_value(outcome).unwrap(), stored);
+            assert_eq!(
+                serde_json::from_value::<UnlinkOutcome>(stored.into()).unwrap(),
+                outcome
+            );
+        }
     }
 }

@@ -8,7 +8,7 @@ use cleveragents_domain::{
 
 use super::ProjectService;
 use super::error::{ProjectError, Result};
-use crate::ports::{PlanFilter, Transaction};
+use cleveragents_ports::{PlanFilter, Transaction};
 
 /// A project with its resources and plan counts.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,7 +9,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::service::{HEARTBEAT, LEASE};
-use crate::ports::{Ids, Lease, Result, StoreError, StoreHandle, StoreOperation, Transaction};
+use cleveragents_ports::{
+    Ids, Lease, Result, StoreError, StoreHandle, StoreOperation, Transaction,
+};
 
 /// Writes for a plan's owner, each fenced by the lease's epoch (law 5). The lease is plain data, so
 /// an owner can pass the writer to its threads and children.
@@ -160,9 +162,10 @@ impl RunLease {
                 Ok::<_, StoreError>(true)
             })
             .await?;
-        Ok(match released {
-            true => ReleaseOutcome::Done,
-            false => ReleaseOutcome::CancelRequested(self),
+        Ok(if released {
+            ReleaseOutcome::Done
+        } else {
+            ReleaseOutcome::CancelRequested(self)
         })
     }
 }

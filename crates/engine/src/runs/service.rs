@@ -8,7 +8,7 @@ use cleveragents_domain::{EventKind, NewEvent, Phase, StreamId, Timestamp};
 use serde::Serialize;
 
 use super::RunLease;
-use crate::ports::{
+use cleveragents_ports::{
     Claim, Holder, Ids, Lease, Liveness, OwnerStatus, Result, RunClaimOutcome, Slots, StoreError,
     StoreHandle, StoreOperation, Transaction,
 };

@@ -6,7 +6,7 @@ use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
 use cleveragents_domain::{Plan, PlanState, Timestamp};
 
 use super::gc::GcVerdict;
-use crate::ports::Holder;
+use cleveragents_ports::Holder;
 
 /// Decides about a recorded sandbox. `runs` is the live owner of the plan's run.
 pub(super) fn classify_sandbox(
@@ -43,9 +43,10 @@ pub(super) fn classify_sandbox(
         return GcVerdict::Keep("its changes are not captured".to_owned());
     }
     let finished = plan.timestamps.finished_at.unwrap_or(now);
-    match now.since(finished) < older_than {
-        true => GcVerdict::Keep("its plan finished more recently than the given age".to_owned()),
-        false => remove_verdict(reason),
+    if now.since(finished) < older_than {
+        GcVerdict::Keep("its plan finished more recently than the given age".to_owned())
+    } else {
+        remove_verdict(reason)
     }
 }
 

@@ -15,8 +15,8 @@ use super::classify::classify_sandbox;
 use super::{Result, SandboxIdentity, SandboxService, SandboxServiceError, UNKNOWN_GRACE};
 use crate::journal::event;
 use crate::lifecycle::{evict, live_run};
-use crate::ports::sandbox::{SandboxError, SandboxMarker};
-use crate::ports::{StoreError, Transaction};
+use cleveragents_ports::sandbox::{SandboxError, SandboxMarker};
+use cleveragents_ports::{StoreError, Transaction};
 
 /// A request to collect garbage.
 #[derive(Debug, Clone)]
@@ -152,7 +152,7 @@ impl SandboxService {
         let (id, plan) = (record.id, record.plan_id);
         let request = request.clone();
         self.store
-            .write(self.operation("sandbox.leave"), move |tx| {
+            .write(self.operation("sandbox.start-removal"), move |tx| {
                 let run = tx.run_for_update(plan)?;
                 let runs = live_run(tx, run.as_ref(), known)?;
                 let mut decision = decide(tx, id, runs.as_ref(), request.older_than)?;
@@ -183,7 +183,7 @@ impl SandboxService {
         let actor = actor.to_owned();
         let confirmed = self
             .store
-            .write(self.operation("sandbox.gone"), move |tx| {
+            .write(self.operation("sandbox.confirm-removal"), move |tx| {
                 let record = tx.sandbox(id)?;
                 if record.folder == FolderState::Gone {
                     return Ok(());
@@ -261,9 +261,10 @@ impl SandboxService {
             let reason = "it has no record, but its plan exists";
             return Ok(GcVerdict::Keep(reason.to_owned()));
         }
-        Ok(match now.since(id.created_at()) < UNKNOWN_GRACE {
-            true => GcVerdict::Keep("it has no record, and it is younger than a day".to_owned()),
-            false => GcVerdict::Remove("it has no record, and its plan is gone".to_owned()),
+        Ok(if now.since(id.created_at()) < UNKNOWN_GRACE {
+            GcVerdict::Keep("it has no record, and it is younger than a day".to_owned())
+        } else {
+            GcVerdict::Remove("it has no record, and its plan is gone".to_owned())
         })
     }
 
@@ -287,7 +288,7 @@ impl SandboxService {
 fn decide(
     tx: &mut dyn Transaction,
     id: SandboxId,
-    runs: Option<&crate::ports::Holder>,
+    runs: Option<&cleveragents_ports::Holder>,
     older_than: Duration,
 ) -> Result<GcDecision> {
     let record = tx.sandbox(id)?;

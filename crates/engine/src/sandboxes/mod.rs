@@ -17,8 +17,8 @@ use cleveragents_domain::{NamespacedName, Plan};
 use tokio::task::{JoinError, spawn_blocking};
 
 use crate::lifecycle::{LifecycleError, PlanLifecycle};
-use crate::ports::sandbox::{SandboxError, Sandboxes};
-use crate::ports::{Ids, Liveness, StoreError, StoreHandle, StoreOperation};
+use cleveragents_ports::sandbox::{SandboxError, Sandboxes};
+use cleveragents_ports::{Ids, Liveness, StoreError, StoreHandle, StoreOperation};
 
 pub use gc::{GcMode, GcRequest, GcVerdict, SweptSandbox};
 

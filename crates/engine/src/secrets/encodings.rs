@@ -36,13 +36,14 @@ const SHORTEST_LINE: usize = 16;
 pub(super) fn secret_lines(value: &str) -> Vec<String> {
     let is_secret = |line: &&str| line.len() >= SHORTEST_LINE && !line.starts_with("-----");
     let mut lines = value.lines().map(str::trim);
-    match value.contains('\n') {
-        true => lines
+    if value.contains('\n') {
+        lines
             .by_ref()
             .filter(is_secret)
             .map(str::to_owned)
-            .collect(),
-        false => Vec::new(),
+            .collect()
+    } else {
+        Vec::new()
     }
 }
 

@@ -1,17 +1,15 @@
 //! Replaces known secrets by `«secret:NAME»` before anything is put into a prompt or stored.
 //!
 //! Masking happens on the way to storage, logs and models, never on the way to execution. Values
-//! that are executed later are stored as [`references`] and resolved where they run. A mask
-//! ([`masks`]) on its way into a file, a command or an argument is refused. [`names`] decides which
-//! variables hold secrets.
+//! that are executed later are stored as [`references`] and resolved where they run. A
+//! [`mask`] on its way into a file, a command or an argument is refused. [`is_secret_name`] decides
+//! which variables hold secrets.
 //!
 //! Only named values are searched, in raw and in common encoded forms (`encodings.rs`), in one pass
 //! for all secrets. Guessing what looks like a secret is left to the program's output, where a
 //! wrong guess does no harm. [`StreamMasker`] handles texts that arrive in pieces.
 
 mod encodings;
-pub mod masks;
-pub mod names;
 pub mod references;
 mod stream;
 #[cfg(test)]
@@ -27,13 +25,10 @@ use std::sync::Arc;
 use aho_corasick::AhoCorasick;
 use serde_json::Value;
 
-pub use masks::mask;
-use masks::{MASK_BEGINS, MASK_ENDS, NAMELESS};
-pub use names::{is_secret, is_secret_name};
+pub use cleveragents_domain::secret_mask::mask;
+use cleveragents_domain::secret_mask::{MASK_BEGINS, MASK_ENDS, NAMELESS};
+pub use cleveragents_domain::secret_name::{SHORTEST_SECRET, is_secret, is_secret_name};
 pub use stream::StreamMasker;
-
-/// Minimum length of a masked value. Masking shorter ones would make ordinary words unreadable.
-pub const SHORTEST_SECRET: usize = 8;
 
 /// Whether two values are equal, regardless of which secrets were known when each was masked: two
 /// processes may know different secrets, so a mask matches anything.

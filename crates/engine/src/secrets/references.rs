@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::Secrets;
-use super::masks::{find_mask_in, mask_name, mask_range};
+use cleveragents_domain::secret_mask::{find_mask_in, mask_name, mask_range};
 
 /// Why a value cannot be stored as a reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,6 +1,6 @@
 //! Describes the effects of a repository's action to the user who is asked to trust it.
 
-use crate::definitions::ActionDraft;
+use cleveragents_definitions::ActionDraft;
 
 /// Maximum length of a line, in characters; the rest is cut.
 const LINE_MAXIMUM: usize = 200;
@@ -68,7 +68,7 @@ fn is_misleading(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definitions::{DefinitionSource, read_action};
+    use cleveragents_definitions::{DefinitionSource, read_action};
 
     fn draft(more: &str) -> ActionDraft {
         let text = format!(

@@ -2,10 +2,8 @@
 //!
 //! The decision is [`RepositoryFile::trust_state`], a pure function. [`trust_state`] makes it
 //! inside the transaction that uses the file; [`TrustRegistry`] reads and records consents for the
-//! caller, which asks the user. [`effects`] describes what an action does, [`credentials`]
-//! recognises credential files.
+//! caller, which asks the user. [`effects`] describes what an action does.
 
-pub mod credentials;
 pub mod effects;
 
 use std::sync::Arc;
@@ -15,8 +13,8 @@ use cleveragents_domain::{
 };
 use serde_json::json;
 
-use crate::definitions::ActionDraft;
-use crate::ports::{Ids, Result, StoreError, StoreHandle, StoreOperation, Transaction};
+use cleveragents_definitions::ActionDraft;
+use cleveragents_ports::{Ids, Result, StoreError, StoreHandle, StoreOperation, Transaction};
 
 /// An action defined in a repository, and the file that defines it.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,7 @@ use cleveragents_domain::validation::ValidationVerdict;
 use cleveragents_domain::{NamespacedName, Validation, ValidationSource};
 use serde_json::{Value, json};
 
-use crate::definitions::interpolation::{
+use cleveragents_definitions::interpolation::{
     FillError, TemplateScope, arguments_in, evaluate_json, fill, fill_text,
 };
 

@@ -19,7 +19,9 @@ use super::evaluation::{ArgumentsError, check_arguments};
 use crate::actors::registry::not_found_as_conflict;
 use crate::actors::{DuplicatePolicy, RegistryChange};
 use crate::lifecycle::retry_on_conflict;
-use crate::ports::{Ids, StoreError, StoreHandle, StoreOperation, Transaction, ValidationRow};
+use cleveragents_ports::{
+    Entity, Ids, StoreError, StoreHandle, StoreOperation, Transaction, ValidationRow,
+};
 
 /// Errors of the validation registry.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -309,9 +311,10 @@ fn attach_error(request: &AttachmentRequest, error: StoreError) -> ValidationReg
             attachment: holder,
         },
         StoreError::NotFound {
-            what: "resource", ..
+            entity: Entity::Resource,
+            ..
         } => StoreError::NotFound {
-            what: "resource",
+            entity: Entity::Resource,
             id: request.resource.to_string(),
         }
         .into(),
@@ -321,9 +324,9 @@ fn attach_error(request: &AttachmentRequest, error: StoreError) -> ValidationReg
 
 fn remove_error(name: &NamespacedName, error: StoreError) -> ValidationRegistryError {
     match error {
-        StoreError::Taken { holder, .. } => ValidationRegistryError::Attached {
+        StoreError::Referenced { referrers, .. } => ValidationRegistryError::Attached {
             name: name.clone(),
-            attachments: holder.split(", ").map(str::to_owned).collect(),
+            attachments: referrers,
         },
         error => error.into(),
     }

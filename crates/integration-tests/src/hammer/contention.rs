@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::{ErrorCategory, Phase};
-use cleveragents_engine::ports::{Ids, LockRequest, Result, Slots, StoreError};
 use cleveragents_engine::recovery::{ErrorRecovery, NewErrorRecord};
 use cleveragents_engine::runs::{ClaimOutcome, RunService};
-use cleveragents_engine::system::SystemIds;
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Ids, LockRequest, Result, Slots, StoreError};
 
 use super::{HammerArguments, print_line, read_line, runtime};
 use crate::test_database::{OpenTestDatabase, new_operation};

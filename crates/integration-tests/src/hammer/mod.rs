@@ -17,8 +17,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cleveragents_engine::ports::{Result, StoreError, StoreHandle};
-use cleveragents_engine::system::SystemClock;
+use cleveragents_ports::system::SystemClock;
+use cleveragents_ports::{Result, StoreError, StoreHandle};
 use tokio::runtime::Runtime;
 
 use crate::test_database::{Backend, OpenTestDatabase, open};
@@ -119,7 +119,7 @@ fn open_on_signal(arguments: &HammerArguments) -> Result<()> {
         return Ok(());
     }
     let opened = arguments.open()?;
-    let node = cleveragents_engine::ports::Liveness::node(&*opened.presence).to_owned();
+    let node = cleveragents_ports::Liveness::node(&*opened.presence).to_owned();
     print_line(&format!("opened {node}"));
     while read_line().is_some() {}
     Ok(())

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{EventKind, NewEvent, Phase, StreamId};
-use cleveragents_engine::ports::{Result, Slots, StoreError};
 use cleveragents_engine::runs::{ClaimOutcome, RunLease, RunService};
-use cleveragents_engine::system::SystemIds;
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Result, Slots, StoreError};
 use serde_json::json;
 
 use super::{HammerArguments, print_line, read_line, runtime};
@@ -48,7 +48,7 @@ pub(super) fn claim(arguments: &HammerArguments) -> Result<()> {
 
 async fn write(lease: &RunLease) -> Result<()> {
     let plan = lease.lease().plan;
-    let change = move |tx: &mut dyn cleveragents_engine::ports::Transaction| {
+    let change = move |tx: &mut dyn cleveragents_ports::Transaction| {
         let event = NewEvent::new(EventKind::ToolCompleted, "owner", &json!({"by": "owner"}))
             .map_err(StoreError::internal)?;
         tx.append(StreamId::Plan(plan), &[event])?;

@@ -1,6 +1,6 @@
 //! A worker process that received the lease of a plan's owner and records changes.
 
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::{Result, StoreError};
 
 use super::{HammerArguments, print_line, read_line, runtime};
 use crate::execution_samples::context;

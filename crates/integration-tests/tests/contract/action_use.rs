@@ -1,7 +1,6 @@
 //! Using actions: uses are counted, and a single-use action is used exactly once.
 
 use cleveragents_domain::{Action, ActionState, Plan};
-use cleveragents_engine::ports::{Result, StoreError, StoreHandle};
 use cleveragents_integration_tests::assertions::{
     assert_conflict, assert_missing, assert_one_winner, assert_taken,
 };
@@ -9,6 +8,7 @@ use cleveragents_integration_tests::lifecycle_samples::usable_action;
 use cleveragents_integration_tests::samples::{plan, plan_id};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Entity, Result, StoreError, StoreHandle};
 
 contract! {
     every_use_of_a_reusable_action_is_counted,
@@ -122,7 +122,7 @@ fn an_archived_action_cannot_be_used(backend: Backend) {
             };
             let refused = use_action(&opened.store, &stale).await;
             assert!(
-                matches!(&refused, Err(StoreError::Archived { what: "action", name })
+                matches!(&refused, Err(StoreError::Archived { entity: Entity::Action, name })
                     if name == "local/old"),
                 "{refused:?}"
             );

@@ -1,6 +1,5 @@
 //! Actors: versioned rows with unique names.
 
-use cleveragents_engine::ports::{ActorRow, Result, StoreHandle};
 use cleveragents_integration_tests::assertions::{
     assert_conflict, assert_missing, assert_one_winner, assert_taken,
 };
@@ -8,6 +7,7 @@ use cleveragents_integration_tests::definition_samples::actor_row;
 use cleveragents_integration_tests::samples::{at, name};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{ActorRow, Result, StoreHandle};
 
 contract! {
     an_actor_reads_back_in_every_field,

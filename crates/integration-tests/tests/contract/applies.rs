@@ -2,7 +2,6 @@
 
 use cleveragents_domain::apply_record::{ApplyPartState, ApplyRecord, ApplyState};
 use cleveragents_domain::id::{ApplyId, PlanId};
-use cleveragents_engine::ports::{Result, StoreHandle};
 use cleveragents_integration_tests::assertions::{
     assert_conflict, assert_missing, assert_one_winner, assert_refused, assert_taken,
 };
@@ -10,6 +9,7 @@ use cleveragents_integration_tests::execution_samples::{apply, store_sandbox};
 use cleveragents_integration_tests::samples::{at, plan_id};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Result, StoreHandle};
 
 contract! {
     an_attempt_reads_back_with_its_number,
@@ -95,7 +95,7 @@ fn a_plan_has_one_unfinished_attempt(backend: Backend) {
                     ),
                 );
                 let done = ApplyRecord {
-                    state: ApplyState::TakenBack,
+                    state: ApplyState::Aborted,
                     ..sample
                 };
                 assert_eq!(update(&opened.store, &done).await.unwrap(), 2);

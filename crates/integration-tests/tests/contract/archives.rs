@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cleveragents_domain::Timestamp;
-use cleveragents_engine::ports::{BlobHash, Clock, StoreError};
 use cleveragents_integration_tests::store_access::{append, events, write};
 use cleveragents_integration_tests::test_database::no_progress;
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, raw_sql};
+use cleveragents_ports::{BlobHash, Clock, StoreError};
 use cleveragents_store::{AlteredBackupPolicy, ExistingDataPolicy};
 use serde_json::Value;
 
@@ -204,16 +204,18 @@ fn a_foreign_member_in_a_backup_is_refused(backend: Backend) {
 /// Damages a large blob in place; with `gone`, removes its content.
 fn damage(test_db: &TestDatabase, hash: &BlobHash, gone: bool) {
     if test_db.backend == Backend::Postgres {
-        let change = match gone {
-            true => "DELETE FROM blob_chunks",
-            false => "UPDATE blob_chunks SET content = '\\x00'",
+        let change = if gone {
+            "DELETE FROM blob_chunks"
+        } else {
+            "UPDATE blob_chunks SET content = '\\x00'"
         };
         return raw_sql::run_sql(test_db, &format!("{change} WHERE hash = '{hash}'"));
     }
     let path = blob_file(test_db, hash);
-    match gone {
-        true => fs::remove_file(path).unwrap(),
-        false => raw_sql::write_file(&path, "rubbish"),
+    if gone {
+        fs::remove_file(path).unwrap();
+    } else {
+        raw_sql::write_file(&path, "rubbish");
     }
 }
 

@@ -1,10 +1,10 @@
 //! Blobs: named by their content, stored once, and visible only if the referencing transaction
 //! committed.
 
-use cleveragents_engine::ports::blobs::{INLINE_MAXIMUM, Staging};
-use cleveragents_engine::ports::{BlobHash, StagedBlob, StoreError, StoreHandle};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::blobs::{INLINE_MAXIMUM, Staging};
+use cleveragents_ports::{BlobHash, StagedBlob, StoreError, StoreHandle};
 
 contract! {
     blobs_of_every_size_read_back,

@@ -2,10 +2,10 @@
 
 use cleveragents_domain::id::{IdFragment, PlanId};
 use cleveragents_domain::{Action, ActionState, Move, Plan};
-use cleveragents_engine::ports::{Result, StoreError, StoreHandle};
 use cleveragents_integration_tests::samples::{action, at, name, plan, plan_id};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Result, StoreError, StoreHandle};
 
 contract! {
     an_action_reads_back_in_every_field,
@@ -52,12 +52,12 @@ fn assert_conflict(answer: Result<i64>, what: &str, id: &str, versions: (i64, i6
     let (wanted_what, wanted_id) = (what, id);
     match answer {
         Err(StoreError::Conflict {
-            what,
+            entity,
             id,
             expected,
             found,
         }) => {
-            assert_eq!((what, id.as_str()), (wanted_what, wanted_id));
+            assert_eq!((entity.as_str(), id.as_str()), (wanted_what, wanted_id));
             assert_eq!((expected, found), versions);
         }
         other => panic!("{other:?} instead of a conflict"),
@@ -67,8 +67,9 @@ fn assert_conflict(answer: Result<i64>, what: &str, id: &str, versions: (i64, i6
 #[track_caller]
 fn assert_taken(answer: Result<()>, wanted: (&str, &str, &str)) {
     match answer {
-        Err(StoreError::Taken { what, name, holder }) => {
-            assert_eq!((what, name.as_str(), holder.as_str()), wanted);
+        Err(StoreError::Taken { key, name, holder }) => {
+            let key = key.to_string();
+            assert_eq!((key.as_str(), name.as_str(), holder.as_str()), wanted);
         }
         other => panic!("{other:?} instead of Taken"),
     }
@@ -77,7 +78,9 @@ fn assert_taken(answer: Result<()>, wanted: (&str, &str, &str)) {
 #[track_caller]
 fn assert_missing<T: std::fmt::Debug>(answer: Result<T>, wanted: (&str, &str)) {
     match answer {
-        Err(StoreError::NotFound { what, id }) => assert_eq!((what, id.as_str()), wanted),
+        Err(StoreError::NotFound { entity, id }) => {
+            assert_eq!((entity.as_str(), id.as_str()), wanted);
+        }
         other => panic!("{other:?} instead of NotFound"),
     }
 }

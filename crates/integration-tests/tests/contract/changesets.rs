@@ -3,8 +3,6 @@
 use cleveragents_domain::changeset::{ChangesetRecord, ChangesetState, NewChange, RecordedChange};
 use cleveragents_domain::id::{ChangesetId, CheckpointId, PlanId};
 use cleveragents_domain::{ChangeEntry, FileOperation, ResourcePath};
-use cleveragents_engine::ports::{Ids, Result, StoreError, StoreHandle};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::assertions::{assert_missing, assert_refused, assert_taken};
 use cleveragents_integration_tests::execution_samples::{
     changeset, creation, file, sandbox, store_sandbox,
@@ -12,6 +10,8 @@ use cleveragents_integration_tests::execution_samples::{
 use cleveragents_integration_tests::samples::{at, plan_id};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Ids, Result, StoreError, StoreHandle};
 
 contract! {
     an_empty_changeset_can_be_read,

@@ -2,13 +2,13 @@
 
 use cleveragents_domain::checkpoint::Checkpoint;
 use cleveragents_domain::id::{CheckpointId, IdFragment, PlanId, SandboxId};
-use cleveragents_engine::ports::{Ids, Result, StoreHandle};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::assertions::{assert_ambiguous, assert_missing, assert_taken};
 use cleveragents_integration_tests::execution_samples::{checkpoint, store_sandbox};
 use cleveragents_integration_tests::samples::plan_id;
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Ids, Result, StoreHandle};
 
 contract! {
     a_checkpoint_reads_back_with_its_number,

@@ -7,9 +7,7 @@ use std::time::Duration;
 use cleveragents_domain::id::OwnerId;
 use cleveragents_domain::{Phase, Timestamp};
 use cleveragents_engine::locks::LockService;
-use cleveragents_engine::ports::{BlobHash, Clock, Liveness, Slots, StoreHandle, StoreOperation};
 use cleveragents_engine::runs::{ClaimOutcome, RunService};
-use cleveragents_engine::system::{SystemClock, SystemIds};
 use cleveragents_integration_tests::samples::plan_id;
 use cleveragents_integration_tests::store_access::{
     release_run, run_concurrently, try_write, write,
@@ -18,6 +16,8 @@ use cleveragents_integration_tests::test_database::new_operation;
 use cleveragents_integration_tests::{
     Backend, OpenTestDatabase, TestDatabase, block_on, contract, raw_sql,
 };
+use cleveragents_ports::system::{SystemClock, SystemIds};
+use cleveragents_ports::{BlobHash, Clock, Liveness, Slots, StoreHandle, StoreOperation};
 use cleveragents_store::{CollectionReport, Retention};
 
 use super::blobs::{KIB, bytes, content, put, stage};
@@ -105,7 +105,7 @@ impl AgingDatabase {
 /// Repeats the same write; returns the number it was first done with.
 async fn write_number(store: &StoreHandle, operation: StoreOperation, number: i64) -> i64 {
     let done = store.write(operation, move |_| {
-        Ok::<_, cleveragents_engine::ports::StoreError>(number)
+        Ok::<_, cleveragents_ports::StoreError>(number)
     });
     done.await.unwrap()
 }

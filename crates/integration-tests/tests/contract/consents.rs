@@ -5,10 +5,10 @@ use std::sync::Arc;
 use cleveragents_domain::{
     AbsolutePath, Consent, EventKind, RepositoryFile, ResourcePath, StreamId, Timestamp, TrustState,
 };
-use cleveragents_engine::system::SystemIds;
 use cleveragents_engine::trust::TrustRegistry;
 use cleveragents_integration_tests::store_access::{events, read, run_concurrently, try_write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::system::SystemIds;
 
 contract! {
     a_consent_is_stored_once_for_each_content,

@@ -2,7 +2,6 @@
 
 use cleveragents_domain::CorrectionState;
 use cleveragents_domain::{Correction, Decision};
-use cleveragents_engine::ports::StoreHandle;
 use cleveragents_integration_tests::assertions::{
     assert_conflict, assert_missing, assert_one_winner, assert_taken,
 };
@@ -12,6 +11,7 @@ use cleveragents_integration_tests::lifecycle_samples::{
 use cleveragents_integration_tests::samples::{at, plan_id};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::StoreHandle;
 
 contract! {
     a_correction_reads_back_in_every_field,

@@ -2,7 +2,6 @@
 
 use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::{Decision, DecisionEdge};
-use cleveragents_engine::ports::{Result, StoreHandle};
 use cleveragents_integration_tests::assertions::{assert_ambiguous, assert_missing, assert_taken};
 use cleveragents_integration_tests::lifecycle_samples::{
     child_decision, root_decision, store_sample_plan,
@@ -10,6 +9,7 @@ use cleveragents_integration_tests::lifecycle_samples::{
 use cleveragents_integration_tests::samples::plan_id;
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Result, StoreHandle};
 
 contract! {
     a_decision_reads_back_in_every_field,

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{ErrorRecord, EventKind, NewEvent, StreamId};
-use cleveragents_engine::ports::{Result, StoreError, StoreHandle};
 use cleveragents_integration_tests::assertions::assert_missing;
 use cleveragents_integration_tests::lifecycle_samples::{error, store_sample_plan};
 use cleveragents_integration_tests::samples::{at, plan_id};
 use cleveragents_integration_tests::store_access::{events, read, run_concurrently, try_write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Result, StoreError, StoreHandle};
 
 contract! {
     an_error_reads_back_in_every_field,

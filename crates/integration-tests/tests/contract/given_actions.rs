@@ -1,11 +1,11 @@
 //! Single-use actions that are given rather than registered: one plan per content of a name.
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_engine::ports::{Result, StoreError, StoreHandle};
 use cleveragents_integration_tests::assertions::{assert_one_winner, assert_taken};
 use cleveragents_integration_tests::samples::{name, plan, plan_id};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Result, StoreError, StoreHandle};
 
 contract! {
     concurrent_uses_of_a_given_action_have_one_winner,

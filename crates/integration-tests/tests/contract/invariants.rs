@@ -1,12 +1,12 @@
 //! Invariants: unique within their scope, and found by scope.
 
 use cleveragents_domain::{Invariant, InvariantScope};
-use cleveragents_engine::ports::{Result, StoreHandle};
 use cleveragents_integration_tests::assertions::{assert_missing, assert_one_winner, assert_taken};
 use cleveragents_integration_tests::lifecycle_samples::{invariant, project, store_sample_plan};
 use cleveragents_integration_tests::samples::{name, plan_id};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Result, StoreHandle};
 
 contract! {
     a_rule_reads_back_in_every_scope,

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use cleveragents_domain::{Event, EventKind, NewEvent, StreamId};
-use cleveragents_engine::journal::{ChainFault, Verification, verify};
-use cleveragents_engine::ports::journal::{EventHashInput, genesis_hash, payload_hash};
-use cleveragents_engine::ports::{Cursor, StoreError, StoreHandle, StreamHead};
+use cleveragents_engine::journal::verify;
 use cleveragents_integration_tests::samples::{event, payload, stream};
 use cleveragents_integration_tests::store_access::{
     append, events, events_of_all, read, run_concurrently, write,
 };
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::journal::{EventHashInput, genesis_hash, payload_hash};
+use cleveragents_ports::journal_verification::{ChainFault, Verification};
+use cleveragents_ports::{Cursor, StoreError, StoreHandle, StreamHead};
 use serde_json::value::RawValue;
 
 contract! {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use cleveragents_domain::id::OwnerId;
 use cleveragents_engine::locks::{LockService, TTL_MAXIMUM, TTL_MINIMUM};
-use cleveragents_engine::ports::{Liveness, OwnerStatus};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::samples::owner;
 use cleveragents_integration_tests::store_access::read;
 use cleveragents_integration_tests::{Backend, OpenTestDatabase, TestDatabase, block_on, contract};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Liveness, OwnerStatus};
 
 use super::locks::{LONG, NODE, acquire, assert_held, assert_lost, release, rows};
 use super::run_service::{announce_presence, dead_owner};

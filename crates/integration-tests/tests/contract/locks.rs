@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use cleveragents_domain::id::OwnerId;
-use cleveragents_engine::ports::locks::NAME_MAXIMUM;
-use cleveragents_engine::ports::{
-    LockGrant, LockRequest, LockRow, Result, StoreError, StoreHandle,
-};
 use cleveragents_integration_tests::samples::{event, owner, stream};
 use cleveragents_integration_tests::store_access::{
     events, read, run_concurrently, try_write, write,
 };
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::locks::NAME_MAXIMUM;
+use cleveragents_ports::{LockGrant, LockRequest, LockRow, Result, StoreError, StoreHandle};
 
 contract! {
     a_free_lock_is_taken_and_a_held_one_names_its_holder,
@@ -361,7 +359,7 @@ fn a_huge_name_is_refused_and_the_longest_works(backend: Backend) {
     block_on(async {
         let refused = acquire(&opened.store, &huge, owner(), LONG).await;
         assert!(
-            matches!(refused, Err(StoreError::TooLong { length, .. }) if length == 1 << 20),
+            matches!(refused, Err(StoreError::LockNameTooLong { length, .. }) if length == 1 << 20),
             "{:?}",
             refused.map(|grant| grant.epoch)
         );

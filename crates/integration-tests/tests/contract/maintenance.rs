@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use cleveragents_domain::id::OwnerId;
 use cleveragents_domain::{Action, Event, EventKind, Plan, StreamId};
 use cleveragents_engine::journal::purge::PurgeRequest;
-use cleveragents_engine::journal::{ChainFault, purge, verify};
-use cleveragents_engine::ports::{
-    BlobHash, LockRequest, StoreError, StoreHandle, StoreOperation, StreamHead,
-};
+use cleveragents_engine::journal::{purge, verify};
 use cleveragents_integration_tests::samples::{action, event, owner, plan, plan_id, stream};
 use cleveragents_integration_tests::store_access::{append, events, read, write};
 use cleveragents_integration_tests::test_database::{new_operation, no_progress};
 use cleveragents_integration_tests::{
     Backend, OpenTestDatabase, TestDatabase, block_on, contract, raw_sql,
+};
+use cleveragents_ports::journal_verification::ChainFault;
+use cleveragents_ports::{
+    BlobHash, LockRequest, StoreError, StoreHandle, StoreOperation, StreamHead,
 };
 use cleveragents_store::{AlteredBackupPolicy, BackupReport, ExistingDataPolicy};
 
@@ -52,7 +53,7 @@ pub(super) struct BackupSample {
     first: StreamHead,
     sizes: &'static [usize],
     pub(super) blobs: Vec<BlobHash>,
-    run: cleveragents_engine::ports::Lease,
+    run: cleveragents_ports::Lease,
 }
 
 fn lock_request(owner: OwnerId) -> LockRequest {

@@ -2,12 +2,12 @@
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{MessageKind, PlanMessage};
-use cleveragents_engine::ports::{Result, StoreError, StoreHandle};
 use cleveragents_integration_tests::assertions::{assert_missing, assert_taken};
 use cleveragents_integration_tests::lifecycle_samples::{message, store_sample_plan};
 use cleveragents_integration_tests::samples::plan_id;
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Result, StoreError, StoreHandle};
 
 contract! {
     a_message_is_taken_as_it_was_sent,

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use cleveragents_domain::{Action, Plan};
-use cleveragents_engine::ports::{PlanFilter, Result, StoreHandle};
 use cleveragents_integration_tests::assertions::assert_taken;
 use cleveragents_integration_tests::lifecycle_samples::{error, usable_action};
 use cleveragents_integration_tests::raw_sql;
 use cleveragents_integration_tests::samples::{name, plan, plan_id};
 use cleveragents_integration_tests::store_access::{read, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{PlanFilter, Result, StoreHandle};
 
 contract! {
     durable:

@@ -5,8 +5,6 @@ use cleveragents_domain::model::Usage;
 use cleveragents_domain::model_call::{
     ModelCallEnd, ModelCallRecord, ModelCallState, ModelSpend, NewModelCall,
 };
-use cleveragents_engine::ports::{Ids, Result, StoreHandle};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::assertions::{
     assert_conflict, assert_missing, assert_one_winner, assert_taken,
 };
@@ -15,6 +13,8 @@ use cleveragents_integration_tests::lifecycle_samples::store_sample_plan;
 use cleveragents_integration_tests::samples::{name, plan_id};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Ids, Result, StoreHandle};
 
 contract! {
     a_model_call_is_recorded_from_start_to_end,

@@ -1,8 +1,8 @@
 //! Outcomes: every one is counted.
 
-use cleveragents_engine::ports::{OperationOutcome, OutcomeCounts};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{OperationOutcome, OutcomeCounts};
 
 contract! {
     an_uncounted_operation_has_no_outcomes,

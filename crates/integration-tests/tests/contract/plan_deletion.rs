@@ -2,9 +2,6 @@
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{DecisionEdge, InvariantScope, MessageKind, Plan, StreamId};
-use cleveragents_engine::ports::{
-    BlobHash, PlanFilter, Result, StoreError, StoreHandle, Transaction,
-};
 use cleveragents_integration_tests::assertions::{assert_conflict, assert_missing};
 use cleveragents_integration_tests::lifecycle_samples::{
     child_decision, correction, error, invariant, message, root_decision, store_sample_plan,
@@ -14,6 +11,9 @@ use cleveragents_integration_tests::store_access::{
     events, read, run_concurrently, try_write, write,
 };
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{
+    BlobHash, Entity, PlanFilter, Result, StoreError, StoreHandle, Transaction, UniqueKey,
+};
 
 contract! {
     a_plans_rows_are_deleted_with_it,
@@ -149,10 +149,13 @@ fn concurrent_inserts_and_deletion_leave_nothing(backend: Backend) {
         for (number, answer) in answers.into_iter().enumerate() {
             match answer {
                 Ok(()) => {}
-                Err(StoreError::NotFound { what: "plan", .. }) if number != 8 => {}
+                Err(StoreError::NotFound {
+                    entity: Entity::Plan,
+                    ..
+                }) if number != 8 => {}
                 // The rule has the same text each time.
                 Err(StoreError::Taken {
-                    what: "the invariant",
+                    key: UniqueKey::InvariantText,
                     ..
                 }) if number != 8 => {}
                 other => panic!("{number}: {other:?}"),

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Move, Phase, Plan, PlanState};
-use cleveragents_engine::ports::{PlanCursor, PlanFilter, PlanPage, StoreHandle};
 use cleveragents_integration_tests::assertions::assert_missing;
 use cleveragents_integration_tests::lifecycle_samples::{store_plan, store_sample_plan};
 use cleveragents_integration_tests::samples::{at, name, plan, plan_id};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{PlanCursor, PlanFilter, PlanPage, StoreHandle};
 
 contract! {
     a_filter_finds_exactly_its_matches,

@@ -9,8 +9,6 @@ use cleveragents_domain::model_call::{ModelCallEnd, ModelCallRecord, ModelCallSt
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
-use cleveragents_engine::ports::{Ids, Result, StoreError, StoreHandle, Transaction};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::assertions::assert_missing;
 use cleveragents_integration_tests::execution_samples::{
     apply, changeset, checkpoint, creation, model_call, process, sandbox, strategy, tool_call, tree,
@@ -19,6 +17,8 @@ use cleveragents_integration_tests::lifecycle_samples::store_sample_plan;
 use cleveragents_integration_tests::samples::at;
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Entity, Ids, Result, StoreError, StoreHandle, Transaction};
 use cleveragents_store::{AlteredBackupPolicy, ExistingDataPolicy};
 use serde_json::{Value, json};
 
@@ -253,8 +253,11 @@ fn concurrent_work_and_deletion_leave_nothing(backend: Backend) {
         for (number, answer) in answers.into_iter().enumerate() {
             match answer {
                 Ok(()) => {}
-                Err(StoreError::NotFound { what, .. }) if number != 8 => {
-                    assert!(["plan", "changeset"].contains(&what), "{what}");
+                Err(StoreError::NotFound { entity, .. }) if number != 8 => {
+                    assert!(
+                        [Entity::Plan, Entity::Changeset].contains(&entity),
+                        "{entity}"
+                    );
                 }
                 other => panic!("{number}: {other:?}"),
             }

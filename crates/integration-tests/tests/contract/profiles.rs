@@ -1,7 +1,6 @@
 //! Custom automation profiles: versioned rows with unique names.
 
 use cleveragents_domain::{AutomationProfile, BuiltInProfile};
-use cleveragents_engine::ports::{ProfileRow, Result, StoreHandle};
 use cleveragents_integration_tests::assertions::{
     assert_conflict, assert_missing, assert_one_winner, assert_taken,
 };
@@ -9,6 +8,7 @@ use cleveragents_integration_tests::lifecycle_samples::profile;
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{ProfileRow, Result, StoreHandle};
 
 contract! {
     a_profile_reads_back_in_every_field,

@@ -1,7 +1,6 @@
 //! Projects: versioned rows with unique names.
 
 use cleveragents_domain::{InvariantScope, Project};
-use cleveragents_engine::ports::{Result, StoreError, StoreHandle};
 use cleveragents_integration_tests::assertions::{
     assert_conflict, assert_missing, assert_one_winner, assert_taken,
 };
@@ -9,6 +8,7 @@ use cleveragents_integration_tests::lifecycle_samples::{invariant, project, reso
 use cleveragents_integration_tests::samples::{at, name};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Entity, Result, StoreError, StoreHandle};
 
 contract! {
     a_project_reads_back_in_every_field,
@@ -152,7 +152,8 @@ fn a_project_that_is_held_is_not_deleted(backend: Backend) {
             match answer {
                 Ok(()) => {}
                 Err(StoreError::NotFound {
-                    what: "project", ..
+                    entity: Entity::Project,
+                    ..
                 }) if number != 8 => {}
                 other => panic!("{number}: {other:?}"),
             }

@@ -1,13 +1,14 @@
 //! Payloads are erased only with a record of it, and the hash chain stays valid.
 
 use cleveragents_domain::{EventKind, StreamId};
-use cleveragents_engine::journal::purge::{PurgeRecord, PurgeRequest};
+use cleveragents_engine::journal::purge::PurgeRequest;
 use cleveragents_engine::journal::{purge, verify};
-use cleveragents_engine::ports::{Result, StoreError, StoreHandle, StreamHead};
 use cleveragents_integration_tests::samples::{payload, stream};
 use cleveragents_integration_tests::store_access::{append, events, write};
 use cleveragents_integration_tests::test_database::new_operation;
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::journal::PurgeRecord;
+use cleveragents_ports::{Entity, Result, StoreError, StoreHandle, StreamHead};
 
 use super::journal::{text, verify_stream};
 
@@ -85,7 +86,7 @@ fn an_impossible_purge_is_refused_entirely(backend: Backend) {
             let refused = purge_request(&opened.store, stream, &[1, impossible]).await;
             let place = format!("{stream}/{impossible}");
             assert!(
-                matches!(&refused, Err(StoreError::NotFound { what: "erasable event", id }) if *id == place),
+                matches!(&refused, Err(StoreError::NotFound { entity: Entity::ErasableEvent, id }) if *id == place),
                 "{impossible}: {refused:?}"
             );
         }

@@ -1,14 +1,14 @@
 //! Resources: unique name and path, and no dangling links.
 
 use cleveragents_domain::{Resource, ResourceType};
-use cleveragents_engine::ports::{Result, StoreError, StoreHandle};
 use cleveragents_integration_tests::assertions::{
-    assert_conflict, assert_missing, assert_one_winner, assert_taken,
+    assert_conflict, assert_missing, assert_one_winner, assert_referenced, assert_taken,
 };
 use cleveragents_integration_tests::lifecycle_samples::{project, resource};
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, trials};
+use cleveragents_ports::{Entity, Result, StoreError, StoreHandle};
 
 contract! {
     a_resource_with_any_path_reads_back,
@@ -158,9 +158,10 @@ fn a_linked_resource_is_not_removed(backend: Backend) {
             insert_project(&opened.store, project).await;
             link(&opened.store, project, "tree").await.unwrap();
         }
-        assert_taken(
+        assert_referenced(
             delete(&opened.store, &tree).await,
-            ("the resource", "local/tree", "local/bank, local/shop"),
+            ("resource", "local/tree"),
+            &["local/bank", "local/shop"],
         );
         let ahead = Resource {
             version: 2,
@@ -215,10 +216,11 @@ fn concurrent_link_and_removal_leave_no_dangling_link(backend: Backend) {
                     Ok(_) if number != 2 && removed => panic!("{number} linked what is gone"),
                     Ok(_) => {}
                     Err(StoreError::NotFound {
-                        what: "resource", ..
+                        entity: Entity::Resource,
+                        ..
                     }) if number != 2 => {}
-                    Err(StoreError::Taken {
-                        what: "the resource",
+                    Err(StoreError::Referenced {
+                        entity: Entity::Resource,
                         ..
                     }) if number == 2 => {}
                     other => panic!("{number}: {other:?}"),

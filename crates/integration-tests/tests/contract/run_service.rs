@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::{Event, EventKind, Phase, StreamId, Timestamp};
-use cleveragents_engine::ports::{
-    Claim, Clock, Holder, Lease, Liveness, OwnerStatus, RunClaimOutcome, Slots, StoreError,
-    StoreHandle,
-};
 use cleveragents_engine::runs::{ClaimOutcome, LEASE, RunLease, RunService};
-use cleveragents_engine::system::{SystemClock, SystemIds};
 use cleveragents_integration_tests::samples::{event, owner, plan_id};
 use cleveragents_integration_tests::store_access::{events, release_run, run_concurrently, write};
 use cleveragents_integration_tests::test_database::new_operation;
 use cleveragents_integration_tests::{
     Backend, OpenTestDatabase, TestDatabase, block_on, contract, raw_sql,
+};
+use cleveragents_ports::system::{SystemClock, SystemIds};
+use cleveragents_ports::{
+    Claim, Clock, Holder, Lease, Liveness, OwnerStatus, RunClaimOutcome, Slots, StoreError,
+    StoreHandle,
 };
 use cleveragents_store::{ProcessInfo, ProcessPresence};
 

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::{Phase, StreamId};
-use cleveragents_engine::ports::{
-    Claim, Holder, Lease, Result, RunClaimOutcome, Slots, StoreError, StoreHandle,
-};
 use cleveragents_integration_tests::samples::{event, owner, plan_id};
 use cleveragents_integration_tests::store_access::{
     events, read, run_concurrently, try_write, write,
 };
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{
+    Claim, Holder, Lease, Result, RunClaimOutcome, Slots, StoreError, StoreHandle,
+};
 
 contract! {
     a_free_run_is_claimed,

@@ -2,7 +2,6 @@
 
 use cleveragents_domain::id::{IdFragment, PlanId, SandboxId};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
-use cleveragents_engine::ports::{Result, StoreHandle};
 use cleveragents_integration_tests::assertions::{
     assert_ambiguous, assert_conflict, assert_missing, assert_one_winner, assert_refused,
     assert_taken,
@@ -12,6 +11,7 @@ use cleveragents_integration_tests::lifecycle_samples::store_sample_plan;
 use cleveragents_integration_tests::samples::{at, plan_id};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Result, StoreHandle};
 
 contract! {
     a_sandbox_reads_back_as_it_was_stored,

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_engine::ports::{Claim, RunClaimOutcome, Slots, StoreHandle};
 use cleveragents_integration_tests::samples::{owner, plan_id};
 use cleveragents_integration_tests::store_access::run_concurrently;
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Claim, RunClaimOutcome, Slots, StoreHandle};
 
 use super::runs::{LONG, claim, claim_lease, release, runs, try_claim};
 

@@ -2,13 +2,13 @@
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::strategy::{Strategy, StrategyRecord};
-use cleveragents_engine::ports::{Result, StoreHandle};
 use cleveragents_integration_tests::assertions::{assert_missing, assert_refused};
 use cleveragents_integration_tests::execution_samples::strategy;
 use cleveragents_integration_tests::lifecycle_samples::store_sample_plan;
 use cleveragents_integration_tests::samples::{at, plan_id};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Result, StoreHandle};
 
 contract! {
     the_newest_strategy_is_found_with_its_number,

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use cleveragents_domain::{Event, StreamId};
 use cleveragents_engine::journal::Tail;
-use cleveragents_engine::ports::{Cursor, StoreHandle};
 use cleveragents_integration_tests::samples::{event, payload, stream};
 use cleveragents_integration_tests::store_access::{
     append, events_of_all, follow, run_concurrently, write,
 };
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Cursor, StoreHandle};
 
 contract! {
     a_tail_starts_at_its_cursor,
@@ -222,10 +222,10 @@ fn a_tail_sees_writes_of_another_process(backend: Backend) {
 mod postgres_only {
     use std::sync::{Mutex, mpsc};
 
-    use cleveragents_engine::ports::journal::{EventHashInput, genesis_hash, payload_hash};
     use cleveragents_integration_tests::raw_sql;
     use cleveragents_integration_tests::store_access::TIMEOUT;
     use cleveragents_integration_tests::test_database::psql;
+    use cleveragents_ports::journal::{EventHashInput, genesis_hash, payload_hash};
 
     use super::*;
 

@@ -2,8 +2,6 @@
 
 use cleveragents_domain::id::{PlanId, ToolCallId};
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallRecord, ToolCallState};
-use cleveragents_engine::ports::{Ids, Result, StoreHandle};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::assertions::{
     assert_conflict, assert_missing, assert_one_winner, assert_taken,
 };
@@ -11,6 +9,8 @@ use cleveragents_integration_tests::execution_samples::{process, store_sandbox, 
 use cleveragents_integration_tests::samples::plan_id;
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Ids, Result, StoreHandle};
 use serde_json::json;
 
 contract! {

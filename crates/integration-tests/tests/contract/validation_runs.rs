@@ -1,12 +1,12 @@
 //! Validation results: the newest round of an attempt counts.
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_engine::ports::{Result, StoreHandle};
 use cleveragents_integration_tests::assertions::assert_missing;
 use cleveragents_integration_tests::lifecycle_samples::store_sample_plan;
 use cleveragents_integration_tests::samples::plan_id;
 use cleveragents_integration_tests::store_access::{read, try_write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Result, StoreHandle};
 use serde_json::{Value, json};
 
 contract! {

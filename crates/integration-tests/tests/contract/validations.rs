@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use cleveragents_domain::{Attachment, AttachmentScope};
-use cleveragents_engine::ports::{Result, StoreError, StoreHandle, ValidationRow};
 use cleveragents_integration_tests::assertions::{
-    assert_conflict, assert_missing, assert_one_winner, assert_taken,
+    assert_conflict, assert_missing, assert_one_winner, assert_referenced, assert_taken,
 };
 use cleveragents_integration_tests::definition_samples::{
     actor_row, attachment, store_resource, store_validation, validation_row,
@@ -14,6 +13,7 @@ use cleveragents_integration_tests::lifecycle_samples::{project, store_sample_pl
 use cleveragents_integration_tests::samples::{at, name, plan_id};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{Result, StoreError, StoreHandle, ValidationRow};
 use cleveragents_store::{AlteredBackupPolicy, ExistingDataPolicy};
 
 use super::maintenance::{file, save};
@@ -296,7 +296,7 @@ fn an_attached_validation_cannot_be_removed(backend: Backend) {
         attach(store, &held).await.unwrap();
         let holder = held.id.to_string();
         let refused = remove_validation(store).await;
-        assert_taken(refused, ("the validation", "local/v", &holder));
+        assert_referenced(refused, ("validation", "local/v"), &[&holder]);
         let id = held.id;
         write(store, move |tx| tx.remove_attachment(id)).await;
         remove_validation(store).await.unwrap();
@@ -327,7 +327,7 @@ fn attaching_and_removing_exclude_each_other(backend: Backend) {
             .await;
             for answer in answers {
                 match answer {
-                    Ok(()) | Err(StoreError::NotFound { .. } | StoreError::Taken { .. }) => {}
+                    Ok(()) | Err(StoreError::NotFound { .. } | StoreError::Referenced { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
             }

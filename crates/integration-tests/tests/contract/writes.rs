@@ -6,15 +6,15 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use cleveragents_domain::StreamId;
-use cleveragents_engine::ports::{
-    LockRequest, StoreError, StoreHandle, StoreOperation, StreamHead, Transaction,
-};
 use cleveragents_integration_tests::samples::{action, event, name, owner, stream};
 use cleveragents_integration_tests::store_access::{
     TIMEOUT, append, events, read, run_concurrently, try_write, with_timeout, write,
 };
 use cleveragents_integration_tests::test_database::new_operation;
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, raw_sql};
+use cleveragents_ports::{
+    Entity, LockRequest, StoreError, StoreHandle, StoreOperation, StreamHead, Transaction,
+};
 
 contract! {
     an_error_rolls_back_and_is_returned_unchanged,
@@ -102,7 +102,7 @@ fn an_error_rolls_back_and_is_returned_unchanged(backend: Backend) {
             )
             .await;
         assert!(
-            matches!(&stored, Err(CallerError::Store(StoreError::NotFound { what: "action", id })) if id == "local/missing"),
+            matches!(&stored, Err(CallerError::Store(StoreError::NotFound { entity: Entity::Action, id })) if id == "local/missing"),
             "{stored:?}"
         );
         assert_eq!(append(&opened.store, stream, 1).await.stream_seq, 1);

@@ -4,21 +4,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use cleveragents_definitions::ActionDraft;
 use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::{
     AbsolutePath, ActionState, BaseSource, BuiltInProfile, DecisionType, EventKind, InvariantScope,
     InvariantScopeKind, Plan, Position, ProfileName, RepositoryFile, ResourcePath, StreamId,
     TrustState,
 };
-use cleveragents_engine::definitions::ActionDraft;
 use cleveragents_engine::lifecycle::{ActionChoice, LifecycleError, UseActionRequest};
-use cleveragents_engine::ports::{ProfileRow, StoreError};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_engine::trust::{RepositoryAction, TrustRegistry};
 use cleveragents_integration_tests::lifecycle_samples::{invariant, profile, project};
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{events, read, run_concurrently, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{ProfileRow, StoreError, StoreOperation};
 
 use super::fixture::{
     LifecycleFixture, count_rows, draft, draft_named, request, store_error, store_project,
@@ -29,6 +29,7 @@ contract! {
     a_refused_request_leaves_nothing,
     the_most_specific_profile_is_used,
     a_profile_is_frozen,
+    a_key_with_an_old_fingerprint_still_matches,
     a_repeated_key_creates_one_plan,
     concurrent_requests_with_one_key_get_one_plan,
     concurrent_single_uses_have_one_winner,
@@ -169,7 +170,7 @@ fn the_most_specific_profile_is_used(backend: Backend) {
         write(&fixture.opened.store, move |tx| tx.insert_project(&careful)).await;
         store_project(&fixture.opened.store, "local/other").await;
         let with_profile = draft("automation_profile: trusted\n");
-        let action = cleveragents_engine::definitions::ActionDraft {
+        let action = cleveragents_definitions::ActionDraft {
             name: name("local/trusted"),
             ..with_profile
         };
@@ -284,6 +285,38 @@ fn a_repeated_key_creates_one_plan(backend: Backend) {
         assert_eq!(count_rows(&fixture.opened.store).await, before);
         let second = service.use_action(request_with_key("l")).await.unwrap();
         assert_ne!(second.identity.plan_id, first.identity.plan_id);
+    });
+}
+
+/// A key stored by an earlier version of this program, with a fingerprint without a version.
+fn a_key_with_an_old_fingerprint_still_matches(backend: Backend) {
+    const OLD: &str = "a8ba451ed16a4320797c27a974430f664c6da93f417ee7d59da7b01edb92b22b";
+    let test_db = TestDatabase::new(backend);
+    block_on(async {
+        let fixture = LifecycleFixture::with_samples(&test_db).await;
+        let service = &fixture.lifecycle;
+        let first = service.use_action(request()).await.unwrap();
+        let row = serde_json::json!({"plan": first, "request": OLD});
+        let operation = StoreOperation::keyed("k", "plan.use");
+        let written = fixture
+            .opened
+            .store
+            .write(operation, move |_| Ok(row.clone()));
+        let _: serde_json::Value = written.await.map_err(|error: StoreError| error).unwrap();
+        let before = count_rows(&fixture.opened.store).await;
+        assert_eq!(
+            service.use_action(request_with_key("k")).await.unwrap(),
+            first
+        );
+        let other = UseActionRequest {
+            arguments: vec!["branch=other".to_owned()],
+            ..request_with_key("k")
+        };
+        match service.use_action(other).await {
+            Err(LifecycleError::KeyReused { plan }) => assert_eq!(*plan, first),
+            answer => panic!("{answer:?} instead of KeyReused"),
+        }
+        assert_eq!(count_rows(&fixture.opened.store).await, before);
     });
 }
 

@@ -1,10 +1,10 @@
 //! Actions: registered once, replaced and archived by name, also under concurrency.
 
 use cleveragents_domain::{ActionState, EventKind, StreamId};
-use cleveragents_engine::ports::StoreError;
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{events, run_concurrently};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::StoreError;
 
 use super::fixture::{LifecycleFixture, draft, draft_named, request, store_error};
 

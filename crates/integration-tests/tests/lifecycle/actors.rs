@@ -8,13 +8,13 @@ use cleveragents_engine::actors::{
     ActorRegistry, ActorRegistryError, ActorRemovalMode, DuplicatePolicy, RegisteredActor,
     RegistryChange,
 };
-use cleveragents_engine::ports::{StoreError, StoreHandle};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::definition_samples::actor;
 use cleveragents_integration_tests::lifecycle_samples::usable_action;
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{events, run_concurrently, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{StoreError, StoreHandle};
 
 contract! {
     an_actor_is_added_replaced_found_and_removed,

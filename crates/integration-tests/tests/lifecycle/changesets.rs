@@ -5,14 +5,14 @@ use cleveragents_domain::id::{ChangesetId, SandboxId};
 use cleveragents_domain::{EventKind, FileOperation, StreamId};
 use cleveragents_engine::execution::ExecutionContext;
 use cleveragents_engine::execution::context::ChangeRecord;
-use cleveragents_engine::ports::{Ids, Result, StoreError, StoreHandle};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::assertions::{assert_missing, assert_refused};
 use cleveragents_integration_tests::execution_samples::{
     claim_run, context, creation, file, store_context,
 };
 use cleveragents_integration_tests::store_access::{events, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Ids, Result, StoreError, StoreHandle};
 use serde_json::{Value, json};
 
 use super::history::payload;
@@ -230,9 +230,10 @@ fn a_record_is_rolled_back_with_its_write(backend: Backend) {
             let answer = try_write(&opened.store, move |tx| {
                 let (entries, message) = handle.record_in(tx, "tool", &[creation(b"a")])?;
                 tx.append(StreamId::Plan(plan), &message)?;
-                match fails {
-                    true => Err(StoreError::internal("the call was not ended")),
-                    false => Ok(entries),
+                if fails {
+                    Err(StoreError::internal("the call was not ended"))
+                } else {
+                    Ok(entries)
                 }
             })
             .await;

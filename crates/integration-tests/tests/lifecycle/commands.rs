@@ -6,10 +6,11 @@ use cleveragents_domain::{
     EventKind, MessageKind, Phase, Plan, PlanMessage, PlanState, StreamId, WaitReason,
 };
 use cleveragents_engine::lifecycle::{CancelOutcome, LifecycleError, PlanMoveOutcome};
+use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::store_access::{events, read, release_run};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 
-use super::fixture::{LifecycleFixture, PassingProbe};
+use super::fixture::LifecycleFixture;
 use super::history::payload;
 
 contract! {
@@ -42,8 +43,8 @@ fn expect_moved(answer: Result<PlanMoveOutcome, LifecycleError>) -> Plan {
 #[track_caller]
 fn expect_unchanged(answer: Result<PlanMoveOutcome, LifecycleError>) -> Plan {
     match answer {
-        Ok(PlanMoveOutcome::Stands(plan)) => plan,
-        other => panic!("{other:?} instead of how it stands"),
+        Ok(PlanMoveOutcome::Unchanged(plan)) => plan,
+        other => panic!("{other:?} instead of an unchanged plan"),
     }
 }
 
@@ -71,7 +72,7 @@ fn an_idle_plan_is_cancelled_at_once(backend: Backend) {
         let again = fixture.lifecycle.cancel(id, "more", "eva").await.unwrap();
         assert_eq!(
             again,
-            CancelOutcome::Done(PlanMoveOutcome::Stands(plan.clone()))
+            CancelOutcome::Done(PlanMoveOutcome::Unchanged(plan.clone()))
         );
         assert_eq!(fixture.plan(id).await, plan);
         assert_eq!(pending(&fixture, id).await, 0);
@@ -121,7 +122,7 @@ fn a_late_cancel_gets_the_current_position(backend: Backend) {
         let answer = service.cancel(id, "too late", "eva").await.unwrap();
         assert_eq!(
             answer,
-            CancelOutcome::Done(PlanMoveOutcome::Stands(decided))
+            CancelOutcome::Done(PlanMoveOutcome::Unchanged(decided))
         );
         assert_eq!(pending(&fixture, id).await, 0);
     });

@@ -7,12 +7,13 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{BuiltInProfile, InvariantScope, Phase, ThresholdName};
 use cleveragents_engine::confidence::{Assessment, EscalationDecision, FactorName, Risk};
 use cleveragents_engine::lifecycle::phase_operation;
-use cleveragents_engine::ports::{OperationOutcome, OutcomeCounts};
 use cleveragents_integration_tests::lifecycle_samples::invariant;
+use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::store_access::{read, run_concurrently, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{OperationOutcome, OutcomeCounts};
 
-use super::fixture::{LifecycleFixture, PassingProbe};
+use super::fixture::LifecycleFixture;
 use super::working_plan::WorkingPlan;
 
 contract! {

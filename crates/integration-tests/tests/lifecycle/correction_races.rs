@@ -6,11 +6,12 @@ use std::sync::Arc;
 use cleveragents_domain::CorrectionMode;
 use cleveragents_engine::decisions::DecisionFailure;
 use cleveragents_engine::lifecycle::{CancelOutcome, LifecycleError};
-use cleveragents_engine::ports::StoreError;
+use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::store_access::{read, run_concurrently};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, trials};
+use cleveragents_ports::StoreError;
 
-use super::fixture::{LifecycleFixture, PassingProbe};
+use super::fixture::LifecycleFixture;
 use super::working_plan::{
     all_decisions, correction, correction_state, create_decided_plan, superseded_ids,
 };
@@ -77,9 +78,10 @@ fn concurrent_correction_and_start_are_serialized(backend: Backend) {
             let mistaken_round = round % 2 == 0;
             let (corrected, started) = tokio::join!(
                 tokio::spawn({
-                    let decisions = match mistaken_round {
-                        true => fixture.decisions_with_all_dead(),
-                        false => fixture.decisions.clone(),
+                    let decisions = if mistaken_round {
+                        fixture.decisions_with_all_dead()
+                    } else {
+                        fixture.decisions.clone()
                     };
                     async move {
                         let request = correction(target, CorrectionMode::Revert);

@@ -129,9 +129,9 @@ fn a_revert_in_execute_restarts_execute(backend: Backend) {
         assert_eq!(corrected.plan.attempt, 3);
         assert_eq!(corrected.plan, fixture.plan(plan).await);
         // A correction made in execute can itself be corrected afterwards.
-        let stands = all_decisions(&fixture, plan).await;
-        let stands = stands.iter().rfind(|it| it.is_correction).unwrap();
-        let corrected = correct(&fixture, stands.decision_id, CorrectionMode::Revert).await;
+        let decisions = all_decisions(&fixture, plan).await;
+        let correction = decisions.iter().rfind(|it| it.is_correction).unwrap();
+        let corrected = correct(&fixture, correction.decision_id, CorrectionMode::Revert).await;
         assert_eq!(corrected.plan.position.to_string(), "strategize/queued");
         fixture.assert_journal_agrees(plan).await;
     });

@@ -8,10 +8,10 @@ use cleveragents_engine::decisions::{
     DecisionFailure, ImpactLevel, StoredContext, SupersededVisibility, TreeNode,
 };
 use cleveragents_engine::lifecycle::LifecycleError;
-use cleveragents_engine::ports::{BlobHash, StoreError};
 use cleveragents_integration_tests::lifecycle_samples::{child_decision, root_decision};
 use cleveragents_integration_tests::store_access::{events, read, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::{BlobHash, Entity, StoreError};
 
 use super::fixture::LifecycleFixture;
 use super::history::payload;
@@ -76,7 +76,7 @@ fn a_decision_is_recorded_with_context_and_influences(backend: Backend) {
 fn missing_id(answer: Result<impl std::fmt::Debug, DecisionFailure>) -> String {
     match answer {
         Err(DecisionFailure::Lifecycle(LifecycleError::Store(StoreError::NotFound {
-            what: "decision of this plan",
+            entity: Entity::DecisionOfPlan,
             id,
         }))) => id,
         other => panic!("{other:?} instead of a missing decision"),

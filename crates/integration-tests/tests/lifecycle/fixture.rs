@@ -2,25 +2,25 @@
 
 use std::sync::Arc;
 
+use cleveragents_definitions::{ActionDraft, DefinitionSource, read_action};
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::{
-    BaseSource, BuiltInProfile, NamespacedName, Phase, Plan, ProfileName, Project, Resource,
-    StreamId,
+    BaseSource, BuiltInProfile, Phase, Plan, ProfileName, Project, StreamId,
 };
 use cleveragents_engine::confidence::ConfidenceService;
 use cleveragents_engine::decisions::DecisionService;
-use cleveragents_engine::definitions::{ActionDraft, DefinitionSource, read_action};
 use cleveragents_engine::lifecycle::{
-    ActionChoice, LifecycleError, PlanLifecycle, PreflightProbe, UseActionRequest,
+    ActionChoice, LifecycleError, PlanLifecycle, UseActionRequest,
 };
-use cleveragents_engine::ports::{Liveness, OwnerStatus, Slots, StoreError, StoreHandle};
 use cleveragents_engine::recovery::ErrorRecovery;
-use cleveragents_engine::runs::{ClaimOutcome, RunLease, RunService};
-use cleveragents_engine::system::SystemIds;
+use cleveragents_engine::runs::{RunLease, RunService};
 use cleveragents_integration_tests::lifecycle_samples::{project, resource};
+use cleveragents_integration_tests::plan_driver::claim_run;
 use cleveragents_integration_tests::samples::{name, owner};
 use cleveragents_integration_tests::store_access::{events, read, write};
 use cleveragents_integration_tests::{OpenTestDatabase, TestDatabase};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Liveness, OwnerStatus, StoreError, StoreHandle};
 
 use super::history::replay;
 
@@ -84,11 +84,7 @@ impl LifecycleFixture {
     }
 
     pub(crate) async fn claim(&self, plan: PlanId) -> RunLease {
-        let claimed = self.runs.claim(plan, Phase::Execute, Slots::Shared).await;
-        match claimed.unwrap() {
-            ClaimOutcome::Won(lease) => lease,
-            other => panic!("{other:?} instead of a lease"),
-        }
+        claim_run(&self.runs, plan, Phase::Execute).await
     }
 
     /// The lease of another caller that assumed the holder of `old` dead.
@@ -96,11 +92,7 @@ impl LifecycleFixture {
         let node = self.opened.presence.node().to_owned();
         let (store, ids) = (self.opened.store.clone(), Arc::new(SystemIds));
         let runs = RunService::new(store, ids, Arc::new(AllDeadLiveness { node }), owner());
-        let claim = runs.claim(old.lease().plan, Phase::Execute, Slots::Shared);
-        match claim.await.unwrap() {
-            ClaimOutcome::Won(lease) => lease,
-            other => panic!("{other:?} instead of a lease"),
-        }
+        claim_run(&runs, old.lease().plan, Phase::Execute).await
     }
 
     /// A plan of the sample action.
@@ -140,32 +132,6 @@ impl Liveness for AllDeadLiveness {
     }
 
     fn keep_lock_file(&self) {}
-}
-
-/// Preflight finds everything.
-#[derive(Debug)]
-pub(crate) struct PassingProbe;
-
-impl PreflightProbe for PassingProbe {
-    fn check_actor(&self, _: &NamespacedName) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_tool(&self, _: &NamespacedName) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_readable(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_sandbox(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn check_checkpoints(&self, _: &Resource) -> Result<(), String> {
-        Ok(())
-    }
 }
 
 pub(crate) const ACTION: &str = "\

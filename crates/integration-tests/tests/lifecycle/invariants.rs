@@ -8,12 +8,12 @@ use cleveragents_domain::{EventKind, Invariant, InvariantScope, StreamId};
 use cleveragents_engine::invariants::{
     EffectiveRules, InvariantService, InvariantTarget, NewRule, RuleError, RuleOrigin,
 };
-use cleveragents_engine::ports::{StoreError, StoreHandle};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::lifecycle_samples::invariant;
 use cleveragents_integration_tests::samples::{name, plan_id};
 use cleveragents_integration_tests::store_access::{events, read, run_concurrently, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{StoreError, StoreHandle};
 
 use super::fixture::{LifecycleFixture, request};
 

@@ -13,14 +13,14 @@ const MEMORY: f64 = 200.0;
 #[expect(clippy::disallowed_methods, reason = "the program under test")]
 fn a_hundred_concurrent_plans_lose_nothing() {
     let folder = TempDir::new().unwrap();
-    let result = folder.path().join("thinking.json");
-    let mut bench = Command::new(env!("CARGO_BIN_EXE_bench-thinking"));
-    bench.args(["--part", "crowd", "--at-once", "16", "--json"]);
+    let result = folder.path().join("agent-loop.json");
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_bench-agent-loop"));
+    bench.args(["--part", "parallel", "--at-once", "16", "--json"]);
     let output = bench.arg(&result).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = std::fs::read_to_string(&result).unwrap();
     let result: Value = serde_json::from_str(&text).unwrap();
-    let crowd = &result["crowd"]["16"];
-    assert_eq!(crowd["lost"], 0, "{result}");
-    assert!(crowd["peak_mib"].as_f64().unwrap() <= MEMORY, "{result}");
+    let parallel = &result["parallel"]["16"];
+    assert_eq!(parallel["lost"], 0, "{result}");
+    assert!(parallel["peak_mib"].as_f64().unwrap() <= MEMORY, "{result}");
 }

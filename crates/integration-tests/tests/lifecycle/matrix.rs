@@ -11,11 +11,11 @@ use cleveragents_domain::lifecycle::MAX_REVERSIONS;
 use cleveragents_domain::{
     Decision, Event, Move, MoveKind, NewPlan, Plan, Position, StreamId, Timestamp,
 };
-use cleveragents_engine::ports::StoreError;
 use cleveragents_integration_tests::lifecycle_samples::root_decision;
 use cleveragents_integration_tests::samples::{name, plan_id};
 use cleveragents_integration_tests::store_access::{read, run_concurrently, try_write, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, trials};
+use cleveragents_ports::StoreError;
 
 use super::fixture::{LifecycleFixture, request};
 use super::history::replay;
@@ -139,9 +139,10 @@ fn races_of_pair(
         .map(|round| MoveRace {
             pair,
             start: plan_at(brief, &from[round % from.len()].1),
-            assumed_liveness: match owned && (round + round / from.len()).is_multiple_of(2) {
-                true => AssumedLiveness::Alive,
-                false => AssumedLiveness::NoneOrDead,
+            assumed_liveness: if owned && (round + round / from.len()).is_multiple_of(2) {
+                AssumedLiveness::Alive
+            } else {
+                AssumedLiveness::NoneOrDead
             },
         })
         .collect()
@@ -263,9 +264,10 @@ async fn race(fixtures: &Arc<RaceFixtures>, rounds: &[MoveRace]) {
         let owned = fixtures.is_owned(&rounds[number]);
         let stage = Arc::clone(fixtures);
         async move {
-            match owned {
-                true => Some(Arc::new(stage.owner.claim(id).await)),
-                false => None,
+            if owned {
+                Some(Arc::new(stage.owner.claim(id).await))
+            } else {
+                None
             }
         }
     })

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Event, EventKind, MoveKind, NewEvent, Position, StreamId};
-use cleveragents_engine::ports::{Result, StoreError};
 use cleveragents_engine::runs::RunLease;
 use cleveragents_integration_tests::store_access::{events, run_concurrently, try_write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, trials};
+use cleveragents_ports::{Result, StoreError};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::sample::select;

@@ -2,10 +2,11 @@
 
 use cleveragents_domain::{MoveKind, Phase, PlanState, Position};
 use cleveragents_engine::lifecycle::CancelOutcome;
+use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::store_access::release_run;
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 
-use super::fixture::{LifecycleFixture, PassingProbe};
+use super::fixture::LifecycleFixture;
 use super::sample_moves::{MoveAnswer, MoveCaller, Requester, SampleMove, move_of};
 
 contract! {

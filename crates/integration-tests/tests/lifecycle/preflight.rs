@@ -5,12 +5,13 @@ use cleveragents_engine::lifecycle::{
     ActionChoice, CHECKS, LifecycleError, PreflightProbe, UseActionRequest,
 };
 use cleveragents_integration_tests::lifecycle_samples::profile;
+use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::release_run;
 use cleveragents_integration_tests::store_access::write;
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 
-use super::fixture::{LifecycleFixture, PassingProbe, draft, request, store_project};
+use super::fixture::{LifecycleFixture, draft, request, store_project};
 
 contract! {
     each_check_fails_alone_by_its_name,
@@ -71,10 +72,7 @@ impl PreflightProbe for FailingProbe {
 }
 
 fn fail_if(lacks: bool, reason: impl Fn() -> String) -> Result<(), String> {
-    match lacks {
-        true => Err(reason()),
-        false => Ok(()),
-    }
+    if lacks { Err(reason()) } else { Ok(()) }
 }
 
 /// Returns the failures of a start, which leaves the plan unchanged.

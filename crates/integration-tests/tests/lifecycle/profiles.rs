@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use cleveragents_domain::{AutomationProfile, BuiltInProfile, EventKind, ProfileName, StreamId};
-use cleveragents_engine::ports::{StoreError, StoreHandle};
 use cleveragents_engine::profiles::ProfileRegistry;
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::assertions::{assert_missing, assert_one_winner};
 use cleveragents_integration_tests::lifecycle_samples::profile;
 use cleveragents_integration_tests::store_access::{events, run_concurrently};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{StoreError, StoreHandle};
 
 contract! {
     a_profile_is_added_replaced_and_found,

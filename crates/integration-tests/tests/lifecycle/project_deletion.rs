@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use cleveragents_domain::{EventKind, Phase, StreamId};
 use cleveragents_engine::lifecycle::{LifecycleError, UseActionRequest};
-use cleveragents_engine::ports::{Liveness, PlanFilter, StoreError};
 use cleveragents_engine::projects::{ActivePlanPolicy, ProjectError};
+use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{events, release_run, run_concurrently};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, trials};
+use cleveragents_ports::{Liveness, PlanFilter, StoreError};
 
-use super::fixture::{AllDeadLiveness, LifecycleFixture, PassingProbe, request};
+use super::fixture::{AllDeadLiveness, LifecycleFixture, request};
 use super::projects::{new_project, service, service_with, shop};
 
 contract! {
@@ -72,8 +73,8 @@ fn a_project_with_active_plans_is_not_deleted(backend: Backend) {
 #[track_caller]
 fn assert_missing(error: ProjectError) {
     match error {
-        ProjectError::Store(StoreError::NotFound { what, id }) => {
-            assert_eq!((what, id.as_str()), ("project", "local/shop"));
+        ProjectError::Store(StoreError::NotFound { entity, id }) => {
+            assert_eq!((entity.as_str(), id.as_str()), ("project", "local/shop"));
         }
         other => panic!("{other:?} instead of NotFound"),
     }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use cleveragents_domain::{
     AbsolutePath, EventKind, NamespacedName, ProfileName, ResourceType, StreamId,
 };
-use cleveragents_engine::ports::{Liveness, StoreError};
 use cleveragents_engine::projects::{
     CreatedProject, LinkOutcome, LocatedResource, NewProject, ProjectError, ProjectService,
     UnlinkOutcome,
 };
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{events, read, run_concurrently};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, trials};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Entity, Liveness, StoreError};
 
 use super::fixture::LifecycleFixture;
 
@@ -269,15 +269,16 @@ fn concurrent_link_and_resource_removal_have_one_winner(backend: Backend) {
             );
             let linked = service.show(shop()).await.unwrap().resources.len();
             let there = service.show_resource(folder).await.is_ok();
-            match there {
-                true => assert_eq!((outcome, linked), ((1, 0), 1)),
-                false => assert_eq!((outcome, linked), ((0, 1), 0)),
+            if there {
+                assert_eq!((outcome, linked), ((1, 0), 1));
+            } else {
+                assert_eq!((outcome, linked), ((0, 1), 0));
             }
             for error in answers.into_iter().filter_map(Result::err) {
                 let legal = match &error {
-                    ProjectError::Linked { projects, .. } => there && projects == "local/shop",
-                    ProjectError::Store(StoreError::NotFound { what, id }) => {
-                        !there && *what == "resource" && id == "local/folder"
+                    ProjectError::Linked { projects, .. } => there && *projects == ["local/shop"],
+                    ProjectError::Store(StoreError::NotFound { entity, id }) => {
+                        !there && *entity == Entity::Resource && id == "local/folder"
                     }
                     _ => false,
                 };

@@ -5,18 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleveragents_definitions::{DefinitionSource, SOURCE_MAXIMUM, read_script};
 use cleveragents_domain::model::{ModelChoice, ModelRequest};
 use cleveragents_domain::{Event, EventKind, LlmActor, StreamId};
 use cleveragents_engine::actors::{Inquiry, InquiryError, InquiryReply};
-use cleveragents_engine::ports::models::ModelErrorKind;
-use cleveragents_engine::ports::{BlobHash, StoreHandle};
 use cleveragents_engine::retry::RetryPolicy;
 use cleveragents_engine::secrets::Secrets;
-use cleveragents_engine::system::{SystemClock, SystemIds};
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{events, read};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 use cleveragents_models::{ConfiguredModels, ModelSettings, Proxies, ScriptSettings};
+use cleveragents_ports::models::ModelErrorKind;
+use cleveragents_ports::system::{SystemClock, SystemIds};
+use cleveragents_ports::{BlobHash, StoreHandle};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -32,17 +33,22 @@ fn inquiry(store: &StoreHandle, folder: &Path) -> Inquiry {
     let settings = ModelSettings {
         providers: Vec::new(),
         models: Vec::new(),
+        built_in_models: Vec::new(),
         preferred: None,
         scripts: ScriptSettings {
             folder: folder.to_owned(),
-            variables: Arc::new(|_| None),
+            size_maximum: SOURCE_MAXIMUM as u64,
+            parse: Arc::new(|name, bytes| {
+                let source = DefinitionSource::new(name, bytes);
+                read_script(&source, &|_| None).map_err(|errors| errors.to_string())
+            }),
         },
         proxies: Proxies::default(),
         clock: Arc::new(SystemClock),
     };
     Inquiry {
         store: store.clone(),
-        models: Arc::new(ConfiguredModels::new(settings).unwrap()),
+        models: Arc::new(ConfiguredModels::new(settings)),
         secrets: Secrets::new(vec![("API_KEY".to_owned(), KEY.to_owned())]).unwrap(),
         retry: RetryPolicy {
             max_attempts: NonZeroU32::MIN.saturating_add(1),

@@ -6,11 +6,12 @@ use cleveragents_domain::{
 };
 use cleveragents_engine::recovery::{NewErrorRecord, StepRetry};
 use cleveragents_integration_tests::assertions::assert_missing;
+use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::samples::plan_id;
 use cleveragents_integration_tests::store_access::{events, read, release_run, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 
-use super::fixture::{LifecycleFixture, PassingProbe};
+use super::fixture::LifecycleFixture;
 
 contract! {
     an_error_is_recorded_with_its_recovery,
@@ -133,9 +134,10 @@ fn permanent_errors_are_not_retried(backend: Backend) {
             let given = new_error(*category, "so");
             fixture.recovery.record(id, given, "eva").await.unwrap();
             let asked = fixture.recovery.should_retry(id, Some(2)).await.unwrap();
-            let wanted = match category.is_transient() {
-                true => StepRetry::Yes { left: 3 },
-                false => StepRetry::NotTransient,
+            let wanted = if category.is_transient() {
+                StepRetry::Yes { left: 3 }
+            } else {
+                StepRetry::NotTransient
             };
             assert_eq!(asked, wanted, "{category}");
         }

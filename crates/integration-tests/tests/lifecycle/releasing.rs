@@ -6,12 +6,13 @@ use std::sync::Arc;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{EventKind, MessageKind, Phase, PlanState, StreamId};
 use cleveragents_engine::lifecycle::{CancelOutcome, LifecycleError};
-use cleveragents_engine::ports::StoreError;
 use cleveragents_engine::runs::ReleaseOutcome;
+use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::store_access::{events, read, run_concurrently};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, trials};
+use cleveragents_ports::StoreError;
 
-use super::fixture::{LifecycleFixture, PassingProbe};
+use super::fixture::LifecycleFixture;
 
 contract! {
     a_cancel_just_before_release_is_honoured,

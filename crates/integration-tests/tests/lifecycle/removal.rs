@@ -5,11 +5,12 @@ use std::sync::Arc;
 use cleveragents_domain::{Event, EventKind, Move, Plan, Position, StreamId};
 use cleveragents_engine::journal::verify;
 use cleveragents_engine::lifecycle::{LifecycleError, PlanPurgeRequest};
-use cleveragents_engine::ports::StoreError;
+use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::store_access::{events, release_run, run_concurrently, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, trials};
+use cleveragents_ports::StoreError;
 
-use super::fixture::{LifecycleFixture, PassingProbe};
+use super::fixture::LifecycleFixture;
 use super::matrix::{
     CONCURRENT_PLANS, ROUNDS, RaceFixtures, plan_at, reachable_positions, root_of,
 };
@@ -222,11 +223,12 @@ fn all_races(brief: &cleveragents_domain::NewPlan) -> Vec<RemovalRace> {
                     sample_move: ask,
                     removal,
                     start: plan_at(brief, way),
-                    assumed_liveness: match ask.requester == Requester::Owner
+                    assumed_liveness: if ask.requester == Requester::Owner
                         && number.is_multiple_of(2)
                     {
-                        true => AssumedLiveness::Alive,
-                        false => AssumedLiveness::NoneOrDead,
+                        AssumedLiveness::Alive
+                    } else {
+                        AssumedLiveness::NoneOrDead
                     },
                 });
             }
@@ -262,9 +264,10 @@ async fn race(fixtures: &Arc<RaceFixtures>, rounds: &[RemovalRace]) {
         let (round, stage) = (rounds[number].clone(), Arc::clone(fixtures));
         async move {
             let id = round.start.identity.plan_id;
-            let run = match round.is_owned() {
-                true => Some(stage.owner.claim(id).await),
-                false => None,
+            let run = if round.is_owned() {
+                Some(stage.owner.claim(id).await)
+            } else {
+                None
             };
             let caller = MoveCaller {
                 fixture: &stage.owner,

@@ -9,10 +9,11 @@ use cleveragents_domain::{
 };
 use cleveragents_engine::decisions::{CorrectionRequest, DecisionFailure};
 use cleveragents_engine::lifecycle::{CancelOutcome, LifecycleError, PlanMoveOutcome, Result};
-use cleveragents_engine::ports::StoreError;
 use cleveragents_engine::runs::RunLease;
+use cleveragents_integration_tests::plan_driver::PassingProbe;
+use cleveragents_ports::{Entity, StoreError};
 
-use super::fixture::{LifecycleFixture, PassingProbe};
+use super::fixture::LifecycleFixture;
 
 /// The requester of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,7 +210,7 @@ async fn move_by_command(caller: &MoveCaller<'_>, asked: Move) -> Result<MoveAns
     };
     Ok(match moved {
         PlanMoveOutcome::Moved(plan) => MoveAnswer::Moved(plan.position),
-        PlanMoveOutcome::Stands(plan) => MoveAnswer::Unchanged(plan.position),
+        PlanMoveOutcome::Unchanged(plan) => MoveAnswer::Unchanged(plan.position),
     })
 }
 
@@ -229,7 +230,7 @@ async fn add_guidance(caller: &MoveCaller<'_>) -> Result<MoveAnswer> {
             Ok(MoveAnswer::Missing)
         }
         Err(DecisionFailure::Lifecycle(error)) => Err(error),
-        Err(other) => panic!("{other} instead of where the plan stands"),
+        Err(other) => panic!("{other} instead of an answer about the plan"),
     }
 }
 
@@ -249,9 +250,10 @@ fn classify_answer(caller: &MoveCaller<'_>, answer: Result<MoveAnswer>) -> MoveA
             assert_eq!(plan, caller.plan);
             MoveAnswer::LeaseLost
         }
-        Err(LifecycleError::Store(StoreError::NotFound { what: "plan", .. })) => {
-            MoveAnswer::Missing
-        }
-        Err(other) => panic!("{other} instead of where the plan stands"),
+        Err(LifecycleError::Store(StoreError::NotFound {
+            entity: Entity::Plan,
+            ..
+        })) => MoveAnswer::Missing,
+        Err(other) => panic!("{other} instead of an answer about the plan"),
     }
 }

@@ -9,17 +9,17 @@ use std::time::Duration;
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
 use cleveragents_domain::{AbsolutePath, EventKind, ResourceType, StreamId};
-use cleveragents_engine::ports::sandbox::{
-    CreatedSandbox, DiscardOutcome, Inspection, NewSandbox, PublishedCommit, Sandbox, SandboxBase,
-    SandboxError, SandboxMarker, SandboxResult, Sandboxes,
-};
-use cleveragents_engine::ports::{Liveness, StoreError};
 use cleveragents_engine::sandboxes::{GcMode, GcRequest, GcVerdict, SandboxService, SweptSandbox};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::execution_samples::sandbox;
 use cleveragents_integration_tests::store_access::{events, read, write};
 use cleveragents_integration_tests::test_database::new_operation;
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::sandbox::{
+    CreatedSandbox, DiscardOutcome, Inspection, NewSandbox, PublishedCommit, Sandbox, SandboxBase,
+    SandboxError, SandboxMarker, SandboxResult, Sandboxes,
+};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Liveness, StoreError};
 
 use super::fixture::LifecycleFixture;
 
@@ -363,7 +363,7 @@ fn unknown_folders_are_kept_for_a_day(backend: Backend) {
             resource_type: ResourceType::GitCheckout,
         };
         let old: SandboxId = "01JZZZZZZZ0000000000000002".parse().unwrap();
-        let young = SandboxId::new(cleveragents_engine::ports::Ids::next(&SystemIds));
+        let young = SandboxId::new(cleveragents_ports::Ids::next(&SystemIds));
 
         let folders = FakeSandboxes::new(Some(mark(gone)));
         folders.add(old);

@@ -11,13 +11,13 @@ use cleveragents_domain::{Action, EventKind, Plan, StreamId};
 use cleveragents_engine::lifecycle::{
     ActionChoice, LifecycleError, PlanLifecycle, UseActionRequest,
 };
-use cleveragents_engine::ports::{Liveness, PlanFilter, StoreError, StoreHandle};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{events, run_concurrently};
 use cleveragents_integration_tests::{
     Backend, OpenTestDatabase, TestDatabase, block_on, contract, trials,
 };
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Liveness, PlanFilter, StoreError, StoreHandle};
 
 use super::fixture::{LifecycleFixture, draft_named, request};
 

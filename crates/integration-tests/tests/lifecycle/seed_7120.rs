@@ -7,7 +7,6 @@ use std::thread;
 use cleveragents_domain::changeset::ChangesetState;
 use cleveragents_domain::id::PlanId;
 use cleveragents_engine::execution::{Changeset, ExecutionContext};
-use cleveragents_engine::ports::StoreHandle;
 use cleveragents_integration_tests::execution_samples::{context, creation, store_context};
 use cleveragents_integration_tests::recorders::{
     AckedChange, Recorder, RecorderContext, verify_changes,
@@ -16,6 +15,7 @@ use cleveragents_integration_tests::store_access::run_concurrently;
 use cleveragents_integration_tests::{
     Backend, OpenTestDatabase, TestDatabase, block_on, contract, trials,
 };
+use cleveragents_ports::StoreHandle;
 
 contract! {
     interleaved_changes_stay_in_their_changesets,

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_engine::ports::{Result, StoreError};
 use cleveragents_integration_tests::child::{Hammer, HammerJob};
 use cleveragents_integration_tests::execution_samples::{claim_run, context, creation};
 use cleveragents_integration_tests::recorders::{
@@ -15,6 +14,7 @@ use cleveragents_integration_tests::store_access::write;
 use cleveragents_integration_tests::{
     Backend, OpenTestDatabase, TestDatabase, block_on, contract, trials,
 };
+use cleveragents_ports::{Result, StoreError};
 
 contract! {
     durable:

@@ -2,11 +2,12 @@
 //! refused, whatever it requests.
 
 use cleveragents_domain::{Move, MoveKind, Phase};
-use cleveragents_engine::ports::StoreError;
+use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::store_access::{release_run, try_write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::StoreError;
 
-use super::fixture::{LifecycleFixture, PassingProbe};
+use super::fixture::LifecycleFixture;
 use super::sample_moves::{MoveAnswer, MoveCaller, Requester, SampleMove};
 
 contract! {

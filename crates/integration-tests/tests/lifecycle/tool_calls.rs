@@ -13,20 +13,21 @@ use cleveragents_engine::execution::{
     CallOutcome, CheckpointPolicy, ExecutionContext, RefusalKind, ToolCallContext as Work,
     ToolRequest, ToolRunner, Workspace,
 };
-use cleveragents_engine::ports::sandbox::{Sandboxes, TouchedPaths};
-use cleveragents_engine::ports::tools::{
-    FileStamps, Tool, ToolFailure, ToolInvocation, ToolOutput, Toolbox,
-};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::lifecycle_samples::resource;
+use cleveragents_integration_tests::plan_driver::PassingProbe;
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{read, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::sandbox::{Sandboxes, TouchedPaths};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::tools::{
+    FileStamps, Tool, ToolFailure, ToolInvocation, ToolOutput, Toolbox,
+};
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::fixture::{LifecycleFixture, PassingProbe};
+use super::fixture::LifecycleFixture;
 
 contract! {
     writers_are_exclusive_in_a_sandbox,
@@ -307,9 +308,10 @@ async fn join_all<F: Future>(all: impl Iterator<Item = F>) -> Vec<F::Output> {
                 *slot = None;
             }
         }
-        match all.iter().all(Option::is_none) {
-            true => std::task::Poll::Ready(()),
-            false => std::task::Poll::Pending,
+        if all.iter().all(Option::is_none) {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
         }
     })
     .await;

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use cleveragents_domain::validation::PlanResource;
 use cleveragents_domain::{AttachmentScope, EventKind, StreamId, Validation};
 use cleveragents_engine::actors::{DuplicatePolicy, RegistryChange};
-use cleveragents_engine::ports::{StoreError, StoreHandle};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_engine::validations::{
     AttachmentRequest, ValidationRegistry, ValidationRegistryError,
 };
@@ -16,6 +14,8 @@ use cleveragents_integration_tests::lifecycle_samples::store_sample_plan;
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{events, run_concurrently};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Entity, StoreError, StoreHandle, UniqueKey};
 use serde_json::json;
 
 contract! {
@@ -107,7 +107,7 @@ fn concurrent_validation_adds_have_one_winner(backend: Backend) {
         for answer in refused {
             let error = answer.unwrap_err();
             let taken = StoreError::Taken {
-                what: "the validation name",
+                key: UniqueKey::Name(Entity::Validation),
                 name: "local/v".to_owned(),
                 holder: String::new(),
             };

@@ -2,15 +2,16 @@
 
 use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::{
-    Confidence, Correction, CorrectionMode, Decision, DecisionType, Phase, Plan, StreamId,
+    Confidence, Correction, CorrectionMode, Decision, DecisionType, Plan, StreamId,
 };
 use cleveragents_engine::decisions::{
     ContextItem, CorrectionRequest, DecisionContext, DecisionDraft,
 };
 use cleveragents_engine::runs::RunLease;
+use cleveragents_integration_tests::plan_driver::{advance_to_execute, start_phase};
 use cleveragents_integration_tests::store_access::{events, read, release_run};
 
-use super::fixture::{LifecycleFixture, PassingProbe};
+use super::fixture::LifecycleFixture;
 
 /// A running plan and its owner.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl WorkingPlan {
     pub(crate) async fn resume(fixture: &LifecycleFixture, id: PlanId) -> Self {
         let plan = fixture.plan(id).await;
         let run = fixture.claim(id).await;
-        fixture.lifecycle.start(&run, &PassingProbe).await.unwrap();
+        start_phase(&fixture.lifecycle, &run).await;
         Self {
             plan: id,
             root: plan.decision_root_id.unwrap(),
@@ -41,11 +42,7 @@ impl WorkingPlan {
 
     /// Moves the plan to `execute/processing`.
     pub(crate) async fn execute(&self, fixture: &LifecycleFixture) {
-        let lifecycle = &fixture.lifecycle;
-        lifecycle.complete(&self.run).await.unwrap();
-        let advanced = lifecycle.advance_as_owner(&self.run, Phase::Execute);
-        advanced.await.unwrap();
-        lifecycle.start(&self.run, &PassingProbe).await.unwrap();
+        advance_to_execute(&fixture.lifecycle, &self.run).await;
     }
 
     pub(crate) async fn decide(

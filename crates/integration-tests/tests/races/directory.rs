@@ -4,10 +4,10 @@ mod sqlite {
     use std::fs;
 
     use cleveragents_domain::StreamId;
-    use cleveragents_engine::StoreError;
     use cleveragents_integration_tests::samples::event;
     use cleveragents_integration_tests::store_access::try_write;
     use cleveragents_integration_tests::{Backend, TestDatabase, block_on};
+    use cleveragents_ports::StoreError;
 
     #[test]
     fn a_removed_data_directory_is_noticed() {

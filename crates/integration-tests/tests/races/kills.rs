@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use cleveragents_engine::StoreHandle;
 use cleveragents_integration_tests::child::{Ack, Hammer, HammerJob};
 use cleveragents_integration_tests::rng::RaceRng;
 use cleveragents_integration_tests::workload::{HammerWrite, shared_stream, thread_stream};
 use cleveragents_integration_tests::{Backend, TestDatabase, bare, block_on, trials};
+use cleveragents_ports::StoreHandle;
 use cleveragents_store::NEWEST_SCHEMA;
 
 use crate::{HAMMER, ledger};

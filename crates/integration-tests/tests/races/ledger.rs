@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use cleveragents_domain::{Event, StreamId};
-use cleveragents_engine::StoreHandle;
 use cleveragents_engine::journal::verify;
-use cleveragents_engine::ports::StoreError;
 use cleveragents_integration_tests::block_on;
 use cleveragents_integration_tests::child::Ack;
 use cleveragents_integration_tests::workload::HammerWrite;
+use cleveragents_ports::StoreError;
+use cleveragents_ports::StoreHandle;
 
 /// The position of each write in the journal.
 pub(crate) type WritePositions = HashMap<HammerWrite, (StreamId, i64)>;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use cleveragents_domain::id::OwnerId;
 use cleveragents_domain::{EventKind, NewEvent, StreamId};
-use cleveragents_engine::StoreHandle;
-use cleveragents_engine::ports::{Ids, LockGrant, LockRequest, StoreError};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::child::{Hammer, HammerJob};
 use cleveragents_integration_tests::test_database::new_operation;
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, trials};
+use cleveragents_ports::StoreHandle;
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Ids, LockGrant, LockRequest, StoreError};
 use serde_json::json;
 
 use crate::{HAMMER, ledger};

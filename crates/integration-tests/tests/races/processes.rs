@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cleveragents_domain::{Event, StreamId};
-use cleveragents_engine::StoreHandle;
 use cleveragents_engine::journal::Tail;
-use cleveragents_engine::ports::Cursor;
 use cleveragents_integration_tests::child::{Ack, Hammer, HammerJob};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, trials};
+use cleveragents_ports::Cursor;
+use cleveragents_ports::StoreHandle;
 use tokio::sync::oneshot;
 
 use crate::{HAMMER, ledger};

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::{Phase, StreamId, Timestamp};
-use cleveragents_engine::ports::{Claim, Ids, Lease, Liveness, RunClaimOutcome, Slots, StoreError};
 use cleveragents_engine::runs::{ClaimOutcome, RunService};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::child::{Hammer, HammerJob};
 use cleveragents_integration_tests::test_database::new_operation;
 use cleveragents_integration_tests::{Backend, OpenTestDatabase, TestDatabase, block_on, trials};
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Claim, Ids, Lease, Liveness, RunClaimOutcome, Slots, StoreError};
 
 use crate::{HAMMER, ledger};
 

@@ -142,9 +142,10 @@ fn turn(message: &ModelMessage) -> (&'static str, Vec<Value>) {
 
 /// The vendor refuses empty texts.
 fn text_block(text: &str) -> Vec<Value> {
-    match text.trim().is_empty() {
-        true => Vec::new(),
-        false => vec![json!({"type": "text", "text": text})],
+    if text.trim().is_empty() {
+        Vec::new()
+    } else {
+        vec![json!({"type": "text", "text": text})]
     }
 }
 

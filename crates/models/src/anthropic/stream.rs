@@ -1,7 +1,7 @@
 //! Decodes the event stream of the messages API.
 
 use cleveragents_domain::model::{FinishReason, Usage};
-use cleveragents_engine::ports::models::ModelErrorKind;
+use cleveragents_ports::models::ModelErrorKind;
 use serde::Deserialize;
 use serde_json::Value;
 

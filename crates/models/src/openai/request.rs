@@ -19,9 +19,10 @@ pub(crate) enum OpenAiDialect {
 
 impl OpenAiDialect {
     pub(crate) fn from_base_url(base_url: &str) -> Self {
-        match base_url.starts_with("https://api.openai.com") {
-            true => Self::Original,
-            false => Self::Compatible,
+        if base_url.starts_with("https://api.openai.com") {
+            Self::Original
+        } else {
+            Self::Compatible
         }
     }
 

@@ -129,9 +129,10 @@ impl ChatDecoder {
             }
         }
         if let Some(reason) = choice.finish_reason {
-            answer.set_finish_reason(match self.refused {
-                true => FinishReason::Refused,
-                false => parse_finish_reason(&reason),
+            answer.set_finish_reason(if self.refused {
+                FinishReason::Refused
+            } else {
+                parse_finish_reason(&reason)
             });
         }
         Ok(())

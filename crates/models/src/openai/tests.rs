@@ -2,7 +2,7 @@ use cleveragents_domain::model::{
     FinishReason, ModelMessage, ModelOptions, ModelRequest, OfferedTool, RequestedToolCall,
     ToolCallPosition, ToolChoice, Usage,
 };
-use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
+use cleveragents_ports::models::{Delta, ModelErrorKind};
 use serde_json::json;
 
 use super::*;

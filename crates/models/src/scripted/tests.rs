@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use cleveragents_definitions::{DefinitionSource, SOURCE_MAXIMUM, read_script};
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
@@ -9,7 +10,11 @@ use crate::wire::stream_checks::bare_request;
 fn settings(folder: &Path) -> ScriptSettings {
     ScriptSettings {
         folder: folder.to_owned(),
-        variables: Arc::new(|_| None),
+        size_maximum: SOURCE_MAXIMUM as u64,
+        parse: Arc::new(|name, bytes| {
+            let source = DefinitionSource::new(name, bytes);
+            read_script(&source, &|_| None).map_err(|errors| errors.to_string())
+        }),
     }
 }
 
@@ -114,9 +119,12 @@ async fn every_fault_affects_only_its_turn() {
     const TURNS: u64 = 4;
     for fault in FaultKind::ALL {
         for place in 0..TURNS {
-            let turn = |index| match index == place {
-                true => format!("- fault: {{kind: {fault}, retry_after: 0.5}}\n"),
-                false => format!("- text: answer {index}\n"),
+            let turn = |index| {
+                if index == place {
+                    format!("- fault: {{kind: {fault}, retry_after: 0.5}}\n")
+                } else {
+                    format!("- text: answer {index}\n")
+                }
             };
             let turns: String = (0..TURNS).map(turn).collect();
             let model = open(&format!("turns:\n{turns}")).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use cleveragents_domain::model::{FinishReason, Usage};
-use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
+use cleveragents_ports::models::{Delta, ModelErrorKind};
 
 use super::failure::ModelFault;
 use super::tool_names::ToolNames;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cleveragents_engine::ports::models::{ModelError, ModelErrorKind};
+use cleveragents_ports::models::{ModelError, ModelErrorKind};
 use reqwest::redirect::Policy;
 use reqwest::{Client, NoProxy, Proxy};
 use rustls::crypto::ring;
@@ -24,10 +24,11 @@ pub(crate) fn build_client(
 ) -> Result<Client, ModelError> {
     let fail = |what: String| reporter.error(ModelFault::new(ModelErrorKind::Unavailable, what));
     let plain = base_url.starts_with("http://") && proxies.http.is_none();
-    let roots = match plain {
-        true => RootCertStore::empty(),
-        false => system_roots()
-            .ok_or_else(|| fail("no trusted certificates were found on this system".to_owned()))?,
+    let roots = if plain {
+        RootCertStore::empty()
+    } else {
+        system_roots()
+            .ok_or_else(|| fail("no trusted certificates were found on this system".to_owned()))?
     };
     let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleveragents_engine::ports::Clock;
-use cleveragents_engine::ports::models::{Delta, ModelError, ModelErrorKind, ModelStream};
+use cleveragents_ports::Clock;
+use cleveragents_ports::models::{Delta, ModelError, ModelErrorKind, ModelStream};
 use futures_util::stream::unfold;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{RequestBuilder, Response};
@@ -130,9 +130,10 @@ impl IncomingAnswer {
         }
         let retry_after = retry_after::parse_retry_after(self.response.headers(), clock.now());
         let complaint = ProviderError::from_body(&self.read_error_body().await);
-        let kind = match status.is_success() {
-            true => ModelErrorKind::Malformed,
-            false => complaint.classify(Some(status.as_u16())),
+        let kind = if status.is_success() {
+            ModelErrorKind::Malformed
+        } else {
+            complaint.classify(Some(status.as_u16()))
         };
         let message = match (status.is_success(), complaint.message.as_str()) {
             (true, words) => format!("it does not stream its answers: {words}"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cleveragents_engine::ports::models::{ModelError, ModelErrorKind};
+use cleveragents_ports::models::{ModelError, ModelErrorKind};
 use serde_json::Value;
 
 use crate::secret::Secret;

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
+use cleveragents_ports::models::{Delta, ModelErrorKind};
 
 use super::answer::AnswerAssembler;
 use super::failure::ModelFault;
@@ -78,9 +78,10 @@ impl AnswerReader {
 
     /// Handles a broken stream. If the model had finished, the answer is complete.
     pub(crate) fn fail(&mut self, fault: ModelFault) -> Result<(), ModelFault> {
-        match self.answer.is_complete() {
-            true => self.answer.end_stream(),
-            false => Err(fault),
+        if self.answer.is_complete() {
+            self.answer.end_stream()
+        } else {
+            Err(fault)
         }
     }
 

@@ -79,9 +79,10 @@ impl SseParser {
     fn end_line(&mut self) -> Result<Option<SseEvent>, SseError> {
         let bytes = std::mem::take(&mut self.line);
         let text = std::str::from_utf8(&bytes).map_err(|_| SseError::NotText)?;
-        let line = match self.past_first {
-            true => text,
-            false => text.strip_prefix('\u{feff}').unwrap_or(text),
+        let line = if self.past_first {
+            text
+        } else {
+            text.strip_prefix('\u{feff}').unwrap_or(text)
         };
         self.past_first = true;
         if line.is_empty() {

@@ -1,7 +1,7 @@
 //! Tests streams split in every way, for both APIs.
 
 use cleveragents_domain::model::{FinishReason, ModelRequest, ToolChoice};
-use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
+use cleveragents_ports::models::{Delta, ModelErrorKind};
 
 use super::answer::AnswerAssembler;
 use super::failure::ModelFault;
@@ -36,9 +36,12 @@ pub(crate) fn read_stream<'a>(
     for piece in pieces {
         outcome = outcome.and_then(|()| reader.feed(piece));
     }
-    let outcome = outcome.and_then(|()| match reader.has_ended() {
-        true => Ok(()),
-        false => reader.end_stream(),
+    let outcome = outcome.and_then(|()| {
+        if reader.has_ended() {
+            Ok(())
+        } else {
+            reader.end_stream()
+        }
     });
     (std::iter::from_fn(|| reader.next()).collect(), outcome)
 }

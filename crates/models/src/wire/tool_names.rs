@@ -70,10 +70,10 @@ fn escape(name: &str) -> String {
     let mut spelling = String::with_capacity(bytes.len() + 8);
     for (index, byte) in bytes.iter().copied().enumerate() {
         // Before anything but a letter or digit, a `_` would be read as the start of a sequence.
-        let stands_alone = bytes.get(index + 1).is_none_or(u8::is_ascii_alphanumeric);
+        let is_separate = bytes.get(index + 1).is_none_or(u8::is_ascii_alphanumeric);
         match byte {
             byte if is_plain(byte) => spelling.push(char::from(byte)),
-            b'_' if stands_alone => spelling.push('_'),
+            b'_' if is_separate => spelling.push('_'),
             b'/' => spelling.push_str("__"),
             byte => spelling.push_str(&format!("_-{byte:02x}")),
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cleveragents_domain::provider::ProviderKind;
-use cleveragents_engine::ports::models::{ModelError, ModelErrorKind};
+use cleveragents_ports::models::{ModelError, ModelErrorKind};
 use tokio::net::TcpListener;
 
 use super::fixture::{KEY, collect_response, open_model, provider, text_of, user_request};

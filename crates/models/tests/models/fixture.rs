@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleveragents_definitions::built_in_models;
 use cleveragents_domain::model::{ModelMessage, ModelRequest, ToolChoice};
 use cleveragents_domain::provider::ProviderKind;
-use cleveragents_engine::ports::models::{Delta, Model, ModelError, Models};
-use cleveragents_engine::system::SystemClock;
 use cleveragents_models::{
     ConfiguredModels, ModelSettings, ProviderAccess, ProviderSettings, ProviderStatus, Proxies,
     ScriptSettings, Secret, Timeouts,
 };
+use cleveragents_ports::models::{Delta, Model, ModelError, Models};
+use cleveragents_ports::system::SystemClock;
 use futures_util::StreamExt as _;
 
 pub(crate) const KEY: &str = "sk-hunter2-hunter2";
@@ -38,10 +39,12 @@ pub(crate) fn settings(providers: Vec<ProviderSettings>) -> ModelSettings {
     ModelSettings {
         providers,
         models: Vec::new(),
+        built_in_models: built_in_models().unwrap(),
         preferred: None,
         scripts: ScriptSettings {
             folder: "/nowhere".into(),
-            variables: Arc::new(|_| None),
+            size_maximum: 0,
+            parse: Arc::new(|name, _| Err(format!("{name} is not expected"))),
         },
         proxies: Proxies::default(),
         clock: Arc::new(SystemClock),
@@ -49,7 +52,7 @@ pub(crate) fn settings(providers: Vec<ProviderSettings>) -> ModelSettings {
 }
 
 pub(crate) fn models(provider: ProviderSettings) -> ConfiguredModels {
-    ConfiguredModels::new(settings(vec![provider])).unwrap()
+    ConfiguredModels::new(settings(vec![provider]))
 }
 
 /// Opens a model of the provider.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cleveragents_domain::provider::ProviderKind;
-use cleveragents_engine::ports::models::Delta;
+use cleveragents_ports::models::Delta;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 

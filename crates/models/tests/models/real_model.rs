@@ -6,7 +6,7 @@ use cleveragents_domain::model::{
     ToolCallPosition, ToolChoice, Usage,
 };
 use cleveragents_domain::provider::ProviderKind;
-use cleveragents_engine::ports::models::{Delta, ModelErrorKind};
+use cleveragents_ports::models::{Delta, ModelErrorKind};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn address() -> String {
     }
 }
 
-fn model(language: ProviderKind) -> std::sync::Arc<dyn cleveragents_engine::ports::models::Model> {
+fn model(language: ProviderKind) -> std::sync::Arc<dyn cleveragents_ports::models::Model> {
     open_model(provider(language, &format!("{}/v1", address())))
 }
 

@@ -2,10 +2,10 @@
 
 use cleveragents_domain::model::{FinishReason, ModelChoice};
 use cleveragents_domain::provider::{ModelDefinition, ProviderKind};
-use cleveragents_engine::ports::models::{Delta, ModelErrorKind, Models as _};
 use cleveragents_models::{
     BUILT_IN, BuiltInProvider, ConfiguredModels, ProviderAccess, ProviderStatus, Secret,
 };
+use cleveragents_ports::models::{Delta, ModelErrorKind, Models as _};
 
 use super::fixture::{
     KEY, collect_response, models, open_model, provider, settings, text_of, user_request,
@@ -69,7 +69,7 @@ fn an_unconfigured_provider_reports_what_is_missing() {
     without_address.base_url = None;
     let known = BUILT_IN.iter().map(BuiltInProvider::settings);
     let all = known.chain([without_address]).collect();
-    let models = ConfiguredModels::new(settings(all)).unwrap();
+    let models = ConfiguredModels::new(settings(all));
     for (name, said) in [
         (
             "openai/gpt-5",
@@ -126,7 +126,7 @@ fn models_are_offered_in_order_of_preference() {
         answer_tokens: None,
     }];
     settings.preferred = Some(choice("openai/gpt-5-mini"));
-    let models = ConfiguredModels::new(settings.clone()).unwrap();
+    let models = ConfiguredModels::new(settings.clone());
     let offered: Vec<String> = models
         .configured()
         .iter()
@@ -138,6 +138,6 @@ fn models_are_offered_in_order_of_preference() {
     let preferred = offered.iter().filter(|it| *it == "openai/gpt-5-mini");
     assert_eq!(preferred.count(), 1);
     settings.preferred = Some(choice("anthropic/claude-sonnet-4-5"));
-    let models = ConfiguredModels::new(settings).unwrap();
+    let models = ConfiguredModels::new(settings);
     assert_eq!(models.configured()[0], choice("openai/gpt-5"));
 }

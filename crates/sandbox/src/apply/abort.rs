@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 
 use cleveragents_domain::{AbsolutePath, ResourcePath, ResourceType};
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::targets::{
     ApplyEffect, ApplyIntent, CheckoutEffect, CommitEffect, CommitOutcome, Conflict,
     ConflictReason, FilesEffect, MissingTargetPolicy, PatchDirection, PatchEffect, PathChange,
     PathState, TargetAbortOutcome, TargetResult,

@@ -4,11 +4,9 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use cleveragents_engine::ports::sandbox::{
-    CommitMetadata, ObjectFormat, SandboxError, SandboxResult,
-};
-use cleveragents_engine::ports::stop::StopSignal;
-use cleveragents_engine::ports::targets::{PathChange, PathState, TargetError, TargetResult};
+use cleveragents_ports::sandbox::{CommitMetadata, ObjectFormat, SandboxError, SandboxResult};
+use cleveragents_ports::stop::StopSignal;
+use cleveragents_ports::targets::{PathChange, PathState, TargetError, TargetResult};
 
 use crate::apply::record::LocalApplyRecord;
 use crate::files::{replace, resource_path};

@@ -1,7 +1,7 @@
 //! The branch that receives a commit: its name, its current commit, and its state.
 
-use cleveragents_engine::ports::sandbox::SandboxResult;
-use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
+use cleveragents_ports::sandbox::SandboxResult;
+use cleveragents_ports::targets::{CommitEffect, TargetError, TargetResult};
 
 use crate::references;
 use crate::repository::UserRepository;

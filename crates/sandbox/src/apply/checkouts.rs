@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::AbsolutePath;
-use cleveragents_engine::ports::sandbox::{Checkout, SandboxError, SandboxResult};
-use cleveragents_engine::ports::targets::{Conflict, ConflictReason};
+use cleveragents_ports::sandbox::{Checkout, SandboxError, SandboxResult};
+use cleveragents_ports::targets::{Conflict, ConflictReason};
 
 use crate::apply::branches::checked_out_branch;
 use crate::files::{path_from_bytes, read_if_exists};
@@ -78,9 +78,10 @@ pub(crate) fn find_checkouts(
         if branch.as_deref() != Some(reference) || is_listed("prunable") || is_known {
             continue;
         }
-        let worktree = match path.symlink_metadata().is_ok() {
-            true => UserRepository::find(git, path).and_then(UserWorktree::new),
-            false => Err(SandboxError::NotAFolder { path: path.into() }),
+        let worktree = if path.symlink_metadata().is_ok() {
+            UserRepository::find(git, path).and_then(UserWorktree::new)
+        } else {
+            Err(SandboxError::NotAFolder { path: path.into() })
         };
         match worktree {
             Ok(worktree)

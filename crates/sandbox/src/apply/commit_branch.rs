@@ -9,9 +9,9 @@ use std::fs::File;
 use std::path::Path;
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult, TreeId};
-use cleveragents_engine::ports::stop::StopSignal;
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult, TreeId};
+use cleveragents_ports::stop::StopSignal;
+use cleveragents_ports::targets::{
     AppliedResult, ApplyIntent, CheckoutEffect, CommitEffect, CommitOutcome, Conflict,
     ConflictReason, PathChange, PathState, StoppedCommit, TargetResult,
 };

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use cleveragents_domain::{AbsolutePath, ResourcePath, ResourceType};
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::targets::{
     AppliedResult, ApplyIntent, CommitOutcome, Conflict, ConflictReason, FilesEffect, PathChange,
     StoppedCommit, TargetResult,
 };
@@ -149,9 +149,10 @@ pub(crate) fn write_all_paths(
     let all: Vec<(usize, &PathChange)> = numbered
         .filter(|(_, change)| !skipped.contains(&change.path))
         .collect();
-    let sync = match all.len() > BATCH_SYNC_THRESHOLD {
-        true => Sync::No,
-        false => Sync::Yes,
+    let sync = if all.len() > BATCH_SYNC_THRESHOLD {
+        Sync::No
+    } else {
+        Sync::Yes
     };
     let removals = all.iter().filter(|(_, change)| change.new.is_none());
     for (number, change) in removals {

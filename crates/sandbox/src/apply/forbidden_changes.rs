@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cleveragents_engine::ports::sandbox::SandboxResult;
-use cleveragents_engine::ports::targets::{Conflict, ConflictReason, PathChange, PathState};
+use cleveragents_ports::sandbox::SandboxResult;
+use cleveragents_ports::targets::{Conflict, ConflictReason, PathChange, PathState};
 
 use crate::apply::apply_store::with_attributes;
 use crate::apply::prepare_commit::path_conflict;

@@ -11,10 +11,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::{
-    CheckoutCoverage, ObjectFormat, SandboxError, SandboxResult,
-};
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::{CheckoutCoverage, ObjectFormat, SandboxError, SandboxResult};
+use cleveragents_ports::targets::{
     ApplyIntent, ConflictReason, PathChange, PathState, TargetError, TargetResult,
 };
 
@@ -92,9 +90,10 @@ impl Index {
         if !is_known {
             let entries = self.0.get(path).map_or(&[][..], Vec::as_slice);
             let is_unmerged = entries.iter().any(|entry| entry.stage != 0);
-            return Some(match is_unmerged {
-                true => ConflictReason::Unmerged,
-                false => ConflictReason::Staged,
+            return Some(if is_unmerged {
+                ConflictReason::Unmerged
+            } else {
+                ConflictReason::Staged
             });
         }
         change.new.as_ref()?;
@@ -182,12 +181,15 @@ impl IndexLock {
                 folder.map_err(io_error(git_dir))?;
                 Ok(lock)
             }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match lock.is_ours()? {
-                true => Ok(lock),
-                false => Err(TargetError::Busy {
-                    lock: lock.path.clone(),
-                }),
-            },
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if lock.is_ours()? {
+                    Ok(lock)
+                } else {
+                    Err(TargetError::Busy {
+                        lock: lock.path.clone(),
+                    })
+                }
+            }
             Err(error) => Err(io_error(&lock.path)(error).into()),
         }
     }

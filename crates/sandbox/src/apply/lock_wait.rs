@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use cleveragents_engine::ports::targets::{TargetError, TargetResult};
+use cleveragents_ports::targets::{TargetError, TargetResult};
 
 use crate::apply::LocalTargets;
 use crate::apply::record::LocalApplyRecord;

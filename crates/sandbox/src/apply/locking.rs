@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use cleveragents_domain::ResourceType;
 use cleveragents_domain::id::ApplyId;
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::targets::{
     ApplyEffect, ApplyIntent, CommitEffect, CommitOutcome, Conflict, ConflictReason, LockOutcome,
     TargetError, TargetLocks, TargetResult,
 };
@@ -106,9 +106,10 @@ pub(crate) fn lock(targets: &LocalTargets, intents: &[ApplyIntent]) -> TargetRes
         }
     }
     let conflicts = attempt.conflicts?;
-    Ok(match conflicts.is_empty() {
-        true => LockOutcome::Held(Box::new(locks)),
-        false => LockOutcome::Blocked(conflicts),
+    Ok(if conflicts.is_empty() {
+        LockOutcome::Held(Box::new(locks))
+    } else {
+        LockOutcome::Blocked(conflicts)
     })
 }
 
@@ -183,9 +184,10 @@ impl LocalLocks {
             }
             ApplyEffect::Patch(effect) => patch::find_conflicts(effect)?,
         };
-        Ok(match conflicts.is_empty() {
-            true => Ok(None),
-            false => Err(conflicts),
+        Ok(if conflicts.is_empty() {
+            Ok(None)
+        } else {
+            Err(conflicts)
         })
     }
 

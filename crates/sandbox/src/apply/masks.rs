@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::targets::{
     ApplyRequest, Conflict, ConflictReason, PathChange, PathState, RequestedChange, TargetResult,
 };
 

@@ -41,8 +41,8 @@ use std::thread;
 
 use cleveragents_domain::id::{ApplyId, SandboxId};
 use cleveragents_domain::{AbsolutePath, ResourceType};
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::targets::{
     ApplyEffect, ApplyIntent, ApplyRequest, ApplyTargets, Author, CommitOutcome, Conflict,
     ConflictReason, Destination, LockOutcome, MissingTargetPolicy, PrepareOutcome, RebaseRequest,
     RequestedChange, StoppedCommit, TargetAbortOutcome, TargetError, TargetRebase, TargetResult,
@@ -325,9 +325,10 @@ impl ApplyTargets for LocalTargets {
     }
 
     fn prepare_all(&self, requests: &[ApplyRequest]) -> Vec<TargetResult<PrepareOutcome>> {
-        let at_once = match self.watcher.allows_parallel() {
-            true => MAX_PARALLEL,
-            false => 1,
+        let at_once = if self.watcher.allows_parallel() {
+            MAX_PARALLEL
+        } else {
+            1
         };
         let some = requests.chunks(at_once);
         some.flat_map(|some| prepare_parallel(self, some)).collect()
@@ -382,9 +383,10 @@ impl ApplyTargets for LocalTargets {
     fn discard_orphaned(&self, id: ApplyId, resource: &AbsolutePath) -> TargetResult<()> {
         let record = LocalApplyRecord::new(&self.applies, id);
         let _lock = self.lock_apply(&record)?;
-        match record.has_begun() {
-            true => Err(TargetError::AlreadyStarted { id }),
-            false => self.remove(&record, resource),
+        if record.has_begun() {
+            Err(TargetError::AlreadyStarted { id })
+        } else {
+            self.remove(&record, resource)
         }
     }
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use cleveragents_domain::{AbsolutePath, ResourcePath};
-use cleveragents_engine::ports::sandbox::SandboxResult;
-use cleveragents_engine::ports::targets::PathChange;
+use cleveragents_ports::sandbox::SandboxResult;
+use cleveragents_ports::targets::PathChange;
 
 use crate::apply::record::LocalApplyRecord;
 use crate::entries::parent_folders;

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::AbsolutePath;
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::targets::{
     AppliedResult, ApplyEffect, ApplyRequest, CommitOutcome, Conflict, ConflictReason, ContentHash,
     PatchDirection, PatchEffect, PrepareOutcome, RequestedChange, StoppedCommit, TargetError,
     TargetResult,
@@ -82,9 +82,10 @@ fn resolve_file(path: &Path) -> TargetResult<PathBuf> {
     };
     let folder = folder.canonicalize();
     let folder = folder.map_err(|error| refused(format!("its folder: {error}")))?;
-    match folder.is_dir() {
-        true => Ok(folder.join(name)),
-        false => Err(refused("its folder does not exist".to_owned())),
+    if folder.is_dir() {
+        Ok(folder.join(name))
+    } else {
+        Err(refused("its folder does not exist".to_owned()))
     }
 }
 
@@ -97,9 +98,10 @@ fn patch_file_state(file: &AbsolutePath, content: &ContentHash) -> SandboxResult
         Ok(_) => {}
     }
     let found = File::open(path).and_then(hash).map_err(io_error(path))?;
-    Ok(match found == *content {
-        true => PatchFileState::Same,
-        false => PatchFileState::Other,
+    Ok(if found == *content {
+        PatchFileState::Same
+    } else {
+        PatchFileState::Other
     })
 }
 

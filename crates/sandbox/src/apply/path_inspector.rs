@@ -5,8 +5,8 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use cleveragents_engine::ports::sandbox::SandboxResult;
-use cleveragents_engine::ports::targets::{ConflictReason, ContentHash, PathChange, PathState};
+use cleveragents_ports::sandbox::SandboxResult;
+use cleveragents_ports::targets::{ConflictReason, ContentHash, PathChange, PathState};
 use rustix::fs::{Dir, FileType};
 use rustix::io::Errno;
 
@@ -57,9 +57,10 @@ impl Modes {
     pub(crate) fn from_settings(shaping: &[(String, String)]) -> Self {
         let counts = |name: &str| {
             let setting = shaping.iter().find(|(key, _)| key == name);
-            match setting.is_some_and(|(_, value)| value.eq_ignore_ascii_case("false")) {
-                true => ModeComparison::No,
-                false => ModeComparison::Yes,
+            if setting.is_some_and(|(_, value)| value.eq_ignore_ascii_case("false")) {
+                ModeComparison::No
+            } else {
+                ModeComparison::Yes
             }
         };
         Self {
@@ -188,9 +189,10 @@ impl<'a> PathInspector<'a> {
         if is_old && change.new.is_some() {
             return self.check_room(path, &found);
         }
-        Ok(match is_old {
-            true => PathChangeState::Old,
-            false => PathChangeState::Foreign(conflict_reason(change, &found)),
+        Ok(if is_old {
+            PathChangeState::Old
+        } else {
+            PathChangeState::Foreign(conflict_reason(change, &found))
         })
     }
 
@@ -327,9 +329,10 @@ impl<'a> PathInspector<'a> {
         for name in self.names_in(folder)? {
             let path = [folder, b"/", &name].concat();
             let is_folder = matches!(self.file_type(&path), Some(FileType::Directory));
-            let leaves = match is_folder {
-                true => self.all_removed(&path)?,
-                false => self.removed.contains(path.as_slice()),
+            let leaves = if is_folder {
+                self.all_removed(&path)?
+            } else {
+                self.removed.contains(path.as_slice())
             };
             if !leaves {
                 return Ok(false);

@@ -15,8 +15,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cleveragents_domain::id::ApplyId;
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-use cleveragents_engine::ports::targets::{ConflictReason, PathChange, PathState};
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::targets::{ConflictReason, PathChange, PathState};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RenameFlags, fsync, openat, readlinkat, renameat,
     renameat_with, statat, symlinkat, unlinkat,
@@ -182,9 +182,10 @@ impl<'a> PathWriter<'a> {
     fn temporary_path(&self, number: usize, path: &[u8]) -> Vec<u8> {
         let (folder, _) = split(path);
         let name = self.temporary_name(number);
-        match folder.is_empty() {
-            true => name.into_bytes(),
-            false => [folder, b"/", name.as_bytes()].concat(),
+        if folder.is_empty() {
+            name.into_bytes()
+        } else {
+            [folder, b"/", name.as_bytes()].concat()
         }
     }
 
@@ -361,9 +362,10 @@ impl<'a> PathWriter<'a> {
         let path = change.path.as_bytes();
         let explain = |error| errno_error(path_from_bytes(path), error);
         let part = [self.temporary_name(number).as_bytes(), PART_SUFFIX].concat();
-        let mode = match new.mode == EXECUTABLE {
-            true => Mode::from_raw_mode(0o777),
-            false => Mode::from_raw_mode(0o666),
+        let mode = if new.mode == EXECUTABLE {
+            Mode::from_raw_mode(0o777)
+        } else {
+            Mode::from_raw_mode(0o666)
         };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let file = openat(
@@ -526,10 +528,12 @@ fn copy(mut from: File, mut to: &File) -> io::Result<String> {
 /// Returns the old permissions, made executable for everyone who may read the file, or for no one.
 fn permissions(old: u32, is_executable: bool) -> Permissions {
     let old = old & 0o777;
-    Permissions::from_mode(match is_executable {
-        true if old & 0o111 != 0 => old,
-        true => old | ((old & 0o444) >> 2),
-        false => old & !0o111,
+    Permissions::from_mode(if !is_executable {
+        old & !0o111
+    } else if old & 0o111 != 0 {
+        old
+    } else {
+        old | ((old & 0o444) >> 2)
     })
 }
 

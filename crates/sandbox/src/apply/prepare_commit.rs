@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use cleveragents_domain::{AbsolutePath, ResourcePath};
-use cleveragents_engine::ports::sandbox::{RepositoryHead, SandboxResult};
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::{RepositoryHead, SandboxResult};
+use cleveragents_ports::targets::{
     ApplyEffect, ApplyIntent, ApplyRequest, CheckoutEffect, CommitEffect, Conflict, ConflictReason,
     Destination, FilesEffect, PathChange, PrepareOutcome, RequestedChange, TargetError,
     TargetResult,
@@ -350,13 +350,14 @@ fn fit_change(input: &ChangeInput, target: &CommitTarget) -> TargetResult<FitOut
     let changes = apply_store::changes(store, &target.tree, &new_tree)?;
     let filtered = find_filtered(store, &changes, [&target.tree, &new_tree])?;
     let conflicts = find_forbidden(store, &changes, &filtered, input.submodules)?;
-    Ok(match conflicts.is_empty() {
-        true => FitOutcome::Fits(FittedChange {
+    Ok(if conflicts.is_empty() {
+        FitOutcome::Fits(FittedChange {
             new_tree,
             changes,
             filtered,
-        }),
-        false => FitOutcome::Blocked(conflicts),
+        })
+    } else {
+        FitOutcome::Blocked(conflicts)
     })
 }
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use cleveragents_domain::{ResourcePath, ResourceType};
-use cleveragents_engine::ports::sandbox::{ObjectFormat, SandboxError, SandboxResult};
-use cleveragents_engine::ports::stop::StopSignal;
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::{ObjectFormat, SandboxError, SandboxResult};
+use cleveragents_ports::stop::StopSignal;
+use cleveragents_ports::targets::{
     ApplyEffect, ApplyIntent, ApplyRequest, Conflict, ConflictReason, FilesEffect, PathChange,
     PrepareOutcome, RequestedChange, TargetError, TargetResult,
 };
@@ -133,9 +133,10 @@ fn finish_prepare(
     };
     let folders_are_done =
         effect.made.iter().all(is_folder) && !effect.removed.iter().any(is_folder);
-    match is_done && folders_are_done {
-        true => Ok(PrepareOutcome::Nothing),
-        false => Ok(ready_outcome(request, changes, ApplyEffect::Files(effect))),
+    if is_done && folders_are_done {
+        Ok(PrepareOutcome::Nothing)
+    } else {
+        Ok(ready_outcome(request, changes, ApplyEffect::Files(effect)))
     }
 }
 

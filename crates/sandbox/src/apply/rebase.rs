@@ -5,8 +5,8 @@
 //! does not change; the caller decides whether to move it.
 
 use cleveragents_domain::ResourceType;
-use cleveragents_engine::ports::sandbox::{SandboxBase, SandboxError, SandboxResult, TreeId};
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::{SandboxBase, SandboxError, SandboxResult, TreeId};
+use cleveragents_ports::targets::{
     Conflict, ConflictReason, RebaseRequest, TargetRebase, TargetResult,
 };
 

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use cleveragents_engine::ports::sandbox::{SandboxBase, SandboxError, SandboxResult, TreeId};
-use cleveragents_engine::ports::targets::{RebaseRequest, TargetRebase, TargetResult};
+use cleveragents_ports::sandbox::{SandboxBase, SandboxError, SandboxResult, TreeId};
+use cleveragents_ports::targets::{RebaseRequest, TargetRebase, TargetResult};
 
 use crate::apply::LocalTargets;
 use crate::apply::apply_store::{self, TreeMerge};

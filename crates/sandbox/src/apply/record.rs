@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cleveragents_domain::id::ApplyId;
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-use cleveragents_engine::ports::targets::{AppliedResult, ApplyIntent, TargetError, TargetResult};
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::targets::{AppliedResult, ApplyIntent, TargetError, TargetResult};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

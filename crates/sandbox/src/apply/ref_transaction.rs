@@ -12,8 +12,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
 
-use cleveragents_engine::ports::sandbox::{CommitMetadata, SandboxError};
-use cleveragents_engine::ports::targets::{CommitEffect, TargetError, TargetResult};
+use cleveragents_ports::sandbox::{CommitMetadata, SandboxError};
+use cleveragents_ports::targets::{CommitEffect, TargetError, TargetResult};
 use serde::{Deserialize, Serialize};
 
 use crate::abandoned_lock::{LockOwner, find_lock_owner};
@@ -263,9 +263,10 @@ fn is_missing(path: &Path) -> bool {
 }
 
 fn transaction_error(complaint: String) -> SandboxError {
-    let complaint = match complaint.is_empty() {
-        true => "it ended without an answer".to_owned(),
-        false => complaint,
+    let complaint = if complaint.is_empty() {
+        "it ended without an answer".to_owned()
+    } else {
+        complaint
     };
     SandboxError::Git {
         command: COMMAND.to_owned(),
@@ -282,7 +283,7 @@ mod tests {
     use std::process::Child;
     use std::thread;
 
-    use cleveragents_engine::ports::sandbox::ObjectFormat;
+    use cleveragents_ports::sandbox::ObjectFormat;
 
     use crate::store::PrivateStore;
     use crate::trees::tests::store;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::{CheckoutCoverage, SandboxResult};
-use cleveragents_engine::ports::targets::PathChange;
+use cleveragents_ports::sandbox::{CheckoutCoverage, SandboxResult};
+use cleveragents_ports::targets::PathChange;
 
 use crate::apply::checkouts::UserWorktree;
 use crate::repository::nul_records;

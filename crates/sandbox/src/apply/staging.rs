@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::sandbox::{SandboxError, SandboxResult};
-use cleveragents_engine::ports::targets::{ContentHash, PathChange, PathState};
+use cleveragents_ports::sandbox::{SandboxError, SandboxResult};
+use cleveragents_ports::targets::{ContentHash, PathChange, PathState};
 use rustix::fs::readlinkat;
 use rustix::io::Errno;
 

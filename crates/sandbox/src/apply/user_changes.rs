@@ -7,7 +7,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use cleveragents_engine::ports::targets::{ApplyIntent, Conflict, ConflictReason};
+use cleveragents_ports::targets::{ApplyIntent, Conflict, ConflictReason};
 use serde::{Deserialize, Serialize};
 
 use crate::files::path_from_bytes;

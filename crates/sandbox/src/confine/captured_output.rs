@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read};
 
-use cleveragents_engine::ports::processes::TruncatedOutput;
+use cleveragents_ports::processes::TruncatedOutput;
 
 const CHUNK: usize = 64 << 10;
 

@@ -121,9 +121,10 @@ fn readable_for_program_folder(
     let root = real.parent().filter(|_| is_programs).filter(is_deep);
     match root.filter(|root| !wide_folders.covers(root) && !is_project(root, wide_folders)) {
         Some(root) => {
-            let mut found = match known.insert(root.to_owned()) {
-                true => readable_for_installation(root, wide_folders),
-                false => Vec::new(),
+            let mut found = if known.insert(root.to_owned()) {
+                readable_for_installation(root, wide_folders)
+            } else {
+                Vec::new()
             };
             found.push(folder.to_owned());
             found
@@ -139,9 +140,12 @@ fn readable_for_installation(root: &Path, wide_folders: &WideFolders) -> Vec<Pat
     let go = GO_PARTS.iter().filter(|_| is_go);
     let names: Vec<&str> = PARTS.iter().chain(go).copied().collect();
     let found = readable_for_toolchain(root, wide_folders).into_iter();
-    let found = found.flat_map(|path| match path == root {
-        true => names.iter().map(|name| root.join(name)).collect(),
-        false => vec![path],
+    let found = found.flat_map(|path| {
+        if path == root {
+            names.iter().map(|name| root.join(name)).collect()
+        } else {
+            vec![path]
+        }
     });
     let is_part = |path: &PathBuf| {
         let below = path.strip_prefix(root).unwrap_or(path);
@@ -220,9 +224,12 @@ fn add_secrets(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
 
 /// Returns whether an entry is a folder or a link to one.
 fn is_folder(entry: &fs::DirEntry) -> bool {
-    entry.file_type().is_ok_and(|it| match it.is_symlink() {
-        true => entry.path().is_dir(),
-        false => it.is_dir(),
+    entry.file_type().is_ok_and(|it| {
+        if it.is_symlink() {
+            entry.path().is_dir()
+        } else {
+            it.is_dir()
+        }
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use cleveragents_domain::process::Confinement;
-use cleveragents_engine::ports::processes::{ProcessError, ProcessResult};
+use cleveragents_ports::processes::{ProcessError, ProcessResult};
 
 use super::machine_rules::ProcessSettings;
 use super::policy::{Bubblewrap, Enforcement, OwnFolders, UserNamespaces, to_absolute_path};

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use cleveragents_domain::AbsolutePath;
-use cleveragents_engine::ports::limits::{Limit, OverLimit};
+use cleveragents_ports::limits::{Limit, OverLimit};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 

@@ -12,12 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cleveragents_domain::process::{Confinement, ProcessIdentity};
-use cleveragents_engine::ports::limits::{Limit, OverLimit};
-use cleveragents_engine::ports::processes::{
+use cleveragents_ports::limits::{Limit, OverLimit};
+use cleveragents_ports::processes::{
     CommandExit, ConfinedCommand, FinishedCommand, PreparedCommand, ProcessError, ProcessResult,
     Processes, TruncatedOutput,
 };
-use cleveragents_engine::ports::stop::{StopReason, StopSignal};
+use cleveragents_ports::stop::{StopReason, StopSignal};
 use rustix::process::Signal;
 
 use super::limits::{CommandLimits, ProcessLimits};

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use cleveragents_engine::ports::processes::{ConfinedCommand, TreeAccess};
+use cleveragents_ports::processes::{ConfinedCommand, TreeAccess};
 
 use super::alternates::read_alternates;
 use super::install_roots::{

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::processes::ConfinedCommand;
+use cleveragents_ports::processes::ConfinedCommand;
 
 use crate::account::SandboxAccount;
 use crate::files::create_private_folder;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 
-use cleveragents_engine::ports::limits::OverLimit;
+use cleveragents_ports::limits::OverLimit;
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpid, pidfd_open, pidfd_send_signal,
@@ -273,9 +273,10 @@ fn end_descendants() -> io::Result<()> {
                 alive
                     .iter()
                     .for_each(|process| process.signal(Signal::KILL));
-                match alive.iter().any(|process| process.parent == me) {
-                    true => options = WaitOptions::empty(),
-                    false => thread::yield_now(),
+                if alive.iter().any(|process| process.parent == me) {
+                    options = WaitOptions::empty();
+                } else {
+                    thread::yield_now();
                 }
             }
         }

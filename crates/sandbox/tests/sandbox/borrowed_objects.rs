@@ -2,8 +2,8 @@
 //! not rely on them.
 
 use cleveragents_domain::{BaseSource, ResourceType};
-use cleveragents_engine::ports::sandbox::{CommitMetadata, Sandboxes};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{CommitMetadata, Sandboxes};
+use cleveragents_ports::stop::StopSignal;
 
 use crate::environment::{SandboxTestWorld, append, capture, listing, write};
 

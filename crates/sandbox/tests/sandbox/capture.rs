@@ -5,10 +5,10 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use cleveragents_domain::{ChangeEntry, FileOperation};
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     Capture, CommitMetadata, OmissionReason, OmittedPath, Sandbox, Sandboxes, TouchedPaths, TreeId,
 };
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::stop::StopSignal;
 
 use crate::environment::{
     SandboxTestWorld, append, capture, link, os, path, paths, set_mode, write,

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use cleveragents_domain::{BaseSource, ResourceType};
-use cleveragents_engine::ports::sandbox::{CommitMetadata, DiscardOutcome, Sandboxes};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{CommitMetadata, DiscardOutcome, Sandboxes};
+use cleveragents_ports::stop::StopSignal;
 
 use crate::environment::{SandboxTestWorld, append, capture};
 

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{DiffChange, DiffLines, DiffStat};
+use cleveragents_ports::stop::StopSignal;
 
 use crate::environment::{
     SandboxTestWorld, append, capture, link, listing, os, path, paths, set_mode, write,

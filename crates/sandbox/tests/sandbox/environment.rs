@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::{AbsolutePath, BaseSource, ResourcePath, ResourceType};
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     Capture, CreatedSandbox, NewSandbox, Sandbox, SandboxResult, Sandboxes, TouchedPaths,
 };
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::stop::StopSignal;
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 use tempfile::TempDir;
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use cleveragents_engine::ports::sandbox::{CommitMetadata, Sandbox, TouchedPaths};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{CommitMetadata, Sandbox, TouchedPaths};
+use cleveragents_ports::stop::StopSignal;
 
 use crate::environment::{SandboxTestWorld, append, capture, link, listing, script, write};
 
@@ -83,9 +83,10 @@ fn nothing_an_agent_writes_is_executed() {
         use_sandbox_fully(&mut *sandbox);
         assert!(!ran.exists(), "{what}: something was run");
         // With a filter on all files of the store, none may change.
-        let expected: &[u8] = match what == "the store's own configuration" {
-            true => b"1\n",
-            false => b"1\n$Id$\n",
+        let expected: &[u8] = if what == "the store's own configuration" {
+            b"1\n"
+        } else {
+            b"1\n$Id$\n"
         };
         assert_eq!(fs::read(tree.join("c.txt")).unwrap(), expected, "{what}");
     }

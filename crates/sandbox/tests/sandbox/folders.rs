@@ -5,11 +5,11 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 
 use cleveragents_domain::{BaseSource, ResourceType};
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     CommitMetadata, DiscardOutcome, OmissionReason, OmittedPath, SandboxError, Sandboxes,
     TouchedPaths, Warning,
 };
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::stop::StopSignal;
 
 use crate::environment::{
     SandboxTestWorld, append, capture, link, listing, os, path, set_mode, write,

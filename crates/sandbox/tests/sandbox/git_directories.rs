@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use cleveragents_domain::{BaseSource, ResourceType};
-use cleveragents_engine::ports::sandbox::{SandboxError, Sandboxes};
+use cleveragents_ports::sandbox::{SandboxError, Sandboxes};
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 
 use crate::environment::{SandboxTestWorld, git_settings, link, script, write};

@@ -2,9 +2,9 @@
 
 use std::fs::{self, File};
 
-use cleveragents_engine::ports::limits::{Limit, OverLimit};
-use cleveragents_engine::ports::sandbox::{Sandbox, SandboxError, TouchedPaths};
-use cleveragents_engine::ports::stop::{StopReason, StopSignal};
+use cleveragents_ports::limits::{Limit, OverLimit};
+use cleveragents_ports::sandbox::{Sandbox, SandboxError, TouchedPaths};
+use cleveragents_ports::stop::{StopReason, StopSignal};
 use cleveragents_sandbox::CaptureLimits;
 
 use crate::environment::{SandboxTestWorld, listing, write};

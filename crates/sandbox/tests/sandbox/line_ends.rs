@@ -1,7 +1,7 @@
 //! Line endings: those of the user's checkout in the tree, git's own in the store.
 
-use cleveragents_engine::ports::sandbox::{CreatedSandbox, Sandbox};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{CreatedSandbox, Sandbox};
+use cleveragents_ports::stop::StopSignal;
 
 use crate::environment::{SandboxTestWorld, capture, listing, path, paths, write};
 

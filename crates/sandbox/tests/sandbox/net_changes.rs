@@ -4,8 +4,8 @@ use std::fs;
 
 use cleveragents_domain::{BaseSource, ResourceType};
 use cleveragents_engine::execution::patch::file_patches;
-use cleveragents_engine::ports::sandbox::{DiffLines, DiffPart, NetChange, SandboxError};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{DiffLines, DiffPart, NetChange, SandboxError};
+use cleveragents_ports::stop::StopSignal;
 
 use crate::environment::{
     SandboxTestWorld, append, capture, link, listing, os, path, paths, set_mode, write,

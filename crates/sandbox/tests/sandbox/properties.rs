@@ -3,8 +3,8 @@
 use std::fs;
 
 use cleveragents_domain::{BaseSource, ResourceType};
-use cleveragents_engine::ports::sandbox::{Sandbox, Sandboxes, TouchedPaths, TreeId};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{Sandbox, Sandboxes, TouchedPaths, TreeId};
+use cleveragents_ports::stop::StopSignal;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::{BaseSource, ResourceType};
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     CommitMetadata, CreatedSandbox, PublishedCommit, Sandbox, SandboxResult, Sandboxes, TreeId,
 };
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::stop::StopSignal;
 
 use crate::environment::{SandboxTestWorld, TreeListing, append, capture, listing, write};
 
@@ -102,9 +102,10 @@ fn a_published_tree_outlives_sandbox_and_collection() {
         ("worktree", BaseSource::Worktree, false),
         ("unborn", BaseSource::Worktree, true),
     ] {
-        let repository = match unborn {
-            true => world.init(name, &[]),
-            false => world.repository(name, &[("a", "1\n"), ("dir/b", "1\n")]),
+        let repository = if unborn {
+            world.init(name, &[])
+        } else {
+            world.repository(name, &[("a", "1\n"), ("dir/b", "1\n")])
         };
         write(&repository.join("uncommitted"), b"1\n");
         let state = world.state_of(&repository);

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use cleveragents_domain::{BaseSource, FileOperation, ResourceType};
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::sandbox::{
     Checkout, CheckoutCoverage, HistoryCompleteness, Inspection, NewSandbox, ObjectCompleteness,
     ObjectFormat, OmissionReason, OmittedPath, RepositoryHead, Sandbox, SandboxError, Sandboxes,
     TouchedPaths, UncommittedKind, Warning,
 };
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::stop::StopSignal;
 
 use crate::environment::{SandboxTestWorld, capture, link, listing, path, paths, write};
 

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use cleveragents_engine::ports::sandbox::TouchedPaths;
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::TouchedPaths;
+use cleveragents_ports::stop::StopSignal;
 
 use crate::environment::{SandboxTestWorld, append, capture, link, listing, set_mode, write};
 

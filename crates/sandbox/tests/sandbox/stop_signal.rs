@@ -6,10 +6,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use cleveragents_engine::ports::sandbox::{
-    CommitMetadata, Sandbox, SandboxError, SandboxResult, TreeId,
-};
-use cleveragents_engine::ports::stop::{StopReason, StopSignal};
+use cleveragents_ports::sandbox::{CommitMetadata, Sandbox, SandboxError, SandboxResult, TreeId};
+use cleveragents_ports::stop::{StopReason, StopSignal};
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 
 use crate::environment::{SandboxTestWorld, append, capture, git_settings, script};

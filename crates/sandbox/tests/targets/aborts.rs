@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::targets::{
     ApplyIntent, ApplyRequest, ApplyTargets, ConflictReason, Destination, MissingTargetPolicy,
     TargetAbortOutcome,
 };
@@ -34,12 +34,12 @@ fn check_abort_at_every_step(
 ) {
     let before = listing(root);
     let snapshot = FolderSnapshot::take(world, &["user", "data"]);
-    let carry_out = CrashAction::CarryOut(Box::new(intent.clone()));
+    let commit = CrashAction::Commit(Box::new(intent.clone()));
     let mut killed = 0;
     at_every_step(COMMIT_STEPS, |step, times| {
         let at = format!("{} {times}", step.as_str());
         snapshot.restore();
-        let end = kill_at_step(world, &carry_out, step, times);
+        let end = kill_at_step(world, &commit, step, times);
         killed += usize::from(end == ProcessEnd::Killed);
         let aborted = targets(world)
             .abort(intent, MissingTargetPolicy::Stop)
@@ -70,7 +70,7 @@ fn check_abort_at_every_step(
         at_every_step(COMMIT_STEPS, |second, times| {
             let at = format!("{}, then {} {times}", step.as_str(), second.as_str());
             snapshot.restore();
-            if kill_at_step(world, &carry_out, step, 1) == ProcessEnd::Survived {
+            if kill_at_step(world, &commit, step, 1) == ProcessEnd::Survived {
                 return ProcessEnd::Survived;
             }
             let end = kill_at_step(world, &abort, second, times);
@@ -141,7 +141,7 @@ fn abort_removes_the_patch_but_not_another_file() {
     let (repository, request) = request(&world, Destination::Patch(absolute(&file)));
     let intent = prepare_ready(&targets(&world), &request);
     let snapshot = FolderSnapshot::take(&world, &["user", "data"]);
-    let action = CrashAction::CarryOut(Box::new(intent.clone()));
+    let action = CrashAction::Commit(Box::new(intent.clone()));
     for step in [
         ApplyStep::Started,
         ApplyStep::PathWritten,
@@ -171,7 +171,7 @@ fn abort_lists_and_keeps_later_changes() {
     let (repository, request) = request(&world, Destination::Current);
     let intent = prepare_ready(&targets(&world), &request);
     let before = listing(&repository);
-    let action = CrashAction::CarryOut(Box::new(intent.clone()));
+    let action = CrashAction::Commit(Box::new(intent.clone()));
     assert_eq!(
         kill_at_step(&world, &action, ApplyStep::IndexReplaced, 1),
         ProcessEnd::Killed
@@ -206,8 +206,8 @@ fn abort_lists_and_keeps_later_changes() {
 /// What was written to a target that no longer exists is gone with it.
 fn check_abandoned(world: &SandboxTestWorld, root: &Path, request: &ApplyRequest) {
     let intent = prepare_ready(&targets(world), request);
-    let carry_out = CrashAction::CarryOut(Box::new(intent.clone()));
-    let end = kill_at_step(world, &carry_out, ApplyStep::PathSwapped, 1);
+    let commit = CrashAction::Commit(Box::new(intent.clone()));
+    let end = kill_at_step(world, &commit, ApplyStep::PathSwapped, 1);
     assert_eq!(end, ProcessEnd::Killed);
     fs::rename(root, world.path("gone")).unwrap();
     let stopped = targets(world)
@@ -270,7 +270,7 @@ fn an_abort_removes_only_folders_that_the_apply_made() {
         let intent = prepare_ready(&targets(&world), &request);
         let before = listing(root);
         let snapshot = FolderSnapshot::take(&world, &["user", "folder", "data"]);
-        let carry_out = CrashAction::CarryOut(Box::new(intent.clone()));
+        let commit = CrashAction::Commit(Box::new(intent.clone()));
         for step in [
             ApplyStep::PathDrafted,
             ApplyStep::PathWritten,
@@ -280,7 +280,7 @@ fn an_abort_removes_only_folders_that_the_apply_made() {
             for times in 1..=3 {
                 let at = format!("{} {times}", step.as_str());
                 snapshot.restore();
-                let end = kill_at_step(&world, &carry_out, step, times);
+                let end = kill_at_step(&world, &commit, step, times);
                 assert_eq!(end, ProcessEnd::Killed, "{at}");
                 assert!(root.join("deep").is_dir(), "{at}");
                 let aborted = targets(&world).abort(&intent, MissingTargetPolicy::Stop);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::ApplyId;
 use cleveragents_domain::{AbsolutePath, BaseSource, ResourceType};
-use cleveragents_engine::ports::sandbox::{CommitMetadata, Sandboxes};
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::{CommitMetadata, Sandboxes};
+use cleveragents_ports::targets::{
     AppliedResult, ApplyIntent, ApplyRequest, ApplyTargets, CommitOutcome, Conflict,
     ConflictReason, Destination, PrepareOutcome, RequestedChange,
 };

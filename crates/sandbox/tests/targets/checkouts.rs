@@ -3,7 +3,7 @@
 use std::fs;
 
 use cleveragents_domain::{BaseSource, ResourceType};
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::targets::{
     ApplyEffect, ApplyTargets, CommitOutcome, ConflictReason, Destination, TargetError,
 };
 

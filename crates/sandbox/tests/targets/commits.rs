@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use cleveragents_engine::ports::sandbox::Sandboxes;
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::Sandboxes;
+use cleveragents_ports::targets::{
     ApplyTargets, CommitOutcome, PrepareOutcome, RequestedChange, TargetError,
 };
 use cleveragents_sandbox::{ApplyStep, Watcher};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::targets::{
     ApplyRequest, ApplyTargets, Conflict, ConflictReason,
     ConflictReason::{BehindLink, Changed, Staged, Untracked},
     Destination, RequestedChange,

@@ -9,9 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cleveragents_engine::ports::targets::{
-    ApplyIntent, ApplyRequest, ApplyTargets, MissingTargetPolicy,
-};
+use cleveragents_ports::targets::{ApplyIntent, ApplyRequest, ApplyTargets, MissingTargetPolicy};
 use cleveragents_sandbox::{ApplyStep, GitSettings, LocalTargets, Watcher};
 use rustix::process::{Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
@@ -24,7 +22,7 @@ const JOB: &str = "CLEVERAGENTS_TEST_JOB";
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum CrashAction {
     Prepare(Box<ApplyRequest>),
-    CarryOut(Box<ApplyIntent>),
+    Commit(Box<ApplyIntent>),
     Lock(Vec<ApplyIntent>),
     Abort(Box<ApplyIntent>),
 }
@@ -136,7 +134,7 @@ fn crash_process_entry() {
         CrashAction::Prepare(request) => {
             targets.prepare(&request).unwrap();
         }
-        CrashAction::CarryOut(intent) => {
+        CrashAction::Commit(intent) => {
             targets.commit(&intent).unwrap();
         }
         CrashAction::Lock(intents) => {

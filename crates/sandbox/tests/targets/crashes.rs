@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::targets::{
     ApplyIntent, ApplyTargets, CommitOutcome, ConflictReason, Destination, PrepareOutcome,
     StoppedCommit,
 };
@@ -85,7 +85,7 @@ impl<'a> CrashMatrix<'a> {
 
     fn kill(&self, step: ApplyStep, times: usize) -> ProcessEnd {
         self.snapshot.restore();
-        let action = CrashAction::CarryOut(Box::new(self.intent.clone()));
+        let action = CrashAction::Commit(Box::new(self.intent.clone()));
         kill_at_step(self.world, &action, step, times)
     }
 
@@ -218,7 +218,7 @@ fn original_head(matrix: &CrashMatrix<'_>) -> String {
 
 fn commit_of(intent: &ApplyIntent) -> &str {
     match &intent.effect {
-        cleveragents_engine::ports::targets::ApplyEffect::Commit(effect) => &effect.new,
+        cleveragents_ports::targets::ApplyEffect::Commit(effect) => &effect.new,
         other => panic!("{other:?}"),
     }
 }
@@ -283,7 +283,7 @@ fn a_folder_survives_a_kill_at_every_step() {
     commit_done(&targets(&world), &intent);
     let after = listing(&folder);
     assert_ne!(before, after);
-    let action = CrashAction::CarryOut(Box::new(intent.clone()));
+    let action = CrashAction::Commit(Box::new(intent.clone()));
     let mut killed = 0;
     for _ in 0..rounds() {
         at_every_step(COMMIT_STEPS, |step, times| {
@@ -329,7 +329,7 @@ fn killed_again_while_restoring() {
     let matrix = CrashMatrix::for_commit(&world, edit_other_paths);
     matrix.snapshot.restore();
     let before = listing(&matrix.repository);
-    let action = CrashAction::CarryOut(Box::new(matrix.intent.clone()));
+    let action = CrashAction::Commit(Box::new(matrix.intent.clone()));
     assert_eq!(
         kill_at_step(&world, &action, ApplyStep::IndexReplaced, 1),
         ProcessEnd::Killed
@@ -374,7 +374,7 @@ fn a_branch_checked_out_twice_survives_a_kill_at_every_step() {
     });
     let intent = prepare_ready(&targets(&world), &request);
     let snapshot = FolderSnapshot::take(&world, &["user", "linked", "data"]);
-    let action = CrashAction::CarryOut(Box::new(intent.clone()));
+    let action = CrashAction::Commit(Box::new(intent.clone()));
     let mut killed = 0;
     for _ in 0..rounds() {
         at_every_step(COMMIT_STEPS, |step, times| {
@@ -408,7 +408,7 @@ fn other_destinations_survive_a_kill_at_every_step() {
         let snapshot = FolderSnapshot::take(&world, &["user", "data"]);
         commit_done(&targets(&world), &intent);
         let after = listing(&repository);
-        let action = CrashAction::CarryOut(Box::new(intent.clone()));
+        let action = CrashAction::Commit(Box::new(intent.clone()));
         at_every_step(COMMIT_STEPS, |step, times| {
             snapshot.restore();
             let end = kill_at_step(&world, &action, step, times);
@@ -428,7 +428,7 @@ fn other_destinations_survive_a_kill_at_every_step() {
 fn a_git_that_outlives_its_process_is_harmless() {
     let world = SandboxTestWorld::new();
     let matrix = CrashMatrix::for_commit(&world, edit_other_paths);
-    let action = CrashAction::CarryOut(Box::new(matrix.intent.clone()));
+    let action = CrashAction::Commit(Box::new(matrix.intent.clone()));
     for victim in ["$PPID", "$$"] {
         for command in [
             "update-ref --create-reflog",

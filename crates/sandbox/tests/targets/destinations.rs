@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::targets::{
     ApplyEffect, ApplyRequest, ApplyTargets, CommitOutcome, ConflictReason, Destination,
     PrepareOutcome, TargetError,
 };

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::BaseSource;
-use cleveragents_engine::ports::sandbox::{OmissionReason, OmittedPath, Warning};
-use cleveragents_engine::ports::targets::{ApplyRequest, ConflictReason, Destination};
+use cleveragents_ports::sandbox::{OmissionReason, OmittedPath, Warning};
+use cleveragents_ports::targets::{ApplyRequest, ConflictReason, Destination};
 use cleveragents_sandbox::{LocalSandboxes, LocalTargets};
 
 use crate::apply_helpers::{

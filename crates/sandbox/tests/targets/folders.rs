@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::targets::{
     ApplyRequest, ApplyTargets, CommitOutcome, ConflictReason, PrepareOutcome, TargetError,
 };
 

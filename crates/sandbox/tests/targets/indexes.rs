@@ -7,9 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::targets::{
-    ApplyRequest, ApplyTargets, ConflictReason, PrepareOutcome,
-};
+use cleveragents_ports::targets::{ApplyRequest, ApplyTargets, ConflictReason, PrepareOutcome};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
@@ -113,9 +111,10 @@ fn kinds() -> impl Strategy<Value = RepositoryKind> {
         let (split, untracked_cache, fsmonitor, announced) = flags;
         let is_sparse_index = sparse == SparseMode::ConeWithSparseIndex;
         // Git itself crashes when it expands a sparse index with an announced file.
-        let marks = match is_sparse_index && announced {
-            true => (None, None, None),
-            false => marks,
+        let marks = if is_sparse_index && announced {
+            (None, None, None)
+        } else {
+            marks
         };
         RepositoryKind {
             sparse,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cleveragents_domain::id::ApplyId;
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::targets::{
     ApplyIntent, ApplyRequest, ApplyTargets, CommitOutcome, ConflictReason, LockOutcome,
     PrepareOutcome, TargetError, TargetLocks,
 };

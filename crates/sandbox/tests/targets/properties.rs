@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use cleveragents_domain::ResourceType;
-use cleveragents_engine::ports::sandbox::Sandboxes;
-use cleveragents_engine::ports::stop::StopSignal;
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::Sandboxes;
+use cleveragents_ports::stop::StopSignal;
+use cleveragents_ports::targets::{
     ApplyRequest, ApplyTargets, Conflict, ConflictReason, PrepareOutcome, RequestedChange,
 };
 use proptest::prelude::*;
@@ -38,21 +38,17 @@ fn prepare_resource(world: &SandboxTestWorld, resource: &Path, base: &[AgentEdit
 fn check(resource_type: ResourceType, base: &[AgentEdit], edits: &[AgentEdit]) {
     let world = SandboxTestWorld::new();
     let is_git = resource_type == ResourceType::GitCheckout;
-    let resource = match is_git {
-        true => world.init("user", &[]),
-        false => {
-            fs::create_dir(world.path("user")).unwrap();
-            world.path("user")
-        }
+    let resource = if is_git {
+        world.init("user", &[])
+    } else {
+        fs::create_dir(world.path("user")).unwrap();
+        world.path("user")
     };
     prepare_resource(&world, &resource, base);
     if is_git {
         world.commit(&resource, &[]);
     }
-    let look = match is_git {
-        true => files,
-        false => captured_listing,
-    };
+    let look = if is_git { files } else { captured_listing };
     let before = look(&resource);
     let mut result = TreeListing::new();
     let edit = |tree: &Path| {
@@ -61,9 +57,10 @@ fn check(resource_type: ResourceType, base: &[AgentEdit], edits: &[AgentEdit]) {
         }
         result = look(tree);
     };
-    let request = match is_git {
-        true => request_on_head(&world, &resource, edit),
-        false => request_on_folder(&world, &resource, edit),
+    let request = if is_git {
+        request_on_head(&world, &resource, edit)
+    } else {
+        request_on_folder(&world, &resource, edit)
     };
     let targets = targets(&world);
     let intent = match targets.prepare(&request).unwrap() {

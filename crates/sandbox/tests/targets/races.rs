@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::targets::{
     ApplyIntent, ApplyTargets, CommitOutcome, ConflictReason, StoppedCommit,
 };
 use cleveragents_sandbox::{ApplyStep, LocalTargets, Watcher};
@@ -66,18 +66,18 @@ fn commit_stopped(targets: &LocalTargets, intent: &ApplyIntent) -> StoppedCommit
 fn a_last_moment_edit_is_restored() {
     for is_folder in [false, true] {
         let world = SandboxTestWorld::new();
-        let resource = match is_folder {
-            false => world.repository("user", &[("a", "1\n"), ("b", "1\n")]),
-            true => {
-                write(&world.path("user/a"), b"1\n");
-                write(&world.path("user/b"), b"1\n");
-                world.path("user")
-            }
+        let resource = if is_folder {
+            write(&world.path("user/a"), b"1\n");
+            write(&world.path("user/b"), b"1\n");
+            world.path("user")
+        } else {
+            world.repository("user", &[("a", "1\n"), ("b", "1\n")])
         };
         let edit = |tree: &Path| append(&tree.join("a"), b"2\n");
-        let request = match is_folder {
-            false => request_on_head(&world, &resource, edit),
-            true => request_on_folder(&world, &resource, edit),
+        let request = if is_folder {
+            request_on_folder(&world, &resource, edit)
+        } else {
+            request_on_head(&world, &resource, edit)
         };
         let intent = prepare_ready(&targets(&world), &request);
         let path = resource.join("a");
@@ -140,7 +140,7 @@ fn an_edit_swapped_out_before_a_kill_is_restored() {
     });
     let intent = prepare_ready(&targets(&world), &request);
     let snapshot = FolderSnapshot::take(&world, &["user", "data"]);
-    let action = CrashAction::CarryOut(Box::new(intent.clone()));
+    let action = CrashAction::Commit(Box::new(intent.clone()));
     for (times, number, name) in [(1, 1, "b"), (2, 0, "a")] {
         snapshot.restore();
         assert_eq!(
@@ -238,7 +238,7 @@ fn a_user_commit_after_a_kill_is_kept() {
     });
     let intent = prepare_ready(&targets(&world), &request);
     let snapshot = FolderSnapshot::take(&world, &["user", "data"]);
-    let action = CrashAction::CarryOut(Box::new(intent.clone()));
+    let action = CrashAction::Commit(Box::new(intent.clone()));
     at_every_step(
         &[ApplyStep::PathSettled, ApplyStep::IndexReplaced],
         |step, times| {
@@ -280,23 +280,23 @@ fn concurrent_commits_apply_once() {
     for is_folder in [false, true] {
         let world = SandboxTestWorld::new();
         let files = [("a", "1\n"), ("b", "1\n"), ("c", "1\n")];
-        let resource = match is_folder {
-            false => world.repository("user", &files),
-            true => {
-                for (name, content) in files {
-                    write(&world.path("user").join(name), content.as_bytes());
-                }
-                world.path("user")
+        let resource = if is_folder {
+            for (name, content) in files {
+                write(&world.path("user").join(name), content.as_bytes());
             }
+            world.path("user")
+        } else {
+            world.repository("user", &files)
         };
         let edit = |tree: &Path| {
             append(&tree.join("a"), b"2\n");
             fs::remove_file(tree.join("b")).unwrap();
             write(&tree.join("new"), b"2\n");
         };
-        let request = match is_folder {
-            false => request_on_head(&world, &resource, edit),
-            true => request_on_folder(&world, &resource, edit),
+        let request = if is_folder {
+            request_on_folder(&world, &resource, edit)
+        } else {
+            request_on_head(&world, &resource, edit)
         };
         let intent = prepare_ready(&targets(&world), &request);
         let barrier = Barrier::new(8);
@@ -358,7 +358,7 @@ fn many_processes_apply_to_one_repository() {
         if matches!(answer, CommitOutcome::Stopped(_)) {
             targets.discard_prepared(intent).unwrap();
             let intent = prepare_ready(&targets, request);
-            let action = CrashAction::CarryOut(Box::new(intent.clone()));
+            let action = CrashAction::Commit(Box::new(intent.clone()));
             thread::scope(|scope| {
                 for _ in 0..3 {
                     scope.spawn(|| {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use cleveragents_engine::ports::sandbox::Sandboxes;
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::Sandboxes;
+use cleveragents_ports::targets::{
     ApplyRequest, ApplyTargets, ConflictReason, Destination, PrepareOutcome, RequestedChange,
     TargetError,
 };

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::{BaseSource, ResourceType};
-use cleveragents_engine::ports::sandbox::{Sandboxes, TouchedPaths};
-use cleveragents_engine::ports::stop::StopSignal;
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::{Sandboxes, TouchedPaths};
+use cleveragents_ports::stop::StopSignal;
+use cleveragents_ports::targets::{
     ApplyRequest, ApplyTargets, ConflictReason, Destination, MissingTargetPolicy, RequestedChange,
     TargetAbortOutcome,
 };
@@ -282,12 +282,12 @@ fn killed_at_every_step_a_removal_finishes_or_aborts() {
     commit_done(&targets(&world), &intent);
     let after = listing(&repository);
     let status = check_health(&world, &repository);
-    let carry_out = CrashAction::CarryOut(Box::new(intent.clone()));
+    let commit = CrashAction::Commit(Box::new(intent.clone()));
     let mut killed = 0;
     at_every_step(COMMIT_STEPS, |step, times| {
         let at = format!("{} {times}", step.as_str());
         snapshot.restore();
-        let end = kill_at_step(&world, &carry_out, step, times);
+        let end = kill_at_step(&world, &commit, step, times);
         killed += usize::from(end == ProcessEnd::Killed);
         match killed % 2 {
             0 => {

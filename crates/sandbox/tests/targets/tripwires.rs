@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::{BaseSource, ResourceType};
-use cleveragents_engine::ports::sandbox::Sandboxes;
-use cleveragents_engine::ports::stop::StopSignal;
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::sandbox::Sandboxes;
+use cleveragents_ports::stop::StopSignal;
+use cleveragents_ports::targets::{
     ApplyIntent, ApplyRequest, ApplyTargets, Destination, RequestedChange, TargetError,
 };
 

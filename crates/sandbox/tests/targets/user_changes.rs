@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::targets::{
+use cleveragents_ports::targets::{
     ApplyIntent, ApplyRequest, ApplyTargets, CommitOutcome, ConflictReason, Destination,
     PrepareOutcome,
 };
@@ -49,7 +49,7 @@ fn a_reset_after_a_kill_is_respected() {
         let request = with_destination(with_new_id(&world, &request), destination.clone());
         let intent = prepare_ready(&targets(&world), &request);
         let snapshot = FolderSnapshot::take(&world, &["user", "data"]);
-        let action = CrashAction::CarryOut(Box::new(intent.clone()));
+        let action = CrashAction::Commit(Box::new(intent.clone()));
         let steps = match destination {
             Destination::Current => [ApplyStep::PathSettled, ApplyStep::BranchMoved],
             _ => [ApplyStep::PathSwapped, ApplyStep::PathSettled],
@@ -91,7 +91,7 @@ fn a_removed_lock_counts_as_undone() {
     let repository = world.repository("user", &[("a", "1\n"), ("b", "1\n")]);
     let request = request_on_head(&world, &repository, edit);
     let intent = prepare_ready(&targets(&world), &request);
-    let action = CrashAction::CarryOut(Box::new(intent.clone()));
+    let action = CrashAction::Commit(Box::new(intent.clone()));
     assert_eq!(
         kill_at_step(&world, &action, ApplyStep::PathSettled, 1),
         ProcessEnd::Killed

@@ -8,8 +8,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::Timestamp;
-use cleveragents_engine::journal::ChainFault;
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::journal_verification::ChainFault;
+use cleveragents_ports::{Entity, Result, StoreError, UniqueKey};
 use serde::{Deserialize, Serialize};
 
 use crate::files::{map_io_error, sync_folder};
@@ -144,7 +144,7 @@ fn close(tar: tar::Builder<BufWriter<File>>) -> io::Result<()> {
 /// A backup never overwrites an existing file.
 pub(super) fn file_exists_error(path: &Path) -> StoreError {
     StoreError::Taken {
-        what: "the file name",
+        key: UniqueKey::FileName,
         name: path.display().to_string(),
         holder: "an existing file".to_owned(),
     }
@@ -227,7 +227,7 @@ impl BackupReader {
 fn visit_members(path: &Path, visitor: &mut dyn FnMut(&str, &[u8]) -> Result<()>) -> Result<()> {
     let file = File::open(path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => StoreError::NotFound {
-            what: "backup",
+            entity: Entity::Backup,
             id: path.display().to_string(),
         },
         _ => map_io_error(path, &e),

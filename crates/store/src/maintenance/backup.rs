@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cleveragents_engine::ports::{BlobHash, Blobs, Result, StoreError, Transaction};
+use cleveragents_ports::{BlobHash, Blobs, Result, StoreError, Transaction};
 use serde::Serialize;
 
 use super::ProgressCallback;

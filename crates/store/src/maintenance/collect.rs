@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::OwnerId;
-use cleveragents_engine::ports::{LockRecords, Result, Runs, Transaction};
+use cleveragents_ports::{LockRecords, Result, Runs, Transaction};
 use serde::{Deserialize, Serialize};
 
 use crate::database::Database;

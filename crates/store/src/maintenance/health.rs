@@ -1,6 +1,6 @@
 //! The health of a database: sizes for `info`, findings for `diagnostics`.
 
-use cleveragents_engine::ports::Result;
+use cleveragents_ports::Result;
 use serde::Serialize;
 
 use crate::database::{Database, Engine};

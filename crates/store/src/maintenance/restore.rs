@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::{EventKind, NewEvent, StreamId};
-use cleveragents_engine::journal::verify::walk;
-use cleveragents_engine::ports::blobs::{INLINE_MAXIMUM, Staging};
-use cleveragents_engine::ports::{BlobHash, Journal, Result, StoreError};
+use cleveragents_ports::blobs::{INLINE_MAXIMUM, Staging};
+use cleveragents_ports::journal_verification::verify_stream;
+use cleveragents_ports::{BlobHash, Journal, Result, StoreError};
 use serde::Serialize;
 use serde_json::json;
 
@@ -228,7 +228,7 @@ impl Loader<'_> {
             return Ok(());
         }
         for stream in session.streams()? {
-            if let Err(fault) = walk(session, stream)? {
+            if let Err(fault) = verify_stream(session, stream)? {
                 return Err(reader.altered_error(&fault));
             }
         }

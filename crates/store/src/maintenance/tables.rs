@@ -1,7 +1,7 @@
 //! The tables and columns of a backup, in an order in which they can be inserted again. Blobs are
 //! handled separately, because each engine stores them differently.
 
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::{Result, StoreError};
 use serde_json::Value as Json;
 
 use crate::session::StoreSession;
@@ -442,8 +442,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    use cleveragents_engine::ports::Clock;
-    use cleveragents_engine::system::SystemClock;
+    use cleveragents_ports::Clock;
+    use cleveragents_ports::system::SystemClock;
 
     use super::*;
     use crate::sqlite;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::{Result, StoreError};
 use postgres::error::SqlState;
 use postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use postgres::{Client, NoTls, Statement};

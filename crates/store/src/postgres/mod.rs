@@ -12,8 +12,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, Once};
 use std::thread::JoinHandle;
 
-use cleveragents_engine::ports::store::{StoreFuture, StoreJobError};
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::store::{StoreFuture, StoreJobError};
+use cleveragents_ports::{Result, StoreError};
 use tokio::sync::watch;
 
 use crate::database::StoreBackend;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cleveragents_engine::ports::Result;
+use cleveragents_ports::Result;
 use postgres::fallible_iterator::FallibleIterator;
 use tokio::sync::watch;
 

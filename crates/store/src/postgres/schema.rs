@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::{Result, StoreError};
 
 use super::address::Address;
 use super::connection::PostgresConnection;

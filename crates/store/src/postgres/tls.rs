@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::{Result, StoreError};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cleveragents_engine::ports::store::StoreJobError;
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::store::StoreJobError;
+use cleveragents_ports::{Result, StoreError};
 use tokio::sync::watch;
 
 use super::address::Address;

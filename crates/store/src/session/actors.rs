@@ -1,15 +1,14 @@
 //! Store operations on actors.
 
 use cleveragents_domain::{Actor, NamespacedName};
-use cleveragents_engine::ports::{ActorRecords, ActorRow, Result};
+use cleveragents_ports::{ActorRecords, ActorRow, Entity, Result};
 
 use super::StoreSession;
 use super::definitions::{DefinitionTable, NewDefinition, StoredDefinition};
 
 const ACTORS: DefinitionTable = DefinitionTable {
     table: "actors",
-    what: "actor",
-    name_label: "the actor name",
+    entity: Entity::Actor,
 };
 
 impl ActorRecords for StoreSession<'_> {

@@ -3,7 +3,7 @@
 
 use cleveragents_domain::apply_record::{ApplyRecord, ApplyState};
 use cleveragents_domain::id::{ApplyId, PlanId};
-use cleveragents_engine::ports::{Applies, Result, StoreError};
+use cleveragents_ports::{Applies, Entity, Result, StoreError, UniqueKey};
 
 use super::StoreSession;
 use super::rows::{VersionCheck, decode_entity, not_found_error, quoted_list, to_json_body};
@@ -35,12 +35,12 @@ impl Applies for StoreSession<'_> {
         let holder = self.find(&sql, params![apply.plan_id.to_string()])?;
         Err(match holder {
             Some(row) => StoreError::Taken {
-                what: "the unfinished apply of plan",
+                key: UniqueKey::UnfinishedApply,
                 name: apply.plan_id.to_string(),
                 holder: row.text(0)?,
             },
             None => StoreError::Taken {
-                what: "the apply id",
+                key: UniqueKey::Id(Entity::Apply),
                 name: apply.id.to_string(),
                 holder: "another apply".to_owned(),
             },
@@ -51,14 +51,15 @@ impl Applies for StoreSession<'_> {
         let sql = format!("SELECT {COLUMNS} FROM applies WHERE id = ?1");
         let row = self.find(&sql, params![id.to_string()])?;
         row.map(|row| apply_from_row(&row))
-            .unwrap_or_else(|| Err(not_found_error("apply", id)))
+            .unwrap_or_else(|| Err(not_found_error(Entity::Apply, id)))
     }
 
     fn update_apply(&mut self, apply: &ApplyRecord) -> Result<i64> {
         // Otherwise this update could create a second unfinished attempt.
-        let before = match apply.state.is_unfinished() {
-            true => format!(" AND state IN ({})", unfinished_states()),
-            false => String::new(),
+        let before = if apply.state.is_unfinished() {
+            format!(" AND state IN ({})", unfinished_states())
+        } else {
+            String::new()
         };
         let sql = format!(
             "UPDATE applies SET state = ?3, body = ?4, version = version + 1 \
@@ -81,13 +82,13 @@ impl Applies for StoreSession<'_> {
         if found.version == apply.version {
             let reason = format!("is {} and cannot become {}", found.state, apply.state);
             return Err(StoreError::Refused {
-                what: "apply",
+                entity: Entity::Apply,
                 id,
                 reason,
             });
         }
         let check = VersionCheck {
-            what: "apply",
+            entity: Entity::Apply,
             id,
             version: apply.version,
             sql: "SELECT version FROM applies WHERE id = ?1",

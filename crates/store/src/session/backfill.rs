@@ -1,7 +1,7 @@
 //! Migrations that SQL common to both engines cannot express: values inside the JSON bodies of rows
 //! that an older program wrote.
 
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::{Result, StoreError};
 use serde_json::Value as Json;
 
 use super::StoreSession;

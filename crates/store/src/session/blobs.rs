@@ -2,8 +2,8 @@
 
 use std::fs::File;
 
-use cleveragents_engine::ports::blobs::Staging;
-use cleveragents_engine::ports::{BlobHash, Blobs, Result, StagedBlob, StoreError};
+use cleveragents_ports::blobs::Staging;
+use cleveragents_ports::{BlobHash, Blobs, Result, StagedBlob, StoreError};
 
 use super::StoreSession;
 use crate::blob_files::BlobFiles;

@@ -1,18 +1,25 @@
 //! Store operations on decisions. All numbering and marking happens while this transaction holds
 //! the lock on the plan's stream, so positions have no gaps and transactions cannot deadlock.
+//!
+//! Corrections are versioned rows. One statement counts an outcome, so no count is lost.
 
 use std::collections::BTreeSet;
 
 use cleveragents_domain::id::{DecisionId, IdFragment, PlanId};
-use cleveragents_domain::{Decision, DecisionEdge};
-use cleveragents_engine::ports::{Decisions, Result, StoreError};
+use cleveragents_domain::{Correction, Decision, DecisionEdge};
+use cleveragents_ports::{
+    Decisions, Entity, OperationOutcome, OutcomeCounts, Result, StoreError, UniqueKey,
+};
 
 use super::StoreSession;
 use super::bulk::{BulkRows, split_batches};
-use super::rows::{IdLookup, decode_entity, not_found_error, reverse_id, to_json_body};
+use super::rows::{
+    IdLookup, VersionCheck, decode_count, decode_entity, not_found_error, reverse_id, to_json_body,
+};
 use crate::value::{Param, SqlRow, params};
 
-const COLUMNS: &str = "id, body, sequence, superseded";
+const DECISION_COLUMNS: &str = "id, body, sequence, superseded";
+const CORRECTION_COLUMNS: &str = "id, body, version";
 
 impl Decisions for StoreSession<'_> {
     fn insert_decision(&mut self, decision: &Decision) -> Result<i64> {
@@ -41,7 +48,7 @@ impl Decisions for StoreSession<'_> {
             if let Some((id, _)) = taken {
                 self.delete_inserted_decisions(plan, &sequences)?;
                 return Err(StoreError::Taken {
-                    what: "the decision id",
+                    key: UniqueKey::Id(Entity::Decision),
                     name: id,
                     holder: "another decision".to_owned(),
                 });
@@ -51,23 +58,25 @@ impl Decisions for StoreSession<'_> {
     }
 
     fn decision(&mut self, id: DecisionId) -> Result<Decision> {
-        let sql = format!("SELECT {COLUMNS} FROM decisions WHERE id = ?1");
+        let sql = format!("SELECT {DECISION_COLUMNS} FROM decisions WHERE id = ?1");
         let row = self.find(&sql, params![id.to_string()])?;
         row.map(|row| decision_from_row(&row))
-            .unwrap_or_else(|| Err(not_found_error("decision", id)))
+            .unwrap_or_else(|| Err(not_found_error(Entity::Decision, id)))
     }
 
     fn find_decision(&mut self, fragment: &IdFragment) -> Result<Decision> {
         let lookup = IdLookup {
-            what: "decision",
+            entity: Entity::Decision,
             table: "decisions",
-            columns: COLUMNS,
+            columns: DECISION_COLUMNS,
         };
         decision_from_row(&self.row_by_fragment(&lookup, fragment)?)
     }
 
     fn decisions_of(&mut self, plan: PlanId) -> Result<Vec<Decision>> {
-        let sql = format!("SELECT {COLUMNS} FROM decisions WHERE plan_id = ?1 ORDER BY sequence");
+        let sql = format!(
+            "SELECT {DECISION_COLUMNS} FROM decisions WHERE plan_id = ?1 ORDER BY sequence"
+        );
         let rows = self.query(&sql, params![plan.to_string()])?;
         rows.iter().map(decision_from_row).collect()
     }
@@ -105,6 +114,95 @@ impl Decisions for StoreSession<'_> {
 
     fn reinstate(&mut self, plan: PlanId, decisions: &[DecisionId]) -> Result<u64> {
         self.mark_superseded(plan, decisions, 0)
+    }
+
+    fn insert_correction(&mut self, correction: &Correction) -> Result<()> {
+        self.lock_plan(correction.plan_id)?;
+        self.check_decision_in_plan(correction.plan_id, correction.original_decision_id)?;
+        let id = correction.id.to_string();
+        let inserted = self.execute(
+            "INSERT INTO corrections (id, tail, plan_id, state, body, version, created_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6) ON CONFLICT (id) DO NOTHING",
+            params![
+                &id,
+                reverse_id(&id),
+                correction.plan_id.to_string(),
+                correction.state.as_str(),
+                to_json_body(correction)?,
+                correction.created_at,
+            ],
+        )?;
+        self.check_inserted(
+            inserted,
+            UniqueKey::Id(Entity::Correction),
+            &id,
+            "SELECT plan_id FROM corrections WHERE id = ?1",
+        )
+    }
+
+    fn find_correction(&mut self, fragment: &IdFragment) -> Result<Correction> {
+        let lookup = IdLookup {
+            entity: Entity::Correction,
+            table: "corrections",
+            columns: CORRECTION_COLUMNS,
+        };
+        correction_from_row(&self.row_by_fragment(&lookup, fragment)?)
+    }
+
+    fn update_correction(&mut self, correction: &Correction) -> Result<i64> {
+        let updated = self.execute(
+            "UPDATE corrections SET state = ?3, body = ?4, version = version + 1 \
+             WHERE id = ?1 AND version = ?2",
+            params![
+                correction.id.to_string(),
+                correction.version,
+                correction.state.as_str(),
+                to_json_body(correction)?,
+            ],
+        )?;
+        let check = VersionCheck {
+            entity: Entity::Correction,
+            id: correction.id.to_string(),
+            version: correction.version,
+            sql: "SELECT version FROM corrections WHERE id = ?1",
+        };
+        self.check_updated(updated, check)
+    }
+
+    fn corrections_of(&mut self, plan: PlanId) -> Result<Vec<Correction>> {
+        let sql = format!(
+            "SELECT {CORRECTION_COLUMNS} FROM corrections WHERE plan_id = ?1 ORDER BY created_at, id"
+        );
+        let rows = self.query(&sql, params![plan.to_string()])?;
+        rows.iter().map(correction_from_row).collect()
+    }
+
+    fn count_outcome(
+        &mut self,
+        operation: &str,
+        outcome: OperationOutcome,
+    ) -> Result<OutcomeCounts> {
+        let (success, failure) = match outcome {
+            OperationOutcome::Success => (1_i64, 0_i64),
+            OperationOutcome::Failure => (0, 1),
+        };
+        let row = self.find(
+            "INSERT INTO outcomes (operation, successes, failures) VALUES (?1, ?2, ?3) \
+             ON CONFLICT (operation) DO UPDATE SET \
+             successes = outcomes.successes + excluded.successes, \
+             failures = outcomes.failures + excluded.failures \
+             RETURNING successes, failures",
+            params![operation, success, failure],
+        )?;
+        counts_from_row(&row.ok_or_else(|| StoreError::internal("a counted outcome vanished"))?)
+    }
+
+    fn outcome_counts(&mut self, operation: &str) -> Result<OutcomeCounts> {
+        let row = self.find(
+            "SELECT successes, failures FROM outcomes WHERE operation = ?1",
+            params![operation],
+        )?;
+        row.map_or_else(|| Ok(OutcomeCounts::default()), |row| counts_from_row(&row))
     }
 }
 
@@ -179,7 +277,7 @@ impl StoreSession<'_> {
         for decision in decisions {
             if decision.plan_id != plan {
                 return Err(not_found_error(
-                    "decision of this plan",
+                    Entity::DecisionOfPlan,
                     decision.decision_id,
                 ));
             }
@@ -206,7 +304,7 @@ impl StoreSession<'_> {
         )?;
         match found {
             Some(_) => Ok(()),
-            None => Err(not_found_error("decision of this plan", decision)),
+            None => Err(not_found_error(Entity::DecisionOfPlan, decision)),
         }
     }
 }
@@ -216,4 +314,17 @@ fn decision_from_row(row: &SqlRow) -> Result<Decision> {
     decision.sequence_number = row.integer(2)?;
     decision.is_superseded = row.integer(3)? != 0;
     Ok(decision)
+}
+
+fn correction_from_row(row: &SqlRow) -> Result<Correction> {
+    let mut correction: Correction = decode_entity(row, 1)?;
+    correction.version = row.integer(2)?;
+    Ok(correction)
+}
+
+fn counts_from_row(row: &SqlRow) -> Result<OutcomeCounts> {
+    Ok(OutcomeCounts {
+        successes: decode_count(row, 0)?,
+        failures: decode_count(row, 1)?,
+    })
 }

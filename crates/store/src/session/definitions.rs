@@ -1,7 +1,7 @@
 //! Shared operations on named definitions; each kind has its own table of the same shape.
 
 use cleveragents_domain::{NamespacedName, Timestamp};
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::{Entity, Result, StoreError, UniqueKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -11,10 +11,7 @@ use crate::value::{SqlRow, params};
 
 pub(super) struct DefinitionTable {
     pub(super) table: &'static str,
-    /// The name of the kind in messages.
-    pub(super) what: &'static str,
-    /// The label of its name in an error about a name that is taken.
-    pub(super) name_label: &'static str,
+    pub(super) entity: Entity,
 }
 
 pub(super) struct NewDefinition<'a, T> {
@@ -74,7 +71,7 @@ impl StoreSession<'_> {
             None => "one that was removed just now".to_owned(),
         };
         Err(StoreError::Taken {
-            what: definitions.name_label,
+            key: UniqueKey::Name(definitions.entity),
             name,
             holder,
         })
@@ -118,7 +115,7 @@ impl StoreSession<'_> {
         );
         let row = self.find(&sql, params![name.to_string()])?;
         row.map(|row| definition_from_row(&row))
-            .unwrap_or_else(|| Err(not_found_error(definitions.what, name)))
+            .unwrap_or_else(|| Err(not_found_error(definitions.entity, name)))
     }
 
     pub(super) fn all_definitions<T: DeserializeOwned>(
@@ -176,9 +173,9 @@ impl StoreSession<'_> {
     ) -> Result<StoreError> {
         let sql = format!("SELECT version FROM {} WHERE name = ?1", definitions.table);
         Ok(match self.find(&sql, params![name.to_string()])? {
-            None => not_found_error(definitions.what, name),
+            None => not_found_error(definitions.entity, name),
             Some(row) => StoreError::Conflict {
-                what: definitions.what,
+                entity: definitions.entity,
                 id: name.to_string(),
                 expected: version,
                 found: row.integer(0)?,

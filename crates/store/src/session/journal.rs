@@ -2,8 +2,8 @@
 
 use cleveragents_domain::upcast::current_version;
 use cleveragents_domain::{Event, EventKind, NewEvent, StreamId, Timestamp};
-use cleveragents_engine::ports::journal::{EventHashInput, genesis_hash, payload_hash};
-use cleveragents_engine::ports::{Cursor, Journal, Result, StoreError, StreamHead};
+use cleveragents_ports::journal::{EventHashInput, genesis_hash, payload_hash};
+use cleveragents_ports::{Cursor, Journal, Result, StoreError, StreamHead};
 use serde_json::value::RawValue;
 
 use super::StoreSession;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use cleveragents_domain::id::OwnerId;
-use cleveragents_engine::ports::locks::NAME_MAXIMUM;
-use cleveragents_engine::ports::{
+use cleveragents_ports::locks::NAME_MAXIMUM;
+use cleveragents_ports::{
     LockGrant, LockRecords, LockRequest, LockRow, Result, StoreError, Transaction,
 };
 
@@ -16,8 +16,7 @@ impl LockRecords for StoreSession<'_> {
     fn acquire_lock(&mut self, request: &LockRequest) -> Result<LockGrant> {
         let length = request.name.len();
         if length > NAME_MAXIMUM {
-            return Err(StoreError::TooLong {
-                what: "the name of a lock",
+            return Err(StoreError::LockNameTooLong {
                 length,
                 maximum: NAME_MAXIMUM,
             });

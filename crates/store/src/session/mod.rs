@@ -1,39 +1,29 @@
 //! The ports' operations within a transaction, written in SQL once for both engines.
 
+mod actions;
 mod actors;
 mod applies;
 mod backfill;
 mod blobs;
 mod bulk;
-mod catalogue;
-mod changesets;
-mod checkpoints;
-mod consents;
-mod corrections;
 mod decisions;
 mod definitions;
-mod errors;
-mod invariants;
 mod journal;
 mod locks;
-mod messages;
 mod model_calls;
 mod operations;
-mod outcomes;
-mod plan_lists;
-mod profiles;
+mod plan_list_query;
+mod plans;
+mod policies;
 mod projects;
-mod resources;
 mod rows;
 mod runs;
-mod sandboxes;
-mod strategies;
+mod sandbox_records;
 mod tool_calls;
-mod validation_runs;
 mod validations;
 
 use cleveragents_domain::Timestamp;
-use cleveragents_engine::ports::{Result, StoreError, Transaction};
+use cleveragents_ports::{Result, StoreError, Transaction};
 
 use crate::blob_files::BlobFiles;
 use crate::dialect::SqlDialect;

@@ -6,7 +6,7 @@ use cleveragents_domain::id::{CheckpointId, ModelCallId, PlanId};
 use cleveragents_domain::model_call::{
     ConversationKey, ModelCallEnd, ModelCallRecord, ModelCallState, ModelSpend, NewModelCall,
 };
-use cleveragents_engine::ports::{ModelCalls, Result, StoreError};
+use cleveragents_ports::{Entity, ModelCalls, Result, StoreError, UniqueKey};
 
 use super::StoreSession;
 use super::rows::{decode_entity, decode_optional_entity, not_found_error, to_json_body};
@@ -46,7 +46,7 @@ impl ModelCalls for StoreSession<'_> {
         match row {
             Some(row) => model_call_from_row(&row),
             None => Err(StoreError::Taken {
-                what: "the model call id",
+                key: UniqueKey::Id(Entity::ModelCall),
                 name: call.id.to_string(),
                 holder: "another call".to_owned(),
             }),
@@ -77,9 +77,9 @@ impl ModelCalls for StoreSession<'_> {
             params![id.to_string()],
         )?;
         Err(match known {
-            None => not_found_error("model call", id),
+            None => not_found_error(Entity::ModelCall, id),
             Some(_) => StoreError::Conflict {
-                what: "model call",
+                entity: Entity::ModelCall,
                 id: id.to_string(),
                 expected: STARTED_VERSION,
                 found: ENDED_VERSION,

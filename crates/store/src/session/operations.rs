@@ -1,7 +1,7 @@
 //! Operation ids: a repeated write is executed once (law 12).
 
-use cleveragents_engine::ports::store::{StoreJobError, WriteJob};
-use cleveragents_engine::ports::{Result, StoreError, StoreOperation};
+use cleveragents_ports::store::{StoreJobError, WriteJob};
+use cleveragents_ports::{Result, StoreError, StoreOperation};
 
 use super::StoreSession;
 use crate::value::params;

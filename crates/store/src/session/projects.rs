@@ -1,11 +1,15 @@
-//! Store operations on projects.
+//! Store operations on projects, resources and the links between them.
+//!
+//! Linking takes a shared lock on the resource's row, removal an exclusive one, so the second
+//! transaction sees what the first did. The project's row is always locked before the resource's,
+//! which prevents deadlocks.
 
 use cleveragents_domain::validation::AttachmentScopeKind;
-use cleveragents_domain::{InvariantScopeKind, NamespacedName, Project};
-use cleveragents_engine::ports::{Projects, Result};
+use cleveragents_domain::{InvariantScopeKind, NamespacedName, Project, Resource};
+use cleveragents_ports::{Entity, Projects, Result, StoreError, UniqueKey};
 
 use super::StoreSession;
-use super::rows::{VersionCheck, decode_entity, not_found_error, to_json_body};
+use super::rows::{VersionCheck, decode_entity, hash_text, not_found_error, to_json_body};
 use crate::value::{SqlRow, params};
 
 impl Projects for StoreSession<'_> {
@@ -24,7 +28,7 @@ impl Projects for StoreSession<'_> {
         )?;
         self.check_inserted(
             inserted,
-            "the project name",
+            UniqueKey::Name(Entity::Project),
             &name,
             "SELECT id FROM projects WHERE name = ?1",
         )
@@ -85,19 +89,151 @@ impl Projects for StoreSession<'_> {
         )?;
         rows.iter().map(project_from_row).collect()
     }
+
+    fn insert_resource(&mut self, resource: &Resource) -> Result<()> {
+        let (name, path) = (resource.name.to_string(), resource.path.to_string());
+        let inserted = self.execute(
+            "INSERT INTO resources (id, name, path_hash, body, version, created_at) \
+             VALUES (?1, ?2, ?3, ?4, 1, ?5) ON CONFLICT DO NOTHING",
+            params![
+                resource.id.to_string(),
+                &name,
+                hash_text(&path),
+                to_json_body(resource)?,
+                resource.created_at,
+            ],
+        )?;
+        if inserted == 1 {
+            return Ok(());
+        }
+        let other = self.find(
+            "SELECT name FROM resources WHERE path_hash = ?1",
+            params![hash_text(&path)],
+        )?;
+        // Registering the same path again reports that, even under the same name.
+        if let Some(row) = other {
+            return Err(StoreError::Taken {
+                key: UniqueKey::ResourcePath,
+                name: path,
+                holder: row.text(0)?,
+            });
+        }
+        self.check_inserted(
+            inserted,
+            UniqueKey::Name(Entity::Resource),
+            &name,
+            "SELECT id FROM resources WHERE name = ?1",
+        )
+    }
+
+    fn resource(&mut self, name: &NamespacedName) -> Result<Resource> {
+        let row = self.find(
+            "SELECT body, version FROM resources WHERE name = ?1",
+            params![name.to_string()],
+        )?;
+        row.map(|row| resource_from_row(&row))
+            .unwrap_or_else(|| Err(not_found_error(Entity::Resource, name)))
+    }
+
+    fn resources(&mut self) -> Result<Vec<Resource>> {
+        let rows = self.query(
+            "SELECT body, version FROM resources ORDER BY created_at DESC, id DESC",
+            &[],
+        )?;
+        rows.iter().map(resource_from_row).collect()
+    }
+
+    fn delete_resource(&mut self, resource: &Resource) -> Result<()> {
+        let id = resource.id.to_string();
+        self.lock_version(VersionCheck {
+            entity: Entity::Resource,
+            id: id.clone(),
+            version: resource.version,
+            sql: "SELECT version FROM resources WHERE id = ?1 FOR UPDATE",
+        })?;
+        let rows = self.query(
+            "SELECT projects.name FROM project_resources \
+             JOIN projects ON projects.id = project_resources.project_id \
+             WHERE project_resources.resource_id = ?1 ORDER BY projects.name",
+            params![&id],
+        )?;
+        if !rows.is_empty() {
+            let projects: Result<Vec<String>> = rows.iter().map(|row| row.text(0)).collect();
+            return Err(StoreError::Referenced {
+                entity: Entity::Resource,
+                name: resource.name.to_string(),
+                referrers: projects?,
+            });
+        }
+        self.execute(
+            "DELETE FROM validation_attachments WHERE resource_id = ?1",
+            params![&id],
+        )?;
+        self.execute("DELETE FROM resources WHERE id = ?1", params![&id])?;
+        Ok(())
+    }
+
+    fn link_resource(
+        &mut self,
+        project: &NamespacedName,
+        resource: &NamespacedName,
+    ) -> Result<u64> {
+        // Links of one project wait for its row, which gives them an order.
+        let project = self.find_project(
+            "SELECT body, version FROM projects WHERE name = ?1 FOR NO KEY UPDATE",
+            project,
+        )?;
+        let held = self.find(
+            "SELECT id FROM resources WHERE name = ?1 FOR SHARE",
+            params![resource.to_string()],
+        )?;
+        let Some(held) = held else {
+            return Err(not_found_error(Entity::Resource, resource));
+        };
+        self.execute(
+            "INSERT INTO project_resources (project_id, resource_id, position) VALUES (?1, ?2, \
+             (SELECT coalesce(max(position), 0) + 1 FROM project_resources WHERE project_id = ?1)) \
+             ON CONFLICT (project_id, resource_id) DO NOTHING",
+            params![project.id.to_string(), held.text(0)?],
+        )
+    }
+
+    fn unlink_resource(
+        &mut self,
+        project: &NamespacedName,
+        resource: &NamespacedName,
+    ) -> Result<u64> {
+        let project = self.lock_project(project)?;
+        let resource = self.resource(resource)?;
+        self.execute(
+            "DELETE FROM project_resources WHERE project_id = ?1 AND resource_id = ?2",
+            params![project.id.to_string(), resource.id.to_string()],
+        )
+    }
+
+    fn resources_of(&mut self, project: &NamespacedName) -> Result<Vec<Resource>> {
+        let project = self.project(project)?;
+        let rows = self.query(
+            "SELECT resources.body, resources.version FROM project_resources \
+             JOIN resources ON resources.id = project_resources.resource_id \
+             WHERE project_resources.project_id = ?1 ORDER BY project_resources.position",
+            params![project.id.to_string()],
+        )?;
+        rows.iter().map(resource_from_row).collect()
+    }
 }
 
 impl StoreSession<'_> {
     pub(super) fn find_project(&mut self, sql: &str, name: &NamespacedName) -> Result<Project> {
         let row = self.find(sql, params![name.to_string()])?;
         row.map(|row| project_from_row(&row))
-            .unwrap_or_else(|| Err(not_found_error("project", name)))
+            .unwrap_or_else(|| Err(not_found_error(Entity::Project, name)))
     }
 }
 
 fn version_check(project: &Project, sql: &'static str) -> VersionCheck {
     VersionCheck {
-        what: "project",
+        entity: Entity::Project,
         id: project.id.to_string(),
         version: project.version,
         sql,
@@ -108,4 +244,10 @@ fn project_from_row(row: &SqlRow) -> Result<Project> {
     let mut project: Project = decode_entity(row, 0)?;
     project.version = row.integer(1)?;
     Ok(project)
+}
+
+fn resource_from_row(row: &SqlRow) -> Result<Resource> {
+    let mut resource: Resource = decode_entity(row, 0)?;
+    resource.version = row.integer(1)?;
+    Ok(resource)
 }

@@ -3,7 +3,7 @@
 
 use cleveragents_domain::StreamId;
 use cleveragents_domain::id::{IdFragment, PlanId};
-use cleveragents_engine::ports::{Result, StoreError};
+use cleveragents_ports::{Entity, Result, StoreError, UniqueKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -18,7 +18,7 @@ const RANGE_END: char = '~';
 
 /// Describes the row of an update, for the error if no row was updated.
 pub(super) struct VersionCheck {
-    pub(super) what: &'static str,
+    pub(super) entity: Entity,
     pub(super) id: String,
     pub(super) version: i64,
     /// Selects the newest version by id.
@@ -27,7 +27,7 @@ pub(super) struct VersionCheck {
 
 /// A table whose ids users type.
 pub(super) struct IdLookup {
-    pub(super) what: &'static str,
+    pub(super) entity: Entity,
     pub(super) table: &'static str,
     /// The columns to read, the id first.
     pub(super) columns: &'static str,
@@ -39,7 +39,7 @@ impl StoreSession<'_> {
     pub(super) fn check_inserted(
         &mut self,
         inserted: u64,
-        what: &'static str,
+        key: UniqueKey,
         name: &str,
         holder: &str,
     ) -> Result<()> {
@@ -52,7 +52,7 @@ impl StoreSession<'_> {
             None => "another row with the same id".to_owned(),
         };
         Err(StoreError::Taken {
-            what,
+            key,
             name: name.to_owned(),
             holder,
         })
@@ -114,7 +114,7 @@ impl StoreSession<'_> {
             return Err(ambiguous_error(fragment, candidates?));
         }
         rows.pop()
-            .ok_or_else(|| not_found_error(lookup.what, fragment.as_str()))
+            .ok_or_else(|| not_found_error(lookup.entity, fragment.as_str()))
     }
 
     /// Prevents the deletion of the plan until the transaction ends, without blocking transactions
@@ -126,7 +126,7 @@ impl StoreSession<'_> {
         )?;
         match held {
             Some(_) => Ok(()),
-            None => Err(not_found_error("plan", plan)),
+            None => Err(not_found_error(Entity::Plan, plan)),
         }
     }
 
@@ -143,10 +143,10 @@ impl VersionCheck {
     /// Explains why the current row could not be changed.
     fn conflict(self, found: Option<&SqlRow>) -> Result<i64> {
         let Some(row) = found else {
-            return Err(not_found_error(self.what, self.id));
+            return Err(not_found_error(self.entity, self.id));
         };
         Err(StoreError::Conflict {
-            what: self.what,
+            entity: self.entity,
             id: self.id,
             expected: self.version,
             found: row.integer(0)?,
@@ -170,9 +170,9 @@ pub(super) fn ambiguous_error(fragment: &IdFragment, candidates: Vec<String>) ->
     }
 }
 
-pub(super) fn not_found_error(what: &'static str, id: impl ToString) -> StoreError {
+pub(super) fn not_found_error(entity: Entity, id: impl ToString) -> StoreError {
     StoreError::NotFound {
-        what,
+        entity,
         id: id.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! Store operations on validations and their attachments.
+//! Store operations on validations, their attachments and their results.
 //!
 //! Attaching takes shared locks on the rows it references, removal an exclusive lock on its row, so
 //! the second transaction sees what the first did. Locks are taken in one order (plan or project,
@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use cleveragents_domain::id::{AttachmentId, IdFragment, ResourceId};
+use cleveragents_domain::id::{AttachmentId, IdFragment, PlanId, ResourceId};
 use cleveragents_domain::validation::AttachmentScopeKind;
 use cleveragents_domain::{Attachment, AttachmentScope, NamespacedName, Validation};
-use cleveragents_engine::ports::{
-    Attachments, Projects, Result, StoreError, ValidationRow, Validations,
+use cleveragents_ports::{
+    Entity, Projects, Result, StoreError, UniqueKey, ValidationRow, Validations,
 };
+use serde_json::Value;
 
 use super::StoreSession;
 use super::definitions::{DefinitionTable, NewDefinition, StoredDefinition};
@@ -20,11 +21,10 @@ use crate::value::{SqlRow, params};
 
 const VALIDATIONS: DefinitionTable = DefinitionTable {
     table: "validations",
-    what: "validation",
-    name_label: "the validation name",
+    entity: Entity::Validation,
 };
 
-const COLUMNS: &str = "id, validation, resource_id, scope, target, args, created_at";
+const ATTACHMENT_COLUMNS: &str = "id, validation, resource_id, scope, target, args, created_at";
 
 impl Validations for StoreSession<'_> {
     fn insert_validation(&mut self, row: &ValidationRow) -> Result<()> {
@@ -54,17 +54,15 @@ impl Validations for StoreSession<'_> {
         )?;
         if !rows.is_empty() {
             let attachments: Result<Vec<String>> = rows.iter().map(|row| row.text(0)).collect();
-            return Err(StoreError::Taken {
-                what: "the validation",
+            return Err(StoreError::Referenced {
+                entity: Entity::Validation,
                 name: name.to_string(),
-                holder: attachments?.join(", "),
+                referrers: attachments?,
             });
         }
         self.delete_definition(&VALIDATIONS, name)
     }
-}
 
-impl Attachments for StoreSession<'_> {
     fn insert_attachment(&mut self, attachment: &Attachment) -> Result<()> {
         self.lock_attachment_targets(attachment)?;
         let (id, args) = (attachment.id.to_string(), to_json_body(&attachment.args)?);
@@ -99,7 +97,7 @@ impl Attachments for StoreSession<'_> {
             params![&validation, &resource, scope, &target, &args_hash],
         )?;
         Err(StoreError::Taken {
-            what: "the place of the validation",
+            key: UniqueKey::Attachment,
             name: validation,
             holder: match holder {
                 Some(row) => row.text(0)?,
@@ -110,23 +108,25 @@ impl Attachments for StoreSession<'_> {
 
     fn find_attachment(&mut self, fragment: &IdFragment) -> Result<Attachment> {
         let lookup = IdLookup {
-            what: "attachment",
+            entity: Entity::Attachment,
             table: "validation_attachments",
-            columns: COLUMNS,
+            columns: ATTACHMENT_COLUMNS,
         };
         attachment_from_row(&self.row_by_fragment(&lookup, fragment)?)
     }
 
     fn remove_attachment(&mut self, id: AttachmentId) -> Result<Attachment> {
-        let sql = format!("DELETE FROM validation_attachments WHERE id = ?1 RETURNING {COLUMNS}");
+        let sql = format!(
+            "DELETE FROM validation_attachments WHERE id = ?1 RETURNING {ATTACHMENT_COLUMNS}"
+        );
         let row = self.find(&sql, params![id.to_string()])?;
         row.map(|row| attachment_from_row(&row))
-            .unwrap_or_else(|| Err(not_found_error("attachment", id)))
+            .unwrap_or_else(|| Err(not_found_error(Entity::Attachment, id)))
     }
 
     fn attachments(&mut self) -> Result<Vec<Attachment>> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM validation_attachments ORDER BY created_at DESC, id DESC"
+            "SELECT {ATTACHMENT_COLUMNS} FROM validation_attachments ORDER BY created_at DESC, id DESC"
         );
         self.query(&sql, &[])?
             .iter()
@@ -135,7 +135,9 @@ impl Attachments for StoreSession<'_> {
     }
 
     fn attachments_to(&mut self, resources: &[ResourceId]) -> Result<Vec<Attachment>> {
-        let sql = format!("SELECT {COLUMNS} FROM validation_attachments WHERE resource_id = ?1");
+        let sql = format!(
+            "SELECT {ATTACHMENT_COLUMNS} FROM validation_attachments WHERE resource_id = ?1"
+        );
         let mut found: Vec<Attachment> = Vec::new();
         for resource in resources {
             for row in &self.query(&sql, params![resource.to_string()])? {
@@ -146,6 +148,38 @@ impl Attachments for StoreSession<'_> {
         found.dedup_by_key(|attachment| attachment.id);
         found.reverse();
         Ok(found)
+    }
+
+    fn put_validation_run(
+        &mut self,
+        plan: PlanId,
+        attempt: u32,
+        round: u32,
+        summary: &Value,
+    ) -> Result<()> {
+        self.lock_plan(plan)?;
+        self.execute(
+            "INSERT INTO validation_runs (plan_id, attempt, round, summary, stored_at) \
+             VALUES (?1, ?2, ?3, ?4, now_micros()) \
+             ON CONFLICT (plan_id, attempt, round) DO UPDATE \
+             SET summary = excluded.summary, stored_at = excluded.stored_at",
+            params![
+                plan.to_string(),
+                i64::from(attempt),
+                i64::from(round),
+                to_json_body(summary)?,
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn newest_validation_run(&mut self, plan: PlanId, attempt: u32) -> Result<Option<Value>> {
+        let row = self.find(
+            "SELECT summary FROM validation_runs WHERE plan_id = ?1 AND attempt = ?2 \
+             ORDER BY round DESC LIMIT 1",
+            params![plan.to_string(), i64::from(attempt)],
+        )?;
+        row.map(|row| decode_entity(&row, 0)).transpose()
     }
 }
 
@@ -162,7 +196,7 @@ impl StoreSession<'_> {
             params![attachment.resource.to_string()],
         )?;
         if resource.is_none() {
-            return Err(not_found_error("resource", attachment.resource));
+            return Err(not_found_error(Entity::Resource, attachment.resource));
         }
         let validation = self.find(
             "SELECT name FROM validations WHERE name = ?1 FOR KEY SHARE",
@@ -170,7 +204,7 @@ impl StoreSession<'_> {
         )?;
         match validation {
             Some(_) => Ok(()),
-            None => Err(not_found_error("validation", &attachment.validation)),
+            None => Err(not_found_error(Entity::Validation, &attachment.validation)),
         }
     }
 

@@ -12,8 +12,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use cleveragents_engine::ports::store::{StoreFuture, StoreJobError};
-use cleveragents_engine::ports::{Clock, Result, StoreError};
+use cleveragents_ports::store::{StoreFuture, StoreJobError};
+use cleveragents_ports::{Clock, Result, StoreError};
 use tokio::sync::watch;
 
 use crate::blob_files::BlobFiles;

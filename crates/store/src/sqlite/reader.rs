@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use cleveragents_engine::ports::{Clock, Result};
+use cleveragents_ports::{Clock, Result};
 
 use super::connection::SqliteConnection;
 use crate::blob_files::BlobFiles;
@@ -56,7 +56,7 @@ impl SqliteReader {
             self.connection = Some(SqliteConnection::reader(&self.path, &self.clock)?);
         }
         let Some(connection) = self.connection.as_mut() else {
-            return Err(cleveragents_engine::StoreError::internal("no connection"));
+            return Err(cleveragents_ports::StoreError::internal("no connection"));
         };
         connection.execute_cached("BEGIN")?;
         let outcome = task.run(&mut StoreSession::new(connection, Some(&self.files)));

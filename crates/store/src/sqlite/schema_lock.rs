@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cleveragents_engine::ports::{Clock, Result, StoreError};
+use cleveragents_ports::{Clock, Result, StoreError};
 
 use super::connection::SqliteConnection;
 use crate::dialect::SqlDialect;
@@ -128,9 +128,12 @@ pub(crate) fn open_exclusive(
 ) -> Result<ExclusiveDatabase> {
     let lock = SchemaLock::exclusive(directory, presence)?;
     let replace = matches!(existing, ExistingDataPolicy::Replace { .. });
-    let opened = open_migrated(directory, clock).and_then(|connection| match replace {
-        true => check_health(connection, &directory.database()),
-        false => Ok(connection),
+    let opened = open_migrated(directory, clock).and_then(|connection| {
+        if replace {
+            check_health(connection, &directory.database())
+        } else {
+            Ok(connection)
+        }
     });
     let mut aside = None;
     let connection = match opened {

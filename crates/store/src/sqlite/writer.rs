@@ -12,8 +12,8 @@ use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cleveragents_engine::ports::store::StoreJobError;
-use cleveragents_engine::ports::{Clock, Result, StoreError};
+use cleveragents_ports::store::StoreJobError;
+use cleveragents_ports::{Clock, Result, StoreError};
 use tokio::sync::watch;
 
 use super::connection::SqliteConnection;

@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use rustix::fs::FileType;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::StopSignal;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_ports::StopSignal;
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use cleveragents_safe_fs::file_access::open_file;
 use cleveragents_safe_fs::path_from_bytes;
 use globset::{GlobBuilder, GlobMatcher};

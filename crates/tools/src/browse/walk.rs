@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation};
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation};
 use cleveragents_safe_fs::file_access::{FileStat, names_in, open_folder, reopen};
 use cleveragents_safe_fs::ignore_rules::{IgnoreEntryKind, IgnoreRules, NameCase, read_gitignore};
 use cleveragents_safe_fs::path_from_bytes;
@@ -180,8 +180,9 @@ impl FolderWalker<'_> {
 }
 
 fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
-    match path.is_empty() {
-        true => name.to_vec(),
-        false => [path, name].join(&b'/'),
+    if path.is_empty() {
+        name.to_vec()
+    } else {
+        [path, name].join(&b'/')
     }
 }

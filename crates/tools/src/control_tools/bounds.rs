@@ -1,7 +1,7 @@
 //! Length limits of inputs.
 
 use cleveragents_domain::tool::control::TEXT_MAXIMUM;
-use cleveragents_engine::ports::tools::ToolFailure;
+use cleveragents_ports::tools::ToolFailure;
 use serde_json::Value;
 
 use crate::builtin::invalid_input;

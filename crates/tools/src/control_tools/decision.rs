@@ -2,7 +2,7 @@
 
 use cleveragents_domain::tool::Capability;
 use cleveragents_domain::tool::control::ALTERNATIVES_MAXIMUM;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use serde_json::{Value, json};
 
 use super::{TIMEOUT_SECONDS, acknowledgement_schema, bounds};

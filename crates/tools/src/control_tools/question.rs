@@ -1,7 +1,7 @@
 //! `builtin/ask-user`
 
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use serde_json::{Value, json};
 
 use super::{TIMEOUT_SECONDS, acknowledgement_schema, bounds};

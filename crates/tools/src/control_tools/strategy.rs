@@ -2,7 +2,7 @@
 
 use cleveragents_domain::tool::Capability;
 use cleveragents_domain::tool::control::{DECISIONS_MAXIMUM, STEPS_MAXIMUM, TITLE_MAXIMUM};
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use serde_json::{Value, json};
 
 use super::{TIMEOUT_SECONDS, acknowledgement_schema, bounds, decision};
@@ -79,10 +79,11 @@ fn check_step(pointer: &str, step: &Value) -> Result<(), ToolFailure> {
             "at {pointer}/title: a title may have {TITLE_MAXIMUM} characters, this one has {length}"
         )));
     }
-    match title.trim().contains(['\n', '\r']) {
-        true => Err(invalid_input(format!(
+    if title.trim().contains(['\n', '\r']) {
+        Err(invalid_input(format!(
             "at {pointer}/title: a title is one line"
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }

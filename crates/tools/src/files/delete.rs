@@ -1,8 +1,8 @@
 //! `builtin/file-delete`
 
-use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::sandbox::TouchedPaths;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_domain::tool::{Capability, ToolEffect};
+use cleveragents_ports::sandbox::TouchedPaths;
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use cleveragents_safe_fs::path_from_bytes;
 use rustix::fs::{AtFlags, FileType, unlinkat};
 use serde::Deserialize;
@@ -36,7 +36,7 @@ impl ToolImpl for FileDelete {
                     one_of(&["file", "link", "FIFO", "socket"], "What it was."),
                 ),
             ]),
-            capability: Capability::read_write(),
+            capability: Capability::read_write().with_effect(ToolEffect::DeletesFiles),
             timeout_seconds: 60,
         }
     }

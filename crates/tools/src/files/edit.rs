@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::sandbox::TouchedPaths;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_ports::sandbox::TouchedPaths;
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::json;

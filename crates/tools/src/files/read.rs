@@ -1,7 +1,7 @@
 //! `builtin/file-read`
 
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

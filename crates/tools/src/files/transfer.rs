@@ -2,8 +2,8 @@
 
 use cleveragents_domain::ResourcePath;
 use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::sandbox::TouchedPaths;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_ports::sandbox::TouchedPaths;
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use cleveragents_safe_fs::path_from_bytes;
 use rustix::fs::{FileType, RenameFlags, renameat, renameat_with};
 use rustix::io::Errno;

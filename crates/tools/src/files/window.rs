@@ -68,9 +68,10 @@ impl Window {
 
     pub(super) fn push(&mut self, piece: &[u8]) {
         if self.content_kind == WindowContentKind::Unknown {
-            self.content_kind = match is_binary(piece) {
-                true => WindowContentKind::Binary,
-                false => WindowContentKind::Text,
+            self.content_kind = if is_binary(piece) {
+                WindowContentKind::Binary
+            } else {
+                WindowContentKind::Text
             };
         }
         if self.content_kind == WindowContentKind::Binary {

@@ -1,8 +1,8 @@
 //! `builtin/dir-create`
 
-use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::sandbox::TouchedPaths;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_domain::tool::{Capability, ToolEffect};
+use cleveragents_ports::sandbox::TouchedPaths;
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
 use cleveragents_safe_fs::file_access::make_and_open_owned;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -37,7 +37,7 @@ impl ToolImpl for DirCreate {
                     one_of(&["created", "unchanged"], "What was done."),
                 ),
             ]),
-            capability: Capability::read_write(),
+            capability: Capability::read_write().with_effect(ToolEffect::NoChange),
             timeout_seconds: 60,
         }
     }

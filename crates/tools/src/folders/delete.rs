@@ -2,10 +2,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use cleveragents_domain::tool::Capability;
-use cleveragents_engine::ports::sandbox::TouchedPaths;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
-use cleveragents_engine::ports::{StopReason, StopSignal};
+use cleveragents_domain::tool::{Capability, ToolEffect};
+use cleveragents_ports::sandbox::TouchedPaths;
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_ports::{StopReason, StopSignal};
 use cleveragents_safe_fs::file_access::{names_in, open_folder};
 use cleveragents_safe_fs::path_from_bytes;
 use rustix::fs::{AtFlags, FileType, unlinkat};
@@ -40,7 +40,7 @@ impl ToolImpl for DirDelete {
                 ("files", count("How many files were in it.")),
                 ("folders", count("How many folders were in it.")),
             ]),
-            capability: Capability::read_write(),
+            capability: Capability::read_write().with_effect(ToolEffect::DeletesFiles),
             timeout_seconds: 300,
         }
     }

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use cleveragents_domain::ResourcePath;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation};
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation};
 use cleveragents_safe_fs::file_access::{FileStat, names_in, open_folder};
 use cleveragents_safe_fs::path_from_bytes;
 use cleveragents_safe_fs::refused_names::is_dot_git;

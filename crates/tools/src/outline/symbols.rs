@@ -1,7 +1,7 @@
 //! Walks a syntax tree in order and collects its symbols.
 
-use cleveragents_engine::ports::StopSignal;
-use cleveragents_engine::ports::tools::ToolFailure;
+use cleveragents_ports::StopSignal;
+use cleveragents_ports::tools::ToolFailure;
 use serde_json::{Value, json};
 use tree_sitter::{Node, Tree as Syntax, TreeCursor};
 
@@ -151,9 +151,10 @@ impl NodeContext<'_> {
 
     /// Returns a symbol of this name. After error recovery of the parser the name may be empty.
     pub(super) fn symbol_named(&self, name: String, kind: SymbolKind) -> Vec<NamedSymbol> {
-        match name.is_empty() {
-            true => Vec::new(),
-            false => vec![NamedSymbol { kind, name }],
+        if name.is_empty() {
+            Vec::new()
+        } else {
+            vec![NamedSymbol { kind, name }]
         }
     }
 

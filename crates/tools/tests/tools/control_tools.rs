@@ -3,8 +3,8 @@
 use cleveragents_domain::tool::control::{
     self, FinishInput, Question, StatedDecision, SubmittedStrategy, TEXT_MAXIMUM,
 };
-use cleveragents_engine::ports::sandbox::TouchedPaths;
-use cleveragents_engine::ports::tools::{ToolFailure, Toolbox};
+use cleveragents_ports::sandbox::TouchedPaths;
+use cleveragents_ports::tools::{ToolFailure, Toolbox};
 use serde_json::{Value, json};
 
 use crate::fixture::ToolFixture;

@@ -1,6 +1,6 @@
 //! Editing: exactly once, everywhere, or not at all.
 
-use cleveragents_engine::ports::tools::ToolFailure;
+use cleveragents_ports::tools::ToolFailure;
 use proptest::prelude::*;
 use serde_json::json;
 

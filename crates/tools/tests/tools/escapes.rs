@@ -2,7 +2,7 @@
 
 use std::os::unix::net::UnixListener;
 
-use cleveragents_engine::ports::tools::ToolFailure;
+use cleveragents_ports::tools::ToolFailure;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use cleveragents_domain::id::SandboxId;
 use cleveragents_domain::{NamespacedName, ResourcePath};
-use cleveragents_engine::ports::StopSignal;
-use cleveragents_engine::ports::processes::Processes;
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_ports::StopSignal;
+use cleveragents_ports::processes::Processes;
+use cleveragents_ports::sandbox::{
     Capture, CommitMetadata, DiffPart, LogEntry, NetChange, PublishedCommit, Sandbox, SandboxError,
     SandboxResult, TouchedPaths, TreeDiff, TreeId,
 };
-use cleveragents_engine::ports::tools::{
+use cleveragents_ports::tools::{
     FileStamps, Tool, ToolFailure, ToolInvocation, ToolOutput, Toolbox,
 };
 use cleveragents_tools::{BuiltinTools, ShellSettings, ToolSettings};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use cleveragents_engine::ports::tools::{StaleReason, ToolFailure};
+use cleveragents_ports::tools::{StaleReason, ToolFailure};
 use serde_json::json;
 
 use crate::fixture::{ToolFixture, names, touched};

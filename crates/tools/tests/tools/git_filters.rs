@@ -1,6 +1,6 @@
 //! Files with a git filter: new content is refused by name before anything is changed.
 
-use cleveragents_engine::ports::tools::ToolFailure;
+use cleveragents_ports::tools::ToolFailure;
 use serde_json::{Value, json};
 
 use crate::fixture::{ToolFixture, names};

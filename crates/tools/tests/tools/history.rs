@@ -1,6 +1,6 @@
 //! The sandbox's changes and history, as tools report them.
 
-use cleveragents_engine::ports::sandbox::{DiffChange, DiffLines, DiffStat, LogEntry, TreeDiff};
+use cleveragents_ports::sandbox::{DiffChange, DiffLines, DiffStat, LogEntry, TreeDiff};
 use serde_json::{Value, json};
 
 use crate::fixture::ToolFixture;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cleveragents_domain::process::Network;
 use cleveragents_domain::tool::{Repeatability, Safety, ToolAccess};
-use cleveragents_engine::ports::tools::{ToolFailure, Toolbox};
+use cleveragents_ports::tools::{ToolFailure, Toolbox};
 use cleveragents_tools::{Schemas, ShellSettings};
 use serde_json::Value;
 

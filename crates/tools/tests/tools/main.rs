@@ -6,6 +6,7 @@
 )]
 
 mod browse;
+mod capabilities;
 mod control_tools;
 mod edit;
 mod escapes;

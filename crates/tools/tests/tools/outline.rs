@@ -1,6 +1,6 @@
 //! Outlines: every language, what is left out, and what cannot be outlined.
 
-use cleveragents_engine::ports::tools::ToolFailure;
+use cleveragents_ports::tools::ToolFailure;
 use serde_json::{Value, json};
 
 use crate::fixture::{ToolFixture, touched};

@@ -1,7 +1,7 @@
 //! Reading: windows, limits, and binary content.
 
-use cleveragents_engine::ports::StopReason;
-use cleveragents_engine::ports::tools::ToolFailure;
+use cleveragents_ports::StopReason;
+use cleveragents_ports::tools::ToolFailure;
 use serde_json::json;
 
 use crate::fixture::{ToolFixture, touched};

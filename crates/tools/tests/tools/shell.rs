@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use cleveragents_domain::process::{Confinement, Network, ProcessIdentity};
 use cleveragents_domain::tool::Repeatability;
-use cleveragents_engine::ports::processes::{
+use cleveragents_ports::processes::{
     CommandExit, ConfinedCommand, FinishedCommand, PreparedCommand, ProcessError, ProcessResult,
     Processes, TreeAccess, TruncatedOutput,
 };
-use cleveragents_engine::ports::sandbox::TouchedPaths;
-use cleveragents_engine::ports::tools::{ToolFailure, ToolInvocation};
-use cleveragents_engine::ports::{StopReason, StopSignal, StoreError};
+use cleveragents_ports::sandbox::TouchedPaths;
+use cleveragents_ports::tools::{ToolFailure, ToolInvocation};
+use cleveragents_ports::{StopReason, StopSignal, StoreError};
 use cleveragents_tools::ShellSettings;
 use serde_json::{Value, json};
 

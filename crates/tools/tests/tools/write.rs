@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use cleveragents_engine::ports::tools::{StaleReason, ToolFailure};
+use cleveragents_ports::tools::{StaleReason, ToolFailure};
 use serde_json::{Value, json};
 
 use crate::fixture::{SECRET, ToolFixture, names, touched};

@@ -154,9 +154,10 @@ impl EscapeRun<'_> {
         }
         let sections = bundle::sections(&output, cases.len());
         let verdicts = cases.iter().zip(sections).map(|(case, output)| {
-            let verdict = match target.reveals_escape(&output) {
-                true => AttackVerdict::Broken(BrokenPromise::Escaped, shorten(&output)),
-                false => AttackVerdict::Held,
+            let verdict = if target.reveals_escape(&output) {
+                AttackVerdict::Broken(BrokenPromise::Escaped, shorten(&output))
+            } else {
+                AttackVerdict::Held
             };
             self.outcome(&case.name, verdict)
         });

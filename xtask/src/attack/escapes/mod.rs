@@ -71,9 +71,10 @@ pub fn run(setup: &Setup, options: &AttackOptions) -> Result<Vec<AttackOutcome>>
 
 /// The accounts to attack from: both if the suite runs as root.
 pub fn accounts(options: &AttackOptions) -> Vec<AttackAccount> {
-    let possible = match environment::is_root() {
-        true => vec![AttackAccount::Root, AttackAccount::User],
-        false => vec![AttackAccount::User],
+    let possible = if environment::is_root() {
+        vec![AttackAccount::Root, AttackAccount::User]
+    } else {
+        vec![AttackAccount::User]
     };
     let wanted = |who: &AttackAccount| options.account.is_none_or(|it| it == *who);
     possible.into_iter().filter(wanted).collect()

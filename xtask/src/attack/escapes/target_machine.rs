@@ -129,9 +129,10 @@ impl TargetMachine {
             .as_str()
             .context("no kept sandbox is named")?;
         let kept = PathBuf::from(kept);
-        self.other = match kept.join("tree").is_dir() {
-            true => kept.join("tree"),
-            false => kept,
+        self.other = if kept.join("tree").is_dir() {
+            kept.join("tree")
+        } else {
+            kept
         };
         Ok(())
     }
@@ -223,9 +224,10 @@ impl TargetMachine {
     /// Runs a script outside, with the same careless parent.
     pub fn run_on_host(&self, script: &str, place: StdioKind) -> Result<CommandOutput> {
         let private = "unshare -m --propagation private --".split(' ');
-        let mut words: Vec<&str> = match self.machine.account() == AttackAccount::Root {
-            true => private.collect(),
-            false => Vec::new(),
+        let mut words: Vec<&str> = if self.machine.account() == AttackAccount::Root {
+            private.collect()
+        } else {
+            Vec::new()
         };
         if place == StdioKind::Terminal {
             words.extend(["/usr/bin/python3", "-c", TERMINAL]);

@@ -166,9 +166,10 @@ impl ScenarioKills<'_> {
         if let Some(wanted) = self.selected_kill() {
             return Ok(KillTarget::parse(wanted).into_iter().collect());
         }
-        let count = match self.options.is_full() {
-            true => FULL_RANDOM.div_ceil(self.count),
-            false => SHORT_RANDOM,
+        let count = if self.options.is_full() {
+            FULL_RANDOM.div_ceil(self.count)
+        } else {
+            SHORT_RANDOM
         };
         let mut random = Random::new(self.options.seed.wrapping_add(self.index as u64));
         let duration = self.duration(prepared)?;

@@ -41,9 +41,10 @@ pub fn check_recovery(prepared: &PreparedScenario) -> Result<AttackVerdict> {
     }
     let states = prepared.states()?;
     if states != prepared.after {
-        let fault = match is_partial(prepared, &states) {
-            true => BrokenPromise::Partial,
-            false => BrokenPromise::Stuck,
+        let fault = if is_partial(prepared, &states) {
+            BrokenPromise::Partial
+        } else {
+            BrokenPromise::Stuck
         };
         let detail = format!(
             "{}; {}",

@@ -56,10 +56,7 @@ const RACES: &[Race] = &[
 pub fn run(setup: &Setup, options: &AttackOptions) -> Result<Vec<AttackOutcome>> {
     let mut jobs = Vec::new();
     for (name, race, short, full) in RACES {
-        let rounds = match options.is_full() {
-            true => *full,
-            false => *short,
-        };
+        let rounds = if options.is_full() { *full } else { *short };
         let names = (0..rounds).map(|round| (format!("{name}/{round}"), round, *race));
         jobs.extend(names.filter(|it| options.selects(&it.0)));
     }

@@ -133,7 +133,7 @@ impl RaceMachine {
     fn follow_hints(&self, answer: &CommandOutput) -> Result<()> {
         for words in plans::hints(answer).iter().take(3) {
             let is_safe = words.first().is_some_and(|it| it == "plan");
-            if is_safe && !words.iter().any(|it| it.contains("as-it-stands")) {
+            if is_safe && !words.iter().any(|it| it.contains("mark-applied")) {
                 self.machine
                     .agents(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
             }

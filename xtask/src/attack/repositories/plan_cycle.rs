@@ -159,9 +159,10 @@ fn check_changes_present(
 ) -> Result<Option<AttackVerdict>> {
     // Git leaves the files of a removed submodule in place.
     let is_seen_in_commit = case.name.starts_with("sparse") || case.name == "submodule-removed";
-    let found = match is_seen_in_commit {
-        true => committed_files(machine)?,
-        false => list_files(machine, "shop")?,
+    let found = if is_seen_in_commit {
+        committed_files(machine)?
+    } else {
+        list_files(machine, "shop")?
     };
     for (path, expected) in touched {
         if path.contains("/.git/") {

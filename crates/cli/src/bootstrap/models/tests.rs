@@ -1,4 +1,4 @@
-use cleveragents_engine::ports::models::ModelErrorKind;
+use cleveragents_ports::models::ModelErrorKind;
 
 use super::*;
 use crate::arguments::GlobalArguments;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use cleveragents_domain::Action;
-use cleveragents_engine::StoreError;
 use cleveragents_engine::lifecycle::LifecycleError;
+use cleveragents_ports::StoreError;
 
 use super::view::ActionView;
 use crate::commands::CommandContext;
@@ -46,9 +46,10 @@ impl ActionCreateArgs {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open()?;
         let lifecycle = app.lifecycle();
-        let put = match self.update {
-            true => app.block_on(lifecycle.update_action(draft, app.actor())),
-            false => app.block_on(lifecycle.create_action(draft, app.actor())),
+        let put = if self.update {
+            app.block_on(lifecycle.update_action(draft, app.actor()))
+        } else {
+            app.block_on(lifecycle.create_action(draft, app.actor()))
         };
         let action = put.map_err(|error| self.create_failure(error))?;
         let (_, uses) = app.block_on(lifecycle.actions())?;

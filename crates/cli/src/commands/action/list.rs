@@ -68,9 +68,10 @@ impl ActionListArgs {
             .collect();
         for local in survey.actions {
             let name = &local.draft.name;
-            match registered.iter().any(|action| action.name == *name) {
-                true => warnings.push(local_actions::shadowed_warning(name, &local.file)),
-                false => all.push(local_action_view(local, &app)?),
+            if registered.iter().any(|action| action.name == *name) {
+                warnings.push(local_actions::shadowed_warning(name, &local.file));
+            } else {
+                all.push(local_action_view(local, &app)?);
             }
         }
         all.retain(|shown| self.matches(shown));

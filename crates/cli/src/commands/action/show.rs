@@ -2,7 +2,7 @@
 
 use clap::Args;
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::ports::PlanFilter;
+use cleveragents_ports::PlanFilter;
 
 use super::view::ActionView;
 use super::{is_missing, local_action_names, unknown_action_failure};
@@ -34,9 +34,10 @@ impl ActionShowArgs {
         let folders = local_actions::default_folders(context.environment);
         let chosen = local_actions::choose(&self.name, &folders, || {
             let found = app.block_on(app.lifecycle().action(self.name.clone()));
-            match is_missing(&found) {
-                true => Ok(None),
-                false => Ok(Some(found?)),
+            if is_missing(&found) {
+                Ok(None)
+            } else {
+                Ok(Some(found?))
             }
         })?;
         let (shown, shadowed) = match chosen {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use cleveragents_definitions::ActionDraft;
 use cleveragents_domain::{Action, Argument, ArgumentType};
-use cleveragents_engine::definitions::ActionDraft;
 use serde_json::{Value, json};
 
 use crate::failure::display_path;
@@ -115,30 +115,31 @@ impl ActionView {
 
     pub(super) fn panels(&self, title: &str) -> OutputView {
         let view = OutputView::new().panel(title, self.rows());
-        let view = match self.draft.arguments.is_empty() {
-            true => view,
-            false => {
-                let headers = [
-                    "argument",
-                    "type",
-                    "required",
-                    "default",
-                    "description",
-                    "accepts",
-                ];
-                let rows = self.draft.arguments.iter().map(argument_row);
-                view.table("Arguments", &headers, rows)
-            }
+        let view = if self.draft.arguments.is_empty() {
+            view
+        } else {
+            let headers = [
+                "argument",
+                "type",
+                "required",
+                "default",
+                "description",
+                "accepts",
+            ];
+            let rows = self.draft.arguments.iter().map(argument_row);
+            view.table("Arguments", &headers, rows)
         };
         let invariants = self.draft.invariants.iter();
         let rules: Vec<Vec<ViewCell>> = invariants.map(|text| vec![text.into()]).collect();
-        let view = match rules.is_empty() {
-            true => view,
-            false => view.table("Invariants", &["rule"], rules),
+        let view = if rules.is_empty() {
+            view
+        } else {
+            view.table("Invariants", &["rule"], rules)
         };
-        match self.draft.checks.is_empty() {
-            true => view,
-            false => view.table("Checks", &["command", "name", "timeout"], self.checks()),
+        if self.draft.checks.is_empty() {
+            view
+        } else {
+            view.table("Checks", &["command", "name", "timeout"], self.checks())
         }
     }
 
@@ -237,17 +238,19 @@ fn argument_row(argument: &Argument) -> Vec<ViewCell> {
 }
 
 pub(super) fn yes_or_no(value: bool) -> String {
-    match value {
-        true => "yes".to_owned(),
-        false => "no".to_owned(),
+    if value {
+        "yes".to_owned()
+    } else {
+        "no".to_owned()
     }
 }
 
 /// Quotes a text as one word for a shell.
 fn shell_quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+".contains(c);
-    match text.chars().all(plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
+    if text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
     }
 }

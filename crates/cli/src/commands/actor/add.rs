@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use cleveragents_definitions::FORMAT_VERSION;
 use cleveragents_domain::Actor;
-use cleveragents_engine::StoreError;
 use cleveragents_engine::actors::{
     ActorRegistryError, DuplicatePolicy, RegisteredActor, RegistryChange,
 };
-use cleveragents_engine::definitions::FORMAT_VERSION;
+use cleveragents_ports::StoreError;
 use serde_json::json;
 
 use super::{file, model, view};
@@ -56,9 +56,10 @@ impl ActorAddArgs {
         );
         let (_, actor) = file::read(&self.config, context, &validate)?;
         self.check_name(&actor)?;
-        let update = match self.update {
-            true => DuplicatePolicy::Replace,
-            false => DuplicatePolicy::Refuse,
+        let update = if self.update {
+            DuplicatePolicy::Replace
+        } else {
+            DuplicatePolicy::Refuse
         };
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open()?;

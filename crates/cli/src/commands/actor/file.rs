@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use cleveragents_definitions::read_actor;
 use cleveragents_domain::Actor;
-use cleveragents_engine::definitions::read_actor;
 
 use super::model;
 use crate::commands::CommandContext;

@@ -114,9 +114,10 @@ fn data(registered: &RegisteredActor) -> Value {
 
 fn row(registered: &RegisteredActor) -> Vec<ViewCell> {
     let actor = registered.actor();
-    let kind = match is_built_in(registered) {
-        true => ViewCell::new("built in", Tone::Faint),
-        false => ViewCell::from("custom"),
+    let kind = if is_built_in(registered) {
+        ViewCell::new("built in", Tone::Faint)
+    } else {
+        ViewCell::from("custom")
     };
     let steps = match actor.steps().len() {
         0 => String::new(),

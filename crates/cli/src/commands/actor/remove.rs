@@ -44,9 +44,10 @@ impl ActorRemoveArgs {
         if matches!(found, RegisteredActor::Added(_)) {
             self.confirm_removal(&name, context)?;
         }
-        let removal = match self.force {
-            true => ActorRemovalMode::Forced,
-            false => ActorRemovalMode::IfUnused,
+        let removal = if self.force {
+            ActorRemovalMode::Forced
+        } else {
+            ActorRemovalMode::IfUnused
         };
         let service = app.actors();
         let removed = app.block_on(service.remove(name.clone(), removal, app.actor()));

@@ -101,11 +101,8 @@ fn no_model_failure(name: &NamespacedName) -> CommandFailure {
         .hint("agents actor list --type llm")
 }
 
-fn model_failure(
-    error: &cleveragents_engine::ports::models::ModelError,
-    llm: &LlmActor,
-) -> CommandFailure {
-    use cleveragents_engine::ports::models::ModelErrorKind;
+fn model_failure(error: &cleveragents_ports::models::ModelError, llm: &LlmActor) -> CommandFailure {
+    use cleveragents_ports::models::ModelErrorKind;
     let code = match error.kind {
         ModelErrorKind::Unavailable => ExitCode::Usage,
         kind if kind.is_transient() => ExitCode::Temporary,

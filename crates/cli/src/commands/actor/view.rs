@@ -2,7 +2,7 @@
 
 use cleveragents_domain::{Actor, ActorStep, NamespacedName};
 use cleveragents_engine::actors::RegisteredActor;
-use cleveragents_engine::ports::ActorRow;
+use cleveragents_ports::ActorRow;
 
 use super::model;
 use crate::output::{OutputView, Tone, ViewCell};
@@ -28,9 +28,10 @@ pub(super) fn panels(registered: &RegisteredActor, actions: &[NamespacedName]) -
     let actions: Vec<String> = actions.iter().map(ToString::to_string).collect();
     rows.push((
         "used by",
-        match actions.is_empty() {
-            true => ViewCell::new("no action", Tone::Faint),
-            false => actions.join(", ").into(),
+        if actions.is_empty() {
+            ViewCell::new("no action", Tone::Faint)
+        } else {
+            actions.join(", ").into()
         },
     ));
     let view = OutputView::new().panel("Actor", rows);

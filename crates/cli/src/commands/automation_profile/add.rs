@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use cleveragents_definitions::read_profile;
 use cleveragents_domain::ProfileName;
-use cleveragents_engine::StoreError;
-use cleveragents_engine::definitions::read_profile;
+use cleveragents_ports::StoreError;
 
 use super::view;
 use crate::commands::CommandContext;
@@ -50,9 +50,10 @@ impl AutomationProfileAddArgs {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open()?;
         let profiles = app.profiles();
-        let put = match self.update {
-            true => app.block_on(profiles.update(profile, app.actor())),
-            false => app.block_on(profiles.add(profile, app.actor())),
+        let put = if self.update {
+            app.block_on(profiles.update(profile, app.actor()))
+        } else {
+            app.block_on(profiles.add(profile, app.actor()))
         };
         let row = put.map_err(|error| self.add_failure(error))?;
         let said = match row.version {

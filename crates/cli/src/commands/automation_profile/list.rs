@@ -57,13 +57,15 @@ impl AutomationProfileListArgs {
 }
 
 fn row(profile: &AutomationProfile, is_default: bool) -> Vec<ViewCell> {
-    let kind = match view::is_built_in(profile) {
-        true => ViewCell::new("built in", Tone::Faint),
-        false => ViewCell::from("custom"),
+    let kind = if view::is_built_in(profile) {
+        ViewCell::new("built in", Tone::Faint)
+    } else {
+        ViewCell::from("custom")
     };
-    let default = match is_default {
-        true => ViewCell::new("default", Tone::Good),
-        false => ViewCell::from(""),
+    let default = if is_default {
+        ViewCell::new("default", Tone::Good)
+    } else {
+        ViewCell::from("")
     };
     vec![
         ViewCell::new(profile.name.to_string(), Tone::Strong),

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use cleveragents_domain::{BuiltInProfile, NamespacedName, ProfileName};
-use cleveragents_engine::StoreError;
+use cleveragents_ports::StoreError;
 
 use super::view;
 use crate::bootstrap::AppContext;

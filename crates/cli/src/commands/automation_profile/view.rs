@@ -42,9 +42,10 @@ pub(super) fn is_built_in(profile: &AutomationProfile) -> bool {
 }
 
 pub(super) fn panels(title: &str, profile: &AutomationProfile) -> OutputView {
-    let kind = match is_built_in(profile) {
-        true => "built in",
-        false => "custom",
+    let kind = if is_built_in(profile) {
+        "built in"
+    } else {
+        "custom"
     };
     let rows = [
         (
@@ -110,9 +111,12 @@ fn guards(guards: &Guards) -> [(&'static str, ViewCell); 6] {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         names.join(", ")
     };
-    let or = |text: String, empty: &str| match text.is_empty() {
-        true => ViewCell::new(empty, Tone::Faint),
-        false => ViewCell::from(text),
+    let or = |text: String, empty: &str| {
+        if text.is_empty() {
+            ViewCell::new(empty, Tone::Faint)
+        } else {
+            ViewCell::from(text)
+        }
     };
     let calls = guards.max_tool_calls_per_step.map(|it| it.to_string());
     let cost = guards.max_total_cost.map(|usd| format!("{usd} USD"));
@@ -153,8 +157,9 @@ fn limits(profile: &AutomationProfile) -> [(&'static str, String); 2] {
 }
 
 fn flag(value: bool) -> ViewCell {
-    match value {
-        true => ViewCell::from("yes"),
-        false => ViewCell::from("no"),
+    if value {
+        ViewCell::from("yes")
+    } else {
+        ViewCell::from("no")
     }
 }

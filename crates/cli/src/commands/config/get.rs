@@ -63,9 +63,10 @@ fn chain_rows(resolved: &ResolvedSetting) -> Vec<Vec<ViewCell>> {
     let winner = resolved.winner().map(|winner| winner.source);
     let row = |source: SettingSource| {
         let candidate = resolved.from_source(source);
-        let tone = match winner == Some(source) {
-            true => Tone::Good,
-            false => Tone::Faint,
+        let tone = if winner == Some(source) {
+            Tone::Good
+        } else {
+            Tone::Faint
         };
         let value = match candidate {
             Some(one) if one.ignored.is_some() => ViewCell::new(

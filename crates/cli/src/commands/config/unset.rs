@@ -42,9 +42,10 @@ impl ConfigUnsetArgs {
             ("removed", removed.to_string()),
             ("file", path),
         ];
-        let (title, message) = match removed {
-            true => ("Setting removed", format!("{} removed", self.key)),
-            false => ("Nothing to remove", format!("{} was not set", self.key)),
+        let (title, message) = if removed {
+            ("Setting removed", format!("{} removed", self.key))
+        } else {
+            ("Nothing to remove", format!("{} was not set", self.key))
         };
         Ok(
             CommandAnswer::new(data, OutputView::new().panel(title, rows))

@@ -16,9 +16,9 @@ use cleveragents_domain::{
 };
 use cleveragents_engine::execution::context::ChangeRecord;
 use cleveragents_engine::execution::results::{Artifact, ArtifactKind};
-use cleveragents_engine::journal::{ChainFault, Verification};
-use cleveragents_engine::ports::Transaction;
-use cleveragents_engine::{StoreError, StoreHandle};
+use cleveragents_ports::Transaction;
+use cleveragents_ports::journal_verification::{ChainFault, Verification};
+use cleveragents_ports::{StoreError, StoreHandle};
 
 use crate::bootstrap::AppContext;
 use crate::failure::CommandFailure;

@@ -41,9 +41,10 @@ impl Interrupts {
                 () = std::future::ready(()) => false,
             }
         });
-        match came {
-            true => Err(interrupted_failure()),
-            false => Ok(()),
+        if came {
+            Err(interrupted_failure())
+        } else {
+            Ok(())
         }
     }
 }

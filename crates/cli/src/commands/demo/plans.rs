@@ -1,10 +1,10 @@
 //! The four plans of the demo, created from ordinary definition files, and the expected outcome of
 //! each.
 
+use cleveragents_definitions::read_actor;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{BaseSource, ErrorCategory, NamespacedName, Phase, PlanState, Position};
 use cleveragents_engine::actors::DuplicatePolicy;
-use cleveragents_engine::definitions::read_actor;
 use cleveragents_engine::lifecycle::{ActionChoice, UseActionRequest};
 use cleveragents_engine::projects::NewProject;
 

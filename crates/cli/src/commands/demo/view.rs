@@ -249,9 +249,10 @@ fn view(result: &DemoResult, counts: &DemoCounts, folders: &DemoFolders) -> Outp
 
 fn plan_row(plan_result: &DemoPlanResult, result: &DemoResult) -> Vec<ViewCell> {
     let records = &plan_result.evidence.records;
-    let tone = match plan_result.differences(result.edit_is_kept).is_empty() {
-        true => Tone::Good,
-        false => Tone::Bad,
+    let tone = if plan_result.differences(result.edit_is_kept).is_empty() {
+        Tone::Good
+    } else {
+        Tone::Bad
     };
     vec![
         ViewCell::new(plan_result.plan.name, Tone::Strong),

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::StreamId;
-use cleveragents_engine::StoreError;
+use cleveragents_ports::StoreError;
 
 use super::HealthCheck;
 use crate::bootstrap::{

@@ -20,9 +20,10 @@ pub(super) fn files(context: &CommandContext<'_>) -> HealthCheck {
     if let Some(file) = &locations.project_file {
         found.push(file.display().to_string());
     }
-    let detail = match found.is_empty() {
-        true => "no settings file; using defaults".to_owned(),
-        false => found.join(", "),
+    let detail = if found.is_empty() {
+        "no settings file; using defaults".to_owned()
+    } else {
+        found.join(", ")
     };
     match settings.warnings.first() {
         Some(warning) => HealthCheck::warning(NAME, warning.as_str()),
@@ -80,8 +81,9 @@ fn check_preferred_model(settings: &Settings, providers: &[ModelProvider]) -> Re
     };
     let name = preferred.split('/').next().unwrap_or_default();
     let is_ready = |it: &&ModelProvider| it.name == name && it.origin.is_some();
-    match name == "scripted" || providers.iter().any(|it| is_ready(&it)) {
-        true => Ok(()),
-        false => Err(preferred),
+    if name == "scripted" || providers.iter().any(|it| is_ready(&it)) {
+        Ok(())
+    } else {
+        Err(preferred)
     }
 }

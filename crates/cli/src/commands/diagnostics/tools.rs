@@ -133,12 +133,13 @@ fn visible_paths(context: &CommandContext<'_>) -> Option<HealthCheck> {
         Err(error) => return Some(HealthCheck::error(NAME, error.to_string())),
     };
     let shown: Vec<String> = seen.iter().map(|path| display_path(path)).collect();
-    let detail = match shown.is_empty() {
-        true => "commands see the system's folders and their sandbox".to_owned(),
-        false => format!(
+    let detail = if shown.is_empty() {
+        "commands see the system's folders and their sandbox".to_owned()
+    } else {
+        format!(
             "commands see the system's folders, their sandbox and: {}",
             shown.join(", ")
-        ),
+        )
     };
     Some(HealthCheck::ok(NAME, detail))
 }

@@ -3,8 +3,8 @@
 use clap::Args;
 use cleveragents_domain::id::InvariantId;
 use cleveragents_domain::{Invariant, InvariantScope, NamespacedName};
-use cleveragents_engine::StoreError;
 use cleveragents_engine::invariants::{NewRule, RuleError};
+use cleveragents_ports::StoreError;
 use serde_json::{Value, json};
 
 use super::view;

@@ -72,9 +72,10 @@ impl InvariantListArgs {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_to_read()?;
         let named = |failure| view::with_list_hints(failure, self.project.as_ref());
-        match self.effective {
-            true => self.list_effective(&app).map_err(named),
-            false => self.list_added(&app).map_err(named),
+        if self.effective {
+            self.list_effective(&app).map_err(named)
+        } else {
+            self.list_added(&app).map_err(named)
         }
     }
 

@@ -52,9 +52,10 @@ pub(super) fn rule_row(rule: &Rule) -> Vec<ViewCell> {
 }
 
 fn cells(rule: &Invariant, id: ViewCell) -> Vec<ViewCell> {
-    let scope = match rule.non_overridable {
-        true => ViewCell::new("global, non-overridable", Tone::Good),
-        false => ViewCell::from(rule.scope.kind().to_string()),
+    let scope = if rule.non_overridable {
+        ViewCell::new("global, non-overridable", Tone::Good)
+    } else {
+        ViewCell::from(rule.scope.kind().to_string())
     };
     vec![
         id,

@@ -5,7 +5,7 @@ use cleveragents_domain::{Plan, PointOfNoReturn};
 use cleveragents_engine::applying::{AbortOutcome, ApplyFailure};
 use cleveragents_engine::execution::ExecutionError;
 use cleveragents_engine::lifecycle::LifecycleError;
-use cleveragents_engine::ports::targets::Destination;
+use cleveragents_ports::targets::Destination;
 
 use super::apply::blocked_failure;
 use crate::bootstrap::AppContext;

@@ -4,7 +4,7 @@ use clap::Args;
 use cleveragents_domain::apply_record::{ApplyPartState, ApplyRecord};
 use cleveragents_domain::{Plan, PlanState, ValidationSummary};
 use cleveragents_engine::applying::ApplyOutcome;
-use cleveragents_engine::ports::targets::{Conflict, ConflictReason};
+use cleveragents_ports::targets::{Conflict, ConflictReason};
 use serde_json::{Value, json};
 
 use super::destination::DestinationArgs;
@@ -34,7 +34,7 @@ Examples:
   agents plan apply 4k2m9x0q --to branch agents/fix-lint
   agents plan apply 4k2m9x0q --to worktree
   agents plan apply 4k2m9x0q --to patch fix-lint.patch
-  agents plan apply 4k2m9x0q --as-it-stands")]
+  agents plan apply 4k2m9x0q --mark-applied")]
 pub struct PlanApplyArgs {
     /// The plan: its name, its id, or at least four characters of either end of the id
     #[arg(value_name = "PLAN")]
@@ -47,8 +47,9 @@ pub struct PlanApplyArgs {
     ///
     /// For an apply that was stopped after the point of no return because a target changed, and
     /// that you have resolved by hand.
-    #[arg(long, conflicts_with = "to")]
-    as_it_stands: bool,
+    // The alias is the former name, for existing scripts.
+    #[arg(long, alias = "as-it-stands", conflicts_with = "to")]
+    mark_applied: bool,
 
     /// Do not ask for confirmation
     #[arg(long, short)]
@@ -61,9 +62,10 @@ pub struct PlanApplyArgs {
 
 impl PlanApplyArgs {
     pub fn output_mode(&self, _: Format) -> OutputMode {
-        match self.events {
-            true => OutputMode::Events,
-            false => OutputMode::Answer,
+        if self.events {
+            OutputMode::Events
+        } else {
+            OutputMode::Answer
         }
     }
 
@@ -74,18 +76,20 @@ impl PlanApplyArgs {
         let plan = find(&app, &self.plan)?;
         let id = plan.identity.plan_id;
         if !plan.position.is_terminal() || plan.position.state() == PlanState::Unapplied {
-            let question = match self.as_it_stands {
-                true => format!("Mark plan {} as applied without changing files?", plan.name),
-                false => self.apply_question(&app, &plan, context),
+            let question = if self.mark_applied {
+                format!("Mark plan {} as applied without changing files?", plan.name)
+            } else {
+                self.apply_question(&app, &plan, context)
             };
             confirm_or_fail(&question, self.yes, context, "nothing was applied")?;
         }
         let service = app.apply_service()?;
         let request = app.apply_request(id, destination);
         let progress = PlanProgress::new(self.events, context);
-        let applied = match self.as_it_stands {
-            true => run_with_progress(&app, &progress, id, service.settle(&request))??,
-            false => run_with_progress(&app, &progress, id, service.apply(&request))??,
+        let applied = if self.mark_applied {
+            run_with_progress(&app, &progress, id, service.settle(&request))??
+        } else {
+            run_with_progress(&app, &progress, id, service.apply(&request))??
         };
         outcome_answer(&app, &applied)
     }
@@ -190,9 +194,10 @@ fn conflict_failure(plan: &Plan, conflicts: &[Conflict], what: &str) -> CommandF
             .hint(format!("agents plan rebase {id}"))
             .hint(format!("agents plan cancel {id}"));
     }
-    let failure = match has_target_moved(conflicts) {
-        true => failure.hint(format!("agents plan rebase {id}")),
-        false => failure,
+    let failure = if has_target_moved(conflicts) {
+        failure.hint(format!("agents plan rebase {id}"))
+    } else {
+        failure
     };
     failure
         .hint(format!("agents plan apply {id}"))
@@ -205,14 +210,16 @@ fn stopped_failure(plan: &Plan, conflicts: &[Conflict]) -> CommandFailure {
     let id = plan.identity.plan_id;
     let what = "the target was changed meanwhile; files changed by others were not touched";
     let failure = blocked_failure(plan, conflicts, what);
-    let failure = match has_target_moved(conflicts) || is_sandbox_removed(conflicts) {
-        true => failure.hint(format!("agents plan rebase {id}")),
-        false => failure,
+    let failure = if has_target_moved(conflicts) || is_sandbox_removed(conflicts) {
+        failure.hint(format!("agents plan rebase {id}"))
+    } else {
+        failure
     };
-    let failure = failure.hint(format!("agents plan apply {id} --as-it-stands"));
-    match conflicts.iter().any(|it| it.path.is_some()) {
-        true => failure.hint("restore the files, then repeat the command"),
-        false => failure.hint(format!("agents plan cancel {id}")),
+    let failure = failure.hint(format!("agents plan apply {id} --mark-applied"));
+    if conflicts.iter().any(|it| it.path.is_some()) {
+        failure.hint("restore the files, then repeat the command")
+    } else {
+        failure.hint(format!("agents plan cancel {id}"))
     }
 }
 

@@ -63,18 +63,18 @@ fn answer(found: &results::PlanArtifacts) -> CommandAnswer {
     if several {
         headers.push("resource");
     }
-    let view = match all.is_empty() {
-        true => OutputView::new(),
-        false => {
-            OutputView::new().table("Artifacts", &headers, all.iter().map(|it| row(it, several)))
-        }
+    let view = if all.is_empty() {
+        OutputView::new()
+    } else {
+        OutputView::new().table("Artifacts", &headers, all.iter().map(|it| row(it, several)))
     };
     let number = i64::try_from(all.len()).unwrap_or(i64::MAX);
     let said = format!("{} listed", format_count(number, "artifact"));
     let answer = CommandAnswer::new(data, view).with_message(MessageLevel::Info, said);
-    match all.is_empty() {
-        true => answer,
-        false => answer.with_message(MessageLevel::Hint, format!("agents plan diff {id}")),
+    if all.is_empty() {
+        answer
+    } else {
+        answer.with_message(MessageLevel::Hint, format!("agents plan diff {id}"))
     }
 }
 

@@ -59,7 +59,7 @@ impl PlanCancelArgs {
             CancelOutcome::Done(PlanMoveOutcome::Moved(plan)) => {
                 answer(&app, &plan, "Plan cancelled")
             }
-            CancelOutcome::Done(PlanMoveOutcome::Stands(plan)) => unchanged_answer(&app, &plan),
+            CancelOutcome::Done(PlanMoveOutcome::Unchanged(plan)) => unchanged_answer(&app, &plan),
             CancelOutcome::Requested(plan) => self.wait_for_owner(&app, &plan),
         }
     }
@@ -120,8 +120,8 @@ fn not_stopped_failure(runner: Option<&PlanRunner>, plan: &Plan) -> CommandFailu
             runner.describe()
         )),
     };
-    let go_on = runner.and_then(PlanRunner::continue_command);
-    go_on
+    let command = runner.and_then(PlanRunner::continue_command);
+    command
         .into_iter()
         .fold(failure, CommandFailure::hint)
         .hint(format!("agents plan log {id} --follow"))

@@ -68,7 +68,7 @@ fn data(checkpoint: &Checkpoint) -> Value {
 
 fn row(checkpoint: &Checkpoint) -> Vec<ViewCell> {
     let state = match checkpoint.undone_by {
-        None => ViewCell::new("stands", Tone::Good),
+        None => ViewCell::new("active", Tone::Good),
         Some(_) => ViewCell::new("undone", Tone::Faint),
     };
     vec![

@@ -194,9 +194,10 @@ fn preview_answer(preview: &CorrectionPreview, given_up: &[Decision]) -> Command
         ),
     ];
     let view = OutputView::new().panel("Dry Run: Correction Preview", rows);
-    let view = match given_up.is_empty() {
-        true => view.text("Nothing would be reverted."),
-        false => view.table(
+    let view = if given_up.is_empty() {
+        view.text("Nothing would be reverted.")
+    } else {
+        view.table(
             "Would Revert",
             &["decision", "type", "chosen"],
             given_up.iter().map(|decision| {
@@ -206,7 +207,7 @@ fn preview_answer(preview: &CorrectionPreview, given_up: &[Decision]) -> Command
                     headline(decision).into(),
                 ]
             }),
-        ),
+        )
     };
     CommandAnswer::new(data, view).with_message(MessageLevel::Info, "Dry run: nothing was changed")
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use cleveragents_domain::AbsolutePath;
-use cleveragents_engine::ports::targets::Destination;
+use cleveragents_ports::targets::Destination;
 
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;

@@ -5,7 +5,7 @@ use cleveragents_domain::{NamespacedName, Phase, Plan, PlanState};
 use cleveragents_engine::execution::patch::{FilePatch, PatchHunk, file_patches};
 use cleveragents_engine::execution::results::{PlanDiff, ResourceDiff};
 use cleveragents_engine::execution::{ResultsError, Selection};
-use cleveragents_engine::ports::sandbox::DiffStat;
+use cleveragents_ports::sandbox::DiffStat;
 use serde_json::{Value, json};
 
 use super::result_warnings::{secret_warnings, with_warnings};
@@ -83,14 +83,15 @@ impl PlanDiffArgs {
         let number = changed.iter().map(|it| it.diff.files.len()).sum::<usize>();
         let answer = CommandAnswer::new(data, self.view(&changed)?);
         if number == 0 {
-            return Ok(match diff.resources.is_empty() {
-                true => answer
+            return Ok(if diff.resources.is_empty() {
+                answer
                     .with_message(
                         MessageLevel::Info,
                         "no changes yet: the plan has no sandbox",
                     )
-                    .with_message(MessageLevel::Hint, format!("agents plan execute {id}")),
-                false => answer.with_message(MessageLevel::Info, "no changes"),
+                    .with_message(MessageLevel::Hint, format!("agents plan execute {id}"))
+            } else {
+                answer.with_message(MessageLevel::Info, "no changes")
             });
         }
         let next = next_command(&diff.plan);

@@ -36,9 +36,10 @@ pub struct PlanErrorsArgs {
 
 impl PlanErrorsArgs {
     pub fn output_mode(&self, format: Format) -> OutputMode {
-        match self.follow && format.is_envelope() {
-            true => OutputMode::Events,
-            false => OutputMode::Answer,
+        if self.follow && format.is_envelope() {
+            OutputMode::Events
+        } else {
+            OutputMode::Answer
         }
     }
 
@@ -63,9 +64,10 @@ impl PlanErrorsArgs {
             )?;
         }
         let history = app.block_on(app.recovery().history(id))?;
-        let view = match self.follow || history.is_empty() {
-            true => OutputView::new(),
-            false => view(&history),
+        let view = if self.follow || history.is_empty() {
+            OutputView::new()
+        } else {
+            view(&history)
         };
         let occurrences: u64 = history.iter().map(|error| error.occurrences).sum();
         let shown: Vec<Value> = history.iter().map(data).collect();

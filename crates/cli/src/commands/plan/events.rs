@@ -5,7 +5,7 @@ use cleveragents_domain::{Event, EventKind, StreamId};
 use cleveragents_engine::journal::Tail;
 use cleveragents_engine::journal::tail::POLL;
 use cleveragents_engine::lifecycle::LifecycleError;
-use cleveragents_engine::{StoreError, StoreHandle};
+use cleveragents_ports::{StoreError, StoreHandle};
 use serde_json::{Value, json};
 
 use crate::bootstrap::AppContext;

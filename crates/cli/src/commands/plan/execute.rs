@@ -6,8 +6,8 @@ use cleveragents_domain::{Plan, PointOfNoReturn, RecoveryHint, WaitReason};
 use cleveragents_engine::execution::{
     AutoApply, ExecuteOutcome, ExecutionError, Executor, QueueOutcome,
 };
-use cleveragents_engine::ports::StopReason;
-use cleveragents_engine::ports::targets::Destination;
+use cleveragents_ports::StopReason;
+use cleveragents_ports::targets::Destination;
 use serde_json::{Value, json};
 
 use super::apply::outcome_answer;
@@ -52,9 +52,10 @@ pub struct PlanExecuteArgs {
 
 impl PlanExecuteArgs {
     pub fn output_mode(&self, _: Format) -> OutputMode {
-        match self.events {
-            true => OutputMode::Events,
-            false => OutputMode::Answer,
+        if self.events {
+            OutputMode::Events
+        } else {
+            OutputMode::Answer
         }
     }
 
@@ -294,7 +295,7 @@ fn add_unchanged_messages(answer: CommandAnswer, plan: &Plan, to: &str) -> Comma
     let id = plan.identity.plan_id;
     if is_apply_unfinished(plan) {
         let what = "the apply is unfinished: files of it are written and not committed";
-        let settle = format!("agents plan apply {id} --as-it-stands");
+        let settle = format!("agents plan apply {id} --mark-applied");
         return answer
             .with_message(MessageLevel::Error, what)
             .with_message(MessageLevel::Hint, format!("agents plan status {id}"))
@@ -340,8 +341,9 @@ fn is_apply_unfinished(plan: &Plan) -> bool {
 
 fn next_command(plan: &Plan, to: &str) -> String {
     let id = plan.identity.plan_id;
-    match plan.position.is_terminal() {
-        true => format!("agents plan status {id}"),
-        false => format!("agents plan apply {id}{to}"),
+    if plan.position.is_terminal() {
+        format!("agents plan status {id}")
+    } else {
+        format!("agents plan apply {id}{to}")
     }
 }

@@ -149,9 +149,10 @@ impl PlanExplainArgs {
 
 /// Ends the text with a line break, so that the next output starts on its own line.
 fn with_final_newline(text: &str) -> String {
-    match text.ends_with('\n') {
-        true => text.to_owned(),
-        false => format!("{text}\n"),
+    if text.ends_with('\n') {
+        text.to_owned()
+    } else {
+        format!("{text}\n")
     }
 }
 
@@ -216,17 +217,19 @@ fn facts(explained: &DecisionExplanation) -> Vec<(&'static str, ViewCell)> {
 }
 
 fn or_none(text: String) -> ViewCell {
-    match text.is_empty() {
-        true => ViewCell::new("(nothing)", Tone::Faint),
-        false => text.into(),
+    if text.is_empty() {
+        ViewCell::new("(nothing)", Tone::Faint)
+    } else {
+        text.into()
     }
 }
 
 fn choices(decision: &Decision) -> Vec<(String, ViewCell)> {
     let row = |one: &Alternative<'_>| {
-        let cell = match one.chosen {
-            true => ViewCell::new(format!("{} (chosen)", one.description), Tone::Strong),
-            false => one.description.into(),
+        let cell = if one.chosen {
+            ViewCell::new(format!("{} (chosen)", one.description), Tone::Strong)
+        } else {
+            one.description.into()
         };
         (one.index.to_string(), cell)
     };
@@ -281,11 +284,12 @@ fn context_state(context: &StoredContext) -> &'static str {
 
 /// Returns the command that corrects this decision, or why it cannot be corrected.
 fn correction_hint(decision: &Decision) -> String {
-    match decision.is_superseded {
-        true => "a decision that was superseded cannot be corrected".to_owned(),
-        false => format!(
+    if decision.is_superseded {
+        "a decision that was superseded cannot be corrected".to_owned()
+    } else {
+        format!(
             "agents plan correct --mode revert --guidance TEXT {}",
             decision.decision_id
-        ),
+        )
     }
 }

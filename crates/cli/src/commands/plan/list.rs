@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use cleveragents_domain::{NamespacedName, Phase, Plan, PlanState, Timestamp};
-use cleveragents_engine::StoreError;
-use cleveragents_engine::ports::{PlanCursor, PlanFilter};
+use cleveragents_ports::StoreError;
+use cleveragents_ports::{PlanCursor, PlanFilter};
 use serde_json::{Value, json};
 
 use super::view::{elapsed, format_duration, plan_data, projects, state_cell};

@@ -3,8 +3,8 @@
 use clap::Args;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Event, StreamId};
-use cleveragents_engine::StoreError;
-use cleveragents_engine::ports::StreamHead;
+use cleveragents_ports::StoreError;
+use cleveragents_ports::StreamHead;
 use serde_json::{Value, json};
 
 use super::events::{self, HEADERS};
@@ -55,9 +55,10 @@ pub struct PlanLogArgs {
 impl PlanLogArgs {
     /// Following streams events as they happen, so the envelope comes last.
     pub fn output_mode(&self, format: Format) -> OutputMode {
-        match self.events || (self.follow && format.is_envelope()) {
-            true => OutputMode::Events,
-            false => OutputMode::Answer,
+        if self.events || (self.follow && format.is_envelope()) {
+            OutputMode::Events
+        } else {
+            OutputMode::Answer
         }
     }
 

@@ -78,9 +78,10 @@ impl ProgressState {
             1 => "1 call".to_owned(),
             calls => format!("{calls} calls"),
         };
-        let usd = match self.usd > 0.0 {
-            true => format!("{:.4} USD", self.usd),
-            false => String::new(),
+        let usd = if self.usd > 0.0 {
+            format!("{:.4} USD", self.usd)
+        } else {
+            String::new()
         };
         let parts = [self.phase.as_str(), &calls, &usd, &self.activity];
         let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();

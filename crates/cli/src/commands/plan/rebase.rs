@@ -5,7 +5,7 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Plan, ResourceType, ValidationSummary};
 use cleveragents_engine::applying::{ApplyFailure, RebaseOutcome, RebasedResource};
 use cleveragents_engine::execution::ExecuteOutcome;
-use cleveragents_engine::ports::targets::Conflict;
+use cleveragents_ports::targets::Conflict;
 use serde_json::{Map, Value, json};
 
 use super::abort_apply::abort_stopped_apply;
@@ -206,9 +206,10 @@ fn rebase_failure(plan: &Plan, conflicts: &[Conflict]) -> CommandFailure {
 }
 
 fn requeued_failure(id: PlanId, conflicts: &[Conflict]) -> CommandFailure {
-    let what = match is_sandbox_removed(conflicts) {
-        true => "no result to rebase: the plan is queued to run again",
-        false => "cannot merge the result: the plan is queued to run again on the current targets",
+    let what = if is_sandbox_removed(conflicts) {
+        "no result to rebase: the plan is queued to run again"
+    } else {
+        "cannot merge the result: the plan is queued to run again on the current targets"
     };
     let failure = CommandFailure::new(ExitCode::Decision, what).kind("requeued");
     let listed = conflicts.iter();

@@ -102,15 +102,16 @@ impl PlanRejectArgs {
         let view = OutputView::new().panel("Rejected", rows);
         let answer = CommandAnswer::new(Value::Object(data), view)
             .with_message(MessageLevel::Info, "Rejected");
-        let answer = match passed {
-            true => answer,
-            false => answer.with_message(
+        let answer = if passed {
+            answer
+        } else {
+            answer.with_message(
                 MessageLevel::Warn,
                 format!(
                     "required validations now fail: {}",
                     done.validation.required_failures()
                 ),
-            ),
+            )
         };
         answer
             .with_message(MessageLevel::Hint, format!("agents plan diff {id}"))

@@ -25,9 +25,12 @@ pub(crate) fn secret_warnings(
     let results = app.results()?;
     let found = app.block_on(results.secret_files(diff, &secrets))?;
     let is_single = diff.resources.len() < 2;
-    let shown = |(resource, path): &(NamespacedName, ResourcePath)| match is_single {
-        true => path.to_string(),
-        false => format!("{path} of {resource}"),
+    let shown = |(resource, path): &(NamespacedName, ResourcePath)| {
+        if is_single {
+            path.to_string()
+        } else {
+            format!("{path} of {resource}")
+        }
     };
     let warning = |(name, files): (&String, &std::collections::BTreeSet<_>)| {
         let named: Vec<String> = files.iter().take(NAMED_MAXIMUM).map(shown).collect();

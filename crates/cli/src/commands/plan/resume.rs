@@ -75,9 +75,10 @@ impl BudgetArgs {
 
 impl PlanResumeArgs {
     pub fn output_mode(&self, _: Format) -> OutputMode {
-        match self.events {
-            true => OutputMode::Events,
-            false => OutputMode::Answer,
+        if self.events {
+            OutputMode::Events
+        } else {
+            OutputMode::Answer
         }
     }
 

@@ -72,7 +72,7 @@ impl PlanRevertArgs {
         let answer = CommandAnswer::new(Value::Object(data), view);
         Ok(match moved {
             PlanMoveOutcome::Moved(_) => answer.with_message(MessageLevel::Info, "Plan reverted"),
-            PlanMoveOutcome::Stands(plan) => answer.with_message(
+            PlanMoveOutcome::Unchanged(plan) => answer.with_message(
                 MessageLevel::Info,
                 format!("nothing to revert: the plan is at {}", plan.position),
             ),

@@ -3,7 +3,7 @@
 use clap::Args;
 use cleveragents_domain::checkpoint::Checkpoint;
 use cleveragents_engine::execution::{CheckpointChoice, RollbackOutcome as Done};
-use cleveragents_engine::ports::sandbox::DiffStat;
+use cleveragents_ports::sandbox::DiffStat;
 use serde_json::{Value, json};
 
 use super::abort_apply::abort_stopped_apply;

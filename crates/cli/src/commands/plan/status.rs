@@ -5,7 +5,7 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{
     ErrorRecord, Phase, Plan, PlanState, PlanTimestamps, PointOfNoReturn, Timestamp,
 };
-use cleveragents_engine::StoreError;
+use cleveragents_ports::StoreError;
 use serde_json::{Value, json};
 
 use super::progress::sandbox_data;
@@ -131,12 +131,13 @@ impl PlanStatusView {
         match &self.runner {
             Some(runner) => {
                 let text = format!("{} since {}", runner.describe(), runner.run.claimed_at);
-                Some(match runner.is_silent {
-                    false => text.into(),
-                    true => ViewCell::new(
+                Some(if runner.is_silent {
+                    ViewCell::new(
                         format!("{text}; it does not respond and may be stopped"),
                         Tone::Doubtful,
-                    ),
+                    )
+                } else {
+                    text.into()
                 })
             }
             None => self

@@ -41,9 +41,10 @@ pub struct PlanTreeArgs {
 
 impl PlanTreeArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let superseded = match self.show_superseded {
-            true => SupersededVisibility::Shown,
-            false => SupersededVisibility::Hidden,
+        let superseded = if self.show_superseded {
+            SupersededVisibility::Shown
+        } else {
+            SupersededVisibility::Hidden
         };
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_to_read()?;
@@ -76,15 +77,16 @@ fn answer(tree: &DecisionTree, superseded: SupersededVisibility) -> CommandAnswe
         "decision_ids": decision_ids(tree),
     });
     let answer = CommandAnswer::new(data, view(tree, &summary));
-    match superseded == SupersededVisibility::Hidden && tree.superseded > 0 {
-        true => answer.with_message(
+    if superseded == SupersededVisibility::Hidden && tree.superseded > 0 {
+        answer.with_message(
             MessageLevel::Hint,
             format!(
                 "agents plan tree {} --show-superseded",
                 plan.identity.plan_id.short()
             ),
-        ),
-        false => answer,
+        )
+    } else {
+        answer
     }
 }
 
@@ -139,9 +141,10 @@ fn view(tree: &DecisionTree, summary: &DecisionTreeSummary) -> OutputView {
         None => view,
         Some(record) => show_strategy(view, record),
     };
-    match tree.child_plans.is_empty() {
-        true => view,
-        false => view.table(
+    if tree.child_plans.is_empty() {
+        view
+    } else {
+        view.table(
             "Child Plans",
             &["id", "at"],
             tree.child_plans.iter().map(|child| {
@@ -150,7 +153,7 @@ fn view(tree: &DecisionTree, summary: &DecisionTreeSummary) -> OutputView {
                     child.position.to_string().into(),
                 ]
             }),
-        ),
+        )
     }
 }
 

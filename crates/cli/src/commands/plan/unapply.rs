@@ -3,7 +3,7 @@
 use clap::Args;
 use cleveragents_domain::apply_record::ApplyRecord;
 use cleveragents_engine::applying::Unapplied;
-use cleveragents_engine::ports::targets::Destination;
+use cleveragents_ports::targets::Destination;
 use serde_json::{Value, json};
 
 use super::apply::blocked_failure;

@@ -8,8 +8,8 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::{BaseSource, NamespacedName, Plan, Resource};
-use cleveragents_engine::StoreError;
 use cleveragents_engine::lifecycle::{ActionChoice, LifecycleError, UseActionRequest};
+use cleveragents_ports::{Entity, StoreError};
 use serde_json::{Value, json};
 
 use super::view::{plan_data, position_cell, projects};
@@ -94,9 +94,10 @@ impl PlanUseArgs {
         let folders = self.action_folders(context, &resources);
         let chosen = local_actions::choose(&name, &folders, || {
             let found = app.block_on(app.lifecycle().action(name.clone()));
-            match is_missing(&found) {
-                true => Ok(None),
-                false => Ok(Some(found?)),
+            if is_missing(&found) {
+                Ok(None)
+            } else {
+                Ok(Some(found?))
             }
         })?;
         let (mut warning, mut wanted) = (None, None);
@@ -190,7 +191,7 @@ fn use_failure(error: LifecycleError, action: &NamespacedName) -> CommandFailure
     let project = matches!(
         error,
         LifecycleError::Store(StoreError::NotFound {
-            what: "project",
+            entity: Entity::Project,
             ..
         })
     );

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use cleveragents_domain::StreamId;
-use cleveragents_engine::journal::{ChainFault, verify};
+use cleveragents_engine::journal::verify;
+use cleveragents_ports::journal_verification::ChainFault;
 use serde_json::json;
 
 use super::view::find_journal;

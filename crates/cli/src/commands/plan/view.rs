@@ -6,8 +6,8 @@ use cleveragents_domain::id::{ID_LENGTH, PlanId};
 use cleveragents_domain::{
     NamespacedName, Plan, PlanState, Position, StreamId, Timestamp, WaitReason,
 };
-use cleveragents_engine::StoreError;
 use cleveragents_engine::lifecycle::LifecycleError;
+use cleveragents_ports::StoreError;
 use serde_json::{Value, json};
 
 use crate::argument_types::PlanArgument;

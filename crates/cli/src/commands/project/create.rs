@@ -106,15 +106,14 @@ fn answer(created: &CreatedProject) -> CommandAnswer {
         );
         answer = answer.with_message(MessageLevel::Info, said);
     }
-    let next = match resources.is_empty() {
-        true => {
-            answer = answer.with_message(
-                MessageLevel::Hint,
-                "agents resource add git-checkout NAME --path DIR",
-            );
-            format!("agents project link-resource {} RESOURCE", project.name)
-        }
-        false => format!("agents project show {}", project.name),
+    let next = if resources.is_empty() {
+        answer = answer.with_message(
+            MessageLevel::Hint,
+            "agents resource add git-checkout NAME --path DIR",
+        );
+        format!("agents project link-resource {} RESOURCE", project.name)
+    } else {
+        format!("agents project show {}", project.name)
     };
     answer.with_message(MessageLevel::Hint, next)
 }

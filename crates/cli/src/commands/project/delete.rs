@@ -37,9 +37,10 @@ pub struct ProjectDeleteArgs {
 impl ProjectDeleteArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let name = names::parse_name("project", &self.name)?;
-        let force = match self.force {
-            true => ActivePlanPolicy::Cancel,
-            false => ActivePlanPolicy::Refuse,
+        let force = if self.force {
+            ActivePlanPolicy::Cancel
+        } else {
+            ActivePlanPolicy::Refuse
         };
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open()?;
@@ -91,9 +92,10 @@ fn answer(deleted: &DeletedProject) -> CommandAnswer {
         "plans_cancelled": cancelled,
     }});
     let listed = |texts: Vec<String>| -> ViewCell {
-        match texts.is_empty() {
-            true => "none".into(),
-            false => texts.join(", ").into(),
+        if texts.is_empty() {
+            "none".into()
+        } else {
+            texts.join(", ").into()
         }
     };
     let names = unlinked.iter().map(ToString::to_string).collect();
@@ -108,8 +110,9 @@ fn answer(deleted: &DeletedProject) -> CommandAnswer {
     );
     let answer = CommandAnswer::new(json, view)
         .with_message(MessageLevel::Info, format!("project {project} deleted"));
-    match unlinked.is_empty() {
-        true => answer,
-        false => answer.with_message(MessageLevel::Hint, "agents resource list"),
+    if unlinked.is_empty() {
+        answer
+    } else {
+        answer.with_message(MessageLevel::Hint, "agents resource list")
     }
 }

@@ -42,7 +42,7 @@ impl ProjectLinkResourceArgs {
         });
         let said = match linking {
             LinkOutcome::New => format!("{resource} linked to {project}"),
-            LinkOutcome::Stands => format!("{resource} is already linked to {project}"),
+            LinkOutcome::Unchanged => format!("{resource} is already linked to {project}"),
         };
         let answer = CommandAnswer::new(json, OutputView::new().panel("Link", rows));
         Ok(answer.with_message(MessageLevel::Info, said))

@@ -62,9 +62,10 @@ impl ProjectListArgs {
             None => found.len().min(DEFAULT_ROWS),
         };
         let headers = ["name", "resources", "plans", "profile", "description"];
-        let view = match found.is_empty() {
-            true => OutputView::new().text("No matching projects."),
-            false => OutputView::new().table("Projects", &headers, found[..shown].iter().map(row)),
+        let view = if found.is_empty() {
+            OutputView::new().text("No matching projects.")
+        } else {
+            OutputView::new().table("Projects", &headers, found[..shown].iter().map(row))
         };
         let counted = format_count(i64::try_from(total).unwrap_or(i64::MAX), "project");
         let said = match total - shown {

@@ -55,14 +55,15 @@ fn answer(found: &ProjectView) -> CommandAnswer {
         Some(plans),
     );
     let answer = CommandAnswer::new(json, view);
-    match found.resources.is_empty() {
-        true => answer.with_message(
+    if found.resources.is_empty() {
+        answer.with_message(
             MessageLevel::Hint,
             format!(
                 "agents project link-resource {} RESOURCE",
                 found.project.name
             ),
-        ),
-        false => answer,
+        )
+    } else {
+        answer
     }
 }

@@ -42,7 +42,7 @@ impl ProjectUnlinkResourceArgs {
         });
         let said = match unlinking {
             UnlinkOutcome::Done => format!("{resource} unlinked from {project}"),
-            UnlinkOutcome::Stands => format!("{resource} was not linked to {project}"),
+            UnlinkOutcome::Unchanged => format!("{resource} was not linked to {project}"),
         };
         let answer = CommandAnswer::new(json, OutputView::new().panel("Unlink", rows));
         Ok(answer.with_message(MessageLevel::Info, said))

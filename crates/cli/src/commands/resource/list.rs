@@ -58,9 +58,10 @@ impl ResourceListArgs {
             None => found.len().min(DEFAULT_ROWS),
         };
         let headers = ["name", "type", "sandbox", "path", "projects"];
-        let view = match found.is_empty() {
-            true => OutputView::new().text("No matching resources."),
-            false => OutputView::new().table("Resources", &headers, found[..shown].iter().map(row)),
+        let view = if found.is_empty() {
+            OutputView::new().text("No matching resources.")
+        } else {
+            OutputView::new().table("Resources", &headers, found[..shown].iter().map(row))
         };
         let counted = format_count(i64::try_from(total).unwrap_or(i64::MAX), "resource");
         let said = match total - shown {

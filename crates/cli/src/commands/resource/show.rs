@@ -31,9 +31,10 @@ impl ResourceShowArgs {
 
 fn answer(found: &ResourceView) -> CommandAnswer {
     let resource = &found.resource;
-    let projects = match found.projects.is_empty() {
-        true => ViewCell::new("none", Tone::Faint),
-        false => join_names(&found.projects).into(),
+    let projects = if found.projects.is_empty() {
+        ViewCell::new("none", Tone::Faint)
+    } else {
+        join_names(&found.projects).into()
     };
     let rows = [
         (
@@ -47,11 +48,12 @@ fn answer(found: &ResourceView) -> CommandAnswer {
         ("created", resource.created_at.to_string().into()),
     ];
     let answer = CommandAnswer::new(view_data(found), OutputView::new().panel("Resource", rows));
-    match found.projects.is_empty() {
-        true => answer.with_message(
+    if found.projects.is_empty() {
+        answer.with_message(
             MessageLevel::Hint,
             format!("agents project link-resource PROJECT {}", resource.name),
-        ),
-        false => answer,
+        )
+    } else {
+        answer
     }
 }

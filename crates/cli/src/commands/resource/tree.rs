@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use cleveragents_domain::{NamespacedName, Resource};
-use cleveragents_engine::StoreError;
 use cleveragents_engine::projects::{ProjectError, ProjectMap, ResourceView};
+use cleveragents_ports::{Entity, StoreError};
 use serde_json::{Value, json};
 
 use crate::commands::CommandContext;
@@ -185,7 +185,7 @@ fn nodes_below<'a>(
         .find(|view| view.resource.name == *name);
     let Some(found) = found else {
         let missing = StoreError::NotFound {
-            what: "resource",
+            entity: Entity::Resource,
             id: name.to_string(),
         };
         return Err(ProjectError::from(missing).into());
@@ -197,14 +197,16 @@ fn nodes_below<'a>(
 
 fn answer(nodes: &[ResourceTreeNode<'_>]) -> CommandAnswer {
     let json = json!({"tree": nodes.iter().map(data).collect::<Vec<_>>()});
-    let view = match nodes.is_empty() {
-        true => OutputView::new().text("No projects and no resources."),
-        false => OutputView::new().tree("Resources", nodes.iter().map(tree_row)),
+    let view = if nodes.is_empty() {
+        OutputView::new().text("No projects and no resources.")
+    } else {
+        OutputView::new().tree("Resources", nodes.iter().map(tree_row))
     };
     let answer = CommandAnswer::new(json, view);
-    match nodes.is_empty() {
-        true => answer.with_message(MessageLevel::Hint, "agents project create NAME --path DIR"),
-        false => answer,
+    if nodes.is_empty() {
+        answer.with_message(MessageLevel::Hint, "agents project create NAME --path DIR")
+    } else {
+        answer
     }
 }
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use cleveragents_domain::{NamespacedName, Resource};
-use cleveragents_engine::StoreError;
 use cleveragents_engine::projects::{LocatedResource, NewProject, ProjectError};
+use cleveragents_ports::StoreError;
 
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
@@ -126,9 +126,10 @@ fn base_name(folder: &Path) -> String {
         .take(60)
         .collect();
     base = base.trim_matches('-').to_owned();
-    match base.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        true => base,
-        false => format!("folder-{base}").trim_end_matches('-').to_owned(),
+    if base.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        base
+    } else {
+        format!("folder-{base}").trim_end_matches('-').to_owned()
     }
 }
 

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use cleveragents_definitions::built_in_do_action;
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::definitions::built_in_do_action;
 use cleveragents_engine::lifecycle::ActionChoice;
 
 use super::target_folder::TargetFolder;
@@ -113,9 +113,10 @@ impl RunTask {
         );
         let chosen = local_actions::choose(&name, &folders, || {
             let found = app.block_on(app.lifecycle().action(name.clone()));
-            match is_missing(&found) {
-                true => Ok(None),
-                false => Ok(Some(found?)),
+            if is_missing(&found) {
+                Ok(None)
+            } else {
+                Ok(Some(found?))
             }
         })?;
         let mut warning = None;
@@ -145,9 +146,10 @@ impl TaskText {
     /// Returns the action that the text may name.
     fn action_name(&self) -> Option<NamespacedName> {
         let text = self.text.trim();
-        match self.may_be_name && !text.contains(char::is_whitespace) {
-            true => text.parse().ok(),
-            false => None,
+        if self.may_be_name && !text.contains(char::is_whitespace) {
+            text.parse().ok()
+        } else {
+            None
         }
     }
 

@@ -46,9 +46,10 @@ impl SandboxGcArgs {
         let app = bootstrap.open()?;
         let service = app.sandboxes()?;
         let request = GcRequest {
-            mode: match self.dry_run {
-                true => GcMode::DryRun,
-                false => GcMode::Remove,
+            mode: if self.dry_run {
+                GcMode::DryRun
+            } else {
+                GcMode::Remove
             },
             older_than: self.older_than,
             actor: app.actor().to_owned(),
@@ -79,12 +80,11 @@ impl SandboxGcArgs {
             },
         });
         let headers = ["sandbox", "plan", "resource", "what", "because"];
-        let view = match swept.is_empty() {
-            true => OutputView::new(),
-            false => {
-                let rows = swept.iter().map(|it| row(it, self.dry_run));
-                OutputView::new().table("Sandboxes", &headers, rows)
-            }
+        let view = if swept.is_empty() {
+            OutputView::new()
+        } else {
+            let rows = swept.iter().map(|it| row(it, self.dry_run));
+            OutputView::new().table("Sandboxes", &headers, rows)
         };
         let number = i64::try_from(removed.len()).unwrap_or(i64::MAX);
         let said = match (number, self.dry_run) {
@@ -97,16 +97,18 @@ impl SandboxGcArgs {
         };
         let answer = CommandAnswer::new(json, view).with_message(MessageLevel::Info, said);
         let answer = add_apply_messages(answer, applies, self.dry_run);
-        let answer = match self.dry_run && number > 0 {
-            true => answer.with_message(MessageLevel::Hint, "agents sandbox gc"),
-            false => answer,
+        let answer = if self.dry_run && number > 0 {
+            answer.with_message(MessageLevel::Hint, "agents sandbox gc")
+        } else {
+            answer
         };
-        match failed.is_empty() {
-            true => answer,
-            false => answer
+        if failed.is_empty() {
+            answer
+        } else {
+            answer
                 .with_message(MessageLevel::Error, "not everything could be removed")
                 .with_message(MessageLevel::Hint, "agents sandbox gc")
-                .with_exit_code(ExitCode::Error),
+                .with_exit_code(ExitCode::Error)
         }
     }
 }

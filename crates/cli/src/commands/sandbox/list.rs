@@ -63,9 +63,10 @@ impl SandboxListArgs {
             "summary": { "total": known.len(), "by_state": by_state },
         });
         let headers = ["sandbox", "plan", "resource", "state", "folder", "made"];
-        let view = match known.is_empty() {
-            true => OutputView::new(),
-            false => OutputView::new().table("Sandboxes", &headers, known.iter().map(row)),
+        let view = if known.is_empty() {
+            OutputView::new()
+        } else {
+            OutputView::new().table("Sandboxes", &headers, known.iter().map(row))
         };
         let number = i64::try_from(known.len()).unwrap_or(i64::MAX);
         let said = format!(

@@ -40,9 +40,10 @@ fn read_limited(name: &str, input: impl Read) -> Result<Vec<u8>, CommandFailure>
     let mut bytes = Vec::new();
     let read = input.take(MAXIMUM + 1).read_to_end(&mut bytes);
     read.map_err(|error| unreadable_failure(name).caused_by(&error))?;
-    match bytes.len() as u64 > MAXIMUM {
-        false => Ok(bytes),
-        true => Err(unreadable_failure(name).because(format!("it has more than {MAXIMUM} bytes"))),
+    if bytes.len() as u64 > MAXIMUM {
+        Err(unreadable_failure(name).because(format!("it has more than {MAXIMUM} bytes")))
+    } else {
+        Ok(bytes)
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use cleveragents_domain::tool::control::is_control_tool;
-use cleveragents_engine::ports::sandbox::{DiffLines, DiffStat, SandboxError};
-use cleveragents_engine::ports::tools::{Tool, ToolFailure};
+use cleveragents_ports::sandbox::{DiffLines, DiffStat, SandboxError};
+use cleveragents_ports::tools::{Tool, ToolFailure};
 use serde_json::{Value, json};
 
 use super::trial::{TrialResult, TrialSandbox};
@@ -72,10 +72,7 @@ impl ToolRunArgs {
             "type": trial.resource_type,
             "kept": kept,
         });
-        let left = match self.keep {
-            true => Ok(()),
-            false => trial.discard(),
-        };
+        let left = if self.keep { Ok(()) } else { trial.discard() };
         let answer = match tried {
             Ok(tried) => self.answer(tool, &tried, sandbox),
             Err(failure) => return Err(with_sandbox_path(tool_failure(tool, failure), kept)),

@@ -32,13 +32,14 @@ impl ToolShowArgs {
         data["output_schema"] = tool.output_schema.clone();
         let name = &tool.name;
         let answer = CommandAnswer::new(data, panels(tool));
-        Ok(match is_control_tool(name) {
+        Ok(if is_control_tool(name) {
             // Such a tool works only inside a plan, so there is no command to suggest.
-            true => answer,
-            false => answer.with_message(
+            answer
+        } else {
+            answer.with_message(
                 MessageLevel::Hint,
                 format!("agents tool run {name} --input JSON"),
-            ),
+            )
         })
     }
 }

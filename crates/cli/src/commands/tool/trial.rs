@@ -6,14 +6,12 @@ use std::thread;
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::tool::ToolAccess;
 use cleveragents_domain::{BaseSource, ResourceType};
-use cleveragents_engine::ports::sandbox::{
+use cleveragents_engine::projects::LocatedResource;
+use cleveragents_ports::sandbox::{
     CreatedSandbox, NewSandbox, Sandbox, SandboxError, Sandboxes, TreeDiff,
 };
-use cleveragents_engine::ports::tools::{
-    FileStamps, Tool, ToolFailure, ToolInvocation, ToolOutput,
-};
-use cleveragents_engine::ports::{StopReason, StopSignal};
-use cleveragents_engine::projects::LocatedResource;
+use cleveragents_ports::tools::{FileStamps, Tool, ToolFailure, ToolInvocation, ToolOutput};
+use cleveragents_ports::{StopReason, StopSignal};
 use serde_json::Value;
 
 use crate::bootstrap::Bootstrap;

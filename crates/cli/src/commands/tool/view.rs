@@ -39,17 +39,15 @@ pub(super) fn flag_rows(capability: &Capability) -> Vec<(&'static str, ViewCell)
         "unsafe",
         "checkpointable",
     ];
-    let yes_or_no = |name: &str| match flags[name] == true {
-        true => "yes",
-        false => "no",
-    };
+    let yes_or_no = |name: &str| if flags[name] == true { "yes" } else { "no" };
     let mut rows: Vec<(&str, ViewCell)> = names
         .iter()
         .map(|name| (*name, yes_or_no(name).into()))
         .collect();
-    let effects = match capability.side_effects.is_empty() {
-        true => "none".to_owned(),
-        false => capability.side_effects.join("; "),
+    let effects = if capability.side_effects.is_empty() {
+        "none".to_owned()
+    } else {
+        capability.side_effects.join("; ")
     };
     rows.push(("side_effects", effects.into()));
     rows
@@ -78,9 +76,10 @@ pub(super) fn output(view: OutputView, output: &Value) -> OutputView {
         }
     }
     rows.sort_by_key(|(name, _)| *name != "path");
-    let mut view = match rows.is_empty() {
-        true => view,
-        false => view.panel("Output", rows),
+    let mut view = if rows.is_empty() {
+        view
+    } else {
+        view.panel("Output", rows)
     };
     for (name, items) in lists {
         view = table(view, name, items);

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use cleveragents_engine::StoreError;
+use cleveragents_definitions::read_validation;
 use cleveragents_engine::actors::{DuplicatePolicy, RegistryChange};
-use cleveragents_engine::definitions::read_validation;
 use cleveragents_engine::validations::ValidationRegistryError;
+use cleveragents_ports::StoreError;
 use serde_json::json;
 
 use super::view;
@@ -48,9 +48,10 @@ impl ValidationAddArgs {
         let read = file.parse_with(context.environment, read_validation);
         let validation = read
             .map_err(|errors| CommandFailure::from(errors).hint("agents validation add --help"))?;
-        let update = match self.update {
-            true => DuplicatePolicy::Replace,
-            false => DuplicatePolicy::Refuse,
+        let update = if self.update {
+            DuplicatePolicy::Replace
+        } else {
+            DuplicatePolicy::Refuse
         };
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open()?;

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use cleveragents_domain::{ValidationMode, ValidationSource};
-use cleveragents_engine::ports::ValidationRow;
 use cleveragents_engine::validations::AttachmentView;
+use cleveragents_ports::ValidationRow;
 use serde_json::{Value, json};
 
 use super::view;

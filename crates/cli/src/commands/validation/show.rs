@@ -38,12 +38,13 @@ impl ValidationShowArgs {
             shown = shown.table("Attachments", &view::ATTACHMENT_HEADERS, rows);
         }
         let answer = CommandAnswer::new(data, shown);
-        Ok(match attachments.is_empty() {
-            true => answer.with_message(
+        Ok(if attachments.is_empty() {
+            answer.with_message(
                 MessageLevel::Hint,
                 format!("agents validation attach RESOURCE {name}"),
-            ),
-            false => answer,
+            )
+        } else {
+            answer
         })
     }
 }

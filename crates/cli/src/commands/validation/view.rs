@@ -1,9 +1,9 @@
 //! Output of validations and their attachments for people and programs.
 
+use cleveragents_definitions::FORMAT_VERSION;
 use cleveragents_domain::{AttachmentScope, ValidationMode, ValidationSource};
-use cleveragents_engine::definitions::FORMAT_VERSION;
-use cleveragents_engine::ports::ValidationRow;
 use cleveragents_engine::validations::AttachmentView;
+use cleveragents_ports::ValidationRow;
 use serde_json::{Value, json};
 
 use crate::output::{OutputView, Tone, ViewCell};

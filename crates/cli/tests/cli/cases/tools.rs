@@ -31,7 +31,7 @@ pub(super) const CASES: &[SnapshotCase] = &[
     ),
     case(
         "tool show",
-        "talk",
+        "control-tool",
         &["tool", "show", "submit-strategy"],
         without_setup,
     ),
@@ -123,7 +123,7 @@ pub(super) const CASES: &[SnapshotCase] = &[
     ),
     case(
         "tool run",
-        "talk",
+        "control-tool",
         &["tool", "run", "finish", "--input", r#"{"summary": "Done"}"#],
         with_files,
     ),

@@ -22,10 +22,10 @@ use super::ApplyService;
 use super::error::{ApplyFailure, Result};
 use crate::execution::{ExecuteOutcome, OwnedWork, base_of};
 use crate::lifecycle::LifecycleError;
-use crate::ports::sandbox::{SandboxBase, TreeId};
-use crate::ports::targets::{Conflict, RebaseRequest, TargetRebase};
-use crate::ports::{Slots, StoreError, Transaction};
 use crate::runs::{ClaimOutcome, RunLease};
+use cleveragents_ports::sandbox::{SandboxBase, TreeId};
+use cleveragents_ports::targets::{Conflict, RebaseRequest, TargetRebase};
+use cleveragents_ports::{Slots, StoreError, Transaction};
 
 /// A resource of a plan, with the old and new base of its sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,9 +177,10 @@ impl ApplyService {
         let plan = self.finished_plan(plan).await?;
         executor.undo_unfinished(run).await?;
         let sandboxes = executor.sandboxes_of(plan.identity.plan_id).await?;
-        let plan_survey = match sandboxes == plan_survey.sandboxes {
-            true => plan_survey,
-            false => self.survey_plan(plan.identity.plan_id).await?,
+        let plan_survey = if sandboxes == plan_survey.sandboxes {
+            plan_survey
+        } else {
+            self.survey_plan(plan.identity.plan_id).await?
         };
         if let Some(outcome) = plan_survey.outcome_without_move(plan.clone()) {
             return Ok((Vec::new(), Some(outcome)));
@@ -188,9 +189,10 @@ impl ApplyService {
             return Ok((rebased_resources(&sandboxes, &[]), None));
         };
         let resources = rebased_resources(&sandboxes, &moved);
-        let outcome = match conflicts.is_empty() {
-            true => RebasedWork::Merged,
-            false => RebasedWork::Requeued,
+        let outcome = if conflicts.is_empty() {
+            RebasedWork::Merged
+        } else {
+            RebasedWork::Requeued
         };
         let rebase = RebaseWrite {
             executor: executor.clone(),
@@ -300,11 +302,12 @@ impl ApplyService {
                     )
             }
         };
-        match is_finished {
-            true => Ok(plan),
-            false => Err(ApplyFailure::NoResult {
+        if is_finished {
+            Ok(plan)
+        } else {
+            Err(ApplyFailure::NoResult {
                 plan: Box::new(plan),
-            }),
+            })
         }
     }
 

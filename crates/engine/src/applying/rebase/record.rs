@@ -21,9 +21,9 @@ use crate::execution::rollback::{RestorePoint, undo_after};
 use crate::execution::{Executor, base_of};
 use crate::journal::event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
-use crate::ports::targets::{Conflict, ConflictReason};
-use crate::ports::{StoreError, Transaction};
 use crate::recovery::{NewErrorRecord, record_error};
+use cleveragents_ports::targets::{Conflict, ConflictReason};
+use cleveragents_ports::{StoreError, Transaction};
 
 /// What happens to the work done on the old base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,9 +200,10 @@ impl RebaseWrite {
             self.set_base(tx, record, moved)?;
         }
         self.close_checkpoints(tx)?;
-        let category = match self.has_removed_sandbox() {
-            true => ErrorCategory::Resource,
-            false => ErrorCategory::MergeConflict,
+        let category = if self.has_removed_sandbox() {
+            ErrorCategory::Resource
+        } else {
+            ErrorCategory::MergeConflict
         };
         let error_record = NewErrorRecord::new(category, self.conflict_message());
         record_error(tx, ids, self.plan, &error_record, &self.actor)?;

@@ -2,7 +2,7 @@
 
 use cleveragents_domain::model::{AnswerToolCall, FinishReason, ModelAnswer};
 
-use crate::ports::models::{Delta, ModelError, ModelErrorKind};
+use cleveragents_ports::models::{Delta, ModelError, ModelErrorKind};
 
 /// Maximum number of calls in one answer.
 const CALLS_MAXIMUM: usize = 64;
@@ -79,11 +79,12 @@ impl ModelAnswerBuilder {
 
     fn count_bytes(&mut self, bytes: usize) -> Result<(), ModelError> {
         self.bytes = self.bytes.saturating_add(bytes);
-        match self.bytes > BYTES_MAXIMUM {
-            true => Err(malformed(format!(
+        if self.bytes > BYTES_MAXIMUM {
+            Err(malformed(format!(
                 "the answer has more than {BYTES_MAXIMUM} bytes"
-            ))),
-            false => Ok(()),
+            )))
+        } else {
+            Ok(())
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::execution::executor::Executor;
 use crate::execution::runner::{CallOutcome, CompletedCall, RefusalKind, ToolRefusal, ToolRequest};
 use crate::execution::steps::ActorEnd;
 use crate::execution::workspace::Workspace;
-use crate::ports::StoreError;
+use cleveragents_ports::StoreError;
 
 /// Maximum size of a result for the model, in bytes. The middle of a longer one is cut out.
 const RESULT_MAXIMUM: usize = 64 << 10;

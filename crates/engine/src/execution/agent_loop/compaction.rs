@@ -70,7 +70,16 @@ const SUMMARY_PREFIX: &str = "Earlier turns were left out to make room.";
 const DONE_HEADING: &str = "\nThis was done:\n";
 
 /// Start of a user's message, which is never shortened.
-pub(super) const USER_PREFIX: &str = "A human says: ";
+pub(super) const USER_PREFIX: &str = "Message from the user: ";
+
+/// Start of a user's message in conversations that were stored by earlier versions.
+const FORMER_USER_PREFIX: &str = "A human says: ";
+
+fn is_user_message(text: &str) -> bool {
+    [USER_PREFIX, FORMER_USER_PREFIX]
+        .iter()
+        .any(|prefix| text.starts_with(prefix))
+}
 
 /// Summarises the dropped messages, one line each: the model's texts, its calls and their results.
 /// User messages are kept whole. An earlier summary is merged, not nested.
@@ -89,7 +98,7 @@ fn summarize(gone: &[ModelMessage], fits: &dyn Fn(&str) -> bool) -> String {
                 let done = done.lines().filter_map(|line| line.strip_prefix("- "));
                 lines.extend(done.map(str::to_owned));
             }
-            ModelMessage::User { text } if text.starts_with(USER_PREFIX) => {
+            ModelMessage::User { text } if is_user_message(text) => {
                 user_messages.push(text.clone())
             }
             ModelMessage::User { text } => {
@@ -228,13 +237,16 @@ mod tests {
 
     #[test]
     fn user_messages_survive_compaction() {
-        let mut messages = vec![user("The plan")];
-        messages.extend(turn(1, 4000));
-        messages.push(user("A human says: use tabs"));
-        messages.extend(turn(2, 100));
-        let after = compact(&weighed(messages), 1, 2000, &weigh).unwrap();
-        let text = serde_json::to_string(&after.messages).unwrap();
-        assert!(text.contains("A human says: use tabs"));
+        for message in ["Message from the user: use tabs", "A human says: use tabs"] {
+            let mut messages = vec![user("The plan")];
+            messages.extend(turn(1, 4000));
+            messages.push(user(message));
+            messages.extend(turn(2, 100));
+            let after = compact(&weighed(messages), 1, 2000, &weigh).unwrap();
+            let text = serde_json::to_string(&after.messages).unwrap();
+            assert!(text.contains(message), "{text}");
+            assert!(!text.contains("Note to you"), "{text}");
+        }
     }
 
     #[test]

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::compaction::{WeightedMessages, compact};
-use crate::ports::models::Model;
-use crate::ports::{BlobHash, Result, StagedBlob, StoreError, StoreHandle, Transaction};
 use crate::secrets::Secrets;
+use cleveragents_ports::models::Model;
+use cleveragents_ports::{BlobHash, Result, StagedBlob, StoreError, StoreHandle, Transaction};
 
 /// The messages of one request, as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -39,9 +39,9 @@ use super::error::Result;
 use super::executor::Executor;
 use super::steps::{ActorEnd, StepWork};
 use crate::breaker::Permit;
-use crate::ports::StopReason;
-use crate::ports::models::Model;
 use crate::runs::RunLease;
+use cleveragents_ports::StopReason;
+use cleveragents_ports::models::Model;
 
 /// Maximum number of turns of one conversation.
 const TURNS_MAXIMUM: u32 = 400;

@@ -17,9 +17,9 @@ use crate::breaker::Admission;
 use crate::execution::error::{ExecutionError, Result};
 use crate::execution::executor::Executor;
 use crate::execution::steps::ActorEnd;
-use crate::ports::StopReason;
-use crate::ports::models::ModelError;
 use crate::retry::{GiveUpReason, RetryDecision};
+use cleveragents_ports::StopReason;
+use cleveragents_ports::models::ModelError;
 
 /// Maximum wait before checking the circuit breaker again: another caller may have succeeded long
 /// before the breaker's delay is over.

@@ -178,9 +178,10 @@ fn add_strategy(text: &mut String, plan: &Plan, known: &PromptContext<'_>) {
         .collect();
     add_list(text, "What was done so far", &finished);
     if let Some((step, number)) = known.step {
-        let body = match step.description.is_empty() || step.description == plan.brief.description {
-            true => step.title.clone(),
-            false => format!("{}\n{}", step.title, step.description),
+        let body = if step.description.is_empty() || step.description == plan.brief.description {
+            step.title.clone()
+        } else {
+            format!("{}\n{}", step.title, step.description)
         };
         add_section(text, &format!("Your step: {number}"), &body);
     }
@@ -203,14 +204,17 @@ fn interventions(decisions: &[Decision]) -> Vec<String> {
     decisions
         .iter()
         .filter(|it| it.decision_type == DecisionType::UserIntervention && !it.is_superseded)
-        .map(|it| match it.rationale.is_empty() {
-            true => format!("{} {}", it.question, it.chosen_option),
-            false => format!(
-                "{} {} ({})",
-                it.question,
-                it.chosen_option,
-                truncate(&it.rationale)
-            ),
+        .map(|it| {
+            if it.rationale.is_empty() {
+                format!("{} {}", it.question, it.chosen_option)
+            } else {
+                format!(
+                    "{} {} ({})",
+                    it.question,
+                    it.chosen_option,
+                    truncate(&it.rationale)
+                )
+            }
         })
         .collect()
 }

@@ -18,10 +18,10 @@ use super::budget::{budget, exceeded, warning};
 use super::conversation::StagedRequest;
 use crate::execution::error::{ExecutionError, Result};
 use crate::journal::event;
-use crate::ports::models::{ModelError, ModelErrorKind};
-use crate::ports::{Ids, StoreError, Transaction};
 use crate::recovery::{NewErrorRecord, record_error};
 use crate::retry::RetryDecision;
+use cleveragents_ports::models::{ModelError, ModelErrorKind};
+use cleveragents_ports::{Ids, StoreError, Transaction};
 
 /// Outcome of recording the start of an attempt.
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ impl AgentTurn<'_> {
             step: self.conversation.key.step,
         };
         self.run
-            .write(self.executor.operation("model.ask"), move |tx| {
+            .write(self.executor.operation("model.request"), move |tx| {
                 start.write(tx)
             })
             .await
@@ -137,10 +137,11 @@ impl AgentTurn<'_> {
             state: ModelCallState::Failed,
             answer: None,
             usage,
-            spent: match may_be_billed(error.kind) {
+            spent: if may_be_billed(error.kind) {
                 // The provider may charge for output before the failure, so count the reservation.
-                true => record.spent,
-                false => self.cost(&usage),
+                record.spent
+            } else {
+                self.cost(&usage)
             },
             error: Some(error.message.clone()),
         };

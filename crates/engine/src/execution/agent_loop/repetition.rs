@@ -68,15 +68,15 @@ impl RepetitionDetector {
 
     /// Records the end of a turn.
     pub(super) fn end_turn(&mut self) -> RepetitionVerdict {
-        self.idle_turns = match std::mem::take(&mut self.has_new_result) {
-            true => 0,
-            false => self.idle_turns + 1,
+        self.idle_turns = if std::mem::take(&mut self.has_new_result) {
+            0
+        } else {
+            self.idle_turns + 1
         };
-        match self.idle_turns >= IDLE_TURNS {
-            true => {
-                RepetitionVerdict::Stop(format!("{IDLE_TURNS} turns in a row made no progress"))
-            }
-            false => RepetitionVerdict::Continue,
+        if self.idle_turns >= IDLE_TURNS {
+            RepetitionVerdict::Stop(format!("{IDLE_TURNS} turns in a row made no progress"))
+        } else {
+            RepetitionVerdict::Continue
         }
     }
 }

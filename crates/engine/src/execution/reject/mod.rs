@@ -29,10 +29,10 @@ use super::executor::Executor;
 use super::results::{ResultReader, ResultsError, Selection};
 use super::workspace::{OpenSandbox, SandboxHandle, Workspace};
 use crate::lifecycle::LifecycleError;
-use crate::ports::sandbox::NetChange;
-use crate::ports::stop::StopSignal;
-use crate::ports::{Slots, StoreError};
 use crate::runs::{ClaimOutcome, RunLease};
+use cleveragents_ports::sandbox::NetChange;
+use cleveragents_ports::stop::StopSignal;
+use cleveragents_ports::{Slots, StoreError};
 
 /// A request to reject a part of a result.
 #[derive(Debug, Clone)]
@@ -399,10 +399,11 @@ fn require_result(plan: Plan) -> Result<Plan> {
                 )
         }
     };
-    match has {
-        true => Ok(plan),
-        false => Err(RejectError::NoResult {
+    if has {
+        Ok(plan)
+    } else {
+        Err(RejectError::NoResult {
             plan: Box::new(plan),
-        }),
+        })
     }
 }

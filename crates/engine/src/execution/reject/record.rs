@@ -17,8 +17,8 @@ use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint};
 use crate::execution::context::Changeset;
 use crate::execution::executor::Executor;
 use crate::journal::event;
-use crate::ports::sandbox::NetChange;
-use crate::ports::{Result, StoreError, Transaction};
+use cleveragents_ports::sandbox::NetChange;
+use cleveragents_ports::{Result, StoreError, Transaction};
 
 /// A recorded rejection.
 #[derive(Debug, Clone, Serialize, Deserialize)]

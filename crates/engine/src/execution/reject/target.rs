@@ -6,7 +6,7 @@ use cleveragents_domain::sandbox::SandboxRecord;
 use super::{RejectError, Rejection, Result};
 use crate::execution::patch::{FilePatch, file_patches};
 use crate::execution::results::{PlanDiff, ResourceDiff, ResultsError, candidate_paths};
-use crate::ports::sandbox::{DiffChange, DiffPart};
+use cleveragents_ports::sandbox::{DiffChange, DiffPart};
 
 /// The part to remove, and its sandbox.
 #[derive(Debug, Clone)]

@@ -18,9 +18,9 @@ use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint_if_changed}
 use crate::execution::error::Result;
 use crate::execution::rollback::rollback_hint;
 use crate::journal::event;
-use crate::ports::{Ids, StoreError, Transaction};
 use crate::recovery::{NewErrorRecord, record_error_with_hint};
-use crate::secrets::masks::{find_mask_in, refusal_message};
+use cleveragents_domain::secret_mask::{find_mask_in, refusal_message};
+use cleveragents_ports::{Ids, StoreError, Transaction};
 
 /// Longest input that is copied into the journal, in bytes of JSON. The call's row has the full
 /// input.

@@ -6,9 +6,11 @@ use super::SandboxGuard;
 use crate::execution::error::Result;
 use crate::execution::refused_changes::{find_refused, refusal_text};
 use crate::execution::workspace::OpenSandbox;
-use crate::ports::StopSignal;
-use crate::ports::sandbox::{Capture, OmittedPath, Sandbox, SandboxError, TouchedPaths, TreeId};
-use crate::ports::tools::ToolFailure;
+use cleveragents_ports::StopSignal;
+use cleveragents_ports::sandbox::{
+    Capture, OmittedPath, Sandbox, SandboxError, TouchedPaths, TreeId,
+};
+use cleveragents_ports::tools::ToolFailure;
 
 /// Captures the changes of a call. Changes that cannot be part of a result are undone, and `result`
 /// names them. Nothing is captured if the call only reads, was interrupted, or its changes exceed a

@@ -12,10 +12,10 @@ use crate::execution::context::Changeset;
 use crate::execution::error::{ExecutionError, Result};
 use crate::execution::refused_changes::REFUSED_KEY;
 use crate::journal::event;
-use crate::ports::sandbox::FileChange;
-use crate::ports::tools::ToolFailure;
-use crate::ports::{StopReason, StoreError, Transaction};
 use crate::recovery::{NewErrorRecord, record_error};
+use cleveragents_ports::sandbox::FileChange;
+use cleveragents_ports::tools::ToolFailure;
+use cleveragents_ports::{StopReason, StoreError, Transaction};
 
 impl ToolRunner {
     pub(super) async fn end(
@@ -208,9 +208,10 @@ impl ToolCallFinish {
         actor: &str,
     ) -> std::result::Result<Option<NewEvent>, StoreError> {
         let failed = self.error.is_some();
-        let trigger = match failed {
-            true => CheckpointTrigger::Error,
-            false => CheckpointTrigger::ToolWriteComplete,
+        let trigger = if failed {
+            CheckpointTrigger::Error
+        } else {
+            CheckpointTrigger::ToolWriteComplete
         };
         let policy = &self.runner.policy;
         let changed = self.end.tree_after != self.record.call.tree_before;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{EventKind, NewEvent, StreamId};
-use cleveragents_engine::ports::{Ids, StoreError, StoreHandle, StoreOperation, StreamHead};
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::bare::BareLoop;
+use cleveragents_ports::system::SystemIds;
+use cleveragents_ports::{Ids, StoreError, StoreHandle, StoreOperation, StreamHead};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 

@@ -10,15 +10,15 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
+use cleveragents_definitions::{DefinitionSource, read_action};
 use cleveragents_domain::{BaseSource, BuiltInProfile, InvariantScope, Plan, ProfileName, Project};
-use cleveragents_engine::definitions::{DefinitionSource, read_action};
 use cleveragents_engine::lifecycle::{ActionChoice, PlanLifecycle, UseActionRequest};
-use cleveragents_engine::ports::PlanFilter;
-use cleveragents_engine::system::SystemIds;
 use cleveragents_integration_tests::lifecycle_samples::{invariant, project};
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{read, run_concurrently, write};
 use cleveragents_integration_tests::{Backend, OpenTestDatabase, TestDatabase, block_on};
+use cleveragents_ports::PlanFilter;
+use cleveragents_ports::system::SystemIds;
 use tokio::runtime::Runtime;
 
 const ACTION: &str = "\

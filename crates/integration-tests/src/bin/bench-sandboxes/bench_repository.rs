@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::{AbsolutePath, BaseSource, ResourcePath, ResourceType};
-use cleveragents_engine::ports::Ids as _;
-use cleveragents_engine::ports::sandbox::{NewSandbox, Sandbox, Sandboxes, TreeId};
-use cleveragents_engine::system::SystemIds;
+use cleveragents_ports::Ids as _;
+use cleveragents_ports::sandbox::{NewSandbox, Sandbox, Sandboxes, TreeId};
+use cleveragents_ports::system::SystemIds;
 use cleveragents_sandbox::{GitSettings, LocalSandboxes};
 use std::os::unix::ffi::OsStrExt;
 

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use cleveragents_engine::system::SystemClock;
 use cleveragents_integration_tests::Backend;
+use cleveragents_ports::system::SystemClock;
 use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 

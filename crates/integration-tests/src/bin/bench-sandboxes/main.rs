@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use cleveragents_engine::ports::sandbox::{Sandboxes, TouchedPaths};
-use cleveragents_engine::ports::stop::StopSignal;
+use cleveragents_ports::sandbox::{Sandboxes, TouchedPaths};
+use cleveragents_ports::stop::StopSignal;
 use serde_json::{Value, json};
 
 use bench_repository::BenchRepository;
@@ -103,9 +103,9 @@ fn measure(size: usize, turns: usize, is_wanted: &dyn Fn(&str) -> bool) -> Value
             &mut || repository.time_create(),
             &mut || repository.time_worktree(),
         );
-        let crowd = repository.time_parallel_creates(PARALLEL_SANDBOXES);
-        println!("{PARALLEL_SANDBOXES} sandboxes made at once: {crowd:.1} ms");
-        result["crowd_ms"] = json!(crowd);
+        let parallel = repository.time_parallel_creates(PARALLEL_SANDBOXES);
+        println!("{PARALLEL_SANDBOXES} sandboxes created at once: {parallel:.1} ms");
+        result["parallel_ms"] = json!(parallel);
     }
     if is_wanted("work") {
         measure_sandbox(&repository, turns, &mut result);

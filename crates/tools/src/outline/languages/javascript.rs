@@ -64,9 +64,10 @@ fn variable(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
         "export_statement" | "ambient_declaration" => context.scope == SymbolScope::TopLevel,
         _ => false,
     };
-    match is_outermost {
-        true => context.symbols_from_field(node, "name", SymbolKind::Variable),
-        false => Vec::new(),
+    if is_outermost {
+        context.symbols_from_field(node, "name", SymbolKind::Variable)
+    } else {
+        Vec::new()
     }
 }
 

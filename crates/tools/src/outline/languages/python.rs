@@ -21,8 +21,9 @@ fn constant(node: Node<'_>, context: &NodeContext<'_>) -> Vec<NamedSymbol> {
     };
     let name = context.text(left);
     let is_loud = !name.contains(char::is_lowercase) && name.contains(char::is_uppercase);
-    match left.kind() == "identifier" && is_loud {
-        true => context.symbol_named(name, SymbolKind::Constant),
-        false => Vec::new(),
+    if left.kind() == "identifier" && is_loud {
+        context.symbol_named(name, SymbolKind::Constant)
+    } else {
+        Vec::new()
     }
 }

@@ -1,7 +1,7 @@
 //! Removing any record from a complete set must be detected.
 
 use cleveragents_domain::{NamespacedName, Timestamp};
-use cleveragents_engine::ports::sandbox::DiffLines;
+use cleveragents_ports::sandbox::DiffLines;
 use serde_json::{Value, json, value::to_raw_value};
 
 use super::*;
