@@ -5,6 +5,7 @@
 //! database. Both are released on drop. A command drops them before it returns its answer, so
 //! nothing is open when the process exits. `store_failure` turns their errors into messages.
 
+mod adapters;
 mod execution;
 mod models;
 mod plan_runner;

@@ -33,6 +33,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Subcommand;
+use cleveragents_api::{Reply, Request, RequestKind};
+use cleveragents_app::{App, Handler};
 
 use crate::arguments::{Format, GlobalArguments};
 use crate::bootstrap::{Bootstrap, Watcher};
@@ -139,6 +141,21 @@ impl CommandContext<'_> {
     pub fn bootstrap_for_gc(&self) -> Result<(ReleasedReserve, Bootstrap), CommandFailure> {
         let released = reserve::release(&self.settings()?.locations.data_directory);
         Ok((released, self.bootstrap()?))
+    }
+
+    /// Sends a request and returns the reply.
+    pub fn call<R: Request>(&self, request: R) -> Result<Reply<R::Answer>, CommandFailure>
+    where
+        App: Handler<R>,
+    {
+        let bootstrap = self.bootstrap()?;
+        let context = match R::KIND {
+            RequestKind::Read => bootstrap.open_to_read()?,
+            RequestKind::Write | RequestKind::Work => bootstrap.open()?,
+        };
+        let call = context.app();
+        let reply = context.block_on(call.call(request, &context.caller()));
+        Ok(reply?)
     }
 
     /// Resolves a path relative to the working directory.

@@ -9,16 +9,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use cleveragents_app::failure::not_trusted_failure;
 use cleveragents_domain::{Plan, ProfileName, RepositoryFile, Resource, ResourcePath, TrustState};
 use cleveragents_engine::trust::{RepositoryAction, content_hash, effects};
 use cleveragents_ports::sandbox::WORKTREE_INCLUDE;
 use rustix::fs::OFlags;
-use serde_json::json;
 
 use crate::bootstrap::AppContext;
 use crate::confirmation::{Confirmation, confirm};
 use crate::environment::Environment;
-use crate::failure::{CommandFailure, ExitCode, display_path};
+use crate::failure::{CommandFailure, display_path};
 
 /// The size limit for `.worktreeinclude`, in bytes. No hand-written file is longer.
 const INCLUDE_MAXIMUM: u64 = 1 << 20;
@@ -115,25 +115,6 @@ fn question(action: &RepositoryAction, state: TrustState) -> String {
     lines.extend(effects.into_iter().map(|line| format!("  {line}")));
     lines.push("Trust this file as it is?".to_owned());
     lines.join("\n")
-}
-
-/// Returns the failure of a command that needs an untrusted file.
-pub fn not_trusted_failure(file: &RepositoryFile, state: TrustState) -> CommandFailure {
-    let (what, kind) = match state {
-        TrustState::Changed => ("has changed since you trusted it", "changed"),
-        TrustState::FirstUse | TrustState::Trusted => ("is not trusted yet", "first_use"),
-    };
-    CommandFailure::new(
-        ExitCode::Decision,
-        format!("{} of {} {what}", file.path, file.repository),
-    )
-    .kind("not_trusted")
-    .because("a repository's own files are used only with your consent")
-    .hint("read the file, then repeat the command with --trust")
-    .with(
-        "trust",
-        json!({ "file": file.path, "repository": file.repository, "hash": file.hash, "state": kind }),
-    )
 }
 
 /// Reads a resource's `.worktreeinclude`, if it has one.

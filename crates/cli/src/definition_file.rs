@@ -1,15 +1,14 @@
-//! Reads definition files for the engine, which opens no files itself.
+//! Reads definition files, which requests carry as values.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use cleveragents_api::DefinitionText;
+use cleveragents_api::definition_text::DefinitionOwner;
 use cleveragents_definitions::{
-    ActionDraft, DefinitionErrors, DefinitionSource, DefinitionVariables, SOURCE_MAXIMUM,
-    read_action,
+    DefinitionErrors, DefinitionSource, DefinitionVariables, SOURCE_MAXIMUM,
 };
-
-use cleveragents_engine::trust::content_hash;
 
 use crate::commands::CommandContext;
 use crate::environment::Environment;
@@ -22,18 +21,12 @@ const STANDARD_INPUT: &str = "standard input";
 #[derive(Debug)]
 pub struct DefinitionFile {
     pub name: String,
+    /// How the user named the file: its path, or `-`.
+    argument: String,
     bytes: Vec<u8>,
     /// The base of relative paths in the file.
     folder: Option<PathBuf>,
-    owner: FileOwner,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FileOwner {
-    User,
-    /// The file is part of a repository: `${VAR}` is not expanded, and built-in names cannot be
-    /// defined.
-    Repository,
+    owner: DefinitionOwner,
 }
 
 impl DefinitionFile {
@@ -42,6 +35,7 @@ impl DefinitionFile {
         if path.as_os_str() == "-" {
             let read = Self::from_reader(STANDARD_INPUT.to_owned(), io::stdin().lock())?;
             return Ok(Self {
+                argument: "-".to_owned(),
                 folder: context.environment.working_directory.clone(),
                 ..read
             });
@@ -50,17 +44,10 @@ impl DefinitionFile {
         let file =
             File::open(&absolute).map_err(|error| unreadable_failure(path).caused_by(&error))?;
         Ok(Self {
+            argument: display_path(path),
             folder: absolute.parent().map(Path::to_owned),
             owner: owner_of(&absolute),
             ..Self::from_reader(display_path(path), file)?
-        })
-    }
-
-    /// Reads a file that is part of a repository.
-    pub fn from_repository(name: String, input: impl Read) -> Result<Self, CommandFailure> {
-        Ok(Self {
-            owner: FileOwner::Repository,
-            ..Self::from_reader(name, input)?
         })
     }
 
@@ -71,29 +58,31 @@ impl DefinitionFile {
         let limit = SOURCE_MAXIMUM as u64 + 1;
         match input.take(limit).read_to_end(&mut bytes) {
             Ok(_) => Ok(Self {
+                argument: name.clone(),
                 name,
                 bytes,
                 folder: None,
-                owner: FileOwner::User,
+                owner: DefinitionOwner::User,
             }),
             Err(error) => Err(unreadable_failure(Path::new(&name)).caused_by(&error)),
         }
     }
 
-    /// Returns the hash of the content.
-    pub fn hash(&self) -> String {
-        content_hash(&self.bytes)
-    }
-
-    /// Parses the action that a repository's file defines.
-    pub fn repository_action(&self) -> Result<ActionDraft, DefinitionErrors> {
-        let source = DefinitionSource::new(&self.name, &self.bytes).from_repository();
-        read_action(&source, &|_| None)
-    }
-
-    /// Parses the action; `${VAR}` is replaced from the process's environment.
-    pub fn action(&self, environment: &Environment) -> Result<ActionDraft, DefinitionErrors> {
-        self.parse_with(environment, read_action)
+    /// Returns the file as the value of a request, with the variables that it names.
+    pub fn into_text(self, environment: &Environment) -> DefinitionText {
+        let variables = named_variables(&self.bytes).into_iter();
+        let variables = variables.filter_map(|name| {
+            let value = environment.variables.get(&name)?.to_str()?.to_owned();
+            Some((name, value))
+        });
+        DefinitionText {
+            variables: variables.collect(),
+            name: self.name,
+            argument: self.argument,
+            content: self.bytes,
+            folder: self.folder,
+            owner: self.owner,
+        }
     }
 
     /// Parses the file with `reader`.
@@ -112,8 +101,8 @@ impl DefinitionFile {
             None => source,
         };
         let source = match self.owner {
-            FileOwner::User => source,
-            FileOwner::Repository => source.from_repository(),
+            DefinitionOwner::User => source,
+            DefinitionOwner::Repository => source.from_repository(),
         };
         reader(&source, &variables)
     }
@@ -121,16 +110,27 @@ impl DefinitionFile {
 
 /// Returns the owner of a file. A file below an `.agents` folder belongs to the repository, even if
 /// the user passes its path explicitly.
-fn owner_of(path: &Path) -> FileOwner {
+fn owner_of(path: &Path) -> DefinitionOwner {
     let real = path.canonicalize();
     let real = real.as_deref().unwrap_or(path);
     // Both paths count, so that a symbolic link does not hide that the file is in a repository.
     let is_ours = |path: &Path| path.components().any(|it| it.as_os_str() == ".agents");
     if is_ours(path) || is_ours(real) {
-        FileOwner::Repository
+        DefinitionOwner::Repository
     } else {
-        FileOwner::User
+        DefinitionOwner::User
     }
+}
+
+/// Returns the names after each `${` in the text.
+fn named_variables(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let is_part = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let name = |rest: &str| {
+        let end = rest.find(|it| !is_part(it)).unwrap_or(rest.len());
+        rest[..end].to_owned()
+    };
+    text.split("${").skip(1).map(name).collect()
 }
 
 fn unreadable_failure(path: &Path) -> CommandFailure {

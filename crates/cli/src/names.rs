@@ -6,7 +6,6 @@ use cleveragents_domain::text_enum::UnknownValue;
 use cleveragents_domain::{NamespacedName, ProfileName, ResourceType};
 
 use crate::failure::{CommandFailure, excerpt};
-use crate::name_pattern::NamePattern;
 
 /// Parses the name of a `what`.
 pub fn parse_name(what: &str, text: &str) -> Result<NamespacedName, CommandFailure> {
@@ -25,17 +24,6 @@ pub fn parse_resource_type(text: &str) -> Result<ResourceType, CommandFailure> {
             .kind("unknown_type")
             .because(error.to_string())
             .hint("agents resource add --help")
-    })
-}
-
-/// Parses a regular expression for names.
-pub fn parse_pattern(text: &str) -> Result<NamePattern, CommandFailure> {
-    text.parse().map_err(|error: String| {
-        let what = format!("invalid pattern `{}`", excerpt(text));
-        CommandFailure::usage(what)
-            .kind("pattern")
-            .because(error)
-            .hint("escape literal characters: `\\.` for a dot")
     })
 }
 

@@ -24,18 +24,19 @@ use std::time::Duration;
 
 use cleveragents_domain::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+pub use cleveragents_api::MessageLevel;
 pub use lines::{OutputLines, ReaderState};
 pub use model::{
-    AnswerStatus, CommandAnswer, Message, MessageLevel, OutputView, Tone, TreeRow, ViewBlock,
-    ViewCell,
+    AnswerStatus, CommandAnswer, Message, OutputView, Tone, TreeRow, ViewBlock, ViewCell,
 };
 pub use render_options::{ColourMode, EnvelopeShape, RenderOptions};
 pub use text::format_count;
 
 use crate::arguments::Format;
 use crate::failure::CommandFailure;
+use crate::next_step;
 use crate::redact::Redactor;
 
 const SECRET_PATCH_WARNING: &str = "the patch contains what looks like a secret; it is not masked, \
@@ -121,7 +122,7 @@ impl CommandReport {
             Ok(answer) => (answer.status, answer.data.clone(), answer.messages.clone()),
             Err(failure) => {
                 let message = Message::new(MessageLevel::Error, failure.to_string());
-                (AnswerStatus::Error, failure.to_data(), vec![message])
+                (AnswerStatus::Error, failure_data(failure), vec![message])
             }
         };
         redactor.redact_value(&mut data);
@@ -149,6 +150,20 @@ impl CommandReport {
             stderr: String::new(),
         }
     }
+}
+
+/// Returns the `data` of the envelope of a failure.
+fn failure_data(failure: &CommandFailure) -> Value {
+    let mut data = failure.data.clone();
+    let hints: Vec<String> = failure.next_steps.iter().map(next_step::render).collect();
+    let error = json!({
+        "kind": failure.kind,
+        "message": failure.message,
+        "causes": failure.causes,
+        "hints": hints,
+    });
+    data.insert("error".to_owned(), error);
+    Value::Object(data)
 }
 
 /// Returns the patch if it is the whole answer and stdout is a pipe. It is not masked, because a

@@ -21,6 +21,7 @@ pub mod models;
 pub mod plans;
 pub mod policies;
 pub mod processes;
+pub mod project_files;
 pub mod projects;
 pub mod rebase;
 pub mod runs;

@@ -196,7 +196,7 @@ impl AppContext<'_> {
     /// Fails if the stop signal was sent. Called before the next step for a plan.
     pub fn check_not_interrupted(&self, plan: PlanId) -> Result<(), CommandFailure> {
         if *self.bootstrap.interrupt.borrow() {
-            Err(crate::execution_failure::interrupted_failure(plan))
+            Err(cleveragents_app::failure::interrupted_failure(plan))
         } else {
             Ok(())
         }

@@ -17,9 +17,9 @@ use cleveragents_ports::{Entity, StoreError};
 
 use super::{CommandContext, CommandRequirements};
 use crate::bootstrap::AppContext;
-use crate::definition_failure::unknown_name_failure;
 use crate::failure::CommandFailure;
 use crate::output::CommandAnswer;
+use cleveragents_app::failure::unknown_name_failure;
 
 /// Add, list and remove actors, which run the steps of plans
 ///

@@ -95,7 +95,7 @@ fn format_compact(time: Timestamp) -> String {
 }
 
 fn write_failure(path: &Path, failure: CommandFailure) -> CommandFailure {
-    match failure.kind {
+    match failure.kind.as_str() {
         "taken" => CommandFailure::new(
             ExitCode::Conflict,
             format!("{} exists already", display_path(path)),

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::CommandContext;
 use crate::failure::{CommandFailure, ExitCode};
+use crate::next_step;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// Check data, settings and the machine, and suggest fixes
@@ -111,7 +112,7 @@ impl HealthCheck {
     /// Converts a failure to a failed check, with its first hint.
     fn from_failure(name: &'static str, failure: &CommandFailure) -> Self {
         let mut check = Self::error(name, failure.to_string());
-        check.hint = failure.hints.first().cloned();
+        check.hint = failure.next_steps.first().map(next_step::render);
         check
     }
 

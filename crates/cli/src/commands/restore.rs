@@ -98,7 +98,7 @@ impl RestoreArgs {
             Err(error @ (StoreError::Corrupt { .. } | StoreError::Newer { .. }))
                 if bootstrap.engine() == Engine::Sqlite =>
             {
-                let what = CommandFailure::from(error).message;
+                let what = CommandFailure::from(error).message.clone();
                 self.confirm_or_fail(&format!("{what}. Move it aside?"), context)
             }
             Err(error) => Err(error.into()),
@@ -158,7 +158,7 @@ fn unusable_backup_failure(file: &Path, error: StoreError) -> CommandFailure {
 }
 
 fn restore_failure(failure: CommandFailure, file: &Path) -> CommandFailure {
-    match failure.kind {
+    match failure.kind.as_str() {
         "not_empty" => failure
             .because("without --force a backup is restored only into an empty database")
             .hint(format!("agents restore '{}' --force", file.display()))

@@ -27,11 +27,11 @@ use crate::arguments::Format;
 use crate::bootstrap::{AppContext, Bootstrap};
 use crate::confirmation::{Confirmation, confirm, confirm_unless_interrupted, is_interactive};
 use crate::consent::{self, TrustArgs};
-use crate::engine_failure::no_model_failure;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel};
 use crate::uncommitted::{self, UncommittedFiles};
+use cleveragents_app::failure::no_model_failure;
 
 /// Run a task on a repository: plan it, execute it in a sandbox, review the diff, apply it
 ///

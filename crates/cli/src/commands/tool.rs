@@ -14,8 +14,8 @@ use cleveragents_ports::tools::{Tool, Toolbox};
 use super::{CommandContext, CommandRequirements};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::names;
-use crate::nearest::nearest;
 use crate::output::CommandAnswer;
+use cleveragents_app::nearest::nearest;
 
 /// List, show and run the tools that actors use in a sandbox
 ///

@@ -15,9 +15,9 @@ use cleveragents_ports::{Entity, StoreError};
 
 use super::CommandContext;
 use crate::bootstrap::AppContext;
-use crate::definition_failure::unknown_name_failure;
 use crate::failure::CommandFailure;
 use crate::output::CommandAnswer;
+use cleveragents_app::failure::unknown_name_failure;
 
 /// Define validations and attach them to resources
 ///

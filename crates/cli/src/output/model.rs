@@ -1,9 +1,11 @@
 //! The answer of a command: data for programs and a view of the same data for people.
 
+use cleveragents_api::{MessageLevel, Reply};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::failure::ExitCode;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::next_step;
 use crate::redact::Redactor;
 
 /// The answer of a command that succeeded, at least in part.
@@ -30,16 +32,6 @@ pub enum AnswerStatus {
 pub struct Message {
     pub level: MessageLevel,
     pub text: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MessageLevel {
-    Info,
-    /// A command to run next.
-    Hint,
-    Warn,
-    Error,
 }
 
 /// The output for people: blocks from top to bottom.
@@ -104,6 +96,23 @@ impl CommandAnswer {
             status: AnswerStatus::Ok,
             exit: ExitCode::Ok,
         }
+    }
+
+    /// Returns the answer to a request: its data is the serialised answer, displayed to people by
+    /// `view`.
+    pub fn from_reply<A: Serialize>(
+        reply: Reply<A>,
+        view: impl FnOnce(&A) -> OutputView,
+    ) -> Result<Self, CommandFailure> {
+        let data = serde_json::to_value(&reply.answer).map_err(|error| {
+            CommandFailure::new(ExitCode::Error, "cannot write the answer").caused_by(&error)
+        })?;
+        let answer = Self::new(data, view(&reply.answer));
+        let add = |answer: Self, message: cleveragents_api::Message| {
+            answer.with_message(message.level, next_step::render(&message.content))
+        };
+        let answer = reply.messages.into_iter().fold(answer, add);
+        Ok(answer.with_exit_code(reply.exit))
     }
 
     /// Adds a message; a warning sets the status to `warn`.

@@ -3,11 +3,13 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::model::{CommandAnswer, MessageLevel};
+use super::MessageLevel;
+use super::model::CommandAnswer;
 use super::render_options::{ColourMode, RenderOptions};
 use super::text::{escape_cell, escape_line};
 use crate::arguments::Format;
 use crate::failure::CommandFailure;
+use crate::next_step;
 use crate::redact::Redactor;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
@@ -47,8 +49,8 @@ pub(super) fn render_failure(
         let cause = redactor.redact(cause);
         push(&mut output, options, (FAINT, "  Why:", "  why:"), &cause);
     }
-    for hint in &failure.hints {
-        let hint = redactor.redact(hint);
+    for step in &failure.next_steps {
+        let hint = redactor.redact(&next_step::render(step));
         push(&mut output, options, (NEXT, "  → Next:", "  next:"), &hint);
     }
     output

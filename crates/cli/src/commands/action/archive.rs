@@ -1,13 +1,12 @@
 //! `agents action archive`
 
 use clap::Args;
+use cleveragents_api::action::ActionArchive;
 use cleveragents_domain::NamespacedName;
-use serde_json::json;
 
-use super::{is_missing, local_action_names, unknown_action_failure};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView};
+use crate::output::{CommandAnswer, OutputView};
 
 /// Archive an action
 ///
@@ -25,31 +24,16 @@ pub struct ActionArchiveArgs {
 
 impl ActionArchiveArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let lifecycle = app.lifecycle();
-        let archived = app.block_on(lifecycle.archive_action(self.name.clone(), app.actor()));
-        if is_missing(&archived) {
-            return Err(unknown_action_failure(
-                &self.name,
-                &local_action_names(context),
-                &app,
-            ));
-        }
-        let action = archived?;
-        let name = action.name.to_string();
-        let data = json!({
-            "name": name,
-            "id": action.id,
-            "state": action.state,
-            "updated_at": action.updated_at,
-            "version": action.version,
-        });
-        let rows = [("name", name.clone()), ("state", action.state.to_string())];
-        Ok(
-            CommandAnswer::new(data, OutputView::new().panel("Action archived", rows))
-                .with_message(MessageLevel::Info, "Action archived")
-                .with_message(MessageLevel::Hint, format!("agents action show {name}")),
-        )
+        let reply = context.call(ActionArchive {
+            name: self.name.clone(),
+            folder: context.environment.working_directory.clone(),
+        })?;
+        CommandAnswer::from_reply(reply, |action| {
+            let rows = [
+                ("name", action.name.to_string()),
+                ("state", action.state.to_string()),
+            ];
+            OutputView::new().panel("Action archived", rows)
+        })
     }
 }

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
+use cleveragents_api::action::ActionValidate;
+use cleveragents_app::validate_action;
 
 use crate::commands::CommandContext;
 use crate::definition_file::DefinitionFile;
-use crate::failure::{CommandFailure, display_path};
-use crate::output::{CommandAnswer, MessageLevel, OutputView};
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, OutputView};
 
 /// Check an action's file and report every problem
 ///
@@ -32,22 +33,16 @@ pub struct ActionValidateArgs {
 impl ActionValidateArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let file = DefinitionFile::read(&self.file, context)?;
-        let read = file.action(context.environment);
-        let draft = read.map_err(|errors| {
-            CommandFailure::from(errors).hint("fix the file, then validate it again")
+        let reply = validate_action(&ActionValidate {
+            file: file.into_text(context.environment),
         })?;
-        let name = draft.name.to_string();
-        let data = json!({"valid": true, "file": file.name, "name": name, "problems": []});
-        let rows = [
-            ("file", file.name.clone()),
-            ("action", name),
-            ("arguments", draft.arguments.len().to_string()),
-        ];
-        let create = format!("agents action create --config {}", display_path(&self.file));
-        Ok(
-            CommandAnswer::new(data, OutputView::new().panel("Valid", rows))
-                .with_message(MessageLevel::Info, "The action is valid")
-                .with_message(MessageLevel::Hint, create),
-        )
+        CommandAnswer::from_reply(reply, |valid| {
+            let rows = [
+                ("file", valid.file.clone()),
+                ("action", valid.name.to_string()),
+                ("arguments", valid.arguments.to_string()),
+            ];
+            OutputView::new().panel("Valid", rows)
+        })
     }
 }

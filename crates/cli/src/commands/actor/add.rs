@@ -14,10 +14,10 @@ use serde_json::json;
 use super::{file, model, view};
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
-use crate::definition_failure::name_taken_failure;
 use crate::failure::{CommandFailure, display_path};
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel};
+use cleveragents_app::failure::name_taken_failure;
 
 /// Add an actor from its YAML file
 ///

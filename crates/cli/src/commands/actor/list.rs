@@ -9,9 +9,8 @@ use super::model;
 use crate::argument_types::parse_value;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::name_pattern::NamePattern;
-use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
+use cleveragents_app::NamePattern;
 
 /// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
@@ -45,7 +44,7 @@ impl ActorListArgs {
         let pattern = self
             .pattern
             .as_deref()
-            .map(names::parse_pattern)
+            .map(NamePattern::parse)
             .transpose()?;
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_to_read()?;

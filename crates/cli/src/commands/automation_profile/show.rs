@@ -8,8 +8,8 @@ use super::view;
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::nearest::nearest;
 use crate::output::CommandAnswer;
+use cleveragents_app::nearest::nearest;
 
 /// Show an automation profile: thresholds and what they gate, flags, guards and limits
 ///

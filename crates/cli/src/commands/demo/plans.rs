@@ -1,7 +1,7 @@
 //! The four plans of the demo, created from ordinary definition files, and the expected outcome of
 //! each.
 
-use cleveragents_definitions::read_actor;
+use cleveragents_definitions::{read_action, read_actor};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{BaseSource, ErrorCategory, NamespacedName, Phase, PlanState, Position};
 use cleveragents_engine::actors::DuplicatePolicy;
@@ -138,7 +138,7 @@ impl DemoPlan {
             DefinitionFile::read(&workspace.write_definition(name, text)?, context)
         };
         let actor = read(self.actor)?.parse_with(context.environment, read_actor)?;
-        let draft = read(self.action)?.action(context.environment)?;
+        let draft = read(self.action)?.parse_with(context.environment, read_action)?;
         let lifecycle = app.lifecycle();
         let request = UseActionRequest {
             action: ActionChoice::Registered(draft.name.clone()),

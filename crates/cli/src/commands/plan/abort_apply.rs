@@ -54,7 +54,7 @@ fn abort_failure(error: ApplyFailure, id: PlanId) -> CommandFailure {
     );
     let mut failure = CommandFailure::from(error);
     if is_owned {
-        failure.hints = vec![format!("agents plan log {id} --follow")];
+        failure.next_steps = vec![format!("agents plan log {id} --follow").into()];
         failure =
             failure.because("its apply is past the point of no return; that process finishes it");
     }

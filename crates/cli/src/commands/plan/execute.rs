@@ -19,9 +19,9 @@ use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
 use crate::bootstrap::AppContext;
 use crate::commands::{CommandContext, OutputMode};
-use crate::execution_failure::interrupted_failure;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use cleveragents_app::failure::interrupted_failure;
 
 /// Run a plan until it needs your approval
 ///

@@ -12,11 +12,12 @@ use super::view::{elapsed, format_duration, plan_data, projects, state_cell};
 use crate::argument_types::{DEFAULT_ROWS, parse_value};
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
-use crate::commands::action::{is_missing, unknown_action_failure};
 use crate::failure::CommandFailure;
-use crate::name_pattern::NamePattern;
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
+use cleveragents_app::NamePattern;
+use cleveragents_app::project_actions::UnknownAction;
+use cleveragents_engine::lifecycle::LifecycleError;
 
 /// How many plans are read at once when matching a pattern.
 const PAGE: u32 = 500;
@@ -74,11 +75,7 @@ impl PlanListArgs {
             (None, false) => Some(DEFAULT_ROWS),
             (limit, _) => limit,
         };
-        let pattern = self
-            .regex
-            .as_deref()
-            .map(names::parse_pattern)
-            .transpose()?;
+        let pattern = self.regex.as_deref().map(NamePattern::parse).transpose()?;
         let filter = self.filter()?;
         let found = match &pattern {
             None => page(
@@ -171,8 +168,12 @@ fn check_names_exist(
     }
     if let Some(action) = action {
         let found = app.block_on(app.lifecycle().action(action.clone()));
-        if is_missing(&found) {
-            return Err(unknown_action_failure(action, &[], app));
+        if let Err(LifecycleError::Store(StoreError::NotFound { .. })) = found {
+            let unknown = UnknownAction {
+                name: action.clone(),
+                in_files: Vec::new(),
+            };
+            return Err(app.block_on(app.app().unknown_action_failure(&unknown)));
         }
     }
     Ok(())

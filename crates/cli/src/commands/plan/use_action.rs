@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use cleveragents_app::project_actions::{FoundAction, shadowed_warning};
 use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::{BaseSource, NamespacedName, Plan, Resource};
 use cleveragents_engine::lifecycle::{ActionChoice, LifecycleError, UseActionRequest};
@@ -16,10 +17,8 @@ use super::view::{plan_data, position_cell, projects};
 use crate::argument_types::parse_value;
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
-use crate::commands::action::{is_missing, local_action_names, unknown_action_failure};
 use crate::consent::{self, TrustArgs};
 use crate::failure::CommandFailure;
-use crate::local_actions::{self, ActionSource};
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 use crate::uncommitted::{self, UncommittedFiles};
@@ -91,32 +90,21 @@ impl PlanUseArgs {
         let name = names::parse_name("action", &self.action)?;
         let resources =
             resources(&app, &request.projects).map_err(|error| use_failure(error.into(), &name))?;
-        let folders = self.action_folders(context, &resources);
-        let chosen = local_actions::choose(&name, &folders, || {
-            let found = app.block_on(app.lifecycle().action(name.clone()));
-            if is_missing(&found) {
-                Ok(None)
-            } else {
-                Ok(Some(found?))
-            }
-        })?;
+        let folders = self.action_folders(context, &app, &resources);
+        let handlers = app.app();
         let (mut warning, mut wanted) = (None, None);
-        match chosen {
-            Some(ActionSource::Registered { shadowed, .. }) => {
-                warning = shadowed.map(|file| local_actions::shadowed_warning(&name, &file));
+        match app.block_on(handlers.find_action(&name, &folders))? {
+            Ok(FoundAction::Registered { shadowed, .. }) => {
+                warning = shadowed.map(|file| shadowed_warning(&name, &file));
             }
-            Some(ActionSource::File(local)) => {
+            Ok(FoundAction::File(local)) => {
                 let action = local.into_action();
                 self.trust.require(&action, &app, context.environment)?;
                 wanted = action.draft.automation_profile.clone();
                 request.action = ActionChoice::Repository(Box::new(action));
             }
-            None => {
-                return Err(unknown_action_failure(
-                    &name,
-                    &local_action_names(context),
-                    &app,
-                ));
+            Err(unknown) => {
+                return Err(app.block_on(handlers.unknown_action_failure(&unknown)));
             }
         }
         self.trust.trust_includes(&resources, &app)?;
@@ -172,12 +160,18 @@ impl PlanUseArgs {
 
     /// Returns the folders to search for unregistered actions: the projects, then the working
     /// directory.
-    fn action_folders(&self, context: &CommandContext<'_>, resources: &[Resource]) -> Vec<PathBuf> {
+    fn action_folders(
+        &self,
+        context: &CommandContext<'_>,
+        app: &AppContext<'_>,
+        resources: &[Resource],
+    ) -> Vec<PathBuf> {
         let path = |resource: &Resource| {
             PathBuf::from(OsString::from_vec(resource.path.as_bytes().to_vec()))
         };
         let mut folders: Vec<PathBuf> = resources.iter().map(path).collect();
-        for folder in local_actions::default_folders(context.environment) {
+        let here = context.environment.working_directory.as_deref();
+        for folder in app.app().enclosing_projects(here) {
             if !folders.contains(&folder) {
                 folders.push(folder);
             }

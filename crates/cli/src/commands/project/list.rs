@@ -1,13 +1,13 @@
 //! `agents project list`
 
 use clap::Args;
+use cleveragents_app::NamePattern;
 use cleveragents_engine::projects::ProjectView;
 use serde_json::{Value, json};
 
 use super::data;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
 
 /// Default limit for the number of rows.
@@ -31,11 +31,7 @@ pub struct ProjectListArgs {
 
 impl ProjectListArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let pattern = self
-            .regex
-            .as_deref()
-            .map(names::parse_pattern)
-            .transpose()?;
+        let pattern = self.regex.as_deref().map(NamePattern::parse).transpose()?;
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_to_read()?;
         let mut found = app.block_on(app.projects().list())?;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use cleveragents_app::project_actions::{FoundAction, shadowed_warning};
 use cleveragents_definitions::built_in_do_action;
 use cleveragents_domain::NamespacedName;
 use cleveragents_engine::lifecycle::ActionChoice;
@@ -11,9 +12,7 @@ use cleveragents_engine::lifecycle::ActionChoice;
 use super::target_folder::TargetFolder;
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
-use crate::commands::action::{is_missing, local_action_names, unknown_action_failure};
 use crate::failure::{CommandFailure, display_path};
-use crate::local_actions::{self, ActionSource};
 
 /// The size limit for a task, in bytes.
 const TASK_MAXIMUM: usize = 64 << 10;
@@ -106,37 +105,24 @@ impl RunTask {
             return Ok((Self::Text(task_text.clone()), None));
         };
         let mut folders: Vec<PathBuf> = vec![target.folder.clone()];
-        folders.extend(
-            local_actions::default_folders(context.environment)
-                .into_iter()
-                .filter(|folder| *folder != target.folder),
-        );
-        let chosen = local_actions::choose(&name, &folders, || {
-            let found = app.block_on(app.lifecycle().action(name.clone()));
-            if is_missing(&found) {
-                Ok(None)
-            } else {
-                Ok(Some(found?))
-            }
-        })?;
+        let handlers = app.app();
+        let here = context.environment.working_directory.as_deref();
+        let enclosing = handlers.enclosing_projects(here).into_iter();
+        folders.extend(enclosing.filter(|folder| *folder != target.folder));
         let mut warning = None;
-        let task = match chosen {
-            Some(ActionSource::Registered { shadowed, .. }) => {
-                warning = shadowed.map(|file| local_actions::shadowed_warning(&name, &file));
+        let task = match app.block_on(handlers.find_action(&name, &folders))? {
+            Ok(FoundAction::Registered { shadowed, .. }) => {
+                warning = shadowed.map(|file| shadowed_warning(&name, &file));
                 Self::Action(ActionChoice::Registered(name))
             }
-            Some(ActionSource::File(local)) => {
+            Ok(FoundAction::File(local)) => {
                 let action = Box::new(local.into_action());
                 Self::Action(ActionChoice::Repository(action))
             }
-            None if task_text.text.contains('/') => {
-                return Err(unknown_action_failure(
-                    &name,
-                    &local_action_names(context),
-                    app,
-                ));
+            Err(unknown) if task_text.text.contains('/') => {
+                return Err(app.block_on(handlers.unknown_action_failure(&unknown)));
             }
-            None => Self::Text(task_text.clone()),
+            Err(_) => Self::Text(task_text.clone()),
         };
         Ok((task, warning))
     }

@@ -5,10 +5,10 @@ use cleveragents_domain::tool::{ToolAccess, ToolDefinition};
 use serde_json::{Value, json};
 
 use super::view;
+use crate::bootstrap;
 use crate::failure::CommandFailure;
-use crate::name_pattern::NamePattern;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
-use crate::{bootstrap, names};
+use cleveragents_app::NamePattern;
 
 /// What a tool is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -43,7 +43,7 @@ impl ToolListArgs {
         let pattern = self
             .pattern
             .as_deref()
-            .map(names::parse_pattern)
+            .map(NamePattern::parse)
             .transpose()?;
         let toolbox = bootstrap::toolbox(None, bootstrap::ShellSettings::default())?;
         let wanted = |tool: &&ToolDefinition| {

@@ -12,10 +12,10 @@ use serde_json::json;
 use super::view;
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
-use crate::definition_failure::name_taken_failure;
 use crate::definition_file::DefinitionFile;
 use crate::failure::{CommandFailure, display_path};
 use crate::output::{CommandAnswer, MessageLevel};
+use cleveragents_app::failure::name_taken_failure;
 
 /// Add a validation from its YAML file
 ///

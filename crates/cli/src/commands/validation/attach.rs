@@ -91,7 +91,7 @@ impl ValidationAttachArgs {
 
 /// Adds the command that lists the available items to the failure for a missing one.
 fn with_list_hint(failure: CommandFailure) -> CommandFailure {
-    if failure.exit != ExitCode::NotFound || !failure.hints.is_empty() {
+    if failure.exit != ExitCode::NotFound || !failure.next_steps.is_empty() {
         return failure;
     }
     let list = ["resource", "project", "plan"]

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use regex::{Regex, RegexBuilder};
 
+use crate::failure::{RequestError, excerpt};
+
 /// The memory limit for a compiled pattern, in bytes.
 const COMPILED_MAXIMUM: usize = 1 << 20;
 
@@ -13,6 +15,16 @@ const COMPILED_MAXIMUM: usize = 1 << 20;
 pub struct NamePattern(Regex);
 
 impl NamePattern {
+    /// Parses a pattern of a request.
+    pub fn parse(text: &str) -> Result<Self, RequestError> {
+        text.parse().map_err(|error: String| {
+            RequestError::usage(format!("invalid pattern `{}`", excerpt(text)))
+                .kind("pattern")
+                .because(error)
+                .hint("escape literal characters: `\\.` for a dot")
+        })
+    }
+
     pub fn matches(&self, name: &impl Display) -> bool {
         self.0.is_match(&name.to_string())
     }

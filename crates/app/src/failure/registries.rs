@@ -1,18 +1,19 @@
 //! Converts errors about actors and validations into failures with hints.
 
+use cleveragents_api::{ExitClass, NextStep};
 use cleveragents_domain::id::AttachmentId;
 use cleveragents_domain::{NamespacedName, Timestamp};
 use cleveragents_engine::actors::ActorRegistryError;
 use cleveragents_engine::validations::ValidationRegistryError;
 use cleveragents_ports::{Entity, StoreError};
 
-use crate::failure::{CommandFailure, ExitCode};
+use super::RequestError;
 use crate::nearest::nearest;
 
 /// How many names a message lists; JSON output lists all.
 const NAMED_MAXIMUM: usize = 10;
 
-impl From<ActorRegistryError> for CommandFailure {
+impl From<ActorRegistryError> for RequestError {
     fn from(error: ActorRegistryError) -> Self {
         let shown = error.to_string();
         match error {
@@ -20,17 +21,17 @@ impl From<ActorRegistryError> for CommandFailure {
             ActorRegistryError::Invalid(_) => Self::usage(shown)
                 .kind("invalid")
                 .hint("agents actor validate --config FILE"),
-            ActorRegistryError::BuiltIn { .. } => Self::new(ExitCode::Conflict, shown)
+            ActorRegistryError::BuiltIn { .. } => Self::new(ExitClass::Conflict, shown)
                 .kind("built_in")
                 .because("it is a part of the program")
                 .hint("agents actor list"),
-            ActorRegistryError::ReservedForModel { .. } => Self::new(ExitCode::Conflict, shown)
+            ActorRegistryError::ReservedForModel { .. } => Self::new(ExitClass::Conflict, shown)
                 .kind("built_in")
                 .because("names of models that are configured cannot be taken")
                 .hint("give the actor another name, such as one in `local/`"),
             ActorRegistryError::InUse { name, actions } => {
                 let names: Vec<String> = actions.iter().map(ToString::to_string).collect();
-                Self::new(ExitCode::Conflict, format!("the actor {name} is in use"))
+                Self::new(ExitClass::Conflict, format!("the actor {name} is in use"))
                     .kind("in_use")
                     .because(format!("used by {}", join_few(&names)))
                     .because("their plans could not start without it")
@@ -42,7 +43,7 @@ impl From<ActorRegistryError> for CommandFailure {
     }
 }
 
-impl From<ValidationRegistryError> for CommandFailure {
+impl From<ValidationRegistryError> for RequestError {
     fn from(error: ValidationRegistryError) -> Self {
         let shown = error.to_string();
         match error {
@@ -58,11 +59,11 @@ impl From<ValidationRegistryError> for CommandFailure {
                 let what = format!("the validation {name} is attached");
                 let shorts: Vec<String> = attachments.iter().map(|id| short_id(id)).collect();
                 let detach = |id: &String| format!("agents validation detach {id}");
-                let mut failure = Self::new(ExitCode::Conflict, what)
+                let mut failure = Self::new(ExitClass::Conflict, what)
                     .kind("attached")
                     .because(format!("as {}", join_few(&shorts)));
                 let hints = shorts.iter().take(NAMED_MAXIMUM).map(detach);
-                failure.hints.extend(hints);
+                failure.next_steps.extend(hints.map(NextStep::from));
                 failure.with("attachments", attachments.into())
             }
             ValidationRegistryError::AttachedAlready {
@@ -70,7 +71,7 @@ impl From<ValidationRegistryError> for CommandFailure {
                 attachment,
             } => {
                 let what = format!("the validation {validation} is already attached there");
-                Self::new(ExitCode::Conflict, what)
+                Self::new(ExitClass::Conflict, what)
                     .kind("taken")
                     .because(
                         "in one scope it is attached to a resource once for the same arguments",
@@ -100,9 +101,9 @@ fn join_few(names: &[String]) -> String {
 }
 
 /// Returns the failure for a `what` whose name is already taken since `since`.
-pub fn name_taken_failure(what: &str, name: &str, since: Option<Timestamp>) -> CommandFailure {
-    let failure = CommandFailure::new(
-        ExitCode::Conflict,
+pub fn name_taken_failure(what: &str, name: &str, since: Option<Timestamp>) -> RequestError {
+    let failure = RequestError::new(
+        ExitClass::Conflict,
         format!("the {what} {name} already exists"),
     );
     let since = since.map(|since| format_minute(&since));
@@ -128,13 +129,13 @@ pub fn unknown_name_failure(
     entity: Entity,
     name: &NamespacedName,
     known: &[NamespacedName],
-) -> CommandFailure {
+) -> RequestError {
     let missing = StoreError::NotFound {
         entity,
         id: name.to_string(),
     };
     let mut failure =
-        CommandFailure::from(missing).because("it was never added under this name, or was removed");
+        RequestError::from(missing).because("it was never added under this name, or was removed");
     for near in nearest(name, known) {
         failure = failure.hint(format!("agents {entity} show {near}"));
     }

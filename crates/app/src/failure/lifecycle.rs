@@ -1,6 +1,6 @@
 //! Converts errors of the engine's services into failures with hints.
 
-use cleveragents_definitions::DefinitionErrors;
+use cleveragents_api::ExitClass;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::lifecycle::{MoveKind, Obstacle};
 use cleveragents_domain::{IllegalMove, Phase, Plan, PlanState};
@@ -11,13 +11,13 @@ use cleveragents_ports::Holder;
 use cleveragents_ports::models::ModelError;
 use serde_json::json;
 
-use crate::consent::not_trusted_failure;
-use crate::failure::{CommandFailure, ExitCode};
+use super::RequestError;
+use super::trust::not_trusted_failure;
 
-impl From<LifecycleError> for CommandFailure {
+impl From<LifecycleError> for RequestError {
     fn from(error: LifecycleError) -> Self {
         let shown = error.to_string();
-        let usage = |kind| CommandFailure::usage(shown.clone()).kind(kind);
+        let usage = |kind| RequestError::usage(shown.clone()).kind(kind);
         match error {
             LifecycleError::Store(error) => error.into(),
             LifecycleError::NoProject => {
@@ -31,7 +31,7 @@ impl From<LifecycleError> for CommandFailure {
             LifecycleError::Template(_) => usage("template").hint("agents action validate FILE"),
             LifecycleError::RevertTarget { .. } => usage("revert_target"),
             LifecycleError::Invalid { .. } => usage("invalid"),
-            LifecycleError::UnknownProfile { .. } => CommandFailure::new(ExitCode::NotFound, shown)
+            LifecycleError::UnknownProfile { .. } => RequestError::new(ExitClass::NotFound, shown)
                 .kind("unknown_profile")
                 .hint("agents automation-profile list"),
             LifecycleError::NotTrusted { file, state } => not_trusted_failure(&file, state),
@@ -45,7 +45,7 @@ impl From<LifecycleError> for CommandFailure {
                 .hint(format!("agents plan cancel {}", plan.identity.plan_id)),
             LifecycleError::Final { plan } => plan_conflict(&plan, "final", shown)
                 .hint(format!("agents plan status {}", plan.identity.plan_id)),
-            LifecycleError::KeySpent { plan } => CommandFailure::new(ExitCode::Conflict, shown)
+            LifecycleError::KeySpent { plan } => RequestError::new(ExitClass::Conflict, shown)
                 .kind("key_spent")
                 .hint("choose another key to make a new plan")
                 .with("plan_id", json!(plan.identity.plan_id)),
@@ -55,17 +55,15 @@ impl From<LifecycleError> for CommandFailure {
     }
 }
 
-impl From<DecisionFailure> for CommandFailure {
+impl From<DecisionFailure> for RequestError {
     fn from(error: DecisionFailure) -> Self {
         let shown = error.to_string();
-        let conflict = |kind| CommandFailure::new(ExitCode::Conflict, shown.clone()).kind(kind);
+        let conflict = |kind| RequestError::new(ExitClass::Conflict, shown.clone()).kind(kind);
         match error {
             DecisionFailure::Lifecycle(error) => error.into(),
-            DecisionFailure::Misplaced(_) => {
-                CommandFailure::usage(shown).kind("misplaced_decision")
-            }
+            DecisionFailure::Misplaced(_) => RequestError::usage(shown).kind("misplaced_decision"),
             DecisionFailure::SelfInfluence { .. } => {
-                CommandFailure::usage(shown).kind("own_influence")
+                RequestError::usage(shown).kind("own_influence")
             }
             DecisionFailure::Superseded { decision } => conflict("superseded")
                 .because("a superseded decision cannot be corrected")
@@ -74,18 +72,18 @@ impl From<DecisionFailure> for CommandFailure {
             DecisionFailure::NotProcessing { plan, .. } => conflict("not_worked_on")
                 .hint(format!("agents plan status {plan}"))
                 .with("plan_id", plan.to_string().into()),
-            DecisionFailure::NoGuidance => CommandFailure::usage(shown)
+            DecisionFailure::NoGuidance => RequestError::usage(shown)
                 .kind("no_guidance")
                 .because("the guidance is empty")
                 .hint("agents plan correct --mode revert --guidance TEXT DECISION"),
             DecisionFailure::GuidanceTooLong { .. } => {
-                CommandFailure::usage("the guidance is too long")
+                RequestError::usage("the guidance is too long")
                     .kind("too_long")
                     .because(shown)
                     .hint("put the details into a file of the project and name it")
             }
             DecisionFailure::ContextDamaged { decision, .. } => {
-                CommandFailure::new(ExitCode::Error, shown)
+                RequestError::new(ExitClass::Error, shown)
                     .kind("context_damaged")
                     .because("the stored context does not match its hash")
                     .hint("agents diagnostics")
@@ -96,8 +94,8 @@ impl From<DecisionFailure> for CommandFailure {
 }
 
 /// Returns a conflict failure that reports the plan's current state.
-fn plan_conflict(plan: &Plan, kind: &'static str, what: String) -> CommandFailure {
-    CommandFailure::new(ExitCode::Conflict, what)
+fn plan_conflict(plan: &Plan, kind: &'static str, what: String) -> RequestError {
+    RequestError::new(ExitClass::Conflict, what)
         .kind(kind)
         .with("plan_id", json!(plan.identity.plan_id))
         .with("phase", json!(plan.position.phase()))
@@ -124,9 +122,9 @@ fn legal_commands(plan: PlanId, illegal: &IllegalMove) -> Vec<String> {
     verbs.iter().map(command).collect()
 }
 
-fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> CommandFailure {
+fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> RequestError {
     let spent = illegal.obstacle == Some(Obstacle::ReversionsExhausted);
-    let failure = CommandFailure::new(ExitCode::Conflict, what)
+    let failure = RequestError::new(ExitClass::Conflict, what)
         .kind("illegal_move")
         .with("plan_id", json!(plan))
         .with("phase", json!(illegal.at.phase()))
@@ -134,7 +132,7 @@ fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> Co
         .with("legal_moves", json!(illegal.legal))
         .hint(format!("agents plan status {plan}"));
     let commands = legal_commands(plan, illegal).into_iter();
-    let failure = commands.fold(failure, CommandFailure::hint);
+    let failure = commands.fold(failure, RequestError::hint);
     if spent {
         failure.hint("cancel the plan and use its action again")
     } else {
@@ -142,8 +140,8 @@ fn illegal_move_failure(plan: PlanId, illegal: &IllegalMove, what: String) -> Co
     }
 }
 
-fn running_failure(holder: Holder, pid: Option<u32>, what: String) -> CommandFailure {
-    CommandFailure::new(ExitCode::Conflict, what)
+fn running_failure(holder: Holder, pid: Option<u32>, what: String) -> RequestError {
+    RequestError::new(ExitClass::Conflict, what)
         .kind("running")
         .hint(format!("agents plan log {} --follow", holder.plan))
         .hint(format!("agents plan cancel {}", holder.plan))
@@ -161,8 +159,8 @@ const MODEL_HINTS: [&str; 3] = [
 ];
 
 /// Returns the failure of a command that needs a model when none is configured.
-pub(crate) fn no_model_failure(error: &ModelError) -> CommandFailure {
-    let failure = CommandFailure::usage("a free-text task needs a model")
+pub fn no_model_failure(error: &ModelError) -> RequestError {
+    let failure = RequestError::usage("a free-text task needs a model")
         .kind("no_model")
         .because(error.to_string());
     with_model_hints(failure)
@@ -170,20 +168,20 @@ pub(crate) fn no_model_failure(error: &ModelError) -> CommandFailure {
         .hint("agents run … --strategy-actor ACTOR --execution-actor ACTOR")
 }
 
-fn with_model_hints(failure: CommandFailure) -> CommandFailure {
-    let hint = |failure: CommandFailure, command: &&str| failure.hint(*command);
+fn with_model_hints(failure: RequestError) -> RequestError {
+    let hint = |failure: RequestError, command: &&str| failure.hint(*command);
     MODEL_HINTS.iter().fold(failure, hint)
 }
 
-fn preflight_failure(failures: &[PreflightFailure]) -> CommandFailure {
+fn preflight_failure(failures: &[PreflightFailure]) -> RequestError {
     // A missing model is a usage error: the user has to configure one.
     let no_model = failures.iter().all(|it| it.check == "models");
     let code = if no_model {
-        ExitCode::Usage
+        ExitClass::Usage
     } else {
-        ExitCode::Error
+        ExitClass::Error
     };
-    let mut failure = CommandFailure::new(code, "the plan cannot start").kind("preflight");
+    let mut failure = RequestError::new(code, "the plan cannot start").kind("preflight");
     for found in failures {
         failure = failure.because(found.to_string());
     }
@@ -195,46 +193,14 @@ fn preflight_failure(failures: &[PreflightFailure]) -> CommandFailure {
         .with("preflight", json!(failures))
 }
 
-impl From<RuleError> for CommandFailure {
+impl From<RuleError> for RequestError {
     fn from(error: RuleError) -> Self {
         match error {
             RuleError::Store(error) => error.into(),
-            RuleError::Invalid(error) => CommandFailure::usage(error.to_string())
+            RuleError::Invalid(error) => RequestError::usage(error.to_string())
                 .kind("invalid")
                 .because("the rule cannot be added like this")
                 .hint("agents invariant add --help"),
         }
-    }
-}
-
-/// Lists every problem in the file with its position.
-impl From<DefinitionErrors> for CommandFailure {
-    fn from(errors: DefinitionErrors) -> Self {
-        let found = errors.as_slice();
-        let source = found.first().map_or("", |one| one.source.as_str());
-        let what = match found.len() {
-            1 => format!("{source} has a problem"),
-            number => format!("{source} has {number} problems"),
-        };
-        let problems: Vec<_> = found
-            .iter()
-            .map(|one| {
-                json!({
-                    "file": one.source,
-                    "line": one.line,
-                    "column": one.column,
-                    "path": one.path,
-                    "message": one.message,
-                    "hint": one.hint,
-                })
-            })
-            .collect();
-        // The message is shortened for people; JSON lists every problem.
-        let shown = errors.to_string();
-        let failure = CommandFailure::usage(what).kind("definition");
-        shown
-            .lines()
-            .fold(failure, CommandFailure::because)
-            .with("problems", problems.into())
     }
 }

@@ -1,5 +1,6 @@
 //! Converts errors of executing and applying plans into failures with hints.
 
+use cleveragents_api::ExitClass;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{Plan, ResourcePath};
@@ -11,28 +12,31 @@ use cleveragents_ports::sandbox::{PublishedCommit, SandboxError};
 use cleveragents_ports::targets::TargetError;
 use serde_json::json;
 
-use crate::failure::{CommandFailure, ExitCode, excerpt};
+use super::{RequestError, excerpt};
 use crate::nearest::nearest_paths;
 
 /// Returns the failure of a command that got the stop signal; the plan can be resumed.
-pub(crate) fn interrupted_failure(plan: PlanId) -> CommandFailure {
-    CommandFailure::new(ExitCode::Interrupted, "interrupted; completed work is kept")
-        .kind("interrupted")
-        .hint(format!("agents plan resume {plan}"))
-        .with("plan_id", json!(plan))
+pub fn interrupted_failure(plan: PlanId) -> RequestError {
+    RequestError::new(
+        ExitClass::Interrupted,
+        "interrupted; completed work is kept",
+    )
+    .kind("interrupted")
+    .hint(format!("agents plan resume {plan}"))
+    .with("plan_id", json!(plan))
 }
 
-impl From<ExecutionError> for CommandFailure {
+impl From<ExecutionError> for RequestError {
     fn from(error: ExecutionError) -> Self {
         let shown = error.to_string();
-        let failed = |kind| CommandFailure::new(ExitCode::Error, shown.clone()).kind(kind);
+        let failed = |kind| RequestError::new(ExitClass::Error, shown.clone()).kind(kind);
         match error {
             ExecutionError::Lifecycle(error) => error.into(),
             ExecutionError::Decision(error) => error.into(),
             ExecutionError::Sandbox(error) => error.into(),
             ExecutionError::Process(error) => error.into(),
             ExecutionError::Render(_) => failed("template").hint("agents actor validate FILE"),
-            ExecutionError::Stopped(_) => CommandFailure::new(ExitCode::Temporary, shown)
+            ExecutionError::Stopped(_) => RequestError::new(ExitClass::Temporary, shown)
                 .kind("stopped")
                 .hint("agents plan list --state processing"),
             ExecutionError::NoStrategy { plan } => failed("no_strategy")
@@ -43,23 +47,23 @@ impl From<ExecutionError> for CommandFailure {
                 .hint(format!("agents plan revert {plan}"))
                 .with("plan_id", json!(plan)),
             ExecutionError::CheckpointUndone { by, .. } => {
-                CommandFailure::new(ExitCode::Conflict, shown)
+                RequestError::new(ExitClass::Conflict, shown)
                     .kind("undone")
                     .hint("agents plan checkpoints PLAN")
                     .with("undone_by", json!(by))
             }
             ExecutionError::CheckpointBaseChanged { .. } => {
-                CommandFailure::new(ExitCode::Conflict, shown)
+                RequestError::new(ExitClass::Conflict, shown)
                     .kind("other_base")
                     .hint("agents plan checkpoints PLAN")
             }
             ExecutionError::ActorChanged { .. } => failed("actor_changed")
                 .hint("agents plan revert PLAN, then approve the new strategy"),
-            ExecutionError::NoActor { .. } => CommandFailure::new(ExitCode::NotFound, shown)
+            ExecutionError::NoActor { .. } => RequestError::new(ExitClass::NotFound, shown)
                 .kind("no_actor")
                 .hint("agents actor list"),
             ExecutionError::SandboxRemoved { plan, again, .. } => {
-                CommandFailure::new(ExitCode::Conflict, shown)
+                RequestError::new(ExitClass::Conflict, shown)
                     .kind("sandbox_gone")
                     .hint(format!("{} {plan}", again.command()))
                     .with("plan_id", json!(plan))
@@ -76,14 +80,14 @@ impl From<ExecutionError> for CommandFailure {
     }
 }
 
-impl From<ResultsError> for CommandFailure {
+impl From<ResultsError> for RequestError {
     fn from(error: ResultsError) -> Self {
         let shown = error.to_string();
         match error {
             ResultsError::Store(error) => error.into(),
             ResultsError::Sandbox(error) => error.into(),
             ResultsError::NoResource { known, .. } => {
-                let failure = CommandFailure::new(ExitCode::NotFound, shown).kind("no_resource");
+                let failure = RequestError::new(ExitClass::NotFound, shown).kind("no_resource");
                 let known: Vec<String> = known.iter().map(ToString::to_string).collect();
                 let failure = if known.is_empty() {
                     failure
@@ -102,7 +106,7 @@ impl From<ResultsError> for CommandFailure {
             ResultsError::Removed { sandbox, published } => {
                 sandbox_removed_failure(&sandbox, published, shown)
             }
-            ResultsError::Internal { .. } => CommandFailure::new(ExitCode::Error, shown)
+            ResultsError::Internal { .. } => RequestError::new(ExitClass::Error, shown)
                 .kind("internal")
                 .hint("agents diagnostics"),
         }
@@ -110,8 +114,8 @@ impl From<ResultsError> for CommandFailure {
 }
 
 /// Returns the failure for a plan whose files are on another machine.
-fn wrong_node_failure(message: String, node: &str) -> CommandFailure {
-    CommandFailure::new(ExitCode::Conflict, message)
+fn wrong_node_failure(message: String, node: &str) -> RequestError {
+    RequestError::new(ExitClass::Conflict, message)
         .kind("elsewhere")
         .because("sandboxes stay on the machine that created them; `agents info` shows its node")
         .with("node", json!(node))
@@ -119,10 +123,10 @@ fn wrong_node_failure(message: String, node: &str) -> CommandFailure {
 
 /// Returns the failure for a path that the plan did not change, with the most similar changed
 /// paths.
-fn not_changed_failure(typed: &str, changed: &[ResourcePath]) -> CommandFailure {
+fn not_changed_failure(typed: &str, changed: &[ResourcePath]) -> RequestError {
     let what = format!("the plan did not change `{}`", excerpt(typed));
     let near = nearest_paths(typed, changed);
-    let failure = CommandFailure::new(ExitCode::NotFound, what).kind("not_changed");
+    let failure = RequestError::new(ExitClass::NotFound, what).kind("not_changed");
     let failure = match near.as_slice() {
         [] => failure,
         near => failure.because(format!("did you mean {}?", near.join(" or "))),
@@ -135,8 +139,8 @@ fn sandbox_removed_failure(
     sandbox: &SandboxRecord,
     published: Option<PublishedCommit>,
     message: String,
-) -> CommandFailure {
-    let failure = CommandFailure::new(ExitCode::NotFound, message)
+) -> RequestError {
+    let failure = RequestError::new(ExitClass::NotFound, message)
         .kind("sandbox_gone")
         .with("sandbox_id", json!(sandbox.id))
         .with("published", json!(published.as_ref().map(|it| &it.commit)));
@@ -153,16 +157,16 @@ fn sandbox_removed_failure(
     }
 }
 
-impl From<RejectError> for CommandFailure {
+impl From<RejectError> for RequestError {
     fn from(error: RejectError) -> Self {
         let shown = error.to_string();
         match error {
             RejectError::Execution(error) => (*error).into(),
             RejectError::Results(error) => error.into(),
-            RejectError::NoReason => CommandFailure::usage(shown)
+            RejectError::NoReason => RequestError::usage(shown)
                 .kind("no_reason")
                 .hint("give one with --why TEXT"),
-            RejectError::NoHunk { hunks, .. } => CommandFailure::usage(shown)
+            RejectError::NoHunk { hunks, .. } => RequestError::usage(shown)
                 .kind("no_hunk")
                 .because(match hunks {
                     0 => "it has none: leave the number out".to_owned(),
@@ -172,7 +176,7 @@ impl From<RejectError> for CommandFailure {
                 .with("hunks", json!(hunks)),
             RejectError::AmbiguousPath { resources } => {
                 let names: Vec<String> = resources.iter().map(ToString::to_string).collect();
-                let failure = CommandFailure::usage(shown).kind("several_resources");
+                let failure = RequestError::usage(shown).kind("several_resources");
                 let failure = names.iter().fold(failure, |failure, name| {
                     failure.hint(format!("add --resource {name}"))
                 });
@@ -180,7 +184,7 @@ impl From<RejectError> for CommandFailure {
             }
             RejectError::NoResult { plan } => {
                 let id = plan.identity.plan_id;
-                let failure = CommandFailure::new(ExitCode::Conflict, shown)
+                let failure = RequestError::new(ExitClass::Conflict, shown)
                     .kind("not_now")
                     .with("phase", json!(plan.position.phase()))
                     .with("state", json!(plan.position.state()));
@@ -194,34 +198,32 @@ impl From<RejectError> for CommandFailure {
     }
 }
 
-impl From<SandboxServiceError> for CommandFailure {
+impl From<SandboxServiceError> for RequestError {
     fn from(error: SandboxServiceError) -> Self {
         let shown = error.to_string();
         match error {
             SandboxServiceError::Lifecycle(error) => error.into(),
             SandboxServiceError::Sandbox(error) => error.into(),
-            SandboxServiceError::TaskFailed { .. } => CommandFailure::new(ExitCode::Error, shown)
+            SandboxServiceError::TaskFailed { .. } => RequestError::new(ExitClass::Error, shown)
                 .kind("internal")
                 .hint("agents diagnostics"),
         }
     }
 }
 
-impl From<ApplyFailure> for CommandFailure {
+impl From<ApplyFailure> for RequestError {
     fn from(error: ApplyFailure) -> Self {
         let shown = error.to_string();
         match error {
             ApplyFailure::Execution(error) => (*error).into(),
             ApplyFailure::Target(error) => (*error).into(),
-            ApplyFailure::NothingToSettle { plan } => {
-                CommandFailure::new(ExitCode::Conflict, shown)
-                    .kind("nothing_to_settle")
-                    .hint(format!("agents plan status {}", plan.identity.plan_id))
-                    .with("plan_id", json!(plan.identity.plan_id))
-                    .with("phase", json!(plan.position.phase()))
-                    .with("state", json!(plan.position.state()))
-            }
-            ApplyFailure::NothingApplied { plan } => CommandFailure::new(ExitCode::Conflict, shown)
+            ApplyFailure::NothingToSettle { plan } => RequestError::new(ExitClass::Conflict, shown)
+                .kind("nothing_to_settle")
+                .hint(format!("agents plan status {}", plan.identity.plan_id))
+                .with("plan_id", json!(plan.identity.plan_id))
+                .with("phase", json!(plan.position.phase()))
+                .with("state", json!(plan.position.state())),
+            ApplyFailure::NothingApplied { plan } => RequestError::new(ExitClass::Conflict, shown)
                 .kind("nothing_applied")
                 .hint(format!("agents plan apply {}", plan.identity.plan_id))
                 .hint(format!("agents plan cancel {}", plan.identity.plan_id))
@@ -229,7 +231,7 @@ impl From<ApplyFailure> for CommandFailure {
                 .with("phase", json!(plan.position.phase()))
                 .with("state", json!(plan.position.state())),
             ApplyFailure::NoResult { plan } => no_result_failure(&plan, shown),
-            ApplyFailure::NeverApplied { plan } => CommandFailure::new(ExitCode::Conflict, shown)
+            ApplyFailure::NeverApplied { plan } => RequestError::new(ExitClass::Conflict, shown)
                 .kind("never_applied")
                 .hint(format!("agents plan status {}", plan.identity.plan_id))
                 .with("plan_id", json!(plan.identity.plan_id))
@@ -240,9 +242,9 @@ impl From<ApplyFailure> for CommandFailure {
 }
 
 /// Returns the failure for a plan that has no result to show or apply.
-fn no_result_failure(plan: &Plan, message: String) -> CommandFailure {
+fn no_result_failure(plan: &Plan, message: String) -> RequestError {
     let id = plan.identity.plan_id;
-    let failure = CommandFailure::new(ExitCode::Conflict, message)
+    let failure = RequestError::new(ExitClass::Conflict, message)
         .kind("not_now")
         .with("plan_id", json!(id))
         .with("phase", json!(plan.position.phase()))
@@ -255,29 +257,29 @@ fn no_result_failure(plan: &Plan, message: String) -> CommandFailure {
     }
 }
 
-impl From<TargetError> for CommandFailure {
+impl From<TargetError> for RequestError {
     fn from(error: TargetError) -> Self {
         let shown = error.to_string();
         let temporary = error.is_temporary();
         match error {
             TargetError::Sandbox(error) => error.into(),
             TargetError::BranchName { .. } | TargetError::NoBranches => {
-                CommandFailure::usage(shown).kind("destination")
+                RequestError::usage(shown).kind("destination")
             }
-            TargetError::PatchFile { .. } => CommandFailure::new(ExitCode::Conflict, shown)
+            TargetError::PatchFile { .. } => RequestError::new(ExitClass::Conflict, shown)
                 .kind("patch_file")
                 .hint("name another file with --to patch FILE"),
-            _ if temporary => CommandFailure::new(ExitCode::Temporary, shown).kind("busy"),
-            _ => CommandFailure::new(ExitCode::Error, shown).kind("target"),
+            _ if temporary => RequestError::new(ExitClass::Temporary, shown).kind("busy"),
+            _ => RequestError::new(ExitClass::Error, shown).kind("target"),
         }
     }
 }
 
-impl From<SandboxError> for CommandFailure {
+impl From<SandboxError> for RequestError {
     fn from(error: SandboxError) -> Self {
         let shown = error.to_string();
         if let SandboxError::InUse { holder, .. } = &error {
-            let failure = CommandFailure::new(ExitCode::Temporary, shown).kind("busy");
+            let failure = RequestError::new(ExitClass::Temporary, shown).kind("busy");
             let failure = match holder.strip_prefix("process ") {
                 Some(pid) => failure.because(format!(
                     "if process {pid} is stopped, `kill -CONT {pid}` lets it go on"
@@ -287,19 +289,19 @@ impl From<SandboxError> for CommandFailure {
             return failure.hint("wait until it ends, then repeat the command");
         }
         let exit = match error {
-            SandboxError::TimedOut { .. } | SandboxError::Changing { .. } => ExitCode::Temporary,
-            SandboxError::NotFound { .. } => ExitCode::NotFound,
-            _ => ExitCode::Error,
+            SandboxError::TimedOut { .. } | SandboxError::Changing { .. } => ExitClass::Temporary,
+            SandboxError::NotFound { .. } => ExitClass::NotFound,
+            _ => ExitClass::Error,
         };
-        CommandFailure::new(exit, shown)
+        RequestError::new(exit, shown)
             .kind("sandbox")
             .hint("agents diagnostics")
     }
 }
 
-impl From<ProcessError> for CommandFailure {
+impl From<ProcessError> for RequestError {
     fn from(error: ProcessError) -> Self {
-        CommandFailure::new(ExitCode::Error, error.to_string())
+        RequestError::new(ExitClass::Error, error.to_string())
             .kind("process")
             .hint("agents diagnostics")
     }

@@ -1,33 +1,34 @@
 //! Converts errors about projects and resources into failures with hints.
 
+use cleveragents_api::{ExitClass, NextStep};
 use cleveragents_domain::{NamespacedName, Plan};
 use cleveragents_engine::projects::ProjectError;
 use cleveragents_ports::{Entity, StoreError, UniqueKey};
 use serde_json::{Value, json};
 
-use crate::failure::{CommandFailure, ExitCode};
+use super::RequestError;
 
 /// How many plans a message lists; JSON output lists all.
 const NAMED_MAXIMUM: usize = 10;
 
-impl From<ProjectError> for CommandFailure {
+impl From<ProjectError> for RequestError {
     fn from(error: ProjectError) -> Self {
         let shown = error.to_string();
-        let conflict = |kind| CommandFailure::new(ExitCode::Conflict, shown.clone()).kind(kind);
+        let conflict = |kind| RequestError::new(ExitClass::Conflict, shown.clone()).kind(kind);
         match error {
             ProjectError::Store(error) => store_failure(error),
             ProjectError::Lifecycle(error) => error.into(),
-            ProjectError::Invariant(_) => CommandFailure::usage(shown)
+            ProjectError::Invariant(_) => RequestError::usage(shown)
                 .kind("invariant")
                 .because("an invariant is a rule as text that plans must keep")
                 .hint("agents project create NAME --invariant 'No new dependencies'"),
             ProjectError::TooLong { what, .. } => {
-                CommandFailure::usage(format!("{what} is too long"))
+                RequestError::usage(format!("{what} is too long"))
                     .kind("too_long")
                     .because(shown)
                     .hint("give a shorter one")
             }
-            ProjectError::UnknownProfile { .. } => CommandFailure::new(ExitCode::NotFound, shown)
+            ProjectError::UnknownProfile { .. } => RequestError::new(ExitClass::NotFound, shown)
                 .kind("unknown_profile")
                 .because("no built-in or added profile has this name")
                 .hint("agents automation-profile list"),
@@ -46,21 +47,21 @@ impl From<ProjectError> for CommandFailure {
                 let hints = projects.iter().take(NAMED_MAXIMUM).map(hint);
                 let mut failure =
                     conflict("linked").because("plans of these projects may still need it");
-                failure.hints.extend(hints);
+                failure.next_steps.extend(hints.map(NextStep::from));
                 failure.with("projects", projects.into())
             }
         }
     }
 }
 
-fn store_failure(error: StoreError) -> CommandFailure {
+fn store_failure(error: StoreError) -> RequestError {
     match &error {
         StoreError::NotFound {
             entity: entity @ (Entity::Project | Entity::Resource),
             ..
         } => {
             let entity = *entity;
-            CommandFailure::from(error)
+            RequestError::from(error)
                 .because(format!("no {entity} has that name, or it was deleted"))
                 .hint(format!("agents {entity} list"))
         }
@@ -71,14 +72,14 @@ fn store_failure(error: StoreError) -> CommandFailure {
         } => {
             let show = format!("agents {noun} show {name}");
             let reason = format!("no two {noun}s have the same name");
-            CommandFailure::from(error).because(reason).hint(show)
+            RequestError::from(error).because(reason).hint(show)
         }
         _ => error.into(),
     }
 }
 
 /// Returns the failure for a project with unfinished plans, with both ways to resolve it.
-fn blocked_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> CommandFailure {
+fn blocked_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> RequestError {
     let mut resolution: Vec<String> = plans
         .iter()
         .map(|plan| format!("agents plan cancel {}", plan.identity.plan_id.short()))
@@ -90,7 +91,7 @@ fn blocked_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> C
 
 /// Returns the failure for plans that other processes run: they were asked to stop, and the user
 /// can delete the project later.
-fn stopping_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> CommandFailure {
+fn stopping_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> RequestError {
     let mut resolution: Vec<String> = plans
         .iter()
         .map(|plan| format!("agents plan status {}", plan.identity.plan_id.short()))
@@ -105,7 +106,7 @@ fn stopping_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> 
 }
 
 /// Returns the failure for plans that can no longer be cancelled and must be finished first.
-fn applying_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> CommandFailure {
+fn applying_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> RequestError {
     let mut resolution: Vec<String> = plans
         .iter()
         .map(|plan| format!("agents plan execute {}", plan.identity.plan_id.short()))
@@ -117,8 +118,8 @@ fn applying_failure(message: &str, project: &NamespacedName, plans: &[Plan]) -> 
         .because("nothing was deleted and no plan was cancelled")
 }
 
-fn delete_failure(message: &str, plans: &[Plan], resolution: Vec<String>) -> CommandFailure {
-    let mut failure = CommandFailure::new(ExitCode::Conflict, message);
+fn delete_failure(message: &str, plans: &[Plan], resolution: Vec<String>) -> RequestError {
+    let mut failure = RequestError::new(ExitClass::Conflict, message);
     for plan in plans.iter().take(NAMED_MAXIMUM) {
         let id = plan.identity.plan_id.short();
         failure = failure.because(format!("plan {id} is at {}", plan.position));
@@ -126,7 +127,9 @@ fn delete_failure(message: &str, plans: &[Plan], resolution: Vec<String>) -> Com
     if let Some(more) = plans.len().checked_sub(NAMED_MAXIMUM).filter(|&it| it > 0) {
         failure = failure.because(format!("and {more} more"));
     }
-    failure.hints.extend(resolution.iter().cloned());
+    failure
+        .next_steps
+        .extend(resolution.iter().cloned().map(NextStep::from));
     let named: Vec<Value> = plans.iter().map(blocking_plan_data).collect();
     failure
         .with("delete_blocked", named.into())

@@ -1,0 +1,21 @@
+//! Typed requests, answers and failures, one request per use case.
+//!
+//! A front end builds a [`Request`], the `app` crate handles it, and the front end displays the
+//! [`Reply`] or the [`Failure`]. The types say nothing about commands, terminals or HTTP: a next
+//! step is a request too ([`NextStep`]), which each front end displays in its own way. Files,
+//! standard input and the working directory of the caller are values in a request.
+//!
+//! Requests are grouped by noun, one module each. Start reading at [`request`], then [`action`].
+
+pub mod action;
+pub mod definition_text;
+pub mod failure;
+pub mod next_step;
+pub mod reply;
+pub mod request;
+
+pub use definition_text::DefinitionText;
+pub use failure::{ExitClass, Failure};
+pub use next_step::NextStep;
+pub use reply::{Message, MessageLevel, Reply};
+pub use request::{Request, RequestKind};

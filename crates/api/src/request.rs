@@ -1,0 +1,24 @@
+//! The trait of requests.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// One use case. Its fields are everything that the handler needs to know of the caller.
+pub trait Request: Serialize + DeserializeOwned + Send + 'static {
+    type Answer: Serialize + DeserializeOwned + Send + 'static;
+
+    /// Noun and verb, for example `action.show`.
+    const NAME: &'static str;
+    const KIND: RequestKind;
+}
+
+/// The effect of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestKind {
+    /// Changes nothing, and never waits for a lock of another process.
+    Read,
+    /// Changes stored data. An apply that a dead process left unfinished is finished first.
+    Write,
+    /// Records what the user wants of a plan, and what they approve. Running the plan comes after.
+    Work,
+}

@@ -1,0 +1,21 @@
+//! The handlers of all requests: the only way into the product.
+//!
+//! A front end builds an [`App`] from the adapters it chose, and calls it with a request of the
+//! `api` crate. A handler is an `impl` of [`Handler`], one file per request, in a folder by noun.
+//! Nothing here prints, reads the environment or knows a terminal, so that a second front end gets
+//! the same behaviour: masking of secrets, actions of a project's own files, warnings, next steps.
+//!
+//! Start reading at [`app`](mod@app), then `action/show.rs`.
+
+mod action;
+pub mod app;
+mod definition;
+pub mod failure;
+mod name_pattern;
+pub mod nearest;
+pub mod project_actions;
+
+pub use action::{shell_quote, validate_action};
+pub use app::{Adapters, App, AppDeps, Caller, Handler};
+pub use failure::RequestError;
+pub use name_pattern::NamePattern;
