@@ -1,10 +1,12 @@
 //! Records of applying a plan's changes to their targets and of unapplying them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ResourcePath;
+use crate::change::ResourcePath;
 use crate::id::{ApplyId, PlanId, SandboxId};
+use crate::project::AbsolutePath;
 use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
@@ -26,6 +28,21 @@ pub struct ApplyRecord {
     pub updated_at: Timestamp,
     /// Assigned by the store and checked on every update.
     pub version: i64,
+}
+
+/// Where a result is applied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Destination {
+    /// One commit on the current checkout, including its files and index; for a folder, its files.
+    Current,
+    /// One commit on the branch of this short name, which is created if missing. Files change only
+    /// where it is checked out.
+    Branch(String),
+    /// Only the files.
+    Worktree,
+    /// A new file with a patch of the result against its base.
+    Patch(AbsolutePath),
 }
 
 /// The part of an attempt that concerns one resource.

@@ -6,11 +6,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::ToolCallId;
 use crate::name::NamespacedName;
 use crate::percent;
+use crate::schema::fixed_schema;
 
 /// A path relative to its resource: no root, no `.` or `..`, no empty component.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,6 +76,13 @@ impl FromStr for ResourcePath {
     }
 }
 
+fixed_schema! {
+    ResourcePath: {
+        "description": "A percent-encoded path relative to its resource.",
+        "type": "string"
+    }
+}
+
 impl Serialize for ResourcePath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -88,7 +97,7 @@ impl<'de> Deserialize<'de> for ResourcePath {
 }
 
 /// The kind of a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileOperation {
     Create,
@@ -102,7 +111,7 @@ pub enum FileOperation {
 }
 
 /// The content and mode of a file at one point in time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileState {
     /// BLAKE3 of the content, in hexadecimal.
     pub hash: String,
@@ -112,7 +121,7 @@ pub struct FileState {
 }
 
 /// One change of one path.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeEntry {
     /// Position in the changeset: 1, 2, 3 …
     pub sequence: i64,

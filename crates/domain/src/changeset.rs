@@ -3,6 +3,7 @@
 //! The header is stored when a changeset is started, so an empty changeset is visible too. Every
 //! change names its changeset (law 4); there is no global current changeset.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::change::{ChangeEntry, FileOperation, FileState, ResourcePath};
@@ -12,7 +13,7 @@ use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
 /// An ordered record of changes of one sandbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangesetRecord {
     pub id: ChangesetId,
     pub plan_id: PlanId,

@@ -1,5 +1,6 @@
 //! Corrections: attempts to change a decision and its consequences.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{CorrectionId, DecisionId, PlanId};
@@ -7,7 +8,7 @@ use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
 /// One attempt. The record is kept whatever the outcome.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Correction {
     pub id: CorrectionId,
     pub plan_id: PlanId,

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::change::ResourcePath;
@@ -11,7 +12,7 @@ use crate::lifecycle::Phase;
 use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
     pub decision_id: DecisionId,
     pub plan_id: PlanId,
@@ -57,7 +58,7 @@ pub struct NewDecision {
 }
 
 /// The actor's context, sufficient to make the decision again.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ContextSnapshot {
     /// Hash of the context that the actor read.
     pub hash: String,
@@ -164,7 +165,7 @@ impl Decision {
 }
 
 /// One decision influences another: it is the parent, or the other used its outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct DecisionEdge {
     pub from: DecisionId,
     pub to: DecisionId,

@@ -1,5 +1,6 @@
 //! The error history of a plan: what failed, how it is recovered, and which commands can help.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -44,7 +45,7 @@ text_enum! {
 }
 
 /// A command that could help, with the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryHint {
     pub action: RecoveryAction,
     pub message: String,
@@ -139,7 +140,7 @@ impl RecoveryAction {
 }
 
 /// An entry of a plan's error history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorRecord {
     pub id: ErrorId,
     pub plan_id: PlanId,

@@ -38,6 +38,8 @@ macro_rules! fractions {
             }
         }
 
+        $crate::schema::fixed_schema! { $name: { "type": "number", "minimum": 0, "maximum": 1 } }
+
         impl TryFrom<f64> for $name {
             type Error = FractionError;
 

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
+use crate::schema::fixed_schema;
 use crate::time::Timestamp;
 
 /// Length of a ULID in its canonical text form.
@@ -46,6 +47,10 @@ macro_rules! ids {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(Ulid);
+
+        fixed_schema! {
+            $name: { "type": "string", "pattern": "^[0-7][0-9A-HJKMNP-TV-Z]{25}$" }
+        }
 
         impl $name {
             pub const fn new(ulid: Ulid) -> Self {

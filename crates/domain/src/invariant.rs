@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::action::DESCRIPTION_MAXIMUM;
@@ -11,7 +12,7 @@ use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
 /// A rule and its scope.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Invariant {
     pub id: InvariantId,
     pub text: String,
@@ -23,7 +24,7 @@ pub struct Invariant {
 }
 
 /// The scope of a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InvariantScope {
     Global,
@@ -63,7 +64,7 @@ impl InvariantScope {
 }
 
 /// A rule as frozen into a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanInvariant {
     pub text: String,
     pub source: InvariantScopeKind,

@@ -1,6 +1,7 @@
 //! Messages to the owner of a running plan: cancel, pause and prompt (law 5). The current owner
 //! receives them in order, each once.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{MessageId, PlanId};
@@ -8,7 +9,7 @@ use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
 /// A message to the owner of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanMessage {
     pub id: MessageId,
     pub plan_id: PlanId,

@@ -4,6 +4,7 @@
 //! two runs: no vendor ids, no times, no keys. A tool call is identified by its position in the
 //! conversation.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use crate::name::NamespacedName;
 use crate::text_enum::text_enum;
 
 /// A model and its provider.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct ModelChoice {
     /// The name under which the provider is configured, such as `openai`, `anthropic`, `scripted`.
     pub provider: String,
@@ -168,7 +169,7 @@ text_enum! {
 }
 
 /// Token usage of an answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// All input tokens, cached or not.
     pub input_tokens: u64,

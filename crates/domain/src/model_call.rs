@@ -1,5 +1,6 @@
 //! Records of requests to models.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{CheckpointId, ModelCallId, PlanId};
@@ -85,7 +86,7 @@ pub struct ModelCallEnd {
 }
 
 /// The part of a budget that was spent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelSpend {
     pub tokens: u64,
     pub usd: f64,

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::schema::fixed_schema;
+
 /// The namespace of a name written without one.
 pub const DEFAULT_NAMESPACE: &str = "local";
 /// The maximum length of a server, namespace or name, in characters.
@@ -179,6 +181,13 @@ fn check_part(part: &'static str, text: &str) -> Result<(), NameError> {
     match wrong {
         Some(character) => Err(NameError::Character { part, character }),
         None => Ok(()),
+    }
+}
+
+fixed_schema! {
+    NamespacedName: {
+        "description": "A name, written `[[server:]namespace/]name`.",
+        "type": "string"
     }
 }
 

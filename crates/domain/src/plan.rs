@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
 /// One use of an action, with its position in the lifecycle and its progress.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "PlanRecord", into = "PlanRecord")]
 pub struct Plan {
     pub identity: PlanIdentity,
@@ -48,7 +49,7 @@ pub struct Plan {
 }
 
 /// The ids of a plan, its parent and its root.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanIdentity {
     pub plan_id: PlanId,
     pub parent_plan_id: Option<PlanId>,
@@ -57,7 +58,7 @@ pub struct PlanIdentity {
 }
 
 /// The task of a plan, frozen when the plan is created.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanBrief {
     pub action_name: NamespacedName,
     pub description: String,
@@ -142,7 +143,7 @@ impl PlanBrief {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanTimestamps {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -242,7 +243,7 @@ impl PlanTimestamps {
 
 /// The serialised form of a plan: phase and state are top-level keys, where scripts and SQL look
 /// for them.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct PlanRecord {
     identity: PlanIdentity,
     name: NamespacedName,

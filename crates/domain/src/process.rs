@@ -1,5 +1,6 @@
 //! Records of the processes that tools start.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text_enum::text_enum;
@@ -28,7 +29,7 @@ text_enum! {
 }
 
 /// Identifies a process across restarts of this program and detects a reused process id.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessIdentity {
     pub process_group: i32,
     /// In clock ticks since boot, as reported by the kernel. Differs if the process id was reused.

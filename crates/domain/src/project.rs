@@ -3,17 +3,19 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::automation::ProfileName;
 use crate::id::{ProjectId, ResourceId};
 use crate::name::NamespacedName;
 use crate::percent;
+use crate::schema::fixed_schema;
 use crate::text_enum::text_enum;
 use crate::time::Timestamp;
 
 /// A named set of resources. The store keeps the links to them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Project {
     pub id: ProjectId,
     pub name: NamespacedName,
@@ -27,7 +29,7 @@ pub struct Project {
 }
 
 /// A path on this machine that plans may work on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Resource {
     pub id: ResourceId,
     pub name: NamespacedName,
@@ -128,6 +130,13 @@ impl FromStr for AbsolutePath {
         let bytes =
             percent::read(text).map_err(|wrong| AbsolutePathError::Encoding { at: wrong.at })?;
         Self::from_bytes(bytes)
+    }
+}
+
+fixed_schema! {
+    AbsolutePath: {
+        "description": "A percent-encoded absolute path.",
+        "type": "string"
     }
 }
 

@@ -63,6 +63,8 @@ macro_rules! text_enum {
             }
         }
 
+        $crate::schema::fixed_schema! { $name: { "type": "string", "enum": [$($text),+] } }
+
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::schema::fixed_schema;
+
 /// Microseconds since 1970 in UTC. Shown and serialised as RFC 3339 with six decimals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Timestamp(i64);
@@ -59,6 +61,14 @@ impl FromStr for Timestamp {
         text.parse::<jiff::Timestamp>()
             .map(|time| Self(time.as_microsecond()))
             .map_err(|_| TimestampError(text.to_owned()))
+    }
+}
+
+fixed_schema! {
+    Timestamp: {
+        "description": "A point in time in UTC, to the microsecond.",
+        "type": "string",
+        "format": "date-time"
     }
 }
 

@@ -69,3 +69,21 @@ text_enum! {
         Interrupted = "interrupted",
     }
 }
+
+text_enum! {
+    /// Why a tool call was refused.
+    RefusalKind: "kind of refusal" {
+        UnknownTool = "unknown_tool",
+        Input = "input",
+        ReadOnlyPlan = "read_only_plan",
+        UnsafeTool = "unsafe_tool",
+        /// The call names no resource, or one that the plan does not use.
+        Resource = "resource",
+        /// A guard of the profile refused it.
+        Guard = "guard",
+        /// A limit of the profile was reached.
+        Limit = "limit",
+        /// A guard refused it that the user can override by approval.
+        NeedsApproval = "needs_approval",
+    }
+}

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::schema::fixed_schema;
+
 /// Identifies a captured tree: the git tree of its files and, if there are any, the list of its
 /// empty directories, which git cannot store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,6 +68,13 @@ impl FromStr for TreeId {
             Some((files, list)) => Self::new(files, Some(list)),
             None => Self::new(text, None),
         }
+    }
+}
+
+fixed_schema! {
+    TreeId: {
+        "description": "A captured tree: a git tree and, after a `+`, a list of its empty directories.",
+        "type": "string"
     }
 }
 

@@ -3,6 +3,7 @@
 //! A repository is untrusted content: the program acts on its files only after the user has seen
 //! and allowed exactly this content. A consent therefore names the file *and* its hash.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::change::ResourcePath;
@@ -10,7 +11,7 @@ use crate::project::AbsolutePath;
 use crate::time::Timestamp;
 
 /// A repository file, with the hash of the content that was read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RepositoryFile {
     /// The root of the working tree, with symbolic links resolved.
     pub repository: AbsolutePath,

@@ -7,6 +7,7 @@ pub mod argument;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -61,7 +62,7 @@ fn reusable_by_default() -> bool {
 }
 
 /// The actors by role and name. Names are resolved at preflight.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Actors {
     pub strategy_actor: NamespacedName,
     pub execution_actor: NamespacedName,
@@ -96,7 +97,7 @@ text_enum! {
 }
 
 /// A command that must succeed before the work counts as done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
     pub run: String,
@@ -106,7 +107,7 @@ pub struct Check {
 }
 
 /// Limits for a plan and its children; `None` means no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     pub usd: Option<f64>,

@@ -1,11 +1,12 @@
 //! Guards: checked before every tool call, in a fixed order, independent of the thresholds.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::name::NamespacedName;
 
 /// Restrictions on a plan's tool calls.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Guards {
     pub tool_denylist: Vec<NamespacedName>,

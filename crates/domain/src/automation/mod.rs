@@ -12,17 +12,19 @@ mod tighten;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::fraction::{Confidence, Threshold};
 use crate::name::{NameError, NamespacedName};
+use crate::schema::fixed_schema;
 use crate::text_enum::text_enum;
 
 pub use built_in::BuiltInProfile;
 pub use guards::{Approval, GuardRefusal, GuardedCall, Guards, ToolEffect};
 pub use threshold_groups::ThresholdGroup;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AutomationProfile {
     pub name: ProfileName,
@@ -70,7 +72,7 @@ macro_rules! thresholds {
         }
 
         /// The eleven thresholds.
-        #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct Thresholds {
             $($(#[$doc])* pub $field: Threshold,)+
@@ -122,7 +124,7 @@ thresholds! {
 }
 
 /// Limits on retries and repetitions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryLimits {
     pub max_retries_per_step: u32,
@@ -172,6 +174,13 @@ impl FromStr for ProfileName {
             Ok(built_in) => Ok(Self::BuiltIn(built_in)),
             Err(_) => text.parse().map(Self::Custom),
         }
+    }
+}
+
+fixed_schema! {
+    ProfileName: {
+        "description": "The name of an automation profile.",
+        "type": "string"
     }
 }
 

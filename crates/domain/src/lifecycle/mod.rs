@@ -10,6 +10,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::DecisionId;
@@ -88,7 +89,7 @@ text_enum! {
 }
 
 /// Why a queued plan is not running. A waiting plan has no owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum WaitReason {
     /// For one of the slots limited by `plan.concurrency`.

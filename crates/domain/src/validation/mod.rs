@@ -9,6 +9,7 @@ pub mod verdict;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -72,7 +73,7 @@ pub struct WrappedTool {
 }
 
 /// A validation bound to a resource.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attachment {
     pub id: AttachmentId,
     pub validation: NamespacedName,
@@ -85,7 +86,9 @@ pub struct Attachment {
 }
 
 /// The plans for which an attachment is in effect.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum AttachmentScope {
     /// Every plan that works on the resource.

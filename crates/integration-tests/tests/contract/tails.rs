@@ -233,11 +233,12 @@ mod postgres_only {
     fn one_event(stream: StreamId, seq: Option<&str>) -> String {
         let payload = payload(1);
         let payload_hash = payload_hash(&payload);
+        let written = event(1);
         let link = EventHashInput {
             prev_hash: &genesis_hash(),
             stream,
             stream_seq: 1,
-            kind: &event(1).kind,
+            kind: written.kind(),
             v: 1,
             at: cleveragents_integration_tests::samples::at(0),
             actor: "outsider",

@@ -153,15 +153,15 @@ fn link_event(
     event: &NewEvent,
     at: Timestamp,
 ) -> ([Param<'_>; 8], StreamHead) {
-    let payload_hash = payload_hash(event.payload.get());
+    let payload_hash = payload_hash(event.payload());
     let link = EventHashInput {
         prev_hash: &head.hash,
         stream,
         stream_seq: head.stream_seq + 1,
-        kind: &event.kind,
-        v: current_version(&event.kind),
+        kind: event.kind(),
+        v: current_version(event.kind()),
         at,
-        actor: &event.actor,
+        actor: event.actor(),
         payload_hash: &payload_hash,
     };
     let next = StreamHead {
@@ -170,10 +170,10 @@ fn link_event(
     };
     let row = [
         Param::from(next.stream_seq),
-        Param::from(event.kind.as_str()),
+        Param::from(event.kind().as_str()),
         Param::from(link.v),
-        Param::from(&event.actor),
-        Param::from(event.payload.get()),
+        Param::from(event.actor()),
+        Param::from(event.payload()),
         Param::from(payload_hash),
         Param::from(head.hash),
         Param::from(next.hash.clone()),
