@@ -6,13 +6,14 @@ use cleveragents_domain::id::ActionId;
 use cleveragents_domain::{
     ActionState, Argument, Budget, Check, NamespacedName, ProfileName, Timestamp,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::definition_text::DefinitionText;
 use crate::request::{Request, RequestKind};
 
 /// Lists actions, newest first: the registered ones, then those in files of the caller's project.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ActionList {
     /// Only names that match this regular expression, ignoring case.
@@ -25,7 +26,7 @@ pub struct ActionList {
 }
 
 /// Returns an action. One that is not registered is read from the files of the caller's project.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActionShow {
     pub name: NamespacedName,
     /// The caller's working directory, whose project may define actions.
@@ -34,7 +35,7 @@ pub struct ActionShow {
 }
 
 /// Registers an action.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActionCreate {
     pub config: DefinitionText,
     /// Replaces an action of the same name instead of failing.
@@ -43,7 +44,7 @@ pub struct ActionCreate {
 }
 
 /// Makes an action unavailable for new plans.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActionArchive {
     pub name: NamespacedName,
     /// The caller's working directory, whose project may define actions.
@@ -52,7 +53,7 @@ pub struct ActionArchive {
 }
 
 /// Checks the definition of an action and reports every problem.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActionValidate {
     pub file: DefinitionText,
 }
@@ -88,7 +89,7 @@ impl Request for ActionValidate {
 }
 
 /// The actions that match.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActionPage {
     pub actions: Vec<ActionSummary>,
     pub filters: ActionFilters,
@@ -96,7 +97,7 @@ pub struct ActionPage {
 }
 
 /// One action in a list.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActionSummary {
     pub name: NamespacedName,
     pub state: ActionState,
@@ -112,7 +113,7 @@ pub struct ActionSummary {
 }
 
 /// Where an action is defined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ActionSource {
     Registered,
@@ -121,7 +122,7 @@ pub enum ActionSource {
 }
 
 /// The filters of a list, as they were given.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActionFilters {
     pub state: Option<ActionState>,
     pub namespace: Option<String>,
@@ -129,7 +130,7 @@ pub struct ActionFilters {
 }
 
 /// Counts over all actions that match, listed or not.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActionCounts {
     pub total: usize,
     pub available: usize,
@@ -138,7 +139,7 @@ pub struct ActionCounts {
 }
 
 /// An action with all its fields.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ActionDetails {
     pub name: NamespacedName,
     /// `None` if the action is not registered.
@@ -174,7 +175,7 @@ pub struct ActionDetails {
 }
 
 /// An action after it was archived.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ArchivedAction {
     pub name: NamespacedName,
     pub id: ActionId,
@@ -185,7 +186,7 @@ pub struct ArchivedAction {
 
 /// The result of checking a definition. A definition with problems is a failure instead, which
 /// lists them in its data.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ValidAction {
     pub valid: bool,
     /// The name of the file in messages.

@@ -11,11 +11,13 @@ pub mod action;
 pub mod definition_text;
 pub mod failure;
 pub mod next_step;
+pub mod registry;
 pub mod reply;
 pub mod request;
 
 pub use definition_text::DefinitionText;
 pub use failure::{ExitClass, Failure};
 pub use next_step::NextStep;
+pub use registry::{RequestInfo, all_requests};
 pub use reply::{Message, MessageLevel, Reply};
 pub use request::{Request, RequestKind};

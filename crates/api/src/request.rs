@@ -1,11 +1,12 @@
 //! The trait of requests.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// One use case. Its fields are everything that the handler needs to know of the caller.
-pub trait Request: Serialize + DeserializeOwned + Send + 'static {
-    type Answer: Serialize + DeserializeOwned + Send + 'static;
+pub trait Request: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
+    type Answer: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
 
     /// Noun and verb, for example `action.show`.
     const NAME: &'static str;

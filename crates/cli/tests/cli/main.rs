@@ -33,6 +33,7 @@ mod plan_fixture;
 mod postgres;
 mod projects;
 mod rejections;
+mod requests;
 mod resource_paths;
 mod restore;
 mod results;

@@ -1,0 +1,67 @@
+//! The list of all requests, for everything that walks them: schemas, handlers, commands.
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::reply::Reply;
+use crate::request::{Request, RequestKind};
+
+/// Calls the macro `$callback` with the types of all requests, sorted by name.
+#[macro_export]
+macro_rules! for_each_request {
+    ($callback:ident) => {
+        $callback! {
+            $crate::action::ActionArchive,
+            $crate::action::ActionCreate,
+            $crate::action::ActionList,
+            $crate::action::ActionShow,
+            $crate::action::ActionValidate,
+        }
+    };
+}
+
+/// One type of request.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestInfo {
+    pub name: &'static str,
+    pub kind: RequestKind,
+    schema: fn() -> Value,
+}
+
+impl RequestInfo {
+    fn of<R: Request>() -> Self {
+        Self {
+            name: R::NAME,
+            kind: R::KIND,
+            schema: schema_of::<R>,
+        }
+    }
+
+    /// Returns the JSON Schema of the request, its reply and its failure.
+    pub fn schema(&self) -> Value {
+        (self.schema)()
+    }
+}
+
+/// Returns all requests, sorted by name.
+pub fn all_requests() -> Vec<RequestInfo> {
+    macro_rules! infos {
+        ($($request:ty),+ $(,)?) => { vec![$(RequestInfo::of::<$request>()),+] };
+    }
+    for_each_request!(infos)
+}
+
+fn schema_of<R: Request>() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let request = generator.subschema_for::<R>();
+    let reply = generator.subschema_for::<Reply<R::Answer>>();
+    let failure = generator.subschema_for::<Failure>();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": R::NAME,
+        "type": "object",
+        "properties": {"request": request, "reply": reply, "failure": failure},
+        "$defs": generator.take_definitions(true),
+    })
+}

@@ -1,0 +1,58 @@
+//! Every request can be sent by a command, and its fields have the names of the command's
+//! arguments, so that a next step can be written as a command.
+
+use std::collections::BTreeMap;
+
+use cleveragents_api::all_requests;
+use cleveragents_cli::next_step;
+use serde_json::Value;
+
+/// Requests without a command of their own, with the reason.
+const WITHOUT_COMMAND: &[(&str, &str)] = &[];
+
+/// Fields that the command line fills in itself, with the source of their value.
+const FILLED_IN: &[(&str, &str)] = &[("folder", "the working directory")];
+
+#[test]
+fn every_request_has_a_command_or_a_reason_for_none() {
+    let tree = cleveragents_cli::command();
+    let without: BTreeMap<&str, &str> = WITHOUT_COMMAND.iter().copied().collect();
+    for request in all_requests() {
+        let path: Vec<String> = request
+            .name
+            .split('.')
+            .map(|it| it.replace('_', "-"))
+            .collect();
+        let command = next_step::find(&tree, &path);
+        if without.contains_key(request.name) {
+            assert!(command.is_none(), "{}: it has a command", request.name);
+            continue;
+        }
+        let Some(command) = command else {
+            panic!("{}: no command, and no reason for none", request.name);
+        };
+        for field in fields(&request.schema()) {
+            let is_argument = command
+                .get_arguments()
+                .any(|it| it.get_id() == field.as_str());
+            let is_filled_in = FILLED_IN.iter().any(|(name, _)| *name == field);
+            assert!(
+                is_argument || is_filled_in,
+                "{}: the field `{field}` is no argument of `agents {}`",
+                request.name,
+                path.join(" ")
+            );
+        }
+    }
+}
+
+/// Returns the names of the request's fields.
+fn fields(schema: &Value) -> Vec<String> {
+    let request = &schema["properties"]["request"];
+    let request = match request["$ref"].as_str() {
+        Some(reference) => schema.pointer(reference.trim_start_matches('#')).unwrap(),
+        None => request,
+    };
+    let properties = request["properties"].as_object();
+    properties.map_or(Vec::new(), |it| it.keys().cloned().collect())
+}
