@@ -14,6 +14,7 @@ pub mod next_step;
 pub mod registry;
 pub mod reply;
 pub mod request;
+pub mod uncommitted;
 
 pub use definition_text::DefinitionText;
 pub use failure::{ExitClass, Failure};

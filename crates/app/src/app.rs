@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use cleveragents_api::{Failure, Reply, Request};
 use cleveragents_engine::lifecycle::PlanLifecycle;
+use cleveragents_engine::secrets::Secrets;
+use cleveragents_engine::trust::TrustRegistry;
 use cleveragents_ports::project_files::ProjectFiles;
+use cleveragents_ports::sandbox::Sandboxes;
 use cleveragents_ports::{Ids, Liveness, StoreHandle};
 
 use crate::failure::RequestError;
@@ -16,6 +19,12 @@ use crate::failure::RequestError;
 pub trait Adapters: fmt::Debug + Send + Sync {
     /// Returns access to the files that belong to the product in a project's folder.
     fn project_files(&self) -> Arc<dyn ProjectFiles>;
+
+    /// Returns the sandboxes of this machine. Fails if git is missing.
+    fn sandboxes(&self) -> Result<Arc<dyn Sandboxes>, RequestError>;
+
+    /// Returns the known secrets, which are masked in everything that is stored.
+    fn secrets(&self) -> Result<Secrets, RequestError>;
 }
 
 /// Dependencies of an [`App`].
@@ -70,6 +79,30 @@ impl App {
 
     pub(crate) fn project_files(&self) -> Arc<dyn ProjectFiles> {
         self.deps.adapters.project_files()
+    }
+
+    pub(crate) fn sandboxes(&self) -> Result<Arc<dyn Sandboxes>, RequestError> {
+        self.deps.adapters.sandboxes()
+    }
+
+    /// Replaces secrets in a text of the user, so that it can be stored.
+    pub(crate) fn mask_secrets(&self, text: &str) -> Result<String, RequestError> {
+        Ok(self.deps.adapters.secrets()?.hide(text).into_owned())
+    }
+
+    /// Returns a lifecycle that stores references instead of secrets when it creates plans.
+    pub(crate) fn masking_lifecycle(&self) -> Result<PlanLifecycle, RequestError> {
+        let secrets = self.deps.adapters.secrets()?;
+        Ok(self.lifecycle().with_secrets(secrets))
+    }
+
+    /// Returns the registry of consents to use files of repositories.
+    pub(crate) fn trust(&self) -> TrustRegistry {
+        TrustRegistry::new(self.deps.store.clone(), Arc::clone(&self.deps.ids))
+    }
+
+    pub(crate) fn store(&self) -> &StoreHandle {
+        &self.deps.store
     }
 
     pub(crate) fn lifecycle(&self) -> PlanLifecycle {

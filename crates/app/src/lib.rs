@@ -14,6 +14,8 @@ pub mod failure;
 mod name_pattern;
 pub mod nearest;
 pub mod project_actions;
+pub mod trust;
+pub mod uncommitted;
 
 pub use action::{shell_quote, validate_action};
 pub use app::{Adapters, App, AppDeps, Caller, Handler};

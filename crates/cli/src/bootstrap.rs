@@ -204,16 +204,8 @@ impl Bootstrap {
         environment: &Environment,
     ) -> SandboxResult<Box<dyn Sandboxes>> {
         let git = git_settings(program, environment);
-        let sandboxes = LocalSandboxes::open(self.directory(), git)?;
-        let filters = self.settings.sandbox_allow_filters();
-        let limits = CaptureLimits {
-            new_files: self.settings.sandbox_limit(Limit::CapturedFiles),
-            total_size: self.settings.sandbox_limit(Limit::CapturedSize),
-            file_size: self.settings.sandbox_limit(Limit::FileSize),
-        };
-        Ok(Box::new(
-            sandboxes.with_allowed_filters(filters).with_limits(limits),
-        ))
+        let sandboxes = local_sandboxes(self.directory(), git, &self.settings)?;
+        Ok(Box::new(sandboxes))
     }
 
     /// Returns the process runner for commands of plans, confined as the settings say.
@@ -388,6 +380,22 @@ impl AppContext<'_> {
         let owner = presence.owner();
         self.block_on(LockService::new(self.store.clone(), ids, presence, owner).stale())
     }
+}
+
+/// Opens the sandboxes of a data directory with the limits of the settings.
+fn local_sandboxes(
+    directory: &Path,
+    git: GitSettings,
+    settings: &Settings,
+) -> SandboxResult<LocalSandboxes> {
+    let limits = CaptureLimits {
+        new_files: settings.sandbox_limit(Limit::CapturedFiles),
+        total_size: settings.sandbox_limit(Limit::CapturedSize),
+        file_size: settings.sandbox_limit(Limit::FileSize),
+    };
+    Ok(LocalSandboxes::open(directory, git)?
+        .with_allowed_filters(settings.sandbox_allow_filters())
+        .with_limits(limits))
 }
 
 fn git_settings(program: PathBuf, environment: &Environment) -> GitSettings {

@@ -29,7 +29,6 @@ mod session;
 pub mod settings;
 pub mod signals;
 pub mod system_journal;
-pub mod uncommitted;
 
 pub use session::{run, run_with_watcher};
 

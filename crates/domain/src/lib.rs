@@ -39,6 +39,7 @@ pub mod trust;
 pub mod validation;
 
 pub mod event;
+pub mod uncommitted;
 pub mod upcast;
 
 pub mod fraction;

@@ -19,6 +19,13 @@ pub trait ProjectFiles: fmt::Debug + Send + Sync {
         root: &Path,
         maximum: usize,
     ) -> Result<Vec<ProjectFileResult>, ProjectFileError>;
+
+    /// Returns at most `maximum` bytes of the project's `.worktreeinclude`, if it has one.
+    fn include_file(
+        &self,
+        root: &Path,
+        maximum: usize,
+    ) -> Result<Option<Vec<u8>>, ProjectFileError>;
 }
 
 pub type ProjectFileResult = Result<ProjectFile, ProjectFileError>;

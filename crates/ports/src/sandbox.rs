@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use cleveragents_domain::id::{PlanId, SandboxId};
 pub use cleveragents_domain::tree::TreeId;
 use cleveragents_domain::tree::TreeIdError;
+pub use cleveragents_domain::uncommitted::{UncommittedFile, UncommittedKind};
 use cleveragents_domain::{
     AbsolutePath, BaseSource, FileOperation, FileState, ResourcePath, ResourceType,
 };
@@ -528,27 +529,6 @@ pub enum ObjectCompleteness {
 pub enum CheckoutCoverage {
     Complete,
     Sparse,
-}
-
-/// A file of the user's that differs from the checked-out commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UncommittedFile {
-    pub path: ResourcePath,
-    pub kind: UncommittedKind,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UncommittedKind {
-    /// Changed in the working tree only.
-    Changed,
-    /// Changed in the index, regardless of the working tree.
-    Staged,
-    /// Left by an unfinished merge.
-    Unmerged,
-    Untracked,
-    /// A folder with a repository of its own, which is never copied.
-    UntrackedRepository,
 }
 
 /// Errors of sandboxes.

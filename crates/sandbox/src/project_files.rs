@@ -13,6 +13,7 @@ use cleveragents_domain::{AbsolutePath, ResourcePath};
 use cleveragents_ports::project_files::{
     ProjectFile, ProjectFileError, ProjectFileResult, ProjectFiles,
 };
+use cleveragents_ports::sandbox::WORKTREE_INCLUDE;
 use rustix::fs::OFlags;
 
 const FOLDER: &str = ".agents/actions";
@@ -41,6 +42,22 @@ impl ProjectFiles for LocalProjectFiles {
         let names = folder.file_names()?;
         let read = |name: &PathBuf| folder.read(name, maximum);
         Ok(names.iter().map(read).collect())
+    }
+
+    fn include_file(
+        &self,
+        root: &Path,
+        maximum: usize,
+    ) -> Result<Option<Vec<u8>>, ProjectFileError> {
+        let path = root.join(WORKTREE_INCLUDE);
+        match open_regular(&path, OFlags::NONBLOCK) {
+            Ok(file) => {
+                let content = read_up_to(file, maximum);
+                content.map(Some).map_err(|error| unreadable(&path, error))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unreadable(&path, error)),
+        }
     }
 }
 
@@ -104,10 +121,9 @@ impl ActionFolder {
             let reason = "it is a link that leads out of the folder";
             return Err(unreadable(&display_path, reason));
         }
-        let mut content = Vec::new();
-        let limit = u64::try_from(maximum).unwrap_or(u64::MAX);
-        let file = open_regular(&path).map_err(failed)?;
-        file.take(limit).read_to_end(&mut content).map_err(failed)?;
+        // The file may have been replaced by a link after its path was resolved.
+        let file = open_regular(&path, OFlags::NOFOLLOW | OFlags::NONBLOCK).map_err(failed)?;
+        let content = read_up_to(file, maximum).map_err(failed)?;
         let below = path.strip_prefix(&self.root).unwrap_or(&path);
         let project = AbsolutePath::from_bytes(self.root.as_os_str().as_bytes())
             .map_err(|error| unreadable(&display_path, error))?;
@@ -122,10 +138,16 @@ impl ActionFolder {
     }
 }
 
-/// Opens a regular file. `NONBLOCK` because opening a FIFO would wait for a writer, and `NOFOLLOW`
-/// because the file may have been replaced by a link after its path was resolved.
-fn open_regular(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+fn read_up_to(file: File, maximum: usize) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let limit = u64::try_from(maximum).unwrap_or(u64::MAX);
+    file.take(limit).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// Opens a regular file. The flags must contain `NONBLOCK`, because opening a FIFO would wait for a
+/// writer.
+fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))

@@ -34,7 +34,7 @@ impl From<LifecycleError> for RequestError {
             LifecycleError::UnknownProfile { .. } => RequestError::new(ExitClass::NotFound, shown)
                 .kind("unknown_profile")
                 .hint("agents automation-profile list"),
-            LifecycleError::NotTrusted { file, state } => not_trusted_failure(&file, state),
+            LifecycleError::NotTrusted { file, state } => not_trusted_failure(&file, state, None),
             LifecycleError::Preflight { failures } => preflight_failure(&failures),
             LifecycleError::Illegal { plan, illegal } => {
                 illegal_move_failure(plan, &illegal, shown)

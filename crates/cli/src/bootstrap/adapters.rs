@@ -1,31 +1,59 @@
 //! The application, built from the adapters that the settings choose.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use cleveragents_app::{Adapters, App, AppDeps, Caller};
+use cleveragents_app::{Adapters, App, AppDeps, Caller, RequestError};
+use cleveragents_engine::secrets::Secrets;
 use cleveragents_ports::project_files::ProjectFiles;
+use cleveragents_ports::sandbox::Sandboxes;
 use cleveragents_sandbox::LocalProjectFiles;
 
 use super::AppContext;
+use super::execution::{find_git, secrets};
+use super::local_sandboxes;
+use crate::environment::Environment;
+use crate::settings::Settings;
 
-/// The adapters of this process.
+/// The adapters of this process, built from its settings and environment.
 #[derive(Debug)]
-struct LocalAdapters;
+struct LocalAdapters {
+    settings: Settings,
+    environment: Environment,
+    /// The data directory.
+    directory: PathBuf,
+}
 
 impl Adapters for LocalAdapters {
     fn project_files(&self) -> Arc<dyn ProjectFiles> {
         Arc::new(LocalProjectFiles)
+    }
+
+    fn sandboxes(&self) -> Result<Arc<dyn Sandboxes>, RequestError> {
+        let git = find_git(&self.environment)?;
+        let git = super::git_settings(git, &self.environment);
+        let sandboxes = local_sandboxes(&self.directory, git, &self.settings)?;
+        Ok(Arc::new(sandboxes))
+    }
+
+    fn secrets(&self) -> Result<Secrets, RequestError> {
+        secrets(&self.settings, &self.environment)
     }
 }
 
 impl AppContext<'_> {
     /// Returns the application, which handles requests.
     pub fn app(&self) -> App {
+        let bootstrap = self.bootstrap;
         App::new(AppDeps {
             store: self.store.clone(),
             ids: self.ids(),
             liveness: self.liveness(),
-            adapters: Arc::new(LocalAdapters),
+            adapters: Arc::new(LocalAdapters {
+                settings: bootstrap.settings.clone(),
+                environment: bootstrap.environment.clone(),
+                directory: bootstrap.directory().to_owned(),
+            }),
         })
     }
 

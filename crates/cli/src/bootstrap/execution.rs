@@ -60,21 +60,22 @@ pub struct PlanWork {
     pub validation: Option<Value>,
 }
 
-impl Bootstrap {
-    /// Finds git on `PATH`. Fails with a hint on how to install it.
-    fn find_git(&self) -> Result<PathBuf, CommandFailure> {
-        process::find("git", &self.environment).ok_or_else(|| {
-            CommandFailure::new(ExitCode::Error, "git is needed and was not found")
-                .kind("no_git")
-                .because("sandboxes need git")
-                .hint("install git 2.41 or newer, then `agents diagnostics`")
-        })
-    }
+/// Finds git on `PATH`. Fails with a hint on how to install it.
+pub(super) fn find_git(environment: &Environment) -> Result<PathBuf, CommandFailure> {
+    process::find("git", environment).ok_or_else(|| {
+        CommandFailure::new(ExitCode::Error, "git is needed and was not found")
+            .kind("no_git")
+            .because("sandboxes need git")
+            .hint("install git 2.41 or newer, then `agents diagnostics`")
+    })
+}
 
+impl Bootstrap {
     fn shared_sandboxes(&self) -> Result<Arc<dyn Sandboxes>, CommandFailure> {
-        Ok(Arc::from(
-            self.sandboxes(self.find_git()?, &self.environment)?,
-        ))
+        Ok(Arc::from(self.sandboxes(
+            find_git(&self.environment)?,
+            &self.environment,
+        )?))
     }
 
     fn secrets(&self) -> Result<Secrets, CommandFailure> {
@@ -82,7 +83,7 @@ impl Bootstrap {
     }
 
     fn targets(&self) -> Result<LocalTargets, CommandFailure> {
-        let git = git_settings(self.find_git()?, &self.environment);
+        let git = git_settings(find_git(&self.environment)?, &self.environment);
         let targets = LocalTargets::open(self.directory(), git, Arc::clone(&self.watcher))?;
         let filters = self.settings.sandbox_allow_filters();
         Ok(targets.with_allowed_filters(filters))

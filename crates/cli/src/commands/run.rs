@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use cleveragents_app::trust::tightened_profile_warning;
+use cleveragents_app::uncommitted::uncommitted_warning;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Actor, ActorKind, BaseSource, LlmActor, Phase, Plan, PlanState};
 use cleveragents_engine::actors::open_model;
@@ -24,13 +26,12 @@ use super::plan::{
 use super::{CommandContext, OutputMode};
 use crate::argument_types::{parse_dollars, parse_value};
 use crate::arguments::Format;
-use crate::bootstrap::{AppContext, Bootstrap};
+use crate::bootstrap::AppContext;
 use crate::confirmation::{Confirmation, confirm, confirm_unless_interrupted, is_interactive};
-use crate::consent::{self, TrustArgs};
+use crate::consent::TrustArgs;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel};
-use crate::uncommitted::{self, UncommittedFiles};
 use cleveragents_app::failure::no_model_failure;
 
 /// Run a task on a repository: plan it, execute it in a sandbox, review the diff, apply it
@@ -130,11 +131,11 @@ impl RunArgs {
         let mut request = self.request(context, task)?;
         request.actor = app.actor().to_owned();
         request.projects = vec![project.name.clone()];
-        let mut warnings = self.confirm_uncommitted(&project.resources, &bootstrap, context)?;
+        let mut warnings = self.confirm_uncommitted(&project.resources, &app, context)?;
         self.trust.trust_includes(&project.resources, &app)?;
         let plan = app.block_on(app.masking_lifecycle()?.use_action(request))?;
         warnings.extend(shadowed);
-        warnings.extend(consent::tightened_profile_warning(&plan, wanted.as_ref()));
+        warnings.extend(tightened_profile_warning(&plan, wanted.as_ref()));
         let progress = PlanProgress::from_start(self.events, context);
         let target_name = self.to.describe(&target.display_path());
         let answer = self.run_plan(&app, &progress, &plan, (context, destination, &target_name));
@@ -213,15 +214,14 @@ impl RunArgs {
     fn confirm_uncommitted(
         &self,
         resources: &[cleveragents_domain::Resource],
-        bootstrap: &Bootstrap,
+        app: &AppContext<'_>,
         context: &CommandContext<'_>,
     ) -> Result<Vec<String>, CommandFailure> {
         if self.base == BaseSource::Worktree {
             return Ok(Vec::new());
         }
-        let uncommitted: Vec<UncommittedFiles> =
-            uncommitted::find_uncommitted(resources, bootstrap, context.environment);
-        let warnings: Vec<String> = uncommitted.iter().map(UncommittedFiles::warning).collect();
+        let uncommitted = app.app().find_uncommitted(resources);
+        let warnings: Vec<String> = uncommitted.iter().map(uncommitted_warning).collect();
         if warnings.is_empty() || self.yes {
             return Ok(warnings);
         }

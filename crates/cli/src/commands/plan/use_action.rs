@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use cleveragents_app::project_actions::{FoundAction, shadowed_warning};
+use cleveragents_app::trust::tightened_profile_warning;
+use cleveragents_app::uncommitted::uncommitted_warning;
 use cleveragents_domain::automation::ProfileSource;
 use cleveragents_domain::{BaseSource, NamespacedName, Plan, Resource};
 use cleveragents_engine::lifecycle::{ActionChoice, LifecycleError, UseActionRequest};
@@ -17,11 +19,10 @@ use super::view::{plan_data, position_cell, projects};
 use crate::argument_types::parse_value;
 use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
-use crate::consent::{self, TrustArgs};
+use crate::consent::TrustArgs;
 use crate::failure::CommandFailure;
 use crate::names;
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
-use crate::uncommitted::{self, UncommittedFiles};
 
 /// Create a plan from an action and projects
 ///
@@ -110,18 +111,16 @@ impl PlanUseArgs {
         self.trust.trust_includes(&resources, &app)?;
         let plan = app.block_on(app.masking_lifecycle()?.use_action(request));
         let plan = plan.map_err(|error| use_failure(error, &name))?;
-        let tightened = consent::tightened_profile_warning(&plan, wanted.as_ref());
+        let tightened = tightened_profile_warning(&plan, wanted.as_ref());
         let uncommitted = match plan.brief.base {
-            BaseSource::Head => {
-                uncommitted::find_uncommitted(&resources, &bootstrap, context.environment)
-            }
+            BaseSource::Head => handlers.find_uncommitted(&resources),
             BaseSource::Worktree => Vec::new(),
         };
         let mut answer = answer(&plan, resources.len());
-        answer.data["uncommitted"] = uncommitted.iter().map(UncommittedFiles::data).collect();
+        answer.data["uncommitted"] = json!(uncommitted);
         let warnings = warning.into_iter().chain(tightened);
         Ok(warnings
-            .chain(uncommitted.iter().map(UncommittedFiles::warning))
+            .chain(uncommitted.iter().map(uncommitted_warning))
             .fold(answer, |answer, text| {
                 answer.with_message(MessageLevel::Warn, text)
             }))
