@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::{InvariantAdded, InvariantRemoved};
 use cleveragents_domain::id::{IdFragment, InvariantId, PlanId};
 use cleveragents_domain::invariant::{InvariantError, reconcile};
-use cleveragents_domain::{
-    EventKind, Invariant, InvariantScope, NamespacedName, NewEvent, StreamId,
-};
+use cleveragents_domain::{Invariant, InvariantScope, NamespacedName, NewEvent, StreamId};
 
+use crate::journal::new_event;
 use crate::lifecycle::frozen_invariants;
 use cleveragents_ports::{Ids, StoreError, StoreHandle, StoreOperation, Transaction};
 
@@ -116,7 +116,10 @@ impl InvariantService {
                     rule.validate()?;
                     tx.insert_invariant(rule)?;
                 }
-                append_events(tx, EventKind::InvariantAdded, &rules, &actor)?;
+                for rule in &rules {
+                    let added = new_event(&actor, &InvariantAdded(rule.clone()))?;
+                    append_event(tx, rule, added)?;
+                }
                 Ok(rules)
             })
             .await
@@ -133,8 +136,8 @@ impl InvariantService {
                     tx.plan_for_update(plan)?;
                 }
                 let removed = tx.remove_invariant(found.id)?;
-                let rules = std::slice::from_ref(&removed);
-                append_events(tx, EventKind::InvariantRemoved, rules, &actor)?;
+                let event = new_event(&actor, &InvariantRemoved(removed.clone()))?;
+                append_event(tx, &removed, event)?;
                 Ok(removed)
             })
             .await
@@ -263,20 +266,12 @@ fn split_shadowed(applicable: Vec<Rule>) -> EffectiveRules {
     }
 }
 
-/// Appends the events of the rules, each to its stream. Streams are locked last and in order.
-fn append_events(
-    tx: &mut dyn Transaction,
-    kind: EventKind,
-    rules: &[Invariant],
-    actor: &str,
-) -> Result<()> {
-    for rule in rules {
-        let stream = match rule.scope {
-            InvariantScope::Plan(plan) => StreamId::Plan(plan),
-            _ => StreamId::System,
-        };
-        let event = NewEvent::new(kind.clone(), actor, rule).map_err(StoreError::internal)?;
-        tx.append(stream, &[event])?;
-    }
+/// Appends an event of a rule to the rule's stream. Streams are locked last and in order.
+fn append_event(tx: &mut dyn Transaction, rule: &Invariant, event: NewEvent) -> Result<()> {
+    let stream = match rule.scope {
+        InvariantScope::Plan(plan) => StreamId::Plan(plan),
+        _ => StreamId::System,
+    };
+    tx.append(stream, &[event])?;
     Ok(())
 }

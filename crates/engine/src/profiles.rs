@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::{AutomationProfile, EventKind, NewEvent, ProfileName, StreamId};
-use serde_json::json;
+use cleveragents_domain::event::payloads::{ProfileAdded, ProfileUpdated, ProfileVersion};
+use cleveragents_domain::{AutomationProfile, ProfileName, StreamId};
 
+use crate::actors::RegistryChange;
+use crate::journal::new_event;
 use crate::lifecycle::retry_on_conflict;
 use cleveragents_ports::{
     Ids, ProfileRow, Result, StoreError, StoreHandle, StoreOperation, Transaction,
@@ -33,7 +35,7 @@ impl ProfileRegistry {
                     profile: profile.clone(),
                     version: 1,
                 };
-                append_event(tx, EventKind::ProfileAdded, &row, &actor)?;
+                record_change(tx, &row, RegistryChange::Added, &actor)?;
                 Ok(row)
             })
             .await
@@ -45,8 +47,8 @@ impl ProfileRegistry {
         let actor = actor.to_owned();
         self.store
             .write(self.operation("profile.update"), move |tx| {
-                let (row, kind) = retry_on_conflict(tx, |tx| upsert_profile(tx, &profile))?;
-                append_event(tx, kind, &row, &actor)?;
+                let (row, change) = retry_on_conflict(tx, |tx| upsert_profile(tx, &profile))?;
+                record_change(tx, &row, change, &actor)?;
                 Ok(row)
             })
             .await
@@ -76,14 +78,14 @@ impl ProfileRegistry {
 fn upsert_profile(
     tx: &mut dyn Transaction,
     profile: &AutomationProfile,
-) -> Result<(ProfileRow, EventKind)> {
+) -> Result<(ProfileRow, RegistryChange)> {
     match tx.insert_profile(profile) {
         Ok(()) => {
             let row = ProfileRow {
                 profile: profile.clone(),
                 version: 1,
             };
-            return Ok((row, EventKind::ProfileAdded));
+            return Ok((row, RegistryChange::Added));
         }
         Err(StoreError::Taken { .. }) => {}
         Err(error) => return Err(error),
@@ -93,7 +95,7 @@ fn upsert_profile(
         version: version_of(tx, &profile.name)?,
     };
     row.version = tx.replace_profile(&row)?;
-    Ok((row, EventKind::ProfileUpdated))
+    Ok((row, RegistryChange::Updated))
 }
 
 /// Returns the newest version. The store refuses to replace a built-in profile.
@@ -104,14 +106,21 @@ fn version_of(tx: &mut dyn Transaction, name: &ProfileName) -> Result<i64> {
     }
 }
 
-fn append_event(
+fn record_change(
     tx: &mut dyn Transaction,
-    kind: EventKind,
     row: &ProfileRow,
+    change: RegistryChange,
     actor: &str,
 ) -> Result<()> {
-    let payload = json!({"name": row.profile.name, "version": row.version, "profile": row.profile});
-    let event = NewEvent::new(kind, actor, &payload).map_err(StoreError::internal)?;
+    let version = ProfileVersion {
+        name: row.profile.name.clone(),
+        version: row.version,
+        profile: row.profile.clone(),
+    };
+    let event = match change {
+        RegistryChange::Added => new_event(actor, &ProfileAdded(version))?,
+        RegistryChange::Updated => new_event(actor, &ProfileUpdated(version))?,
+    };
     tx.append(StreamId::System, &[event])?;
     Ok(())
 }

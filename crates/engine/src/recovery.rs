@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::{DecisionCreated, ErrorRecorded};
 use cleveragents_domain::id::{DecisionId, ErrorId, PlanId};
 use cleveragents_domain::{
-    Decision, DecisionType, ErrorCategory, ErrorRecord, EventKind, NewDecision, NewError, Plan,
-    RecoveryHint, StreamId,
+    Decision, DecisionType, ErrorCategory, ErrorRecord, EventKind, NewDecision, NewError,
+    PayloadOutcome, Plan, RecoveryHint, StreamId,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::journal::event;
+use crate::journal::new_event;
 use cleveragents_ports::{Ids, Result, StoreError, StoreHandle, StoreOperation, Transaction};
 
 /// Number of errors read per page.
@@ -140,11 +141,11 @@ pub(crate) fn record_error_with_hint(
         record.hints = vec![hint];
     }
     let record = tx.record_error(&record)?;
-    let mut events = vec![event(EventKind::ErrorRecorded, actor, &record)?];
+    let mut events = vec![new_event(actor, &ErrorRecorded(record.clone()))?];
     if record.occurrences == 1 {
         let mut decision = recovery_decision(&plan, &record, DecisionId::new(ids.next()));
         decision.sequence_number = tx.insert_decision(&decision)?;
-        events.push(event(EventKind::DecisionCreated, actor, &decision)?);
+        events.push(new_event(actor, &DecisionCreated(decision))?);
     }
     tx.append(StreamId::Plan(plan.identity.plan_id), &events)?;
     Ok(record)
@@ -183,18 +184,22 @@ fn recent_failures(
         };
         before = oldest.stream_seq;
         for event in &page {
-            match (&event.kind, &event.payload) {
-                (EventKind::ErrorRecorded, Some(payload)) => {
-                    let error: ErrorRecord =
-                        serde_json::from_str(payload.get()).map_err(StoreError::internal)?;
+            if event.kind != EventKind::ErrorRecorded {
+                return Ok(found);
+            }
+            let read = event.read::<ErrorRecorded>();
+            match read
+                .map(PayloadOutcome::known)
+                .map_err(StoreError::internal)?
+            {
+                Some(ErrorRecorded(error)) => {
                     if (error.phase, error.step, error.attempt) == here {
                         found.push(error.category);
                     }
                 }
                 // An erased error cannot be attributed to a step, so it counts, as one that is not
                 // transient.
-                (EventKind::ErrorRecorded, None) => found.push(ErrorCategory::Internal),
-                _ => return Ok(found),
+                None => found.push(ErrorCategory::Internal),
             }
             if found.len() > limit as usize {
                 return Ok(found);

@@ -9,16 +9,16 @@ use std::fmt;
 use std::str::FromStr;
 
 use cleveragents_domain::changeset::{ChangesetRecord, NewChange};
+use cleveragents_domain::event::payloads::{ChangeRecorded, ChangesetStarted};
 use cleveragents_domain::id::{ChangesetId, PlanId, SandboxId};
-use cleveragents_domain::{Event, EventKind, StreamId};
-use cleveragents_engine::execution::context::ChangeRecord;
+use cleveragents_domain::{EventKind, StreamId};
 use cleveragents_engine::execution::{Changeset, ExecutionContext};
 use cleveragents_engine::journal::verify;
 use cleveragents_ports::{Lease, Result, StoreError, StoreHandle};
 use serde::{Deserialize, Serialize};
 
 use crate::execution_samples::{creation, store_context};
-use crate::store_access::{events, read};
+use crate::store_access::{events, payload_of, read};
 
 /// The maximum number of changes recorded together.
 const BATCH: u32 = 3;
@@ -210,7 +210,7 @@ pub async fn verify_changes(store: &StoreHandle, plan: PlanId) -> Vec<AckedChang
     })
     .await;
     let mut found = Vec::new();
-    let mut records: BTreeMap<ChangesetId, Vec<ChangeRecord>> = BTreeMap::new();
+    let mut records: BTreeMap<ChangesetId, Vec<ChangeRecorded>> = BTreeMap::new();
     for (header, rows) in headers.iter().zip(rows) {
         assert_eq!(header.entries, rows.len() as i64, "the header counts them");
         for (place, row) in (1..).zip(rows) {
@@ -227,7 +227,7 @@ pub async fn verify_changes(store: &StoreHandle, plan: PlanId) -> Vec<AckedChang
                 mark,
                 sequence: place,
             });
-            records.entry(header.id).or_default().push(ChangeRecord {
+            records.entry(header.id).or_default().push(ChangeRecorded {
                 changeset_id: header.id,
                 entry: row.entry,
             });
@@ -243,23 +243,23 @@ async fn assert_journal(
     store: &StoreHandle,
     plan: PlanId,
     headers: &[ChangesetRecord],
-    records: &BTreeMap<ChangesetId, Vec<ChangeRecord>>,
+    records: &BTreeMap<ChangesetId, Vec<ChangeRecorded>>,
 ) {
     let stream = StreamId::Plan(plan);
     match verify(store, stream, None).await {
         Ok(Ok(_)) => {}
         other => panic!("{other:?} instead of a whole journal"),
     }
-    let mut message: BTreeMap<ChangesetId, Vec<ChangeRecord>> = BTreeMap::new();
+    let mut message: BTreeMap<ChangesetId, Vec<ChangeRecorded>> = BTreeMap::new();
     let mut started = BTreeSet::new();
     for event in events(store, stream).await {
         match event.kind {
             EventKind::ChangeRecorded => {
-                let record: ChangeRecord = payload(&event);
+                let record: ChangeRecorded = payload_of(&event);
                 message.entry(record.changeset_id).or_default().push(record);
             }
             EventKind::ChangesetStarted => {
-                let header: ChangesetRecord = payload(&event);
+                let ChangesetStarted(header) = payload_of(&event);
                 assert!(started.insert(header.id), "started twice");
             }
             _ => {}
@@ -268,12 +268,4 @@ async fn assert_journal(
     assert_eq!(&message, records, "the journal and the rows agree");
     let there: BTreeSet<ChangesetId> = headers.iter().map(|header| header.id).collect();
     assert_eq!(started, there, "each was started on the record");
-}
-
-fn payload<T: serde::de::DeserializeOwned>(event: &Event) -> T {
-    let text = event.payload.as_ref().map_or("", |payload| payload.get());
-    match serde_json::from_str(text) {
-        Ok(value) => value,
-        Err(error) => panic!("{error}: {text}"),
-    }
 }

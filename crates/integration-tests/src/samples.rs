@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 
 use cleveragents_domain::automation::ProfileSource;
+use cleveragents_domain::event::payloads::StrategyApproved;
 use cleveragents_domain::id::{ActionId, CheckpointId, DecisionId, OwnerId, PlanId};
 use cleveragents_domain::{
     Action, ActionState, Actors, Argument, ArgumentType, BaseSource, Budget, BuiltInProfile, Check,
-    EventKind, InvariantScopeKind, Move, NamespacedName, NewEvent, NewPlan, Phase, Plan, PlanBrief,
+    InvariantScopeKind, Move, NamespacedName, NewEvent, NewPlan, Phase, Plan, PlanBrief,
     PlanInvariant, ProfileName, StreamId, Timestamp,
 };
 use cleveragents_ports::Ids;
@@ -36,18 +37,22 @@ pub fn stream() -> StreamId {
     StreamId::Plan(plan_id())
 }
 
-/// The event `{"n": n}`.
+/// An event that contains the number `n`.
 ///
 /// # Panics
 ///
 /// Never: a number is valid JSON.
 pub fn event(n: i64) -> NewEvent {
-    NewEvent::new(EventKind::PlanCreated, "tester", &json!({ "n": n })).expect("an event")
+    let approved = StrategyApproved {
+        number: n,
+        hash: "sample".to_owned(),
+    };
+    NewEvent::of("tester", &approved).expect("an event")
 }
 
 /// The payload of [`event`] as stored.
 pub fn payload(n: i64) -> String {
-    format!("{{\"n\":{n}}}")
+    format!("{{\"number\":{n},\"hash\":\"sample\"}}")
 }
 
 /// Parses a name.

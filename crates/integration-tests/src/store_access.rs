@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleveragents_domain::{Event, StreamId};
+use cleveragents_domain::{Event, EventPayload, PayloadOutcome, StreamId};
 use cleveragents_engine::journal::Tail;
 use cleveragents_engine::runs::{ReleaseOutcome, RunLease};
 use cleveragents_ports::{Cursor, Result, StoreHandle, StreamHead, Transaction};
@@ -76,6 +76,20 @@ pub async fn append(store: &StoreHandle, stream: StreamId, n: i64) -> StreamHead
 /// All events of `stream`.
 pub async fn events(store: &StoreHandle, stream: StreamId) -> Vec<Event> {
     read(store, move |tx| tx.events(stream, 0, u32::MAX)).await
+}
+
+/// The payload of an event.
+///
+/// # Panics
+///
+/// If the event is of another kind, was purged, or cannot be read.
+#[track_caller]
+pub fn payload_of<P: EventPayload>(event: &Event) -> P {
+    match event.read() {
+        Ok(PayloadOutcome::Current(payload)) => payload,
+        Ok(_) => panic!("the payload of {} is not current", event.kind),
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Reads the first `count` events of all streams in pages of `page`, each with its cursor. Waits

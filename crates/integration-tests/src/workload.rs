@@ -3,10 +3,10 @@
 //! The operation id, stream and payload of a write follow from three numbers, so a parent knows
 //! which writes its killed child had in flight and can send the same write again.
 
+use cleveragents_domain::event::payloads::ActorErrored;
 use cleveragents_domain::id::{OperationId, PlanId};
-use cleveragents_domain::{Event, EventKind, NewEvent, StreamId};
+use cleveragents_domain::{Event, NamespacedName, NewEvent, PayloadOutcome, StreamId};
 use cleveragents_ports::{Result, StoreError, StoreHandle, StoreOperation, StreamHead};
-use serde_json::{Value, json};
 
 /// Padding in bytes that brings a payload to about 200 bytes.
 const FILLER: usize = 150;
@@ -37,7 +37,8 @@ impl HammerWrite {
         }
     }
 
-    pub fn payload(self) -> Value {
+    /// The three numbers and the padding are the text of the reason.
+    pub fn payload(self) -> ActorErrored {
         let Self {
             seed,
             thread,
@@ -45,20 +46,26 @@ impl HammerWrite {
         } = self;
         let digit = char::from_digit(number % 10, 10).unwrap_or('0');
         let filler = digit.to_string().repeat(FILLER);
-        json!({"seed": seed, "thread": thread, "number": number, "filler": filler})
+        ActorErrored {
+            actor: NamespacedName::built_in("hammer"),
+            step: number,
+            reason: format!("{seed} {thread} {number} {filler}"),
+        }
     }
 
     /// Returns the write that an event belongs to, if its payload is intact.
     pub fn from_event(event: &Event) -> Option<Self> {
-        let text = event.payload.as_ref()?.get();
-        let value: Value = serde_json::from_str(text).ok()?;
-        let field = |name: &str| u32::try_from(value.get(name)?.as_u64()?).ok();
-        let write = Self {
-            seed: field("seed")?,
-            thread: field("thread")?,
-            number: field("number")?,
+        let PayloadOutcome::Current(payload) = event.read::<ActorErrored>().ok()? else {
+            return None;
         };
-        (write.payload() == value).then_some(write)
+        let mut numbers = payload.reason.split(' ').map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        let write = Self {
+            seed: next()?,
+            thread: next()?,
+            number: next()?,
+        };
+        (write.payload() == payload).then_some(write)
     }
 
     /// Appends the event; completes when it is durable.
@@ -67,8 +74,7 @@ impl HammerWrite {
         let payload = self.payload();
         store
             .write(self.operation()?, move |tx| {
-                let event = NewEvent::new(EventKind::ToolCompleted, "hammer", &payload)
-                    .map_err(StoreError::internal)?;
+                let event = NewEvent::of("hammer", &payload).map_err(StoreError::internal)?;
                 tx.append(stream, &[event])
             })
             .await

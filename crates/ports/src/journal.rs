@@ -57,13 +57,6 @@ pub trait Journal {
     fn streams(&mut self) -> Result<Vec<StreamId>>;
 }
 
-/// Payload of a `payload_purged` event, which is never erased itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PurgeRecord {
-    pub places: Vec<i64>,
-    pub reason: String,
-}
-
 /// Returns the `prev_hash` of a stream's first event.
 pub fn genesis_hash() -> String {
     "0".repeat(64)

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use cleveragents_domain::{Event, EventKind, StreamId};
+use cleveragents_domain::event::payloads::PayloadPurged;
+use cleveragents_domain::{Event, EventKind, PayloadOutcome, StreamId};
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{EventHashInput, PurgeRecord, genesis_hash, payload_hash};
+use crate::journal::{EventHashInput, genesis_hash, payload_hash};
 use crate::{Result, Transaction};
 
 const BATCH: u32 = 1000;
@@ -113,9 +114,11 @@ impl Chain {
             Some(payload) if payload_hash(payload.get()) != event.payload_hash => {
                 return Err(ChainFault::PayloadAltered { stream, stream_seq });
             }
-            Some(payload) if event.kind == EventKind::PayloadPurged => {
-                let purged: PurgeRecord = serde_json::from_str(payload.get())
-                    .map_err(|_| ChainFault::PayloadAltered { stream, stream_seq })?;
+            Some(_) if event.kind == EventKind::PayloadPurged => {
+                let purged = event.read::<PayloadPurged>().map(PayloadOutcome::known);
+                let Ok(Some(purged)) = purged else {
+                    return Err(ChainFault::PayloadAltered { stream, stream_seq });
+                };
                 self.recorded.extend(purged.places);
             }
             Some(_) => {}

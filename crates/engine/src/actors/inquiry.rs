@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::{AskedModel, ModelAnswered, ModelAsked, ModelFailed};
 use cleveragents_domain::id::ModelCallId;
 use cleveragents_domain::model::{
     FinishReason, ModelChoice, ModelMessage, ModelRequest, ToolChoice, Usage,
 };
-use cleveragents_domain::{EventKind, LlmActor, NamespacedName, StreamId};
+use cleveragents_domain::{EventPayload, LlmActor, NamespacedName, StreamId};
 use futures_util::StreamExt;
 use serde::Serialize;
-use serde_json::{Value, json};
 
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::retry::{RetryDecision, RetryPolicy};
 use crate::secrets::Secrets;
 use cleveragents_ports::models::{Delta, Model, ModelError, ModelErrorKind, Models};
@@ -72,15 +72,18 @@ impl Inquiry {
         loop {
             let call = ModelCallId::new(self.ids.next());
             let request_blob = self.stage(&request).await?;
-            let payload = json!({
-                "model_call_id": call,
-                "actor": actor,
-                "model": model.facts().choice,
-                "attempt": attempts + 1,
-                "request": request_blob.hash.as_str(),
-            });
-            self.record(actor, EventKind::ModelAsked, &payload, Some(request_blob))
-                .await?;
+            let asked = ModelAsked {
+                model_call_id: call,
+                number: None,
+                actor: actor.clone(),
+                model: AskedModel::Choice(model.facts().choice.clone()),
+                conversation: None,
+                turn: None,
+                attempt: Some(attempts + 1),
+                request: request_blob.hash.to_string(),
+                reserved: None,
+            };
+            self.record(actor, &asked, Some(request_blob)).await?;
             let answer = attempt(&*model, &request, u64::from(attempts), on_text).await;
             attempts += 1;
             match answer {
@@ -88,15 +91,18 @@ impl Inquiry {
                     let facts = model.facts();
                     let usd = facts.price.map(|price| price.cost(&usage));
                     let answer_blob = self.stage(&self.secrets.hide(&text)).await?;
-                    let payload = json!({
-                        "model_call_id": call,
-                        "answer": answer_blob.hash.as_str(),
-                        "finish": finish,
-                        "usage": usage,
-                        "usd": usd,
-                    });
-                    self.record(actor, EventKind::ModelAnswered, &payload, Some(answer_blob))
-                        .await?;
+                    let answered = ModelAnswered {
+                        model_call_id: call,
+                        number: None,
+                        turn: None,
+                        answer: answer_blob.hash.to_string(),
+                        finish,
+                        tool_calls: None,
+                        usage,
+                        usd,
+                        duration_ms: None,
+                    };
+                    self.record(actor, &answered, Some(answer_blob)).await?;
                     return Ok(InquiryReply {
                         model: facts.choice.clone(),
                         text,
@@ -110,13 +116,15 @@ impl Inquiry {
                     let decision =
                         self.retry
                             .decide(attempts, &(&error).into(), random_fraction(&*self.ids));
-                    let payload = json!({
-                        "model_call_id": call,
-                        "category": error.kind.category(),
-                        "error": error.message,
-                    });
-                    self.record(actor, EventKind::ModelFailed, &payload, None)
-                        .await?;
+                    let failed = ModelFailed {
+                        model_call_id: call,
+                        number: None,
+                        turn: None,
+                        category: error.kind.category(),
+                        error: error.message.clone(),
+                        retry_in_ms: None,
+                    };
+                    self.record(actor, &failed, None).await?;
                     match decision {
                         RetryDecision::After(pause) => tokio::time::sleep(pause).await,
                         RetryDecision::GiveUp(_) => return Err(error.into()),
@@ -135,11 +143,10 @@ impl Inquiry {
     async fn record(
         &self,
         actor: &NamespacedName,
-        kind: EventKind,
-        facts: &Value,
+        payload: &impl EventPayload,
         blob: Option<StagedBlob>,
     ) -> Result<(), StoreError> {
-        let event = event(kind, &actor.to_string(), facts)?;
+        let event = new_event(&actor.to_string(), payload)?;
         let operation = StoreOperation::new(&*self.ids, "model.question");
         self.store
             .write(operation, move |tx| {

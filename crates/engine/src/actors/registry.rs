@@ -4,13 +4,16 @@
 use std::sync::Arc;
 
 use cleveragents_domain::actor::{ActorError, model_actors};
+use cleveragents_domain::event::payloads::{
+    ActorAdded, ActorDefinition, ActorRemoved, ActorUpdated,
+};
 use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::{
-    Action, ActionState, Actor, BuiltInActor, EventKind, NamespacedName, NewEvent, StreamId,
+    Action, ActionState, Actor, BuiltInActor, EventPayload, NamespacedName, StreamId,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
+use crate::journal::new_event;
 use crate::lifecycle::retry_on_conflict;
 use cleveragents_ports::{ActorRow, Ids, StoreError, StoreHandle, StoreOperation, Transaction};
 
@@ -214,10 +217,12 @@ impl ActorRegistry {
                     tx.delete_actor(&row)?;
                     Ok(row)
                 })?;
-                let record = json!({
-                    "name": row.actor.name, "hash": row.hash, "version": row.version,
-                });
-                append_event(tx, EventKind::ActorRemoved, &record, &by)?;
+                let record = ActorRemoved {
+                    name: row.actor.name.clone(),
+                    hash: row.hash.clone(),
+                    version: row.version,
+                };
+                append_event(tx, &record, &by)?;
                 Ok((row, actions))
             })
             .await
@@ -310,27 +315,24 @@ fn record_change(
     change: RegistryChange,
     by: &str,
 ) -> Result<(), StoreError> {
-    let kind = match change {
-        RegistryChange::Added => EventKind::ActorAdded,
-        RegistryChange::Updated => EventKind::ActorUpdated,
+    let definition = ActorDefinition {
+        name: row.actor.name.clone(),
+        actor_type: row.actor.kind.actor_type(),
+        hash: row.hash.clone(),
+        steps: row.actor.steps().len() as u64,
+        version: row.version,
     };
-    let record = json!({
-        "name": row.actor.name,
-        "type": row.actor.kind.actor_type(),
-        "hash": row.hash,
-        "steps": row.actor.steps().len(),
-        "version": row.version,
-    });
-    append_event(tx, kind, &record, by)
+    match change {
+        RegistryChange::Added => append_event(tx, &ActorAdded(definition), by),
+        RegistryChange::Updated => append_event(tx, &ActorUpdated(definition), by),
+    }
 }
 
 fn append_event(
     tx: &mut dyn Transaction,
-    kind: EventKind,
-    record: &serde_json::Value,
+    record: &impl EventPayload,
     by: &str,
 ) -> Result<(), StoreError> {
-    let event = NewEvent::new(kind, by, record).map_err(StoreError::internal)?;
-    tx.append(StreamId::System, &[event])?;
+    tx.append(StreamId::System, &[new_event(by, record)?])?;
     Ok(())
 }

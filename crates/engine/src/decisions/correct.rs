@@ -6,20 +6,24 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::{
+    CorrectionCompleted, CorrectionRequested, DecisionCorrected, DecisionCreated,
+    DecisionSuperseded,
+};
 use cleveragents_domain::id::{CorrectionId, DecisionId};
 use cleveragents_domain::{
-    Correction, CorrectionMode, CorrectionState, Decision, DecisionType, EventKind, Move,
-    NewDecision, NewEvent, Phase, Plan, StreamId, Timestamp,
+    Correction, CorrectionMode, CorrectionState, Decision, DecisionType, Move, NewDecision, Phase,
+    Plan, StreamId, Timestamp,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::DecisionService;
 use super::error::{DecisionFailure, Result};
 use super::impact::{CorrectionPreview, preview_correction};
 use crate::execution::UndoSummary;
 use crate::execution::rollback::{RestorePoint, undo_after};
-use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, event, evict, hold_unowned, move_plan};
+use crate::journal::new_event;
+use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, evict, hold_unowned, move_plan};
 use cleveragents_ports::{Ids, StoreError, Transaction};
 
 /// Maximum length of the guidance, in bytes.
@@ -90,48 +94,41 @@ fn apply_correction(
     let now = tx.now()?;
     let mut correction = new_correction(request, &preview, CorrectionId::new(ids.next()), now);
     tx.insert_correction(&correction)?;
-    let mut events = vec![correction_event(
-        EventKind::CorrectionRequested,
-        request,
-        &correction,
-    )?];
+    let requested = CorrectionRequested(correction.clone());
+    let mut events = vec![new_event(&request.actor, &requested)?];
     advance_correction(tx, &mut correction, CorrectionState::Executing, now)?;
     if !preview.superseded.is_empty() {
         tx.supersede(plan, &preview.superseded)?;
-        let record = json!({ "correction": correction.id, "decisions": preview.superseded });
-        events.push(correction_event(
-            EventKind::DecisionSuperseded,
-            request,
-            &record,
-        )?);
+        let record = DecisionSuperseded {
+            correction: Some(correction.id),
+            checkpoint: None,
+            decisions: preview.superseded.clone(),
+        };
+        events.push(new_event(&request.actor, &record)?);
     }
     let parent = parent_of(tx, &preview)?;
     let mut decision =
         guidance_decision(request, &preview, parent, DecisionId::new(ids.next()), now);
     decision.sequence_number = tx.insert_decision(&decision)?;
     correction.new_decision_id = Some(decision.decision_id);
-    events.push(correction_event(
-        EventKind::DecisionCreated,
-        request,
-        &decision,
-    )?);
-    let record = json!({
-        "correction": correction.id,
-        "original": request.decision,
-        "new": decision.decision_id,
-        "mode": request.mode,
-    });
-    events.push(correction_event(
-        EventKind::DecisionCorrected,
-        request,
-        &record,
-    )?);
+    let created = DecisionCreated(decision.clone());
+    events.push(new_event(&request.actor, &created)?);
+    let record = DecisionCorrected {
+        correction: correction.id,
+        original: request.decision,
+        new: decision.decision_id,
+        mode: request.mode,
+    };
+    events.push(new_event(&request.actor, &record)?);
     tx.append(StreamId::Plan(plan), &events)?;
     let moved = return_to_phase(tx, ids, request, &preview)?;
     let set_back = restore_files(tx, ids, request, (&preview, &moved))?;
     advance_correction(tx, &mut correction, CorrectionState::Complete, now)?;
-    let completed = correction_event(EventKind::CorrectionCompleted, request, &correction)?;
-    tx.append(StreamId::Plan(plan), &[completed])?;
+    let completed = CorrectionCompleted(correction.clone());
+    tx.append(
+        StreamId::Plan(plan),
+        &[new_event(&request.actor, &completed)?],
+    )?;
     Ok(CorrectionOutcome {
         correction,
         decision,
@@ -271,12 +268,4 @@ fn restore_files(
     };
     tx.append(StreamId::Plan(id), &[event])?;
     Ok(Some(back))
-}
-
-fn correction_event(
-    kind: EventKind,
-    request: &CorrectionRequest,
-    payload: &impl Serialize,
-) -> Result<NewEvent> {
-    Ok(event(kind, &request.actor, payload)?)
 }

@@ -1,15 +1,16 @@
 //! Records decisions and their influences, for the owner of the plan's run.
 
+use cleveragents_domain::event::payloads::{DecisionCreated, DecisionInfluenced};
 use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::{
-    Confidence, Decision, DecisionEdge, DecisionType, EventKind, NewDecision, Plan, PlanState,
-    StreamId, Timestamp,
+    Confidence, Decision, DecisionEdge, DecisionType, NewDecision, Plan, PlanState, StreamId,
+    Timestamp,
 };
 
 use super::DecisionService;
 use super::context::{DecisionContext, StagedContext};
 use super::error::{DecisionFailure, Result};
-use crate::lifecycle::event;
+use crate::journal::new_event;
 use crate::runs::RunLease;
 use cleveragents_ports::{Entity, StoreError, Transaction};
 
@@ -72,7 +73,7 @@ impl DecisionService {
                 check_active(tx, plan, decision)?;
             }
             tx.add_influence(plan, edge)?;
-            let influenced = event(EventKind::DecisionInfluenced, &actor, &edge)?;
+            let influenced = new_event(&actor, &DecisionInfluenced(edge))?;
             tx.append(StreamId::Plan(plan), &[influenced])?;
             Ok(())
         })
@@ -99,7 +100,7 @@ fn write_decision(tx: &mut dyn Transaction, pending: &PendingDecision) -> Result
         };
         tx.add_influence(*plan, edge)?;
     }
-    let created = event(EventKind::DecisionCreated, &pending.actor, &decision)?;
+    let created = new_event(&pending.actor, &DecisionCreated(decision.clone()))?;
     tx.append(StreamId::Plan(*plan), &[created])?;
     Ok(decision)
 }

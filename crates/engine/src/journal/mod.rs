@@ -5,7 +5,7 @@ pub mod purge;
 pub mod tail;
 pub mod verify;
 
-use cleveragents_domain::{EventKind, NewEvent};
+use cleveragents_domain::{EventKind, EventPayload, NewEvent};
 use serde::Serialize;
 
 use cleveragents_ports::{Result, StoreError};
@@ -16,6 +16,10 @@ pub use verify::verify;
 
 /// Builds an event by `actor` with `payload`. It must be appended in the transaction of the change
 /// it describes.
+pub(crate) fn new_event(actor: &str, payload: &impl EventPayload) -> Result<NewEvent> {
+    NewEvent::of(actor, payload).map_err(StoreError::internal)
+}
+
 pub(crate) fn event(kind: EventKind, actor: &str, payload: &impl Serialize) -> Result<NewEvent> {
     NewEvent::new(kind, actor, payload).map_err(StoreError::internal)
 }

@@ -1,8 +1,9 @@
 //! Erases payloads and records it. The hash chain stays valid.
 
-use cleveragents_domain::{EventKind, NewEvent, StreamId};
+use cleveragents_domain::event::payloads::PayloadPurged;
+use cleveragents_domain::{EventKind, StreamId};
 
-use cleveragents_ports::journal::PurgeRecord;
+use super::new_event;
 use cleveragents_ports::{
     Entity, Result, StoreError, StoreHandle, StoreOperation, StreamHead, Transaction,
 };
@@ -46,11 +47,9 @@ pub async fn purge(
 /// Erases payloads inside a transaction. The caller must have checked that they can be erased.
 pub(crate) fn erase(tx: &mut dyn Transaction, request: &PurgeRequest) -> Result<StreamHead> {
     tx.erase_payloads(request.stream, &request.places)?;
-    let record = PurgeRecord {
+    let record = PayloadPurged {
         places: request.places.clone(),
         reason: request.reason.clone(),
     };
-    let event = NewEvent::new(EventKind::PayloadPurged, &request.actor, &record)
-        .map_err(StoreError::internal)?;
-    tx.append(request.stream, &[event])
+    tx.append(request.stream, &[new_event(&request.actor, &record)?])
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use cleveragents_domain::event::payloads::{ActionArchived, ActionCreated, ActionUpdated};
 use cleveragents_domain::id::ActionId;
-use cleveragents_domain::{Action, ActionState, EventKind, NamespacedName, StreamId};
-use serde_json::json;
+use cleveragents_domain::{Action, ActionState, NamespacedName, StreamId};
 
 use super::PlanLifecycle;
 use super::error::Result;
-use super::moves::event;
+use crate::actors::RegistryChange;
+use crate::journal::new_event;
 use cleveragents_definitions::ActionDraft;
 use cleveragents_ports::{StoreError, Transaction};
 
@@ -21,9 +22,12 @@ impl PlanLifecycle {
             .write(self.operation("action.create"), move |tx| {
                 let action = draft.clone().into_action(id, tx.now()?);
                 tx.insert_action(&action)?;
-                let record = json!({"name": action.name, "id": action.id});
-                let created = event(EventKind::ActionCreated, &actor, &record)?;
-                tx.append(StreamId::System, &[created])?;
+                let created = ActionCreated {
+                    name: action.name.clone(),
+                    id: action.id,
+                    version: None,
+                };
+                tx.append(StreamId::System, &[new_event(&actor, &created)?])?;
                 Ok(action)
             })
             .await
@@ -36,10 +40,17 @@ impl PlanLifecycle {
         let actor = actor.to_owned();
         self.store
             .write(self.operation("action.update"), move |tx| {
-                let (action, kind) = retry_on_conflict(tx, |tx| upsert_action(tx, &draft, id))?;
-                let record =
-                    json!({"name": action.name, "id": action.id, "version": action.version});
-                let changed = event(kind, &actor, &record)?;
+                let (action, change) = retry_on_conflict(tx, |tx| upsert_action(tx, &draft, id))?;
+                let (name, id, version) = (action.name.clone(), action.id, action.version);
+                let changed = match change {
+                    RegistryChange::Added => {
+                        let version = Some(version);
+                        new_event(&actor, &ActionCreated { name, id, version })?
+                    }
+                    RegistryChange::Updated => {
+                        new_event(&actor, &ActionUpdated { name, id, version })?
+                    }
+                };
                 tx.append(StreamId::System, &[changed])?;
                 Ok(action)
             })
@@ -55,9 +66,11 @@ impl PlanLifecycle {
                 if before == ActionState::Archived {
                     return Ok(action);
                 }
-                let record = json!({"name": action.name, "id": action.id});
-                let archived = event(EventKind::ActionArchived, &actor, &record)?;
-                tx.append(StreamId::System, &[archived])?;
+                let archived = ActionArchived {
+                    name: action.name.clone(),
+                    id: action.id,
+                };
+                tx.append(StreamId::System, &[new_event(&actor, &archived)?])?;
                 Ok(action)
             })
             .await
@@ -93,7 +106,7 @@ fn upsert_action(
     tx: &mut dyn Transaction,
     draft: &ActionDraft,
     id: ActionId,
-) -> Result<(Action, EventKind), StoreError> {
+) -> Result<(Action, RegistryChange), StoreError> {
     let now = tx.now()?;
     let known = match tx.action(&draft.name) {
         Ok(known) => known,
@@ -102,14 +115,14 @@ fn upsert_action(
             match tx.insert_action(&action) {
                 // Another transaction registered the name just now, so replace that action.
                 Err(StoreError::Taken { .. }) => tx.action(&draft.name)?,
-                answer => return answer.map(|()| (action, EventKind::ActionCreated)),
+                answer => return answer.map(|()| (action, RegistryChange::Added)),
             }
         }
         Err(error) => return Err(error),
     };
     let mut action = draft.clone().into_replacement(&known, now);
     action.version = tx.update_action(&action)?;
-    Ok((action, EventKind::ActionUpdated))
+    Ok((action, RegistryChange::Updated))
 }
 
 /// Archives the action. Returns it with its previous state.

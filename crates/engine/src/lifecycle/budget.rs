@@ -1,13 +1,13 @@
 //! Changes the budget of a plan at the user's request.
 
+use cleveragents_domain::event::payloads::PlanBudgetChanged;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Budget, EventKind, Plan, StreamId};
-use serde_json::json;
+use cleveragents_domain::{Budget, Plan, StreamId};
 
 use super::PlanLifecycle;
 use super::commands::{evict, hold_unowned};
 use super::error::{LifecycleError, Result};
-use super::moves::event;
+use crate::journal::new_event;
 
 impl PlanLifecycle {
     /// Sets the limits that `requested` contains; the others stay. Fails while another process runs
@@ -43,9 +43,11 @@ impl PlanLifecycle {
                 held.timestamps.updated_at = tx.now()?;
                 held.version = tx.update_plan(&held)?;
                 evict(tx, run.as_ref(), &actor)?;
-                let payload = json!({ "from": before, "to": after });
-                let changed = event(EventKind::PlanBudgetChanged, &actor, &payload)?;
-                tx.append(StreamId::Plan(plan), &[changed])?;
+                let changed = PlanBudgetChanged {
+                    from: before,
+                    to: after,
+                };
+                tx.append(StreamId::Plan(plan), &[new_event(&actor, &changed)?])?;
                 Ok(held)
             })
             .await

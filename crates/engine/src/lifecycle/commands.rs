@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::{MessageSent, PlanPrompted, RunEvicted};
 use cleveragents_domain::id::{MessageId, PlanId};
 use cleveragents_domain::message::MessageKind;
-use cleveragents_domain::{
-    EventKind, Move, Phase, Plan, PlanMessage, PositionOutcome, StreamId, WaitReason,
-};
+use cleveragents_domain::{Move, Phase, Plan, PlanMessage, PositionOutcome, StreamId, WaitReason};
 use serde::{Deserialize, Serialize};
 
 use super::PlanLifecycle;
 use super::error::{LifecycleError, Result};
 use super::moves::{
-    PlanMoveOutcome, PlanMoveRequest, RepeatPolicy, event, move_plan, record_intervention,
+    PlanMoveOutcome, PlanMoveRequest, RepeatPolicy, move_plan, record_intervention,
 };
 use super::proven_owner::{ProvenOwner, ProvenState};
+use crate::journal::new_event;
 use cleveragents_ports::{Holder, Ids, Transaction};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -131,7 +131,7 @@ impl PlanLifecycle {
                 let mut message = new_message(tx, &request, MessageKind::Prompt, ids.next())?;
                 send(tx, &mut message)?;
                 record_intervention(tx, &*ids, &plan, &request, "What should the plan know?")?;
-                let prompted = event(EventKind::PlanPrompted, &request.actor, &message)?;
+                let prompted = new_event(&request.actor, &PlanPrompted(message.clone()))?;
                 tx.append(StreamId::Plan(request.plan), &[prompted])?;
                 let plan = match plan.position.waiting() {
                     Some(WaitReason::Answer { .. }) => {
@@ -270,8 +270,16 @@ pub(crate) fn evict(tx: &mut dyn Transaction, run: Option<&Holder>, actor: &str)
         return Ok(());
     };
     tx.evict_run(holder)?;
-    let evicted = event(EventKind::RunEvicted, actor, holder)?;
-    tx.append(StreamId::Plan(holder.plan), &[evicted])?;
+    let evicted = RunEvicted {
+        plan: holder.plan,
+        phase: holder.phase,
+        owner: holder.owner,
+        node: holder.node.clone(),
+        epoch: holder.epoch,
+        claimed_at: holder.claimed_at,
+        expires_at: holder.expires_at,
+    };
+    tx.append(StreamId::Plan(holder.plan), &[new_event(actor, &evicted)?])?;
     Ok(())
 }
 
@@ -296,7 +304,7 @@ fn new_message(
 /// Sends the message and sets its sequence number, which its event contains too.
 fn send(tx: &mut dyn Transaction, message: &mut PlanMessage) -> Result<()> {
     message.sequence = tx.send_message(message)?;
-    let sent = event(EventKind::MessageSent, &message.actor, message)?;
+    let sent = new_event(&message.actor, &MessageSent(message.clone()))?;
     tx.append(StreamId::Plan(message.plan_id), &[sent])?;
     Ok(())
 }

@@ -28,14 +28,14 @@ use cleveragents_ports::{Ids, Liveness, PlanFilter, PlanPage, StoreHandle, Store
 pub(crate) use actions::retry_on_conflict;
 pub use commands::{CancelOutcome, MessageRecipient, PromptOutcome};
 pub use error::{LifecycleError, Result};
-pub use moves::{PhaseRecord, PlanMoveOutcome, StateRecord, phase_operation};
+pub use moves::{PlanMoveOutcome, phase_operation};
 pub use preflight::{CHECKS, Preflight, PreflightFailure, PreflightProbe};
 pub use removal::{PlanPurgeRequest, PurgeOutcome};
 pub use use_action::{ActionChoice, UseActionRequest};
 
 pub(crate) use commands::{evict, hold_unowned, live_run, move_unowned_plan, refuse_owned};
 pub(crate) use moves::{
-    PlanMoveRequest, RepeatPolicy, effective_invariants, event, frozen_invariants, move_plan,
+    PlanMoveRequest, RepeatPolicy, effective_invariants, frozen_invariants, move_plan,
 };
 pub(crate) use proven_owner::ProvenOwner;
 

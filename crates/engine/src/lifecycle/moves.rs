@@ -2,18 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use cleveragents_domain::event::payloads::{
+    DecisionCreated, DecisionSuperseded, InvariantEnforced, InvariantReconciled, PhaseChange,
+    PlanApplied, PlanCancelled, PlanCorrected, PlanErrored, PlanPhaseChanged, PlanReverted,
+    PlanStateChanged, PlanWaiting, StateChange,
+};
 use cleveragents_domain::id::{DecisionId, InvariantId, PlanId};
 use cleveragents_domain::invariant::reconcile;
 use cleveragents_domain::{
-    Decision, DecisionType, EventKind, Invariant, InvariantScope, InvariantScopeKind, Move,
-    MoveKind, NewDecision, NewEvent, Phase, Plan, PlanInvariant, PlanState, PointOfNoReturn,
-    PositionOutcome, StreamId, Timestamp, WaitReason,
+    Decision, DecisionType, Invariant, InvariantScope, InvariantScopeKind, Move, NewDecision,
+    NewEvent, Phase, Plan, PlanInvariant, PositionOutcome, StreamId, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
 use super::error::{LifecycleError, Result};
-pub(crate) use crate::journal::event;
-use cleveragents_ports::{Ids, OperationOutcome, StoreError, Transaction};
+use crate::journal::new_event;
+use cleveragents_ports::{Ids, OperationOutcome, Transaction};
 
 /// Outcome of a requested move.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,29 +36,6 @@ impl PlanMoveOutcome {
             Self::Moved(plan) | Self::Unchanged(plan) => plan,
         }
     }
-}
-
-/// Payload of an event about a state change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StateRecord {
-    pub phase: Phase,
-    pub from: PlanState,
-    pub to: PlanState,
-    pub by: MoveKind,
-    pub waiting: Option<WaitReason>,
-    pub point_of_no_return: PointOfNoReturn,
-    /// The reason, if one was given.
-    pub reason: Option<String>,
-}
-
-/// Payload of an event about a phase change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PhaseRecord {
-    pub from: Phase,
-    pub from_state: PlanState,
-    pub to: Phase,
-    pub reversions: u32,
-    pub reason: Option<String>,
 }
 
 /// A requested move.
@@ -142,7 +123,7 @@ pub(super) fn record_intervention(
     };
     let mut decision = Decision::new(new, DecisionId::new(ids.next()), tx.now()?);
     decision.sequence_number = tx.insert_decision(&decision)?;
-    let decided = event(EventKind::DecisionCreated, &request.actor, &decision)?;
+    let decided = new_event(&request.actor, &DecisionCreated(decision))?;
     tx.append(StreamId::Plan(plan.identity.plan_id), &[decided])?;
     Ok(())
 }
@@ -178,38 +159,33 @@ const fn enters_phase(requested: Move) -> bool {
 
 fn move_event(before: &Plan, after: &Plan, request: &PlanMoveRequest) -> Result<NewEvent> {
     let (from, to) = (before.position, after.position);
-    let kind = match request.requested {
-        Move::Advance(_) => EventKind::PlanPhaseChanged,
-        Move::Revert => EventKind::PlanReverted,
-        Move::Correct(_) => EventKind::PlanCorrected,
-        Move::Apply => EventKind::PlanApplied,
-        Move::Cancel => EventKind::PlanCancelled,
-        Move::Fail => EventKind::PlanErrored,
-        Move::Wait(_) => EventKind::PlanWaiting,
-        _ => EventKind::PlanStateChanged,
+    let actor = &request.actor;
+    let phase = || PhaseChange {
+        from: from.phase(),
+        from_state: from.state(),
+        to: to.phase(),
+        reversions: to.reversions(),
+        reason: request.reason.clone(),
     };
-    let event = if enters_phase(request.requested) {
-        let record = PhaseRecord {
-            from: from.phase(),
-            from_state: from.state(),
-            to: to.phase(),
-            reversions: to.reversions(),
-            reason: request.reason.clone(),
-        };
-        NewEvent::new(kind, &request.actor, &record)
-    } else {
-        let record = StateRecord {
-            phase: to.phase(),
-            from: from.state(),
-            to: to.state(),
-            by: request.requested.kind(),
-            waiting: to.waiting(),
-            point_of_no_return: to.point_of_no_return(),
-            reason: request.reason.clone(),
-        };
-        NewEvent::new(kind, &request.actor, &record)
+    let state = || StateChange {
+        phase: to.phase(),
+        from: from.state(),
+        to: to.state(),
+        by: request.requested.kind(),
+        waiting: to.waiting(),
+        point_of_no_return: to.point_of_no_return(),
+        reason: request.reason.clone(),
     };
-    Ok(event.map_err(StoreError::internal)?)
+    Ok(match request.requested {
+        Move::Advance(_) => new_event(actor, &PlanPhaseChanged(phase()))?,
+        Move::Revert => new_event(actor, &PlanReverted(phase()))?,
+        Move::Correct(_) => new_event(actor, &PlanCorrected(phase()))?,
+        Move::Apply => new_event(actor, &PlanApplied(state()))?,
+        Move::Cancel => new_event(actor, &PlanCancelled(state()))?,
+        Move::Fail => new_event(actor, &PlanErrored(state()))?,
+        Move::Wait(_) => new_event(actor, &PlanWaiting(state()))?,
+        _ => new_event(actor, &PlanStateChanged(state()))?,
+    })
 }
 
 /// Reconciles the invariants when a phase starts, and records it: new rules become decisions, rules
@@ -233,20 +209,25 @@ pub(crate) fn enter_phase(
     let places = tx.insert_decisions(id, &decisions)?;
     let mut events = Vec::with_capacity(decisions.len() + 2);
     if !withdrawn.is_empty() {
-        let record = serde_json::json!({ "decisions": withdrawn });
-        events.push(event(EventKind::DecisionSuperseded, actor, &record)?);
+        let record = DecisionSuperseded {
+            correction: None,
+            checkpoint: None,
+            decisions: withdrawn.clone(),
+        };
+        events.push(new_event(actor, &record)?);
     }
-    for (decision, place) in decisions.iter_mut().zip(places) {
+    let added = decisions.len() as u64;
+    for (mut decision, place) in decisions.into_iter().zip(places) {
         decision.sequence_number = place;
-        events.push(event(EventKind::InvariantEnforced, actor, decision)?);
+        events.push(new_event(actor, &InvariantEnforced(decision))?);
     }
-    let summary = serde_json::json!({
-        "phase": plan.position.phase(),
-        "effective": effective.len(),
-        "added": decisions.len(),
-        "withdrawn": withdrawn.len(),
-    });
-    events.push(event(EventKind::InvariantReconciled, actor, &summary)?);
+    let summary = InvariantReconciled {
+        phase: plan.position.phase(),
+        effective: effective.len() as u64,
+        added,
+        withdrawn: withdrawn.len() as u64,
+    };
+    events.push(new_event(actor, &summary)?);
     tx.append(StreamId::Plan(id), &events)?;
     Ok(())
 }

@@ -3,16 +3,15 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::MessageTaken;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{
-    EventKind, MessageKind, Move, Phase, Plan, PlanMessage, StreamId, WaitReason,
-};
-use serde_json::json;
+use cleveragents_domain::{MessageKind, Move, Phase, Plan, PlanMessage, StreamId, WaitReason};
 
 use super::PlanLifecycle;
 use super::error::{LifecycleError, Result};
-use super::moves::{PlanMoveOutcome, PlanMoveRequest, RepeatPolicy, event, move_plan};
+use super::moves::{PlanMoveOutcome, PlanMoveRequest, RepeatPolicy, move_plan};
 use super::preflight::{Preflight, PreflightProbe};
+use crate::journal::new_event;
 use crate::runs::{ReleaseOutcome, RunLease};
 use cleveragents_ports::StoreError;
 
@@ -96,9 +95,10 @@ impl PlanLifecycle {
         run.write(self.operation("plan.take-messages"), move |tx| {
             let messages = tx.take_messages(plan, kinds)?;
             if !messages.is_empty() {
-                let ids: Vec<String> = messages.iter().map(|it| it.id.to_string()).collect();
-                let taken = event(EventKind::MessageTaken, &actor, &json!({ "messages": ids }))?;
-                tx.append(StreamId::Plan(plan), &[taken])?;
+                let taken = MessageTaken {
+                    messages: messages.iter().map(|it| it.id).collect(),
+                };
+                tx.append(StreamId::Plan(plan), &[new_event(&actor, &taken)?])?;
             }
             Ok::<_, LifecycleError>(messages)
         })

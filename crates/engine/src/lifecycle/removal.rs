@@ -1,15 +1,15 @@
 //! Deletes a plan's rows, or purges payloads of its journal. The journal's hash chain stays, so it
 //! can be verified that the events happened.
 
+use cleveragents_domain::event::payloads::PlanDeleted;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{EventKind, Plan, StreamId};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::PlanLifecycle;
 use super::commands::{evict, hold_unowned};
 use super::error::{LifecycleError, Result};
-use super::moves::event;
+use crate::journal::new_event;
 use crate::journal::purge::{PurgeRequest, erase};
 use cleveragents_ports::{Entity, StoreError, Transaction};
 
@@ -53,14 +53,13 @@ impl PlanLifecycle {
                 }
                 tx.delete_plan(&found)?;
                 evict(tx, run.as_ref(), &actor)?;
-                let record = json!({
-                    "name": found.name,
-                    "action": found.brief.action_name,
-                    "phase": found.position.phase(),
-                    "state": found.position.state(),
-                });
-                let deleted = event(EventKind::PlanDeleted, &actor, &record)?;
-                tx.append(StreamId::Plan(plan), &[deleted])?;
+                let deleted = PlanDeleted {
+                    name: found.name.clone(),
+                    action: found.brief.action_name.clone(),
+                    phase: found.position.phase(),
+                    state: found.position.state(),
+                };
+                tx.append(StreamId::Plan(plan), &[new_event(&actor, &deleted)?])?;
                 Ok(found)
             })
             .await

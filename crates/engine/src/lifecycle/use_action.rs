@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use cleveragents_domain::action::{Actors, Budget};
 use cleveragents_domain::automation::ProfileSource;
+use cleveragents_domain::event::payloads::{DecisionCreated, PlanCreated};
 use cleveragents_domain::id::{ActionId, DecisionId, InvariantId, PlanId};
 use cleveragents_domain::invariant::reconcile;
 use cleveragents_domain::{
-    Action, ActionState, AutomationProfile, BaseSource, Check, Decision, DecisionType, EventKind,
-    Invariant, InvariantScope, NamespacedName, NewDecision, NewPlan, Plan, PlanBrief,
-    PlanInvariant, ProfileName, Project, StreamId, Timestamp, TrustState,
+    Action, ActionState, AutomationProfile, BaseSource, Check, Decision, DecisionType, Invariant,
+    InvariantScope, NamespacedName, NewDecision, NewPlan, Plan, PlanBrief, PlanInvariant,
+    ProfileName, Project, StreamId, Timestamp, TrustState,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,8 +20,9 @@ use serde_json::Value;
 use super::PlanLifecycle;
 use super::actions::retry_on_conflict;
 use super::error::{LifecycleError, Result};
-use super::moves::{enter_phase, event};
+use super::moves::enter_phase;
 use super::request_fingerprint::RequestFingerprint;
+use crate::journal::new_event;
 use crate::secrets::Secrets;
 use crate::trust::{self, RepositoryAction};
 use cleveragents_definitions::{ActionDraft, TemplateArguments, read_arguments, render};
@@ -155,8 +157,8 @@ fn create_plan(
     plan.decision_root_id = Some(root.decision_id);
     tx.insert_plan(&plan)?;
     root.sequence_number = tx.insert_decision(&root)?;
-    let created = event(EventKind::PlanCreated, &request.actor, &plan)?;
-    let decided = event(EventKind::DecisionCreated, &request.actor, &root)?;
+    let created = new_event(&request.actor, &PlanCreated(plan.clone()))?;
+    let decided = new_event(&request.actor, &DecisionCreated(root))?;
     tx.append(StreamId::Plan(id), &[created, decided])?;
     enter_phase(tx, ids, &plan, &request.actor)?;
     Ok(plan)

@@ -5,17 +5,19 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use cleveragents_domain::action::DESCRIPTION_MAXIMUM;
+use cleveragents_domain::event::payloads::{
+    InvariantAdded, ProjectCreated, ResourceAdded, ResourceLinked,
+};
 use cleveragents_domain::id::{InvariantId, ProjectId, ResourceId};
 use cleveragents_domain::{
-    AbsolutePath, EventKind, Invariant, InvariantScope, NamespacedName, NewEvent, ProfileName,
-    Project, Resource, ResourceType, Timestamp,
+    AbsolutePath, Invariant, InvariantScope, NamespacedName, NewEvent, ProfileName, Project,
+    Resource, ResourceType, Timestamp,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::error::{ProjectError, Result};
 use super::{ProjectService, append_events};
-use crate::lifecycle::moves::event;
+use crate::journal::new_event;
 use cleveragents_ports::{Entity, Ids, StoreError, Transaction, UniqueKey};
 
 /// An inspected location.
@@ -83,7 +85,7 @@ fn create_project(
         version: 1,
     };
     tx.insert_project(&project)?;
-    let mut events = vec![event(EventKind::ProjectCreated, actor, &project)?];
+    let mut events = vec![new_event(actor, &ProjectCreated(project.clone()))?];
     let registered = register_all(tx, ids, &new.locations)?;
     let (mut resources, mut reused) = (Vec::new(), Vec::new());
     for location in unique_locations(&new.locations) {
@@ -108,7 +110,9 @@ fn create_project(
         };
         match registration {
             Registration::Existing => reused.push(resource.name.clone()),
-            Registration::New => events.push(event(EventKind::ResourceAdded, actor, &resource)?),
+            Registration::New => {
+                events.push(new_event(actor, &ResourceAdded(resource.clone()))?);
+            }
         }
         events.push(linked_event(&project.name, &resource.name, actor)?);
         resources.push(resource);
@@ -116,7 +120,7 @@ fn create_project(
     let invariants = new_invariants(ids, &new.invariants, &new.name, now)?;
     for invariant in &invariants {
         tx.insert_invariant(invariant)?;
-        events.push(event(EventKind::InvariantAdded, actor, invariant)?);
+        events.push(new_event(actor, &InvariantAdded(invariant.clone()))?);
     }
     append_events(tx, &events)?;
     Ok(CreatedProject {
@@ -287,6 +291,9 @@ pub(super) fn linked_event(
     resource: &NamespacedName,
     actor: &str,
 ) -> Result<NewEvent> {
-    let link = json!({"project": project, "resource": resource});
-    Ok(event(EventKind::ResourceLinked, actor, &link)?)
+    let link = ResourceLinked {
+        project: project.clone(),
+        resource: resource.clone(),
+    };
+    Ok(new_event(actor, &link)?)
 }

@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::ProjectDeleted;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{EventKind, Move, NamespacedName, Plan, PlanState, Project, Resource};
+use cleveragents_domain::{Move, NamespacedName, Plan, PlanState, Project, Resource};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::error::{ProjectError, Result};
 use super::{ProjectService, append_events};
+use crate::journal::new_event;
 use crate::lifecycle::ProvenOwner;
 use crate::lifecycle::actions::retry_on_conflict;
 use crate::lifecycle::commands::{live_run, move_unowned_plan};
-use crate::lifecycle::moves::{PlanMoveOutcome, PlanMoveRequest, event};
+use crate::lifecycle::moves::{PlanMoveOutcome, PlanMoveRequest};
 use cleveragents_ports::{Ids, PlanFilter, StoreError, Transaction};
 
 /// What to do with unfinished plans.
@@ -135,16 +136,13 @@ fn delete_project(
         resources_unlinked: linked.into_iter().map(|resource| resource.name).collect(),
         plans_cancelled,
     };
-    let payload = json!({
-        "id": project.id,
-        "name": deleted.project,
-        "resources_unlinked": deleted.resources_unlinked,
-        "plans_cancelled": deleted.plans_cancelled,
-    });
-    append_events(
-        tx,
-        &[event(EventKind::ProjectDeleted, &deletion.actor, &payload)?],
-    )?;
+    let payload = ProjectDeleted {
+        id: project.id,
+        name: deleted.project.clone(),
+        resources_unlinked: deleted.resources_unlinked.clone(),
+        plans_cancelled: deleted.plans_cancelled.clone(),
+    };
+    append_events(tx, &[new_event(&deletion.actor, &payload)?])?;
     Ok(deleted)
 }
 

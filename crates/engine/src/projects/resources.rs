@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::{EventKind, NamespacedName, Resource};
+use cleveragents_domain::event::payloads::{ResourceAdded, ResourceRemoved, ResourceUnlinked};
+use cleveragents_domain::{NamespacedName, Resource};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::creation::{LocatedResource, linked_event, new_resource};
 use super::error::{ProjectError, Result};
 use super::{ProjectService, append_events};
-use crate::lifecycle::moves::event;
+use crate::journal::new_event;
 use cleveragents_ports::{StoreError, UniqueKey};
 
 /// Outcome of linking.
@@ -54,7 +54,8 @@ impl ProjectService {
                     } => path_taken_error(&location, &holder),
                     error => error.into(),
                 })?;
-                append_events(tx, &[event(EventKind::ResourceAdded, &actor, &resource)?])?;
+                let added = ResourceAdded(resource.clone());
+                append_events(tx, &[new_event(&actor, &added)?])?;
                 Ok(resource)
             })
             .await
@@ -68,9 +69,11 @@ impl ProjectService {
                 let resource = tx.resource(&name)?;
                 tx.delete_resource(&resource)
                     .map_err(|error| removal_error(&name, error))?;
-                let removed = json!({"id": resource.id, "name": resource.name});
-                let removed = event(EventKind::ResourceRemoved, &actor, &removed)?;
-                append_events(tx, &[removed])?;
+                let removed = ResourceRemoved {
+                    id: resource.id,
+                    name: resource.name.clone(),
+                };
+                append_events(tx, &[new_event(&actor, &removed)?])?;
                 Ok(resource)
             })
             .await
@@ -108,8 +111,11 @@ impl ProjectService {
                 if tx.unlink_resource(&project, &resource)? == 0 {
                     return Ok(UnlinkOutcome::Unchanged);
                 }
-                let link = json!({"project": project, "resource": resource});
-                append_events(tx, &[event(EventKind::ResourceUnlinked, &actor, &link)?])?;
+                let link = ResourceUnlinked {
+                    project: project.clone(),
+                    resource: resource.clone(),
+                };
+                append_events(tx, &[new_event(&actor, &link)?])?;
                 Ok::<_, ProjectError>(UnlinkOutcome::Done)
             })
             .await

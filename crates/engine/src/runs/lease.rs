@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::{EventKind, MessageKind, NewEvent, StreamId};
+use cleveragents_domain::event::payloads::RunReleased;
+use cleveragents_domain::{MessageKind, StreamId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::service::{HEARTBEAT, LEASE};
+use crate::journal::new_event;
 use cleveragents_ports::{
     Ids, Lease, Result, StoreError, StoreHandle, StoreOperation, Transaction,
 };
@@ -156,8 +158,13 @@ impl RunLease {
                     return Ok(false);
                 }
                 tx.release_run(&lease)?;
-                let event = NewEvent::new(EventKind::RunReleased, lease.owner.to_string(), &lease)
-                    .map_err(StoreError::internal)?;
+                let released = RunReleased {
+                    plan: lease.plan,
+                    owner: lease.owner,
+                    epoch: lease.epoch,
+                    expires_at: lease.expires_at,
+                };
+                let event = new_event(&lease.owner.to_string(), &released)?;
                 tx.append(StreamId::Plan(lease.plan), &[event])?;
                 Ok::<_, StoreError>(true)
             })

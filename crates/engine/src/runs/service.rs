@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleveragents_domain::event::payloads::RunClaimed;
 use cleveragents_domain::id::{OwnerId, PlanId};
-use cleveragents_domain::{EventKind, NewEvent, Phase, StreamId, Timestamp};
-use serde::Serialize;
+use cleveragents_domain::{Phase, StreamId, Timestamp};
 
 use super::RunLease;
+use crate::journal::new_event;
 use cleveragents_ports::{
     Claim, Holder, Ids, Lease, Liveness, OwnerStatus, Result, RunClaimOutcome, Slots, StoreError,
     StoreHandle, StoreOperation, Transaction,
@@ -42,16 +43,6 @@ pub enum OwnerActivity {
     /// Its lease has expired but its process is alive: it hangs, is suspended, or a clock is wrong.
     Silent,
     Gone,
-}
-
-#[derive(Serialize)]
-struct RunRecord<'a> {
-    phase: Phase,
-    epoch: i64,
-    owner: OwnerId,
-    node: &'a str,
-    /// Dead owners whose leases were not waited for.
-    dead: Vec<OwnerId>,
 }
 
 impl RunService {
@@ -208,15 +199,14 @@ impl RunService {
 }
 
 fn record_claim(tx: &mut dyn Transaction, claim: &Claim, lease: &Lease) -> Result<()> {
-    let record = RunRecord {
+    let record = RunClaimed {
         phase: claim.phase,
         epoch: lease.epoch,
         owner: claim.owner,
-        node: &claim.node,
+        node: claim.node.clone(),
         dead: claim.dead_owners.iter().map(|(owner, _)| *owner).collect(),
     };
-    let event = NewEvent::new(EventKind::RunClaimed, claim.owner.to_string(), &record)
-        .map_err(StoreError::internal)?;
+    let event = new_event(&claim.owner.to_string(), &record)?;
     tx.append(StreamId::Plan(claim.plan), &[event])?;
     Ok(())
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleveragents_domain::event::payloads::{SandboxRemoved, SandboxStateChanged};
 use cleveragents_domain::id::SandboxId;
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
-use cleveragents_domain::{EventKind, PlanState, ResourceType, StreamId};
+use cleveragents_domain::{PlanState, ResourceType, StreamId};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use super::classify::classify_sandbox;
 use super::{Result, SandboxIdentity, SandboxService, SandboxServiceError, UNKNOWN_GRACE};
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::lifecycle::{evict, live_run};
 use cleveragents_ports::sandbox::{SandboxError, SandboxMarker};
 use cleveragents_ports::{StoreError, Transaction};
@@ -194,8 +194,7 @@ impl SandboxService {
                     ..record
                 };
                 tx.update_sandbox(&gone)?;
-                let payload = json!({ "sandbox_id": id });
-                let event = event(EventKind::SandboxRemoved, &actor, &payload)?;
+                let event = new_event(&actor, &SandboxRemoved { sandbox_id: id })?;
                 tx.append(StreamId::Plan(gone.plan_id), &[event])?;
                 Ok::<_, StoreError>(())
             })
@@ -325,14 +324,15 @@ fn mark_leaving(
         ..record
     };
     leaving.version = tx.update_sandbox(&leaving)?;
-    let payload = json!({
-        "sandbox_id": leaving.id,
-        "from": from,
-        "to": leaving.state,
-        "folder": leaving.folder,
-        "tree": leaving.tree,
-    });
-    let event = event(EventKind::SandboxStateChanged, actor, &payload)?;
+    let payload = SandboxStateChanged {
+        sandbox_id: leaving.id,
+        from,
+        to: leaving.state,
+        folder: Some(leaving.folder),
+        tree: leaving.tree.clone(),
+        warnings: None,
+    };
+    let event = new_event(actor, &payload)?;
     tx.append(StreamId::Plan(leaving.plan_id), &[event])?;
     Ok(leaving)
 }

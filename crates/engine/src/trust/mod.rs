@@ -8,13 +8,14 @@ pub mod effects;
 
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::RepositoryFileTrusted;
 use cleveragents_domain::{
-    AbsolutePath, Consent, EventKind, NewEvent, RepositoryFile, ResourcePath, StreamId, TrustState,
+    AbsolutePath, Consent, RepositoryFile, ResourcePath, StreamId, TrustState,
 };
-use serde_json::json;
 
+use crate::journal::new_event;
 use cleveragents_definitions::ActionDraft;
-use cleveragents_ports::{Ids, Result, StoreError, StoreHandle, StoreOperation, Transaction};
+use cleveragents_ports::{Ids, Result, StoreHandle, StoreOperation, Transaction};
 
 /// An action defined in a repository, and the file that defines it.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,15 +74,8 @@ impl TrustRegistry {
                     given_at: tx.now()?,
                 };
                 if tx.insert_consent(&consent)? {
-                    let payload = json!({
-                        "repository": consent.file.repository,
-                        "path": consent.file.path,
-                        "hash": consent.file.hash,
-                    });
-                    let kind = EventKind::RepositoryFileTrusted;
-                    let event =
-                        NewEvent::new(kind, &actor, &payload).map_err(StoreError::internal)?;
-                    tx.append(StreamId::System, &[event])?;
+                    let trusted = RepositoryFileTrusted(file.clone());
+                    tx.append(StreamId::System, &[new_event(&actor, &trusted)?])?;
                 }
                 Ok(())
             })

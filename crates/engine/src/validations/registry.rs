@@ -4,20 +4,25 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::{
+    ValidationAdded, ValidationAttached, ValidationDefinition, ValidationDetached,
+    ValidationRemoved, ValidationUpdated,
+};
 use cleveragents_domain::id::{AttachmentId, IdFragment, PlanId, ResourceId};
 use cleveragents_domain::validation::{
     ApplicableValidation, PlanResource, UnknownValidation, ValidationError, ValidationTarget,
     applicable_validations,
 };
 use cleveragents_domain::{
-    Attachment, AttachmentScope, EventKind, NamespacedName, NewEvent, StreamId, Validation,
+    Attachment, AttachmentScope, EventPayload, NamespacedName, StreamId, Validation,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::evaluation::{ArgumentsError, check_arguments};
 use crate::actors::registry::not_found_as_conflict;
 use crate::actors::{DuplicatePolicy, RegistryChange};
+use crate::journal::new_event;
 use crate::lifecycle::retry_on_conflict;
 use cleveragents_ports::{
     Entity, Ids, StoreError, StoreHandle, StoreOperation, Transaction, ValidationRow,
@@ -142,9 +147,12 @@ impl ValidationRegistry {
                     Ok(row)
                 });
                 let row = removed.map_err(|error| remove_error(&name, error))?;
-                let record = json!({"name": name, "hash": row.hash, "version": row.version});
-                let event = event(EventKind::ValidationRemoved, &record, &by)?;
-                tx.append(StreamId::System, &[event])?;
+                let record = ValidationRemoved {
+                    name: name.clone(),
+                    hash: row.hash.clone(),
+                    version: row.version,
+                };
+                tx.append(StreamId::System, &[new_event(&by, &record)?])?;
                 Ok(row)
             })
             .await
@@ -169,7 +177,8 @@ impl ValidationRegistry {
                 // Read it after the insert, which locks it against removal.
                 let validation = tx.validation(&request.validation)?.validation;
                 check_arguments(&validation, &request.args)?;
-                record_attachment(tx, EventKind::ValidationAttached, &attachment, &by)?;
+                let attached = ValidationAttached(attachment.clone());
+                record_attachment(tx, &attachment.scope, &attached, &by)?;
                 Ok(AttachmentView {
                     attachment,
                     validation,
@@ -191,7 +200,8 @@ impl ValidationRegistry {
                 }
                 let view = load_view(tx, found.clone())?;
                 let removed = tx.remove_attachment(found.id)?;
-                record_attachment(tx, EventKind::ValidationDetached, &removed, &by)?;
+                let detached = ValidationDetached(removed.clone());
+                record_attachment(tx, &removed.scope, &detached, &by)?;
                 Ok(view)
             })
             .await
@@ -338,17 +348,16 @@ fn record_change(
     change: RegistryChange,
     by: &str,
 ) -> Result<(), StoreError> {
-    let kind = match change {
-        RegistryChange::Added => EventKind::ValidationAdded,
-        RegistryChange::Updated => EventKind::ValidationUpdated,
+    let definition = ValidationDefinition {
+        name: row.validation.name.clone(),
+        mode: row.validation.mode,
+        hash: row.hash.clone(),
+        version: row.version,
     };
-    let record = json!({
-        "name": row.validation.name,
-        "mode": row.validation.mode,
-        "hash": row.hash,
-        "version": row.version,
-    });
-    let event = event(kind, &record, by)?;
+    let event = match change {
+        RegistryChange::Added => new_event(by, &ValidationAdded(definition))?,
+        RegistryChange::Updated => new_event(by, &ValidationUpdated(definition))?,
+    };
     tx.append(StreamId::System, &[event])?;
     Ok(())
 }
@@ -356,18 +365,14 @@ fn record_change(
 /// Appends to the plan's stream if the attachment is for one plan, else to the system stream.
 fn record_attachment(
     tx: &mut dyn Transaction,
-    kind: EventKind,
-    attachment: &Attachment,
+    scope: &AttachmentScope,
+    payload: &impl EventPayload,
     by: &str,
 ) -> Result<(), StoreError> {
-    let stream = match attachment.scope {
-        AttachmentScope::Plan(plan) => StreamId::Plan(plan),
+    let stream = match scope {
+        AttachmentScope::Plan(plan) => StreamId::Plan(*plan),
         AttachmentScope::Direct | AttachmentScope::Project(_) => StreamId::System,
     };
-    tx.append(stream, &[event(kind, attachment, by)?])?;
+    tx.append(stream, &[new_event(by, payload)?])?;
     Ok(())
-}
-
-fn event(kind: EventKind, payload: &impl Serialize, by: &str) -> Result<NewEvent, StoreError> {
-    NewEvent::new(kind, by, payload).map_err(StoreError::internal)
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{EventKind, NewEvent, Phase, StreamId};
+use cleveragents_domain::{Phase, StreamId};
 use cleveragents_engine::runs::{ClaimOutcome, RunLease, RunService};
 use cleveragents_ports::system::SystemIds;
 use cleveragents_ports::{Result, Slots, StoreError};
-use serde_json::json;
 
 use super::{HammerArguments, print_line, read_line, runtime};
+use crate::samples::event;
 use crate::test_database::new_operation;
 
 /// Claims `--plan`, then runs `write` and `beat` on request.
@@ -49,9 +49,7 @@ pub(super) fn claim(arguments: &HammerArguments) -> Result<()> {
 async fn write(lease: &RunLease) -> Result<()> {
     let plan = lease.lease().plan;
     let change = move |tx: &mut dyn cleveragents_ports::Transaction| {
-        let event = NewEvent::new(EventKind::ToolCompleted, "owner", &json!({"by": "owner"}))
-            .map_err(StoreError::internal)?;
-        tx.append(StreamId::Plan(plan), &[event])?;
+        tx.append(StreamId::Plan(plan), &[event(1)])?;
         Ok::<_, StoreError>(())
     };
     lease.write(new_operation("hammer.owner"), change).await

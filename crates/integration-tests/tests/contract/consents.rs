@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::RepositoryFileTrusted;
 use cleveragents_domain::{
     AbsolutePath, Consent, EventKind, RepositoryFile, ResourcePath, StreamId, Timestamp, TrustState,
 };
 use cleveragents_engine::trust::TrustRegistry;
-use cleveragents_integration_tests::store_access::{events, read, run_concurrently, try_write};
+use cleveragents_integration_tests::store_access::{
+    events, payload_of, read, run_concurrently, try_write,
+};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 use cleveragents_ports::system::SystemIds;
 
@@ -83,10 +86,7 @@ fn a_consent_and_its_event_are_committed_once(backend: Backend) {
             .filter(|it| it.kind == EventKind::RepositoryFileTrusted)
             .collect();
         assert_eq!(message.len(), 1);
-        let payload = message[0].payload.as_ref().unwrap().get();
-        assert_eq!(
-            serde_json::from_str::<RepositoryFile>(payload).unwrap(),
-            wanted
-        );
+        let RepositoryFileTrusted(trusted) = payload_of(message[0]);
+        assert_eq!(trusted, wanted);
     });
 }

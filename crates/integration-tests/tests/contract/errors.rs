@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use cleveragents_domain::event::payloads::ErrorRecorded;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{ErrorRecord, EventKind, NewEvent, StreamId};
+use cleveragents_domain::{ErrorRecord, NewEvent, StreamId};
 use cleveragents_integration_tests::assertions::assert_missing;
 use cleveragents_integration_tests::lifecycle_samples::{error, store_sample_plan};
 use cleveragents_integration_tests::samples::{at, plan_id};
-use cleveragents_integration_tests::store_access::{events, read, run_concurrently, try_write};
+use cleveragents_integration_tests::store_access::{
+    events, payload_of, read, run_concurrently, try_write,
+};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 use cleveragents_ports::{Result, StoreError, StoreHandle};
 
@@ -98,7 +101,7 @@ fn concurrent_first_errors_are_all_stored(backend: Backend) {
                     // The record and its event are one commit, as the service does it.
                     let answer = try_write(&store, move |tx| {
                         let recorded = tx.record_error(&error)?;
-                        let event = NewEvent::new(EventKind::ErrorRecorded, "t", &recorded)
+                        let event = NewEvent::of("t", &ErrorRecorded(recorded.clone()))
                             .map_err(StoreError::internal)?;
                         tx.append(StreamId::Plan(plan), &[event])?;
                         Ok(recorded)
@@ -125,8 +128,7 @@ fn concurrent_first_errors_are_all_stored(backend: Backend) {
         let mut first_message = BTreeSet::new();
         let mut text = Vec::new();
         for event in events(&opened.store, StreamId::Plan(plan)).await {
-            let error: ErrorRecord =
-                serde_json::from_str(event.payload.as_ref().unwrap().get()).unwrap();
+            let ErrorRecorded(error) = payload_of(&event);
             if first_message.insert(error.id) {
                 text.push(error.id);
             }

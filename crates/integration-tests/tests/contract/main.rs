@@ -19,6 +19,7 @@ mod consents;
 mod corrections;
 mod decisions;
 mod errors;
+mod foreign_events;
 mod given_actions;
 mod invariants;
 mod journal;

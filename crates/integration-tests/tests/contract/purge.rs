@@ -1,13 +1,13 @@
 //! Payloads are erased only with a record of it, and the hash chain stays valid.
 
+use cleveragents_domain::event::payloads::PayloadPurged;
 use cleveragents_domain::{EventKind, StreamId};
 use cleveragents_engine::journal::purge::PurgeRequest;
 use cleveragents_engine::journal::{purge, verify};
 use cleveragents_integration_tests::samples::{payload, stream};
-use cleveragents_integration_tests::store_access::{append, events, write};
+use cleveragents_integration_tests::store_access::{append, events, payload_of, write};
 use cleveragents_integration_tests::test_database::new_operation;
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
-use cleveragents_ports::journal::PurgeRecord;
 use cleveragents_ports::{Entity, Result, StoreError, StoreHandle, StreamHead};
 
 use super::journal::{text, verify_stream};
@@ -58,7 +58,7 @@ fn a_purge_erases_payloads_on_the_record(backend: Backend) {
             (&found[4].kind, found[4].actor.as_str()),
             (&EventKind::PayloadPurged, "keeper")
         );
-        let record: PurgeRecord = serde_json::from_str(text(&found[4])).unwrap();
+        let record: PayloadPurged = payload_of(&found[4]);
         assert_eq!(
             (record.places, record.reason.as_str()),
             (vec![3, 1, 3], "asked to")

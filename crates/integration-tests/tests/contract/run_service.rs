@@ -4,11 +4,14 @@ use std::fs::{self, File};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleveragents_domain::event::payloads::{RunClaimed, RunReleased};
 use cleveragents_domain::id::{OwnerId, PlanId};
 use cleveragents_domain::{Event, EventKind, Phase, StreamId, Timestamp};
 use cleveragents_engine::runs::{ClaimOutcome, LEASE, RunLease, RunService};
 use cleveragents_integration_tests::samples::{event, owner, plan_id};
-use cleveragents_integration_tests::store_access::{events, release_run, run_concurrently, write};
+use cleveragents_integration_tests::store_access::{
+    events, payload_of, release_run, run_concurrently, write,
+};
 use cleveragents_integration_tests::test_database::new_operation;
 use cleveragents_integration_tests::{
     Backend, OpenTestDatabase, TestDatabase, block_on, contract, raw_sql,
@@ -98,10 +101,6 @@ fn kinds(events: &[Event]) -> Vec<&EventKind> {
     events.iter().map(|event| &event.kind).collect()
 }
 
-fn payload(event: &Event) -> serde_json::Value {
-    serde_json::from_str(event.payload.as_ref().unwrap().get()).unwrap()
-}
-
 fn claims_and_releases_are_on_the_record(backend: Backend) {
     let test_db = TestDatabase::new(backend);
     let opened = test_db.open();
@@ -122,15 +121,12 @@ fn claims_and_releases_are_on_the_record(backend: Backend) {
         for event in &found {
             assert_eq!(event.actor, opened.owner.to_string());
         }
-        let record = payload(&found[0]);
-        assert_eq!(
-            (&record["epoch"], &record["phase"]),
-            (&1.into(), &"execute".into())
-        );
-        assert_eq!(record["owner"], opened.owner.to_string());
-        assert_eq!(record["node"], opened.presence.node());
-        assert_eq!(record["dead"], serde_json::json!([]));
-        assert_eq!(payload(&found[1])["epoch"], 1);
+        let record: RunClaimed = payload_of(&found[0]);
+        assert_eq!((record.epoch, record.phase), (1, Phase::Execute));
+        assert_eq!(record.owner, opened.owner);
+        assert_eq!(record.node, opened.presence.node());
+        assert_eq!(record.dead, []);
+        assert_eq!(payload_of::<RunReleased>(&found[1]).epoch, 1);
     });
 }
 
@@ -363,10 +359,7 @@ fn a_dead_owner_is_replaced_at_once(backend: Backend) {
             (opened.owner, 2)
         );
         let found = events(&opened.store, StreamId::Plan(plan)).await;
-        assert_eq!(
-            payload(&found[1])["dead"],
-            serde_json::json!([dead.to_string()])
-        );
+        assert_eq!(payload_of::<RunClaimed>(&found[1]).dead, [dead]);
         let refused = lost.release().await;
         assert!(
             matches!(refused, Err(StoreError::LeaseLost { epoch: 1, .. })),

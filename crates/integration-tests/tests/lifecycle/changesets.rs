@@ -1,10 +1,10 @@
 //! The execution context of a plan: its guarantees for changesets, and who may record in them.
 
 use cleveragents_domain::changeset::{ChangesetRecord, ChangesetState, NewChange};
+use cleveragents_domain::event::payloads::{ChangeRecorded, ChangesetClosed, ChangesetStarted};
 use cleveragents_domain::id::{ChangesetId, SandboxId};
-use cleveragents_domain::{EventKind, FileOperation, StreamId};
+use cleveragents_domain::{EventBody, EventKind, FileOperation, StreamId};
 use cleveragents_engine::execution::ExecutionContext;
-use cleveragents_engine::execution::context::ChangeRecord;
 use cleveragents_integration_tests::assertions::{assert_missing, assert_refused};
 use cleveragents_integration_tests::execution_samples::{
     claim_run, context, creation, file, store_context,
@@ -13,9 +13,6 @@ use cleveragents_integration_tests::store_access::{events, run_concurrently, try
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 use cleveragents_ports::system::SystemIds;
 use cleveragents_ports::{Ids, Result, StoreError, StoreHandle};
-use serde_json::{Value, json};
-
-use super::history::payload;
 
 contract! {
     a_changeset_is_journaled_from_start_to_close,
@@ -32,7 +29,7 @@ contract! {
 async fn changeset_events(
     store: &StoreHandle,
     context: &ExecutionContext,
-) -> Vec<(EventKind, String, Value)> {
+) -> Vec<(String, EventBody)> {
     let message = events(store, StreamId::Plan(context.plan())).await;
     let kinds = [
         EventKind::ChangesetStarted,
@@ -42,7 +39,7 @@ async fn changeset_events(
     message
         .into_iter()
         .filter(|event| kinds.contains(&event.kind))
-        .map(|event| (event.kind.clone(), event.actor.clone(), payload(&event)))
+        .map(|event| (event.actor.clone(), event.known_body().unwrap()))
         .collect()
 }
 
@@ -86,19 +83,22 @@ fn a_changeset_is_journaled_from_start_to_close(backend: Backend) {
         );
         let owner = context.lease().owner.to_string();
         let recorded = |at: usize| {
-            json!(ChangeRecord {
+            EventBody::ChangeRecorded(Box::new(ChangeRecorded {
                 changeset_id: started.id(),
                 entry: entries[at].clone(),
-            })
+            }))
         };
-        let closed = json!({ "changeset_id": started.id(), "entries": 2 });
+        let closed = ChangesetClosed {
+            changeset_id: started.id(),
+            entries: 2,
+        };
         let wanted = [
-            (EventKind::ChangesetStarted, json!(header)),
-            (EventKind::ChangeRecorded, recorded(0)),
-            (EventKind::ChangeRecorded, recorded(1)),
-            (EventKind::ChangesetClosed, closed),
+            EventBody::ChangesetStarted(Box::new(ChangesetStarted(header))),
+            recorded(0),
+            recorded(1),
+            EventBody::ChangesetClosed(Box::new(closed)),
         ];
-        let wanted = wanted.map(|(kind, payload)| (kind, owner.clone(), payload));
+        let wanted = wanted.map(|body| (owner.clone(), body));
         assert_eq!(changeset_events(&opened.store, &context).await, wanted);
     });
 }
@@ -242,7 +242,7 @@ fn a_record_is_rolled_back_with_its_write(backend: Backend) {
         let found = context.changes(changeset.id()).await.unwrap();
         assert_eq!((found.len(), found[0].entry.sequence), (1, 1));
         let message = changeset_events(&opened.store, &context).await;
-        assert_eq!((message.len(), message[1].1.as_str()), (2, "tool"));
+        assert_eq!((message.len(), message[1].0.as_str()), (2, "tool"));
     });
 }
 

@@ -1,17 +1,15 @@
 //! Commands on a plan: executed immediately if it has no owner, sent to the owner otherwise;
 //! repeating a command is not an error.
 
+use cleveragents_domain::event::payloads::{MessageSent, PlanStateChanged};
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{
-    EventKind, MessageKind, Phase, Plan, PlanMessage, PlanState, StreamId, WaitReason,
-};
+use cleveragents_domain::{EventKind, MessageKind, Phase, Plan, PlanState, StreamId, WaitReason};
 use cleveragents_engine::lifecycle::{CancelOutcome, LifecycleError, PlanMoveOutcome};
 use cleveragents_integration_tests::plan_driver::PassingProbe;
-use cleveragents_integration_tests::store_access::{events, read, release_run};
+use cleveragents_integration_tests::store_access::{events, payload_of, read, release_run};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 
 use super::fixture::LifecycleFixture;
-use super::history::payload;
 
 contract! {
     an_idle_plan_is_cancelled_at_once,
@@ -97,7 +95,7 @@ fn the_owner_of_a_running_plan_is_asked_to_cancel(backend: Backend) {
         // The event has the number of the message.
         let story = events(&fixture.opened.store, StreamId::Plan(id)).await;
         let sent = story.iter().find(|it| it.kind == EventKind::MessageSent);
-        let sent: PlanMessage = payload(sent.unwrap());
+        let MessageSent(sent) = payload_of(sent.unwrap());
         assert_eq!((sent.id, sent.sequence), (messages[0].id, 1));
         assert_eq!(messages[0].sequence, 1);
     });
@@ -231,8 +229,8 @@ fn a_waiting_plan_gets_its_answer(backend: Backend) {
         let answered = fixture.lifecycle.answer(id, Some("blue"), "eva").await;
         assert_eq!(expect_moved(answered).position.waiting(), None);
         let story = events(&fixture.opened.store, StreamId::Plan(id)).await;
-        let reason: serde_json::Value = payload(story.last().unwrap());
-        assert_eq!(reason["reason"], "blue");
+        let PlanStateChanged(answered) = payload_of(story.last().unwrap());
+        assert_eq!(answered.reason.as_deref(), Some("blue"));
         fixture.assert_journal_agrees(id).await;
     });
 }

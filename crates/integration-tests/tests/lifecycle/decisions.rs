@@ -2,6 +2,7 @@
 //! context.
 
 use cleveragents_domain::decision::DecisionError;
+use cleveragents_domain::event::payloads::{DecisionCreated, DecisionInfluenced};
 use cleveragents_domain::id::DecisionId;
 use cleveragents_domain::{Decision, DecisionEdge, DecisionType, EventKind, StreamId};
 use cleveragents_engine::decisions::{
@@ -9,12 +10,11 @@ use cleveragents_engine::decisions::{
 };
 use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_integration_tests::lifecycle_samples::{child_decision, root_decision};
-use cleveragents_integration_tests::store_access::{events, read, write};
+use cleveragents_integration_tests::store_access::{events, payload_of, read, write};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 use cleveragents_ports::{BlobHash, Entity, StoreError};
 
 use super::fixture::LifecycleFixture;
-use super::history::payload;
 use super::working_plan::{WorkingPlan, all_decisions, choice, strategy};
 
 contract! {
@@ -66,7 +66,7 @@ fn a_decision_is_recorded_with_context_and_influences(backend: Backend) {
         let message: Vec<Decision> = message
             .iter()
             .filter(|event| event.kind == EventKind::DecisionCreated)
-            .map(payload)
+            .map(|event| payload_of::<DecisionCreated>(event).0)
             .collect();
         assert_eq!(message[message.len() - 2..], [first, second]);
     });
@@ -304,6 +304,6 @@ fn influences_may_form_cycles_but_no_self_loops(backend: Backend) {
         let message = events(&fixture.opened.store, StreamId::Plan(working_plan.plan)).await;
         let last = message.last().unwrap();
         assert_eq!(last.kind, EventKind::DecisionInfluenced);
-        assert_eq!(payload::<DecisionEdge>(last), back);
+        assert_eq!(payload_of::<DecisionInfluenced>(last).0, back);
     });
 }

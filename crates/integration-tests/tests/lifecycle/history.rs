@@ -1,8 +1,7 @@
 //! The moves recorded in a plan's journal.
 
-use cleveragents_domain::{Event, EventKind, Move, MoveKind, Position};
-use cleveragents_engine::lifecycle::{PhaseRecord, StateRecord};
-use serde::de::DeserializeOwned;
+use cleveragents_domain::event::payloads::{PhaseChange, StateChange};
+use cleveragents_domain::{Event, EventBody, EventKind, Move, MoveKind, Position};
 
 /// A recorded move, its author and its target position.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,15 +42,32 @@ pub(crate) fn replay(events: &[Event], start: Position) -> ReplayResult {
     replayed
 }
 
-pub(crate) fn payload<T: DeserializeOwned>(event: &Event) -> T {
-    serde_json::from_str(event.payload.as_ref().unwrap().get()).unwrap()
+/// The change of a plan's position that an event records.
+enum PositionChange {
+    Phase(PhaseChange),
+    State(StateChange),
+}
+
+impl PositionChange {
+    fn of(event: &Event) -> Option<Self> {
+        match event.read_body().unwrap().known()? {
+            EventBody::PlanPhaseChanged(it) => Some(Self::Phase(it.0)),
+            EventBody::PlanReverted(it) => Some(Self::Phase(it.0)),
+            EventBody::PlanCorrected(it) => Some(Self::Phase(it.0)),
+            EventBody::PlanStateChanged(it) => Some(Self::State(it.0)),
+            EventBody::PlanApplied(it) => Some(Self::State(it.0)),
+            EventBody::PlanCancelled(it) => Some(Self::State(it.0)),
+            EventBody::PlanErrored(it) => Some(Self::State(it.0)),
+            EventBody::PlanWaiting(it) => Some(Self::State(it.0)),
+            _ => None,
+        }
+    }
 }
 
 /// The move that an event records, made from `at`.
 fn move_of_event(event: &Event, at: Position) -> Option<Move> {
-    match event.kind {
-        EventKind::PlanPhaseChanged | EventKind::PlanReverted | EventKind::PlanCorrected => {
-            let record: PhaseRecord = payload(event);
+    match PositionChange::of(event)? {
+        PositionChange::Phase(record) => {
             assert_eq!((record.from, record.from_state), (at.phase(), at.state()));
             Some(match event.kind {
                 EventKind::PlanReverted => Move::Revert,
@@ -59,12 +75,7 @@ fn move_of_event(event: &Event, at: Position) -> Option<Move> {
                 _ => Move::Advance(record.to),
             })
         }
-        EventKind::PlanStateChanged
-        | EventKind::PlanApplied
-        | EventKind::PlanCancelled
-        | EventKind::PlanErrored
-        | EventKind::PlanWaiting => {
-            let record: StateRecord = payload(event);
+        PositionChange::State(record) => {
             assert_eq!((record.phase, record.from), (at.phase(), at.state()));
             Some(match record.by {
                 MoveKind::Start => Move::Start,
@@ -84,23 +95,19 @@ fn move_of_event(event: &Event, at: Position) -> Option<Move> {
                 }
             })
         }
-        _ => None,
     }
 }
 
 fn assert_event_matches(event: &Event, to: Position) {
-    if matches!(
-        event.kind,
-        EventKind::PlanPhaseChanged | EventKind::PlanReverted | EventKind::PlanCorrected
-    ) {
-        let record: PhaseRecord = payload(event);
-        assert_eq!(
+    match PositionChange::of(event) {
+        Some(PositionChange::Phase(record)) => assert_eq!(
             (record.to, record.reversions),
             (to.phase(), to.reversions())
-        );
-    } else {
-        let record: StateRecord = payload(event);
-        assert_eq!((record.to, record.waiting), (to.state(), to.waiting()));
-        assert_eq!(record.point_of_no_return, to.point_of_no_return());
+        ),
+        Some(PositionChange::State(record)) => {
+            assert_eq!((record.to, record.waiting), (to.state(), to.waiting()));
+            assert_eq!(record.point_of_no_return, to.point_of_no_return());
+        }
+        None => panic!("{} records no move", event.kind),
     }
 }

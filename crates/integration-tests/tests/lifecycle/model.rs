@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::PlanDeleted;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Event, EventKind, MoveKind, NewEvent, Position, StreamId};
 use cleveragents_engine::runs::RunLease;
@@ -187,8 +188,13 @@ async fn delete(fixture: &LifecycleFixture, plan: PlanId) -> Result<()> {
     try_write(&fixture.opened.store, move |tx| {
         let found = tx.plan_for_update(plan)?;
         tx.delete_plan(&found)?;
-        let event = NewEvent::new(EventKind::PlanDeleted, "client", &found.name)
-            .map_err(StoreError::internal)?;
+        let deleted = PlanDeleted {
+            name: found.name.clone(),
+            action: found.brief.action_name.clone(),
+            phase: found.position.phase(),
+            state: found.position.state(),
+        };
+        let event = NewEvent::of("client", &deleted).map_err(StoreError::internal)?;
         tx.append(StreamId::Plan(plan), &[event])?;
         Ok(())
     })

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleveragents_definitions::{DefinitionSource, SOURCE_MAXIMUM, read_script};
+use cleveragents_domain::event::payloads::{ModelAnswered, ModelAsked, ModelFailed};
 use cleveragents_domain::model::{ModelChoice, ModelRequest};
-use cleveragents_domain::{Event, EventKind, LlmActor, StreamId};
+use cleveragents_domain::{ErrorCategory, LlmActor, StreamId};
 use cleveragents_engine::actors::{Inquiry, InquiryError, InquiryReply};
 use cleveragents_engine::retry::RetryPolicy;
 use cleveragents_engine::secrets::Secrets;
 use cleveragents_integration_tests::samples::name;
-use cleveragents_integration_tests::store_access::{events, read};
+use cleveragents_integration_tests::store_access::{events, payload_of, read};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract};
 use cleveragents_models::{ConfiguredModels, ModelSettings, Proxies, ScriptSettings};
 use cleveragents_ports::models::ModelErrorKind;
 use cleveragents_ports::system::{SystemClock, SystemIds};
 use cleveragents_ports::{BlobHash, StoreHandle};
-use serde_json::Value;
 use tempfile::TempDir;
 
 contract! {
@@ -78,13 +78,9 @@ async fn ask_model(
         .await
 }
 
-fn payload(event: &Event) -> Value {
-    serde_json::from_str(event.payload.as_ref().unwrap().get()).unwrap()
-}
-
 /// The blob that an event references by its hash.
-async fn blob_text(store: &StoreHandle, named: &Value) -> String {
-    let hash: BlobHash = named.as_str().unwrap().parse().unwrap();
+async fn blob_text(store: &StoreHandle, named: &str) -> String {
+    let hash: BlobHash = named.parse().unwrap();
     let bytes = read(store, move |tx| tx.blob(&hash)).await;
     String::from_utf8(bytes.unwrap()).unwrap()
 }
@@ -102,15 +98,14 @@ fn a_question_and_its_answer_are_stored_without_keys(backend: Backend) {
             .unwrap();
         assert_eq!(reply.text, format!("Yours is {KEY}."));
         let story = events(store, StreamId::System).await;
-        let (asked, answered) = (payload(&story[0]), payload(&story[1]));
-        assert_eq!(story[0].kind, EventKind::ModelAsked);
-        assert_eq!(story[1].kind, EventKind::ModelAnswered);
-        assert_eq!(asked["model_call_id"], answered["model_call_id"]);
-        assert_eq!(asked["actor"], "local/talker");
-        assert_eq!(answered["usage"]["output_tokens"], 3);
+        let asked: ModelAsked = payload_of(&story[0]);
+        let answered: ModelAnswered = payload_of(&story[1]);
+        assert_eq!(asked.model_call_id, answered.model_call_id);
+        assert_eq!(asked.actor, name("local/talker"));
+        assert_eq!(answered.usage.output_tokens, 3);
         let (request, answer) = (
-            blob_text(store, &asked["request"]).await,
-            blob_text(store, &answered["answer"]).await,
+            blob_text(store, &asked.request).await,
+            blob_text(store, &answered.answer).await,
         );
         assert!(request.contains("What is «secret:API_KEY»?"), "{request}");
         assert!(serde_json::from_str::<ModelRequest>(&request).is_ok());
@@ -137,6 +132,7 @@ fn each_failed_attempt_is_on_record(backend: Backend) {
         let expected = "model_asked model_failed model_asked model_answered \
                         model_asked model_failed model_asked model_failed";
         assert_eq!(kinds.join(" "), expected);
-        assert_eq!(payload(&story[7])["category"], "rate_limit");
+        let failed: ModelFailed = payload_of(&story[7]);
+        assert_eq!(failed.category, ErrorCategory::RateLimit);
     });
 }

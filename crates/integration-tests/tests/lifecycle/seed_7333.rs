@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::ErrorRecorded;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{DecisionType, ErrorCategory, ErrorRecord, EventKind, StreamId};
+use cleveragents_domain::{DecisionType, ErrorCategory, EventKind, StreamId};
 use cleveragents_engine::recovery::NewErrorRecord;
 use cleveragents_integration_tests::child::{Hammer, HammerJob};
-use cleveragents_integration_tests::store_access::{events, read, run_concurrently};
+use cleveragents_integration_tests::store_access::{events, payload_of, read, run_concurrently};
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, contract, trials};
 
 use super::fixture::LifecycleFixture;
-use super::history::payload;
 
 contract! {
     concurrent_first_errors_of_tasks_are_stored;
@@ -154,7 +154,7 @@ async fn check(
         .iter()
         .filter(|it| it.kind == EventKind::ErrorRecorded)
     {
-        let error: ErrorRecord = payload(event);
+        let ErrorRecorded(error) = payload_of(event);
         let count = newest.entry(error.sequence).or_default();
         *count += 1;
         assert_eq!(error.occurrences, *count);

@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
+use cleveragents_domain::StreamId;
 use cleveragents_domain::id::OwnerId;
-use cleveragents_domain::{EventKind, NewEvent, StreamId};
 use cleveragents_integration_tests::child::{Hammer, HammerJob};
+use cleveragents_integration_tests::samples::event;
 use cleveragents_integration_tests::test_database::new_operation;
 use cleveragents_integration_tests::{Backend, TestDatabase, block_on, trials};
 use cleveragents_ports::StoreHandle;
 use cleveragents_ports::system::SystemIds;
 use cleveragents_ports::{Ids, LockGrant, LockRequest, StoreError};
-use serde_json::json;
 
 use crate::{HAMMER, ledger};
 
@@ -58,10 +58,8 @@ async fn write_fenced(store: &StoreHandle, grant: &LockGrant) -> Result<(), Stor
     let grant = grant.clone();
     store
         .write(new_operation("test.fenced"), move |tx| {
-            let event = NewEvent::new(EventKind::ToolCompleted, "late", &json!({}))
-                .map_err(StoreError::internal)?;
             // The fence comes last, so earlier writes of the transaction must be rolled back too.
-            tx.append(StreamId::System, &[event])?;
+            tx.append(StreamId::System, &[event(1)])?;
             tx.fence_lock(&grant)
         })
         .await

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cleveragents_domain::event::payloads::ActorErrored;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{EventKind, NewEvent, StreamId};
+use cleveragents_domain::{NamespacedName, NewEvent, StreamId};
 use cleveragents_integration_tests::bare::BareLoop;
 use cleveragents_ports::system::SystemIds;
 use cleveragents_ports::{Ids, StoreError, StoreHandle, StoreOperation, StreamHead};
@@ -65,7 +66,7 @@ impl LoadSample {
 
 /// Runs the bare loop for `span`.
 pub(crate) fn run_bare_loop(bare: &BareLoop, span: Duration) -> LoadSample {
-    let payload = payload().to_string();
+    let payload = serde_json::to_string(&payload()).expect("a payload");
     measure(|| repeat(span, || bare.commit_one(&payload)))
 }
 
@@ -80,8 +81,7 @@ pub(crate) fn run_store(store: &StoreHandle, writers: usize, span: Duration) -> 
         repeat(span, || {
             let payload = Arc::clone(&payload);
             let written = store.write(StoreOperation::new(&SystemIds, "bench.append"), move |tx| {
-                let event = NewEvent::new(EventKind::ToolCompleted, "bench", &*payload)
-                    .map_err(StoreError::internal)?;
+                let event = NewEvent::of("bench", &*payload).map_err(StoreError::internal)?;
                 tx.append(stream, &[event])
             });
             let _: StreamHead = runtime
@@ -98,8 +98,12 @@ pub(crate) fn run_store(store: &StoreHandle, writers: usize, span: Duration) -> 
     })
 }
 
-fn payload() -> Value {
-    json!({"text": "x".repeat(FILLER)})
+fn payload() -> ActorErrored {
+    ActorErrored {
+        actor: NamespacedName::built_in("bench"),
+        step: 1,
+        reason: "x".repeat(FILLER),
+    }
 }
 
 /// Calls `append` until `span` is over; returns the duration of each call.
