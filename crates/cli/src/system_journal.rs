@@ -1,9 +1,8 @@
 //! Events that commands append to the `system` stream, the journal of the installation.
 
-use cleveragents_domain::{EventKind, NewEvent, StreamId};
+use cleveragents_domain::{EventKind, EventPayload, NewEvent, StreamId};
 use cleveragents_ports::StoreError;
 use cleveragents_ports::{Result, StreamHead, Transaction};
-use serde::Serialize;
 
 use crate::bootstrap::AppContext;
 
@@ -19,10 +18,9 @@ pub enum RecordOutcome {
 pub fn record(
     app: &AppContext<'_>,
     label: &'static str,
-    kind: EventKind,
-    payload: &impl Serialize,
+    payload: &impl EventPayload,
 ) -> Result<()> {
-    let event = new_event(app, kind, payload)?;
+    let event = new_event(app, payload)?;
     let appended = app.store().write(app.operation(label), move |tx| {
         tx.append(StreamId::System, std::slice::from_ref(&event))
     });
@@ -34,23 +32,21 @@ pub fn record(
 ///
 /// The append comes first: it locks the stream's row, so of several processes the later ones see
 /// the event of the first and roll back their own (laws 1 and 3).
-pub fn record_once(
+pub fn record_once<P: EventPayload>(
     app: &AppContext<'_>,
     label: &'static str,
-    kind: EventKind,
-    payload: &impl Serialize,
+    payload: &P,
 ) -> Result<RecordOutcome> {
-    let wanted = kind.clone();
     let looked = app
         .store()
-        .read(move |tx| has_event_kind(tx, &wanted, i64::MAX));
+        .read(|tx| has_event_kind(tx, &P::KIND, i64::MAX));
     if app.block_on(looked)? {
         return Ok(RecordOutcome::AlreadyRecorded);
     }
-    let event = new_event(app, kind.clone(), payload)?;
+    let event = new_event(app, payload)?;
     let written = app.store().write(app.operation(label), move |tx| {
         let head = tx.append(StreamId::System, std::slice::from_ref(&event))?;
-        if has_event_kind(tx, &kind, head.stream_seq)? {
+        if has_event_kind(tx, &P::KIND, head.stream_seq)? {
             Err(RecordError::AlreadyRecorded)
         } else {
             Ok(())
@@ -75,8 +71,8 @@ impl From<StoreError> for RecordError {
     }
 }
 
-fn new_event(app: &AppContext<'_>, kind: EventKind, payload: &impl Serialize) -> Result<NewEvent> {
-    NewEvent::new(kind, app.actor(), payload).map_err(StoreError::internal)
+fn new_event(app: &AppContext<'_>, payload: &impl EventPayload) -> Result<NewEvent> {
+    NewEvent::of(app.actor(), payload).map_err(StoreError::internal)
 }
 
 /// Returns whether the system stream has an event of that kind before sequence number `end`.

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use cleveragents_domain::{EventKind, Timestamp};
+use cleveragents_domain::Timestamp;
+use cleveragents_domain::event::payloads::BackupCreated;
 use serde_json::json;
 
 use super::CommandContext;
@@ -45,16 +46,12 @@ impl BackupArgs {
             .backup(&path, line.listener())
             .map_err(|error| write_failure(&path, error.into()))?;
         drop(line);
-        let recorded = record(
-            &app,
-            "store.backup",
-            EventKind::BackupCreated,
-            &json!({
-                "path": path.display().to_string(),
-                "bytes": written.bytes,
-                "contents": written.contents,
-            }),
-        );
+        let created = BackupCreated {
+            path: path.display().to_string(),
+            bytes: written.bytes,
+            contents: written.contents.clone(),
+        };
+        let recorded = record(&app, "store.backup", &created);
         let answer = answer(&written);
         Ok(match recorded {
             Ok(()) => answer,

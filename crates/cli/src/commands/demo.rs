@@ -15,14 +15,13 @@ use std::time::Duration;
 
 use clap::Args;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{Event, EventKind, StreamId};
+use cleveragents_domain::{Event, EventBody, StreamId};
 use cleveragents_engine::applying::ApplyOutcome;
 use cleveragents_engine::decisions::{DecisionTree, SupersededVisibility};
 use cleveragents_engine::execution::{ExecuteOutcome, ExecutionError, Executor, Selection};
 use cleveragents_engine::journal::Tail;
 use cleveragents_ports::StoreHandle;
 use cleveragents_ports::targets::{Conflict, Destination};
-use serde_json::Value;
 use tokio::task::JoinSet;
 
 use self::evidence::PlanEvidence;
@@ -255,22 +254,16 @@ async fn execute_with_progress(
 
 /// Returns the progress text for an event.
 fn describe_event(event: &Event) -> Option<String> {
-    let payload = event.payload.as_ref();
-    let payload: Option<Value> = payload.and_then(|it| serde_json::from_str(it.get()).ok());
-    let text = |key: &str| {
-        let value = payload.as_ref()?.get(key)?;
-        value.as_str().map(str::to_owned)
-    };
-    match &event.kind {
-        EventKind::PlanPhaseChanged => text("to"),
-        EventKind::ActorInvoked => text("title"),
-        EventKind::ToolInvoked => text("tool"),
-        EventKind::ModelAsked => Some("waiting for the model".to_owned()),
-        EventKind::ModelFailed => Some("rate limited, waiting".to_owned()),
-        EventKind::ValidationsCompleted => Some("checks ran".to_owned()),
-        EventKind::ErrorRecorded => text("message"),
-        _ => None,
-    }
+    Some(match event.known_body()? {
+        EventBody::PlanPhaseChanged(it) => it.0.to.to_string(),
+        EventBody::ActorInvoked(it) => it.title,
+        EventBody::ToolInvoked(it) => it.tool.to_string(),
+        EventBody::ModelAsked(_) => "waiting for the model".to_owned(),
+        EventBody::ModelFailed(_) => "rate limited, waiting".to_owned(),
+        EventBody::ValidationsCompleted(_) => "checks ran".to_owned(),
+        EventBody::ErrorRecorded(it) => it.0.message,
+        _ => return None,
+    })
 }
 
 /// Applies a plan as `agents plan apply` does.

@@ -1,7 +1,7 @@
 //! `agents gc`
 
 use clap::Args;
-use cleveragents_domain::EventKind;
+use cleveragents_domain::event::payloads::GarbageCollected;
 use serde_json::json;
 
 use super::CommandContext;
@@ -43,8 +43,14 @@ impl GcArgs {
         let collected = app.collect(retention)?;
         let mut answer = self.answer(collected);
         if !collected.is_empty() {
-            let kind = EventKind::GarbageCollected;
-            if let Err(error) = record(&app, "store.gc", kind, &collected) {
+            let event = GarbageCollected {
+                operations: collected.operations,
+                blobs: collected.blobs,
+                blob_bytes: collected.blob_bytes,
+                stray_files: collected.stray_files,
+                dead_processes: collected.dead_processes,
+            };
+            if let Err(error) = record(&app, "store.gc", &event) {
                 let text = format!("removed, but the removal could not be recorded: {error}");
                 answer = answer.with_message(MessageLevel::Warn, text);
             }

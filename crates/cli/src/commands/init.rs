@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
-use cleveragents_domain::EventKind;
+use cleveragents_domain::event::payloads::StoreInitialised;
 use serde_json::json;
 
 use super::CommandContext;
@@ -45,11 +45,11 @@ impl InitArgs {
         let bootstrap = context.bootstrap()?;
         let config_created = file::create(&locations.config_file, &template::render())?;
         let app = bootstrap.open()?;
-        let record = json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "node": bootstrap.node(),
-        });
-        let first = record_once(&app, "store.init", EventKind::StoreInitialised, &record)?;
+        let record = StoreInitialised {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            node: bootstrap.node().to_owned(),
+        };
+        let first = record_once(&app, "store.init", &record)?;
         let items = [
             InitItem {
                 name: "data_directory",

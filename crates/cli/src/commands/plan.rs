@@ -11,6 +11,7 @@ mod delete;
 mod destination;
 mod diff;
 mod errors;
+mod event_summary;
 mod events;
 mod execute;
 mod explain;

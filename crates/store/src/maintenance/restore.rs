@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cleveragents_domain::{EventKind, NewEvent, StreamId};
+use cleveragents_domain::event::payloads::BackupRestored;
+use cleveragents_domain::{NewEvent, StreamId};
 use cleveragents_ports::blobs::{INLINE_MAXIMUM, Staging};
 use cleveragents_ports::journal_verification::verify_stream;
 use cleveragents_ports::{BlobHash, Journal, Result, StoreError};
 use serde::Serialize;
-use serde_json::json;
 
 use super::ProgressCallback;
 use super::archive::{BackupManifest, BackupReader};
@@ -248,17 +248,13 @@ impl Loader<'_> {
         if let Some(sql) = dialect.advance_event_sequence() {
             session.query(sql, &[])?;
         }
-        let record = json!({
-            "created_at": reader.manifest.created_at,
-            "written_by": reader.manifest.written_by,
-            "contents": reader.manifest.contents,
-        });
-        let event = NewEvent::new(
-            EventKind::BackupRestored,
-            &self.target.options.command,
-            &record,
-        )
-        .map_err(StoreError::internal)?;
+        let record = BackupRestored {
+            created_at: reader.manifest.created_at,
+            written_by: reader.manifest.written_by.clone(),
+            contents: reader.manifest.contents.clone(),
+        };
+        let event = NewEvent::of(&self.target.options.command, &record);
+        let event = event.map_err(StoreError::internal)?;
         session.append(StreamId::System, &[event])?;
         Ok(())
     }

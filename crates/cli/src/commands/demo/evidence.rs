@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use cleveragents_domain::changeset::RecordedChange;
+use cleveragents_domain::event::payloads::{ChangeRecorded, ErrorRecorded};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::model_call::{ModelCallRecord, ModelCallState};
 use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
@@ -14,7 +15,6 @@ use cleveragents_domain::{
     ChangeEntry, ErrorRecord, Event, EventKind, FileOperation, FileState, Plan, ResourcePath,
     StreamId,
 };
-use cleveragents_engine::execution::context::ChangeRecord;
 use cleveragents_engine::execution::results::{Artifact, ArtifactKind};
 use cleveragents_ports::Transaction;
 use cleveragents_ports::journal_verification::{ChainFault, Verification};
@@ -107,8 +107,8 @@ impl PlanRecords {
     pub(super) fn attempts(&self) -> Vec<ErrorRecord> {
         let events = self.events.iter();
         let events = events.filter(|it| it.kind == EventKind::ErrorRecorded);
-        let read = |event: &Event| serde_json::from_str(event.payload.as_ref()?.get()).ok();
-        events.filter_map(read).collect()
+        let read = |event: &Event| event.read::<ErrorRecorded>().ok()?.known();
+        events.filter_map(read).map(|it| it.0).collect()
     }
 
     /// Returns every record that one place has and another lacks.
@@ -176,14 +176,11 @@ impl PlanRecords {
     fn find_change_inconsistencies(&self) -> Vec<String> {
         let events = self.events.iter();
         let events = events.filter(|it| it.kind == EventKind::ChangeRecorded);
-        let read = |event: &Event| {
-            let payload = event.payload.as_ref()?;
-            serde_json::from_str::<ChangeRecord>(payload.get()).ok()
-        };
-        let mut recorded: Vec<Option<ChangeRecord>> = events.map(read).collect();
+        let read = |event: &Event| event.read::<ChangeRecorded>().ok()?.known();
+        let mut recorded: Vec<Option<ChangeRecorded>> = events.map(read).collect();
         let mut lost = Vec::new();
         for change in &self.changes {
-            let same = |it: &Option<ChangeRecord>| {
+            let same = |it: &Option<ChangeRecorded>| {
                 it.as_ref().is_some_and(|it| {
                     it.changeset_id == change.changeset_id && it.entry == change.entry
                 })

@@ -1,10 +1,10 @@
 //! `agents plan errors`
 
 use clap::Args;
-use cleveragents_domain::{ErrorRecord, Event, EventKind};
+use cleveragents_domain::{ErrorRecord, Event, EventBody};
 use serde_json::{Value, json};
 
-use super::events::{follow, payload};
+use super::events::follow;
 use super::view::find;
 use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
@@ -97,8 +97,8 @@ impl PlanErrorsArgs {
 }
 
 fn parse_error_event(event: &Event) -> Option<ErrorRecord> {
-    match event.kind {
-        EventKind::ErrorRecorded => serde_json::from_value(payload(event)?).ok(),
+    match event.known_body()? {
+        EventBody::ErrorRecorded(error) => Some(error.0),
         _ => None,
     }
 }

@@ -8,8 +8,9 @@ use cleveragents_engine::lifecycle::LifecycleError;
 use cleveragents_ports::{StoreError, StoreHandle};
 use serde_json::{Value, json};
 
+use super::event_summary::summarize;
 use crate::bootstrap::AppContext;
-use crate::failure::{CommandFailure, excerpt};
+use crate::failure::CommandFailure;
 use crate::output::{OutputLines, ReaderState, Tone, ViewCell};
 
 /// Returns an event for JSON output.
@@ -26,8 +27,8 @@ pub(super) fn data(event: &Event) -> Value {
     })
 }
 
-/// Returns the payload, unless it was purged.
-pub(super) fn payload(event: &Event) -> Option<Value> {
+/// Returns the payload as it is stored, unless it was purged.
+fn payload(event: &Event) -> Option<Value> {
     let payload = event.payload.as_ref()?;
     serde_json::from_str(payload.get()).ok()
 }
@@ -48,22 +49,6 @@ pub(super) fn cells(event: &Event) -> Vec<ViewCell> {
         ViewCell::new(event.actor.clone(), Tone::Faint),
         summarize(event).into(),
     ]
-}
-
-/// Returns a short summary of the payload.
-fn summarize(event: &Event) -> String {
-    let Some(payload) = payload(event) else {
-        return "(erased)".to_owned();
-    };
-    let text = |key: &str| payload.get(key).and_then(Value::as_str);
-    let moved = match (text("from"), text("to")) {
-        (Some(from), Some(to)) => Some(format!("{from} → {to}")),
-        _ => None,
-    };
-    let words = ["reason", "message", "chosen_option", "body", "name", "text"];
-    let said = words.iter().find_map(|key| text(key)).map(excerpt);
-    let parts: Vec<String> = moved.into_iter().chain(said).collect();
-    parts.join(": ")
 }
 
 /// Follows a plan's journal and calls `show` for each event. Ends when the plan is finished and has

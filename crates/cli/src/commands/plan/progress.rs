@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::SandboxRecord;
-use cleveragents_domain::{Event, EventKind, ResourceType, StreamId};
+use cleveragents_domain::{Event, EventBody, EventKind, ResourceType, StreamId};
 use cleveragents_engine::journal::Tail;
 use serde_json::{Value, json};
 
@@ -40,33 +40,23 @@ struct ProgressState {
 impl ProgressState {
     fn update(&mut self, event: &Event) {
         self.last_seq = Some(event.stream_seq);
-        let payload = events::payload(event);
-        let text = |key: &str| {
-            let value = payload.as_ref()?.get(key)?;
-            value.as_str().map(str::to_owned)
+        if event.kind == EventKind::ToolInvoked {
+            self.calls += 1;
+        }
+        let Some(body) = event.known_body() else {
+            return;
         };
-        let said = |key: &str| text(key).unwrap_or_default();
-        match event.kind {
-            EventKind::PlanPhaseChanged => self.phase = said("to"),
-            EventKind::ExecuteRequested | EventKind::ResumeRequested => {
-                self.phase = said("phase");
+        match body {
+            EventBody::PlanPhaseChanged(it) => self.phase = it.0.to.to_string(),
+            EventBody::ExecuteRequested(it) => self.phase = it.0.phase.to_string(),
+            EventBody::ResumeRequested(it) => self.phase = it.0.phase.to_string(),
+            EventBody::ToolInvoked(it) => self.activity = it.tool.to_string(),
+            EventBody::ModelAsked(it) => {
+                self.activity = format!("{}: waiting for the model", it.model);
             }
-            EventKind::ToolInvoked => {
-                self.calls += 1;
-                self.activity = said("tool");
-            }
-            EventKind::ModelAsked => {
-                self.activity = format!("{}: waiting for the model", said("model"))
-            }
-            EventKind::ModelAnswered => {
-                let usd = payload.as_ref().and_then(|it| it.get("usd")?.as_f64());
-                self.usd += usd.unwrap_or(0.0);
-            }
-            EventKind::ModelFailed => self.activity = format!("retrying: {}", said("error")),
-            EventKind::ActorInvoked => {
-                self.phase = text("phase").unwrap_or_else(|| self.phase.clone());
-                self.activity = said("title");
-            }
+            EventBody::ModelAnswered(it) => self.usd += it.usd.unwrap_or(0.0),
+            EventBody::ModelFailed(it) => self.activity = format!("retrying: {}", it.error),
+            EventBody::ActorInvoked(it) => self.activity = it.title,
             _ => {}
         }
     }
