@@ -72,6 +72,7 @@ impl Executor {
         let step_context = StepContext {
             phase: &phase_context,
             strategy: &strategy,
+            actor: &actor,
             approvals,
         };
         let mut plan = plan.clone();
@@ -271,14 +272,14 @@ impl Executor {
         (step, number): (&StrategyStep, u32),
         step_context: &StepContext<'_>,
     ) -> Result<ActorEnd> {
-        let actor = self.actor(&plan.brief.actors.execution_actor).await?;
+        let actor = step_context.actor;
         let payload = json!({ "actor": actor.name, "step": number, "title": step.title });
         self.append_event(run, EventKind::ActorInvoked, payload)
             .await?;
         if let ActorKind::Direct = &actor.kind {
             return Ok(ActorEnd::Done);
         }
-        let decision = self.step_decision(run, (step, number), &actor).await?;
+        let decision = self.step_decision(run, (step, number), actor).await?;
         let runner = ToolRunner {
             decision: Some(decision),
             ..step_context.phase.runner.clone()
@@ -453,6 +454,9 @@ pub(super) struct PhaseContext {
 pub(super) struct StepContext<'a> {
     pub(super) phase: &'a PhaseContext,
     pub(super) strategy: &'a StrategyRecord,
+    /// The execution actor whose hash was checked. It is not read again: an update after the check
+    /// would run calls that nobody approved.
+    pub(super) actor: &'a Actor,
     pub(super) approvals: &'a AtomicU32,
 }
 

@@ -129,7 +129,7 @@ impl Executor {
         step_context: &StepContext<'_>,
         (round, found): (u32, &ValidationSummary),
     ) -> Result<FixOutcome> {
-        let actor = self.actor(&plan.brief.actors.execution_actor).await?;
+        let actor = step_context.actor;
         let uses_model = matches!(actor.kind, ActorKind::Llm(_));
         if actor.fix().is_empty() && !uses_model {
             return Ok(FixOutcome::NotPossible);

@@ -16,6 +16,7 @@ mod correction_races;
 mod corrections;
 mod decisions;
 mod example;
+mod executing;
 mod fixture;
 mod history;
 mod invariants;

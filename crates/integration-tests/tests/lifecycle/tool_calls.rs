@@ -292,7 +292,7 @@ impl ToolCallFixture {
     clippy::disallowed_methods,
     reason = "git is found where the caller's is"
 )]
-fn search_path() -> std::ffi::OsString {
+pub(crate) fn search_path() -> std::ffi::OsString {
     std::env::var_os("PATH").unwrap()
 }
 
