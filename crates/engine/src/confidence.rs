@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use cleveragents_domain::automation::GateDecision;
-use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{
     AutomationProfile, Confidence, NamespacedName, Plan, PlanState, ThresholdName,
 };
@@ -225,12 +224,11 @@ impl ConfidenceService {
     }
 
     /// Assesses an operation of this type in the plan.
-    pub async fn assess(&self, plan: PlanId, operation: &str, risk: Risk) -> Result<Assessment> {
-        let operation = operation.to_owned();
+    pub async fn assess(&self, plan: &Plan, operation: &str, risk: Risk) -> Result<Assessment> {
+        let (plan, operation) = (plan.clone(), operation.to_owned());
         let ids = Arc::clone(&self.ids);
         self.store
             .read(move |tx| {
-                let plan = tx.plan(plan)?;
                 Assessment::of(vec![
                     past_success(tx, &operation)?,
                     familiarity(tx, &plan)?,

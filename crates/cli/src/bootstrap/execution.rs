@@ -14,7 +14,7 @@ use cleveragents_engine::actors::Inquiry;
 use cleveragents_engine::applying::{ApplyService, PlanApplyRequest};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
 use cleveragents_engine::execution::{
-    CheckpointPolicy, ExecutionPolicy, Executor, ExecutorDeps, ResultReader,
+    CheckpointPolicy, EngineServices, ExecutionPolicy, Executor, ExecutorDeps, ResultReader,
 };
 use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::retry::RetryPolicy;
@@ -124,7 +124,8 @@ impl AppContext<'_> {
             environment,
             ..
         } = self.bootstrap;
-        self.executor_with(super::models(settings, environment)?)
+        let services = self.services(super::models(settings, environment)?)?;
+        Ok(Executor::new(services))
     }
 
     /// Returns the service that sends requests to models outside of any plan.
@@ -143,7 +144,7 @@ impl AppContext<'_> {
         })
     }
 
-    fn executor_with(&self, models: Arc<dyn Models>) -> Result<Executor, CommandFailure> {
+    fn services(&self, models: Arc<dyn Models>) -> Result<Arc<EngineServices>, CommandFailure> {
         let settings = &self.bootstrap.settings;
         let processes = self
             .bootstrap
@@ -152,7 +153,7 @@ impl AppContext<'_> {
         let shell = super::shell_settings(settings, &self.bootstrap.environment);
         let toolbox: Arc<dyn Toolbox> = Arc::from(toolbox(Some(Arc::clone(&processes)), shell)?);
         let clock: Arc<dyn Clock> = Arc::clone(&self.bootstrap.options.clock);
-        Ok(Executor::new(ExecutorDeps {
+        Ok(EngineServices::new(ExecutorDeps {
             store: self.store.clone(),
             ids: self.ids(),
             clock,
@@ -205,17 +206,17 @@ impl AppContext<'_> {
 
     /// Returns the service that applies plans in the name of this process.
     pub fn apply_service(&self) -> Result<ApplyService, CommandFailure> {
-        let executor = self.executor_with(Arc::new(NoModels))?;
+        let services = self.services(Arc::new(NoModels))?;
         let targets = Arc::new(self.bootstrap.targets()?);
-        Ok(ApplyService::new(executor, targets))
+        Ok(ApplyService::new(services, targets))
     }
 
     /// Returns an apply service for recovering applies of dead processes. It does not wait for
     /// locks and runs no validations.
     pub(super) fn recovery_apply_service(&self) -> Result<ApplyService, CommandFailure> {
-        let executor = self.executor_with(Arc::new(NoModels))?;
+        let services = self.services(Arc::new(NoModels))?;
         let targets = Arc::new(self.bootstrap.targets()?.without_waiting());
-        Ok(ApplyService::new(executor, targets).without_validating())
+        Ok(ApplyService::new(services, targets).without_validating())
     }
 
     /// Kills the commands of this plan that a dead process left running. A failure is only logged,
@@ -227,7 +228,7 @@ impl AppContext<'_> {
             if self.block_on(calls)?.is_empty() {
                 return Ok(());
             }
-            let executor = self.executor_with(Arc::new(NoModels))?;
+            let executor = Executor::new(self.services(Arc::new(NoModels))?);
             Ok::<_, CommandFailure>(self.block_on(executor.end_orphaned_processes(plan))?)
         };
         if let Err(failure) = end() {

@@ -50,21 +50,21 @@ fn has_stopped(plan: &Plan) -> bool {
 impl ApplyService {
     /// Aborts the plan's apply if it has stopped. Fails if a live process works on it.
     pub async fn abort(&self, request: &PlanApplyRequest) -> Result<AbortOutcome> {
-        let plan = self.executor.lifecycle.plan(request.plan).await?;
+        let plan = self.services.lifecycle.plan(request.plan).await?;
         if !has_stopped(&plan) {
             return Ok(AbortOutcome::NothingToAbort(plan));
         }
-        let (id, node) = (request.plan, self.executor.node.clone());
+        let (id, node) = (request.plan, self.services.node.clone());
         let here = move |tx: &mut dyn cleveragents_ports::Transaction| {
             require_local_sandboxes(tx, id, &node, "plan cancel")
         };
-        self.executor.store.read(here).await?;
+        self.services.store.read(here).await?;
         let run = self.claim(&plan).await?;
         let alive = run.keep_alive();
         let result = self.abort_owned(&run, request).await;
         drop(alive);
         if !result.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
-            self.executor.lifecycle.release(run).await?;
+            self.services.lifecycle.release(run).await?;
         }
         result
     }
@@ -74,7 +74,7 @@ impl ApplyService {
         run: &RunLease,
         request: &PlanApplyRequest,
     ) -> Result<AbortOutcome> {
-        let plan = self.executor.lifecycle.plan(request.plan).await?;
+        let plan = self.services.lifecycle.plan(request.plan).await?;
         if !has_stopped(&plan) {
             return Ok(AbortOutcome::NothingToAbort(plan));
         }
@@ -154,8 +154,8 @@ impl ApplyService {
             reason: Some("the apply is aborted".to_owned()),
             ..self.owner_request(run, &record, Move::Fail)
         };
-        let ids = Arc::clone(&self.executor.ids);
-        run.write(self.executor.operation("apply.stop-decided"), move |tx| {
+        let ids = Arc::clone(&self.services.ids);
+        run.write(self.services.operation("apply.stop-decided"), move |tx| {
             let plan = tx.plan_for_update(record.plan_id)?;
             let record = update(tx, &record)?;
             if plan.position.state() != PlanState::Processing {
@@ -173,7 +173,7 @@ impl ApplyService {
         plan: cleveragents_domain::id::PlanId,
     ) -> Result<Option<ApplyRecord>> {
         let read = move |tx: &mut dyn cleveragents_ports::Transaction| tx.applies_of(plan);
-        let applies = self.executor.store.read(read).await?;
+        let applies = self.services.store.read(read).await?;
         let is_open = |it: &ApplyRecord| {
             it.direction == ApplyDirection::Apply
                 && matches!(it.state, ApplyState::Decided | ApplyState::Stopped)
@@ -272,8 +272,8 @@ impl ApplyService {
             ..request.clone()
         };
         let processing = plan.position.state() == PlanState::Processing;
-        let ids = Arc::clone(&self.executor.ids);
-        run.write(self.executor.operation("apply.abort"), move |tx| {
+        let ids = Arc::clone(&self.services.ids);
+        run.write(self.services.operation("apply.abort"), move |tx| {
             tx.plan_for_update(record.plan_id)?;
             let record = update(tx, &record)?;
             if processing {
@@ -290,6 +290,6 @@ impl ApplyService {
 
     /// Returns a new id for a reversed part: if it is applied again, it counts as a new part.
     pub(super) fn fresh_part_id(&self) -> ApplyId {
-        ApplyId::new(self.executor.ids.next())
+        ApplyId::new(self.services.ids.next())
     }
 }

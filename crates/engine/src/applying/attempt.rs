@@ -40,11 +40,11 @@ impl ApplyService {
     ) -> Result<ApplyOutcome> {
         let id = plan.identity.plan_id;
         let read = move |tx: &mut dyn Transaction| tx.sandboxes_of(id);
-        let sandboxes = self.executor.store.read(read).await?;
+        let sandboxes = self.services.store.read(read).await?;
         let gone = self.unusable_targets(&sandboxes).await?;
         if !gone.is_empty() {
             let reason = join_conflicts(&gone);
-            let plan = self.executor.lifecycle.constrain(run, &reason).await?;
+            let plan = self.services.lifecycle.constrain(run, &reason).await?;
             let conflicts = gone;
             return Ok(ApplyOutcome::Blocked { plan, conflicts });
         }
@@ -62,7 +62,7 @@ impl ApplyService {
             PrepareAllOutcome::Blocked(record, conflicts) => {
                 let reason = join_conflicts(&conflicts);
                 self.abort_prepared(run, record, &reason).await?;
-                let plan = self.executor.lifecycle.constrain(run, &reason).await?;
+                let plan = self.services.lifecycle.constrain(run, &reason).await?;
                 return Ok(ApplyOutcome::Blocked { plan, conflicts });
             }
         };
@@ -73,7 +73,7 @@ impl ApplyService {
                 let reason = "it was cancelled before the decision";
                 self.abort_prepared(run, record, reason).await?;
                 // `release` consumes the cancel message and cancels the plan.
-                let plan = self.executor.lifecycle.plan(id).await?;
+                let plan = self.services.lifecycle.plan(id).await?;
                 Ok(ApplyOutcome::Cancelled(plan))
             }
         }
@@ -94,7 +94,7 @@ impl ApplyService {
             }
         };
         Ok(ApplyRequest {
-            id: ApplyId::new(self.executor.ids.next()),
+            id: ApplyId::new(self.services.ids.next()),
             plan: plan.identity.plan_id,
             resource: sandbox.resource_path.clone(),
             resource_type: sandbox.resource_type,
@@ -122,7 +122,7 @@ impl ApplyService {
         CommitMetadata {
             name: author.name,
             email: author.email,
-            seconds: self.executor.clock.now().as_micros() / 1_000_000,
+            seconds: self.services.clock.now().as_micros() / 1_000_000,
             message: format!("{subject}\n\nPlan: {}\n", plan.name),
         }
     }
@@ -140,11 +140,11 @@ impl ApplyService {
         resources: Vec<ApplyPart>,
     ) -> ApplyRecord {
         ApplyRecord {
-            id: ApplyId::new(self.executor.ids.next()),
+            id: ApplyId::new(self.services.ids.next()),
             plan_id: plan.identity.plan_id,
             number: 0,
             direction,
-            node: self.executor.node.clone(),
+            node: self.services.node.clone(),
             destination,
             state: ApplyState::Preparing,
             resources,
@@ -161,7 +161,7 @@ impl ApplyService {
         record: ApplyRecord,
     ) -> Result<ApplyRecord> {
         let actor = run.lease().owner.to_string();
-        run.write(self.executor.operation("apply.intend"), move |tx| {
+        run.write(self.services.operation("apply.intend"), move |tx| {
             let now = tx.now()?;
             let mut record = ApplyRecord {
                 created_at: now,
@@ -182,7 +182,7 @@ impl ApplyService {
     }
 
     pub(super) async fn save(&self, run: &RunLease, record: ApplyRecord) -> Result<ApplyRecord> {
-        run.write(self.executor.operation("apply.save"), move |tx| {
+        run.write(self.services.operation("apply.save"), move |tx| {
             let mut record = record.clone();
             record.updated_at = tx.now()?;
             record.version = tx.update_apply(&record)?;
@@ -200,8 +200,8 @@ impl ApplyService {
             ..record
         };
         let request = self.owner_request(run, &record, Move::Decide);
-        let ids = Arc::clone(&self.executor.ids);
-        run.write(self.executor.operation("apply.decide"), move |tx| {
+        let ids = Arc::clone(&self.services.ids);
+        run.write(self.services.operation("apply.decide"), move |tx| {
             tx.plan_for_update(record.plan_id)?;
             if tx.pending_messages(record.plan_id, &[MessageKind::Cancel])? > 0 {
                 return Ok(DecideOutcome::AskedToStop);
@@ -250,8 +250,8 @@ impl ApplyService {
             ..record
         };
         let request = self.owner_request(run, &record, Move::Apply);
-        let ids = Arc::clone(&self.executor.ids);
-        run.write(self.executor.operation("apply.confirm"), move |tx| {
+        let ids = Arc::clone(&self.services.ids);
+        run.write(self.services.operation("apply.confirm"), move |tx| {
             tx.plan_for_update(record.plan_id)?;
             let record = update(tx, &record)?;
             let mut events = Vec::new();
@@ -285,8 +285,8 @@ impl ApplyService {
             ..self.owner_request(run, &record, Move::Fail)
         };
         let error_record = NewErrorRecord::new(ErrorCategory::TargetMoved, reason);
-        let (ids, conflicts) = (Arc::clone(&self.executor.ids), conflicts.to_vec());
-        run.write(self.executor.operation("apply.stop"), move |tx| {
+        let (ids, conflicts) = (Arc::clone(&self.services.ids), conflicts.to_vec());
+        run.write(self.services.operation("apply.stop"), move |tx| {
             tx.plan_for_update(record.plan_id)?;
             let record = update(tx, &record)?;
             record_error(tx, &*ids, record.plan_id, &error_record, &request.actor)?;
@@ -389,9 +389,9 @@ impl ApplyService {
         };
         let (actor, ids) = (
             run.lease().owner.to_string(),
-            Arc::clone(&self.executor.ids),
+            Arc::clone(&self.services.ids),
         );
-        run.write(self.executor.operation("apply.abort-prepared"), move |tx| {
+        run.write(self.services.operation("apply.abort-prepared"), move |tx| {
             tx.plan_for_update(record.plan_id)?;
             let record = update(tx, &record)?;
             if let Some(request) = &request {
@@ -415,7 +415,7 @@ impl ApplyService {
             // The process may have died between preparing the part and recording its intent.
             None => {
                 let (id, sandbox) = (part.id, part.sandbox_id);
-                let sandbox = self.executor.store.read(move |tx| tx.sandbox(sandbox));
+                let sandbox = self.services.store.read(move |tx| tx.sandbox(sandbox));
                 let path = sandbox.await?.resource_path;
                 spawn_blocking(move || targets.discard_orphaned(id, &path)).await?
             }
@@ -431,7 +431,7 @@ impl ApplyService {
     ) -> Result<ApplyRecord> {
         let actor = run.lease().owner.to_string();
         let record = ApplyRecord { state, ..record };
-        run.write(self.executor.operation("apply.end"), move |tx| {
+        run.write(self.services.operation("apply.end"), move |tx| {
             let record = update(tx, &record)?;
             let event = event(kind.clone(), &actor, &payload)?;
             tx.append(StreamId::Plan(record.plan_id), &[event])?;

@@ -44,7 +44,7 @@ impl ApplyService {
         if kept.is_empty() {
             return Ok(Vec::new());
         }
-        let (now, families) = self.executor.store.read(load_plan_applies).await?;
+        let (now, families) = self.services.store.read(load_plan_applies).await?;
         let mut swept = Vec::with_capacity(kept.len());
         for id in kept {
             let family = families.iter().find(|it| it.record_of(id).is_some());
@@ -67,7 +67,7 @@ impl ApplyService {
         let run = match plan {
             None => None,
             Some(plan) => {
-                let runs = &self.executor.runs;
+                let runs = &self.services.runs;
                 match runs.claim(plan, Phase::Apply, Slots::Shared).await? {
                     ClaimOutcome::Won(run) => Some(run),
                     _ => return Ok(GcVerdict::Keep("its plan is running".to_owned())),
@@ -77,7 +77,7 @@ impl ApplyService {
         let targets = Arc::clone(&self.targets);
         let forgotten = spawn_blocking(move || targets.forget(id)).await?;
         if let Some(run) = run {
-            self.executor.lifecycle.release(run).await?;
+            self.services.lifecycle.release(run).await?;
         }
         Ok(match forgotten {
             Ok(()) => GcVerdict::Remove(why),

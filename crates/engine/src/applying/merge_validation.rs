@@ -9,6 +9,7 @@ use cleveragents_domain::apply_record::{ApplyDirection, ApplyPart, ApplyRecord};
 use super::ApplyService;
 use super::attempt::from_json;
 use super::error::Result;
+use crate::execution::MergeValidator;
 use crate::runs::RunLease;
 use cleveragents_ports::StoreError;
 use cleveragents_ports::targets::{ApplyEffect, ApplyIntent, Conflict, ConflictReason};
@@ -49,25 +50,27 @@ impl ApplyService {
         if earlier.as_ref().and_then(committed_tree) == Some(merged) {
             return Ok(None);
         }
-        let executor = &self.executor;
+        let services = &self.services;
         let (id, plan) = (part.sandbox_id, record.plan_id);
         let load = move |tx: &mut dyn cleveragents_ports::Transaction| {
             Ok::<_, StoreError>((tx.sandbox(id)?, tx.plan(plan)?))
         };
-        let (sandbox, plan) = executor.store.read(load).await?;
+        let (sandbox, plan) = services.store.read(load).await?;
         if sandbox.tree.as_ref().is_some_and(|it| it.files() == merged) {
             return Ok(None);
         }
-        let reason = if !executor.has_gates(&plan, &sandbox).await? {
+        let validator = MergeValidator {
+            services,
+            plan: &plan,
+            sandbox: &sandbox,
+        };
+        let reason = if !validator.has_gates().await? {
             return Ok(None);
         } else if self.unvalidated_merges == UnvalidatedMergePolicy::Stop {
             ConflictReason::Unvalidated
         } else {
             let tree = TreeId::new(merged, None).map_err(StoreError::internal)?;
-            let validated = executor
-                .validate_merge(run, (&plan, &sandbox), tree)
-                .await?;
-            match validated {
+            match validator.validate(run, tree).await? {
                 Ok(summary) if summary.permits_apply() => return Ok(None),
                 Ok(summary) => ConflictReason::Validations {
                     reason: summary.required_failures(),

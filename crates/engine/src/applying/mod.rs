@@ -24,12 +24,13 @@ use cleveragents_domain::apply_record::ApplyRecord;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{
     ErrorCategory, EventKind, Move, Phase, Plan, PlanState, PointOfNoReturn, StreamId,
-    ValidationSummary,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::execution::{Executor, require_local_sandboxes};
+use crate::execution::{
+    EngineServices, PlanActors, newest_summary, require_local_sandboxes, start_phase,
+};
 use crate::journal::event;
 use crate::lifecycle::{
     LifecycleError, PlanMoveRequest, RepeatPolicy, hold_unowned, move_plan, move_unowned_plan,
@@ -51,7 +52,7 @@ pub use unfinished::{ApplyWorker, UnfinishedApply, unfinished_applies};
 /// Applies plans as this process's owner id.
 #[derive(Debug, Clone)]
 pub struct ApplyService {
-    executor: Executor,
+    services: Arc<EngineServices>,
     targets: Arc<dyn ApplyTargets>,
     unvalidated_merges: UnvalidatedMergePolicy,
 }
@@ -117,9 +118,9 @@ enum ApplyRequestOutcome {
 }
 
 impl ApplyService {
-    pub fn new(executor: Executor, targets: Arc<dyn ApplyTargets>) -> Self {
+    pub fn new(services: Arc<EngineServices>, targets: Arc<dyn ApplyTargets>) -> Self {
         Self {
-            executor,
+            services,
             targets,
             unvalidated_merges: UnvalidatedMergePolicy::Validate,
         }
@@ -140,7 +141,6 @@ impl ApplyService {
         let alive = run.keep_alive();
         let result = self.apply_owned(&run, request).await;
         drop(alive);
-        let id = plan.identity.plan_id;
         // Another process owns the plan now: record and release nothing (law 5).
         if result.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
             return result;
@@ -148,13 +148,10 @@ impl ApplyService {
         if let Err(error) = &result {
             self.record_failure(&run, error).await?;
         }
-        self.executor.lifecycle.release(run).await?;
-        let plan = self.executor.lifecycle.plan(id).await?;
-        match result {
-            Ok(_) if plan.position.state() == PlanState::Cancelled => {
-                Ok(ApplyOutcome::Cancelled(plan))
-            }
-            other => other,
+        let cancelled = self.services.lifecycle.release(run).await?;
+        match (result, cancelled) {
+            (Ok(_), Some(plan)) => Ok(ApplyOutcome::Cancelled(plan)),
+            (result, _) => result,
         }
     }
 
@@ -169,8 +166,8 @@ impl ApplyService {
             actor: run.lease().owner.to_string(),
             reason: Some(error.to_string()),
         };
-        let ids = Arc::clone(&self.executor.ids);
-        run.write(self.executor.operation("apply.conclude"), move |tx| {
+        let ids = Arc::clone(&self.services.ids);
+        run.write(self.services.operation("apply.conclude"), move |tx| {
             let held = tx.plan_for_update(plan)?;
             let at = held.position;
             if (at.phase(), at.state()) != (Phase::Apply, PlanState::Processing) {
@@ -187,17 +184,17 @@ impl ApplyService {
 
     /// Records the request before anything is done.
     async fn record_request(&self, request: &PlanApplyRequest) -> Result<ApplyRequestOutcome> {
-        let executor = &self.executor;
-        let known = executor.lifecycle.proven_owner(request.plan).await?;
+        let services = &self.services;
+        let known = services.lifecycle.proven_owner(request.plan).await?;
         let (plan, actor, ids) = (
             request.plan,
             request.actor.clone(),
-            Arc::clone(&executor.ids),
+            Arc::clone(&services.ids),
         );
-        let (destination, node) = (request.destination.clone(), executor.node.clone());
-        executor
+        let (destination, node) = (request.destination.clone(), services.node.clone());
+        services
             .store
-            .write(executor.operation("plan.apply"), move |tx| {
+            .write(services.operation("plan.apply"), move |tx| {
                 let run = hold_unowned(tx, plan, known)?;
                 let held = tx.plan_for_update(plan)?;
                 if held.position.is_terminal() && held.position.state() != PlanState::Unapplied {
@@ -243,14 +240,14 @@ impl ApplyService {
     async fn claim(&self, plan: &Plan) -> Result<RunLease> {
         let id = plan.identity.plan_id;
         let claimed = self
-            .executor
+            .services
             .runs
             .claim(id, Phase::Apply, Slots::Shared)
             .await?;
         match claimed {
             ClaimOutcome::Won(run) => Ok(run),
             ClaimOutcome::Held(holder) => {
-                Err(LifecycleError::owned(holder, &self.executor.runs).into())
+                Err(LifecycleError::owned(holder, &self.services.runs).into())
             }
             ClaimOutcome::NoSlot { .. } => Err(StoreError::internal("apply needs no slot").into()),
         }
@@ -261,13 +258,13 @@ impl ApplyService {
         run: &RunLease,
         request: &PlanApplyRequest,
     ) -> Result<ApplyOutcome> {
-        let plan = self.executor.lifecycle.plan(request.plan).await?;
+        let plan = self.services.lifecycle.plan(request.plan).await?;
         if plan.position.phase() != Phase::Apply || plan.position.is_terminal() {
             // Another process moved the plan between the request and the claim.
             let apply = self.unfinished_apply(request.plan).await?;
             return Ok(ApplyOutcome::Unchanged { plan, apply });
         }
-        let plan = self.executor.enter_phase(run, plan).await?;
+        let plan = self.enter_phase(run, plan).await?;
         if plan.position.point_of_no_return() == PointOfNoReturn::Passed {
             return self.resume(run, plan).await;
         }
@@ -276,10 +273,19 @@ impl ApplyService {
                 .await?;
         }
         if let Some(reason) = self.failed_validations(&plan).await? {
-            let plan = self.executor.lifecycle.constrain(run, &reason).await?;
+            let plan = self.services.lifecycle.constrain(run, &reason).await?;
             return Ok(ApplyOutcome::ValidationsFailed { plan, reason });
         }
         self.begin(run, &plan, request).await
+    }
+
+    /// Starts the phase, unless a previous owner that died already started it.
+    async fn enter_phase(&self, run: &RunLease, plan: Plan) -> Result<Plan> {
+        if plan.position.state() == PlanState::Processing {
+            return Ok(plan);
+        }
+        let actors = PlanActors::load(&self.services, &plan).await?;
+        Ok(start_phase(&self.services, run, &plan, &actors).await?)
     }
 
     /// Resumes an apply that was decided. A started abort is finished first, so that the parts it
@@ -307,19 +313,11 @@ impl ApplyService {
     /// again: the summary stored by Execute decides. A merge with a target that has moved is
     /// validated when it is prepared.
     async fn failed_validations(&self, plan: &Plan) -> Result<Option<String>> {
-        let (id, attempt) = (plan.identity.plan_id, plan.attempt);
-        let stored = self
-            .executor
-            .store
-            .read(move |tx| tx.newest_validation_run(id, attempt))
-            .await?;
-        let Some(stored) = stored else {
+        let Some(summary) = newest_summary(&self.services.store, plan).await? else {
             return Ok(Some(
                 "nothing was validated: execute the plan again".to_owned(),
             ));
         };
-        let summary: ValidationSummary =
-            serde_json::from_value(stored).map_err(StoreError::internal)?;
         Ok((!summary.permits_apply()).then(|| summary.required_failures()))
     }
 
@@ -332,6 +330,6 @@ impl ApplyService {
     /// Returns the plan's newest attempt.
     async fn newest_apply(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
         let read = move |tx: &mut dyn Transaction| Ok::<_, StoreError>(tx.applies_of(plan)?.pop());
-        Ok(self.executor.store.read(read).await?)
+        Ok(self.services.store.read(read).await?)
     }
 }

@@ -33,7 +33,7 @@ impl ApplyService {
     /// plan `abandoned`: the caller aborts it.
     pub async fn recover(&self, abandoned: Option<PlanId>) -> Result<RecoveryReport> {
         let left = self
-            .executor
+            .services
             .store
             .read(|tx| tx.unfinished_applies())
             .await?;
@@ -42,10 +42,10 @@ impl ApplyService {
             (it.state, it.direction) == (ApplyState::Decided, ApplyDirection::Apply)
                 && Some(it.plan_id) == abandoned
         };
-        let is_left = |it: &ApplyRecord| it.node == self.executor.node && !is_abandoned(it);
+        let is_left = |it: &ApplyRecord| it.node == self.services.node && !is_abandoned(it);
         for record in left.into_iter().filter(is_left) {
             let claimed = self
-                .executor
+                .services
                 .runs
                 .claim(record.plan_id, Phase::Apply, Slots::Shared)
                 .await?;
@@ -56,7 +56,7 @@ impl ApplyService {
             let alive = run.keep_alive();
             let result = self.recover_one(&run, record).await;
             drop(alive);
-            let released = self.executor.lifecycle.release(run).await;
+            let released = self.services.lifecycle.release(run).await;
             // A failure must not prevent the recovery of other attempts.
             match result {
                 Ok(done) => recovery.done.extend(done),
@@ -74,7 +74,7 @@ impl ApplyService {
     ) -> Result<Option<RecoveredApply>> {
         // Read again: its owner may have finished it just before our claim.
         let (plan, record) = self
-            .executor
+            .services
             .store
             .read(move |tx| Ok::<_, StoreError>((tx.plan(record.plan_id)?, tx.apply(record.id)?)))
             .await?;
@@ -102,7 +102,7 @@ impl ApplyService {
                 let reason = "its process ended before the decision";
                 self.abort_prepared_and_fail(run, record, reason, fails)
                     .await?;
-                let plan = self.executor.lifecycle.plan(plan.identity.plan_id).await?;
+                let plan = self.services.lifecycle.plan(plan.identity.plan_id).await?;
                 Some(RecoveredApply::Aborted(plan))
             }
             _ => None,

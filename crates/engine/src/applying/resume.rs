@@ -184,7 +184,7 @@ impl ApplyService {
         let load = move |tx: &mut dyn Transaction| {
             Ok::<_, StoreError>((tx.sandbox(sandbox)?, tx.applies_of(plan)?))
         };
-        let (sandbox, applies) = self.executor.store.read(load).await?;
+        let (sandbox, applies) = self.services.store.read(load).await?;
         if record.direction == ApplyDirection::Unapply {
             let applied = applied_part(&applies, part).ok_or_else(|| {
                 StoreError::internal(format!("the data that apply {} undoes is gone", record.id))

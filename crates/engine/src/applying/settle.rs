@@ -19,18 +19,18 @@ use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, evict, hold_unowned, move_
 impl ApplyService {
     /// Marks the plan as applied in its current state. Changes no files.
     pub async fn settle(&self, request: &PlanApplyRequest) -> Result<ApplyOutcome> {
-        let executor = &self.executor;
-        let held = executor.lifecycle.plan(request.plan).await?;
+        let services = &self.services;
+        let held = services.lifecycle.plan(request.plan).await?;
         if held.position.is_terminal() && held.position.state() != PlanState::Unapplied {
             let apply = self.newest_apply(request.plan).await?;
             return Ok(ApplyOutcome::Unchanged { plan: held, apply });
         }
-        let known = executor.lifecycle.proven_owner(request.plan).await?;
+        let known = services.lifecycle.proven_owner(request.plan).await?;
         let (plan, actor) = (request.plan, request.actor.clone());
-        let (ids, node) = (Arc::clone(&executor.ids), executor.node.clone());
-        let settled = executor
+        let (ids, node) = (Arc::clone(&services.ids), services.node.clone());
+        let settled = services
             .store
-            .write(executor.operation("apply.settle"), move |tx| {
+            .write(services.operation("apply.settle"), move |tx| {
                 let run = hold_unowned(tx, plan, known)?;
                 let held = tx.plan_for_update(plan)?;
                 let last = tx.applies_of(plan)?.pop();

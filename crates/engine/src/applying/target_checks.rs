@@ -18,7 +18,7 @@ impl ApplyService {
     ) -> Result<Vec<Conflict>> {
         let mut conflicts = self.removed_sandboxes(sandboxes).await?;
         for sandbox in sandboxes {
-            let port = Arc::clone(&self.executor.sandboxes);
+            let port = Arc::clone(&self.services.sandboxes);
             let (path, kind) = (sandbox.resource_path.clone(), sandbox.resource_type);
             let usable = spawn_blocking(move || port.check_usable(&path, kind)).await?;
             conflicts.extend(usable.err().map(|error| Conflict {
@@ -35,7 +35,7 @@ impl ApplyService {
         &self,
         sandboxes: &[SandboxRecord],
     ) -> Result<Vec<Conflict>> {
-        let removed = self.executor.removed_sandboxes(sandboxes.to_vec()).await?;
+        let removed = self.services.removed_sandboxes(sandboxes.to_vec()).await?;
         let conflict = |it: SandboxRecord| Conflict {
             path: None,
             place: Some(it.resource_path),

@@ -49,13 +49,13 @@ impl ApplyService {
     /// Reverses the plan's changes in their targets. The plan is then at `apply/unapplied`, from
     /// where it can be applied, reverted or corrected again.
     pub async fn unapply(&self, request: &PlanApplyRequest) -> Result<Unapplied> {
-        let plan = self.executor.lifecycle.plan(request.plan).await?;
+        let plan = self.services.lifecycle.plan(request.plan).await?;
         let run = self.claim(&plan).await?;
         let alive = run.keep_alive();
         let result = self.unapply_owned(&run, &plan, request).await;
         drop(alive);
         if !result.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
-            self.executor.lifecycle.release(run).await?;
+            self.services.lifecycle.release(run).await?;
         }
         result
     }
@@ -68,7 +68,7 @@ impl ApplyService {
     ) -> Result<Unapplied> {
         let id = plan.identity.plan_id;
         let applies = self
-            .executor
+            .services
             .store
             .read(move |tx| tx.applies_of(id))
             .await?;
@@ -109,11 +109,11 @@ impl ApplyService {
         let Some(part) = apply.resources.first() else {
             return Ok(());
         };
-        if apply.node == self.executor.node {
+        if apply.node == self.services.node {
             return Ok(());
         }
         let sandbox = part.sandbox_id;
-        let sandbox = self.executor.store.read(move |tx| tx.sandbox(sandbox));
+        let sandbox = self.services.store.read(move |tx| tx.sandbox(sandbox));
         Err(ExecutionError::from(WrongNode {
             plan: apply.plan_id,
             resource: sandbox.await?.resource_name,
@@ -146,7 +146,7 @@ impl ApplyService {
             };
             let subject = format!("Revert \"{}\"", plan.brief.description);
             let commit = self.commit_text(plan, author, &subject);
-            let id = ApplyId::new(self.executor.ids.next());
+            let id = ApplyId::new(self.services.ids.next());
             requests.push(ApplyRequest::reverse(id, &intent, commit));
             parts.push(ApplyPart {
                 id,
@@ -221,8 +221,8 @@ impl ApplyService {
             ..record
         };
         let request = self.owner_request(run, &record, Move::Unapply);
-        let ids = Arc::clone(&self.executor.ids);
-        run.write(self.executor.operation("apply.unapply"), move |tx| {
+        let ids = Arc::clone(&self.services.ids);
+        run.write(self.services.operation("apply.unapply"), move |tx| {
             tx.plan_for_update(record.plan_id)?;
             let record = update(tx, &record)?;
             let mut events = Vec::new();
@@ -259,7 +259,7 @@ impl ApplyService {
             }
         }
         let actor = run.lease().owner.to_string();
-        run.write(self.executor.operation("apply.reverse"), move |tx| {
+        run.write(self.services.operation("apply.reverse"), move |tx| {
             tx.plan_for_update(record.plan_id)?;
             let record = update(tx, &record)?;
             if let Some(aborted) = &aborted {

@@ -90,11 +90,12 @@ impl Executor {
         request_kind: RequestKind,
         actor: &str,
     ) -> Result<ExecuteRequest> {
-        let known = self.lifecycle.proven_owner(plan).await?;
-        let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());
-        let node = self.node.clone();
-        self.store
-            .write(self.operation("plan.execute"), move |tx| {
+        let known = self.services.lifecycle.proven_owner(plan).await?;
+        let (ids, actor) = (Arc::clone(&self.services.ids), actor.to_owned());
+        let node = self.services.node.clone();
+        self.services
+            .store
+            .write(self.services.operation("plan.execute"), move |tx| {
                 let run = hold_unowned(tx, plan, known)?;
                 let held = tx.plan_for_update(plan)?;
                 let (phase, state) = (held.position.phase(), held.position.state());
@@ -152,10 +153,15 @@ fn approve_strategy(tx: &mut dyn Transaction, plan: PlanId, approver: String) ->
         return Err(ExecutionError::NoStrategy { plan });
     };
     strategy.approved_by = Some(approver);
-    approve(tx, strategy)
+    approve(tx, strategy)?;
+    Ok(())
 }
 
-pub(super) fn approve(tx: &mut dyn Transaction, mut strategy: StrategyRecord) -> Result<()> {
+/// Approves a strategy and returns it.
+pub(super) fn approve(
+    tx: &mut dyn Transaction,
+    mut strategy: StrategyRecord,
+) -> Result<StrategyRecord> {
     let now: Timestamp = tx.now()?;
     strategy.approved_at = Some(now);
     tx.approve_strategy(&strategy)?;
@@ -163,5 +169,5 @@ pub(super) fn approve(tx: &mut dyn Transaction, mut strategy: StrategyRecord) ->
     let approved = json!({ "number": strategy.number, "hash": strategy.hash });
     let approved = event(EventKind::StrategyApproved, by, &approved)?;
     tx.append(StreamId::Plan(strategy.plan_id), &[approved])?;
-    Ok(())
+    Ok(strategy)
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::{EventKind, ResourcePath};
+use cleveragents_domain::{EventKind, LlmActor, ResourcePath};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -11,100 +11,90 @@ use tokio::task::spawn_blocking;
 use super::agent_loop::{Guidance, InstructionText};
 use super::blocking::run_until_stopped;
 use super::error::Result;
-use super::executor::Executor;
+use super::plan_run::PlanRun;
 use super::steps::StepWork;
 use super::workspace::{OpenSandbox, SandboxHandle, Workspace};
 use crate::instructions::{
     Instruction, Instructions, ResourceFiles, UnreadablePath, find_instructions, find_skills,
 };
-use crate::runs::RunLease;
 use cleveragents_ports::sandbox::{Sandbox, SandboxError};
 use cleveragents_ports::{StopReason, StopSignal};
 
-impl Executor {
-    /// Returns the guidance of all resources. Records which texts were used.
-    pub(super) async fn guidance(
-        &self,
-        run: &RunLease,
-        work: &StepWork<'_>,
-        llm: &cleveragents_domain::LlmActor,
-    ) -> Result<Guidance> {
-        let mut guidance = Guidance::default();
-        for handle in &work.workspace.sandboxes {
-            let open_sandbox = Arc::clone(&handle.lock).read_owned().await;
-            let skills = run_until_stopped(&work.runner.stop, move |stop| {
-                let files = SandboxFiles {
-                    sandbox: &*open_sandbox.sandbox,
-                    excluded: &[],
-                };
-                let mut skills = find_skills(&files);
-                let paths = skills.skills.iter().map(|it| it.path.clone());
-                let unmodified = find_unmodified(&open_sandbox, &paths.collect::<Vec<_>>(), stop)?;
-                skills.skills.retain(|it| unmodified.contains(&it.path));
-                Ok::<_, SandboxError>(skills)
-            });
-            let skills = skills.await??;
-            let texts =
-                find_trusted_instructions(handle, Vec::new(), &|_| false, &work.runner.stop)
-                    .await?;
-            let skills = skills.retain_named(llm.skills.as_deref());
-            for warning in texts.warnings.iter().chain(&skills.warnings) {
-                tracing::warn!(resource = %handle.resource, "{warning}");
-            }
-            let text = |it| instruction_text(work.workspace, handle, it);
-            guidance.texts.extend(texts.texts.into_iter().map(text));
-            guidance.skills.extend(skills.skills.iter().map(|it| {
-                let (name, description) = (&it.name, &it.description);
-                let at = display_path(work.workspace, handle, &it.path);
-                format!("{name}: {description} (read {at} before you use it)")
-            }));
+/// Returns the guidance of all resources. Records which texts were used.
+pub(super) async fn load_guidance(
+    run: &PlanRun,
+    work: &StepWork<'_>,
+    llm: &LlmActor,
+) -> Result<Guidance> {
+    let workspace = &work.context.workspace;
+    let mut guidance = Guidance::default();
+    for handle in &workspace.sandboxes {
+        let open_sandbox = Arc::clone(&handle.lock).read_owned().await;
+        let skills = run_until_stopped(&run.stop, move |stop| {
+            let files = SandboxFiles {
+                sandbox: &*open_sandbox.sandbox,
+                excluded: &[],
+            };
+            let mut skills = find_skills(&files);
+            let paths = skills.skills.iter().map(|it| it.path.clone());
+            let unmodified = find_unmodified(&open_sandbox, &paths.collect::<Vec<_>>(), stop)?;
+            skills.skills.retain(|it| unmodified.contains(&it.path));
+            Ok::<_, SandboxError>(skills)
+        });
+        let skills = skills.await??;
+        let texts = find_trusted_instructions(handle, Vec::new(), &|_| false, &run.stop).await?;
+        let skills = skills.retain_named(llm.skills.as_deref());
+        for warning in texts.warnings.iter().chain(&skills.warnings) {
+            tracing::warn!(resource = %handle.resource, "{warning}");
         }
-        let skills = guidance.skills.len();
-        self.record_instructions(run, &guidance.texts, skills)
-            .await?;
-        Ok(guidance)
+        let text = |it| instruction_text(workspace, handle, it);
+        guidance.texts.extend(texts.texts.into_iter().map(text));
+        guidance.skills.extend(skills.skills.iter().map(|it| {
+            let (name, description) = (&it.name, &it.description);
+            let at = display_path(workspace, handle, &it.path);
+            format!("{name}: {description} (read {at} before you use it)")
+        }));
     }
+    let skills = guidance.skills.len();
+    record_instructions(run, &guidance.texts, skills).await?;
+    Ok(guidance)
+}
 
-    /// Returns the instructions below the root that are nearest to these paths, except those that
-    /// the model already has according to `is_known`.
-    pub(super) async fn instructions_near(
-        &self,
-        run: &RunLease,
-        (work, handle): (&StepWork<'_>, &SandboxHandle),
-        about: Vec<ResourcePath>,
-        is_known: &(dyn Fn(&str) -> bool + Sync),
-    ) -> Result<Vec<InstructionText>> {
-        let workspace = work.workspace;
-        let is_covered = |path: &ResourcePath| {
-            !path.as_bytes().contains(&b'/') || is_known(&display_path(workspace, handle, path))
-        };
-        let found =
-            find_trusted_instructions(handle, about, &is_covered, &work.runner.stop).await?;
-        let new = found.texts.into_iter().filter(|it| !is_covered(&it.path));
-        let texts: Vec<InstructionText> = new
-            .map(|it| instruction_text(workspace, handle, it))
-            .collect();
-        self.record_instructions(run, &texts, 0).await?;
-        Ok(texts)
-    }
+/// Returns the instructions below the root that are nearest to these paths, except those that
+/// the model already has according to `is_known`.
+pub(super) async fn instructions_near(
+    run: &PlanRun,
+    workspace: &Workspace,
+    handle: &SandboxHandle,
+    about: Vec<ResourcePath>,
+    is_known: &(dyn Fn(&str) -> bool + Sync),
+) -> Result<Vec<InstructionText>> {
+    let is_covered = |path: &ResourcePath| {
+        !path.as_bytes().contains(&b'/') || is_known(&display_path(workspace, handle, path))
+    };
+    let found = find_trusted_instructions(handle, about, &is_covered, &run.stop).await?;
+    let new = found.texts.into_iter().filter(|it| !is_covered(&it.path));
+    let texts: Vec<InstructionText> = new
+        .map(|it| instruction_text(workspace, handle, it))
+        .collect();
+    record_instructions(run, &texts, 0).await?;
+    Ok(texts)
+}
 
-    async fn record_instructions(
-        &self,
-        run: &RunLease,
-        texts: &[InstructionText],
-        skills: usize,
-    ) -> Result<()> {
-        if texts.is_empty() {
-            return Ok(());
-        }
-        let used: Vec<_> = texts
-            .iter()
-            .map(|it| json!({ "path": it.path, "hash": it.hash }))
-            .collect();
-        let payload = json!({ "instructions": used, "skills": skills });
-        self.append_event(run, EventKind::InstructionsRead, payload)
-            .await
+async fn record_instructions(
+    run: &PlanRun,
+    texts: &[InstructionText],
+    skills: usize,
+) -> Result<()> {
+    if texts.is_empty() {
+        return Ok(());
     }
+    let used: Vec<_> = texts
+        .iter()
+        .map(|it| json!({ "path": it.path, "hash": it.hash }))
+        .collect();
+    let payload = json!({ "instructions": used, "skills": skills });
+    run.append_event(EventKind::InstructionsRead, payload).await
 }
 
 /// Returns the instructions for these paths. A file that the plan itself changed is ignored, and

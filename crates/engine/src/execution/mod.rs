@@ -1,7 +1,8 @@
 //! Running plans: what the owner of a plan does and records in Strategize and Execute.
 //!
-//! Start reading at [`Executor`], which drives a plan, then at [`ToolRunner`], which makes every
-//! tool call. [`context`] records changes: starting a changeset returns its handle, and a change is
+//! Start reading at [`Executor`], which claims a plan, then at `plan_run`, the value that its phases
+//! borrow, `drive`, which runs the phases, and [`ToolRunner`], which makes every tool call.
+//! [`context`] records changes: starting a changeset returns its handle, and a change is
 //! recorded only through a handle. So a change cannot land in another changeset, even if one is
 //! started concurrently (law 4).
 
@@ -10,6 +11,7 @@ mod approval;
 mod blocking;
 pub(crate) mod checkpoints;
 pub mod context;
+mod drive;
 mod error;
 mod execute_phase;
 mod execute_request;
@@ -18,6 +20,7 @@ mod guidance;
 mod llm_actor;
 mod ownership;
 pub mod patch;
+mod plan_run;
 mod preflight;
 mod refused_changes;
 mod reject;
@@ -28,28 +31,36 @@ mod revalidate;
 pub(crate) mod rollback;
 mod runner;
 mod secret_files;
+mod services;
 mod slot;
 mod steps;
 mod strategize;
 mod time_budget;
+mod unfinished_work;
 mod validate;
 mod validation_runner;
+mod validator;
 mod workspace;
 
 pub use checkpoints::CheckpointPolicy;
 pub use context::{Changeset, ExecutionContext};
 pub use error::{ExecutionError, Result, WrongNode};
-pub use executor::{
-    AutoApply, ExecuteOutcome, ExecutionPolicy, Executor, ExecutorDeps, QueueOutcome,
-};
-pub(crate) use ownership::OwnedWork;
+pub use executor::{AutoApply, ExecuteOutcome, Executor, QueueOutcome};
+pub(crate) use ownership::{OwnedWork, run_owned};
+pub(crate) use preflight::start_phase;
+pub(crate) use refused_changes::listed_refusals;
 pub use reject::{RejectError, RejectOutcome, Rejection};
 pub use removed_sandboxes::RedoCommand;
 pub use results::{ResultReader, ResultsError, Selection};
 pub use resume_preview::{NextMove, ResumePreview};
+pub(crate) use revalidate::MergeValidator;
 pub use rollback::{CheckpointChoice, RollbackOutcome, RollbackRecord, UndoSummary};
 pub use runner::{CallOutcome, RefusalKind, ToolCallContext, ToolRefusal, ToolRequest, ToolRunner};
 pub use secret_files::SecretFiles;
+pub(crate) use services::PlanActors;
+pub use services::{EngineServices, ExecutionPolicy, ExecutorDeps};
 pub use strategize::strategy_hash;
+pub(crate) use unfinished_work::interrupt_unfinished;
+pub(crate) use validate::newest_summary;
 pub use workspace::{SandboxHandle, Workspace};
 pub(crate) use workspace::{base_of, change_sandbox_state, require_local_sandboxes};

@@ -2,16 +2,20 @@
 //! the run.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{MessageKind, Plan, PlanState, ValidationSummary};
+use cleveragents_domain::{MessageKind, ValidationSummary};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::error::{ExecutionError, Result};
-use super::executor::{ExecuteOutcome, Executor, POLL_INTERVAL};
+use super::executor::{ExecuteOutcome, POLL_INTERVAL};
+use super::plan_run::{PlanRun, PlanSnapshot};
+use super::services::EngineServices;
+use super::validator::Validator;
 use super::workspace::Workspace;
 use crate::runs::{KeepAlive, RunLease};
 use cleveragents_ports::{StopReason, StoreHandle};
@@ -29,103 +33,117 @@ pub(crate) enum OwnedWork {
     Validate,
 }
 
-impl Executor {
-    /// Works on the plan of this run and releases the run.
-    pub(crate) async fn run_owned(&self, run: RunLease, work: OwnedWork) -> Result<ExecuteOutcome> {
-        let mut alive = run.keep_alive();
-        let outcome = self.run_with_watcher(&run, work, &mut alive).await;
-        let ended = self.conclude(&run, outcome).await;
-        drop(alive);
-        // Another process owns the plan now, so there is nothing to release (law 5).
-        if ended.as_ref().is_err_and(ExecutionError::is_lease_lost) {
-            return ended;
+/// Works on the plan of this run and releases the run.
+pub(crate) async fn run_owned(
+    services: &Arc<EngineServices>,
+    lease: RunLease,
+    work: OwnedWork,
+) -> Result<ExecuteOutcome> {
+    let mut alive = lease.keep_alive();
+    let snapshot = match PlanSnapshot::load(services, lease.lease().plan).await {
+        Ok(snapshot) => snapshot,
+        Err(error) => {
+            drop(alive);
+            services.lifecycle.release(lease).await?;
+            return Err(error);
         }
-        let id = run.lease().plan;
-        self.lifecycle.release(run).await?;
-        let plan = self.lifecycle.plan(id).await?;
-        match ended {
-            Ok(_) if plan.position.state() == PlanState::Cancelled => {
-                Ok(ExecuteOutcome::Cancelled(plan))
-            }
-            other => other,
-        }
+    };
+    let mut run = PlanRun::new(services, lease, snapshot);
+    let outcome = run_with_watcher(&mut run, work, &mut alive).await;
+    let ended = run.conclude(outcome).await;
+    drop(alive);
+    // Another process owns the plan now, so there is nothing to release (law 5).
+    if ended.as_ref().is_err_and(ExecutionError::is_lease_lost) {
+        return ended;
     }
-
-    /// Works until the work is done or must stop.
-    async fn run_with_watcher(
-        &self,
-        run: &RunLease,
-        owned: OwnedWork,
-        alive: &mut KeepAlive,
-    ) -> Result<ExecuteOutcome> {
-        self.end_slot_wait(run).await?;
-        // Read the plan again now that this process owns it: its budget may have grown while it
-        // waited.
-        let plan = self.lifecycle.plan(run.lease().plan).await?;
-        let deadline = self.deadline(run, &plan).await?;
-        // Do not start if no time is left.
-        let late = deadline.is_some_and(|end| Instant::now() >= end);
-        let (sender, stop) = watch::channel(late.then_some(StopReason::OutOfTime));
-        let watcher = tokio::spawn(watch_for_stop(
-            self.store.clone(),
-            plan.identity.plan_id,
-            (sender.clone(), self.interrupt.clone()),
-            deadline,
-        ));
-        let outcome = {
-            let mut work = pin!(async {
-                match owned {
-                    OwnedWork::Drive { approvals } => {
-                        self.drive(run, &stop, &AtomicU32::new(approvals)).await
-                    }
-                    OwnedWork::Validate => self.validate_rebased(run, &stop).await,
-                }
-            });
-            tokio::select! {
-                worked = &mut work => worked,
-                () = alive.lost() => {
-                    // Stop the running work and wait for it to end.
-                    let _ = sender.send(Some(StopReason::LeaseLost));
-                    work.await
-                }
-            }
-        };
-        watcher.abort();
-        outcome
+    let cancelled = services.lifecycle.release(run.lease).await?;
+    match (ended, cancelled) {
+        (Ok(_), Some(plan)) => Ok(ExecuteOutcome::Cancelled(plan)),
+        (ended, _) => ended,
     }
 }
 
-impl Executor {
-    /// Runs one round of validations for an owner that has no stop signal. A cancel request stops
-    /// it.
-    pub(super) async fn validate_unless_cancelled(
-        &self,
-        plan: &Plan,
-        workspace: &Workspace,
-        round: u32,
-    ) -> Result<std::result::Result<ValidationSummary, StopReason>> {
-        let (sender, stop) = watch::channel(None);
-        let (_never, interrupt) = watch::channel(false);
-        let watcher = tokio::spawn(watch_for_stop(
-            self.store.clone(),
-            plan.identity.plan_id,
-            (sender, interrupt),
-            None,
-        ));
-        let outcome = self.validate_round(plan, workspace, round, &stop).await;
-        watcher.abort();
-        outcome
-    }
+/// Works until the work is done or must stop.
+async fn run_with_watcher(
+    run: &mut PlanRun,
+    owned: OwnedWork,
+    alive: &mut KeepAlive,
+) -> Result<ExecuteOutcome> {
+    run.end_slot_wait().await?;
+    // The plan was read when this process owned it: its budget may have grown while it waited.
+    let deadline = run.deadline().await?;
+    // Do not start if no time is left.
+    let late = deadline.is_some_and(|end| Instant::now() >= end);
+    let stop_sender = run.stop_sender.clone();
+    stop_sender.send_replace(late.then_some(StopReason::OutOfTime));
+    let watcher = tokio::spawn(watch_for_stop(StopWatch {
+        store: run.services.store.clone(),
+        plan: run.id(),
+        sender: stop_sender.clone(),
+        interrupt: Some(run.services.interrupt.clone()),
+        deadline,
+    }));
+    let outcome = {
+        let mut work = pin!(async {
+            match owned {
+                OwnedWork::Drive { approvals } => {
+                    run.approvals = AtomicU32::new(approvals);
+                    run.drive().await
+                }
+                OwnedWork::Validate => run.validate_rebased().await,
+            }
+        });
+        tokio::select! {
+            worked = &mut work => worked,
+            () = alive.lost() => {
+                // Stop the running work and wait for it to end.
+                let _ = stop_sender.send(Some(StopReason::LeaseLost));
+                work.await
+            }
+        }
+    };
+    watcher.abort();
+    outcome
+}
+
+/// Runs one round of validations for an owner that has no stop signal. A cancel request stops it.
+pub(super) async fn validate_unless_cancelled(
+    validator: &Validator<'_>,
+    workspace: &Workspace,
+    round: u32,
+) -> Result<std::result::Result<ValidationSummary, StopReason>> {
+    let (sender, stop) = watch::channel(None);
+    let watcher = tokio::spawn(watch_for_stop(StopWatch {
+        store: validator.services.store.clone(),
+        plan: validator.plan.identity.plan_id,
+        sender,
+        interrupt: None,
+        deadline: None,
+    }));
+    let outcome = validator.validate_round(workspace, round, &stop).await;
+    watcher.abort();
+    outcome
+}
+
+/// The reasons to stop the owner of a plan, and where to send them.
+struct StopWatch {
+    store: StoreHandle,
+    plan: PlanId,
+    sender: watch::Sender<Option<StopReason>>,
+    interrupt: Option<watch::Receiver<bool>>,
+    deadline: Option<Instant>,
 }
 
 /// Watches for a cancel request, for the interrupt and for the deadline, and sends the stop reason.
-async fn watch_for_stop(
-    store: StoreHandle,
-    plan: PlanId,
-    (sender, interrupt): (watch::Sender<Option<StopReason>>, watch::Receiver<bool>),
-    deadline: Option<Instant>,
-) {
-    let (mut hints, mut interrupt) = (store.watch_commits(), interrupt);
+async fn watch_for_stop(watched: StopWatch) {
+    let StopWatch {
+        store,
+        plan,
+        sender,
+        mut interrupt,
+        deadline,
+    } = watched;
+    let mut hints = store.watch_commits();
     let why = loop {
         let pending = store
             .read(move |tx| tx.pending_messages(plan, &[MessageKind::Cancel]))
@@ -143,9 +161,19 @@ async fn watch_for_stop(
                 None => std::future::pending().await,
             }
         };
+        let interrupted = async {
+            let asked = match &mut interrupt {
+                Some(interrupt) => interrupt.wait_for(|asked| *asked).await.is_ok(),
+                None => false,
+            };
+            if !asked {
+                // There is no channel, or it is closed: nobody can ask any more.
+                std::future::pending().await
+            }
+        };
         tokio::select! {
             biased;
-            Ok(_) = interrupt.wait_for(|asked| *asked) => break StopReason::Interrupted,
+            () = interrupted => break StopReason::Interrupted,
             () = late => break StopReason::OutOfTime,
             () = again => {}
         }

@@ -17,10 +17,11 @@ use cleveragents_domain::{
 use serde_json::{Value, json};
 
 use super::error::Result;
-use super::executor::Executor;
+use super::plan_run::PlanRun;
+use super::validate::newest_summary;
 use super::workspace::{SandboxHandle, Workspace};
-use cleveragents_ports::StoreError;
 use cleveragents_ports::sandbox::{Capture, OmissionReason, OmittedPath};
+use cleveragents_ports::{StoreError, StoreHandle};
 
 /// The name of the list among the validations.
 const REFUSALS_VALIDATION: &str = "builtin/recorded-changes";
@@ -50,79 +51,71 @@ pub(super) fn refusal_text(refused: &[OmittedPath]) -> String {
     sentences.join(" ")
 }
 
-impl Executor {
-    /// Returns the lists of refused changes from the newest stored validation round, one per
-    /// sandbox.
-    pub(crate) async fn listed_refusals(&self, plan: &Plan) -> Result<Vec<ValidationResult>> {
-        let (id, attempt) = (plan.identity.plan_id, plan.attempt);
-        let stored = self
-            .store
-            .read(move |tx| tx.newest_validation_run(id, attempt))
-            .await?;
-        let Some(stored) = stored else {
-            return Ok(Vec::new());
+/// Returns the lists of refused changes from the newest stored validation round, one per sandbox.
+pub(crate) async fn listed_refusals(
+    store: &StoreHandle,
+    plan: &Plan,
+) -> Result<Vec<ValidationResult>> {
+    let Some(summary) = newest_summary(store, plan).await? else {
+        return Ok(Vec::new());
+    };
+    let is_list = |it: &ValidationResult| it.validation.to_string() == REFUSALS_VALIDATION;
+    Ok(summary.results.into_iter().filter(is_list).collect())
+}
+
+/// Returns one result per sandbox with refused changes. It fails if there are refused changes newer
+/// than the ones in `listed`.
+pub(super) async fn list_refusals(
+    run: &PlanRun,
+    workspace: &Workspace,
+    round: u32,
+    listed: &[ValidationResult],
+) -> Result<Vec<ValidationResult>> {
+    let calls = run.services.tool_calls(run.id()).await?;
+    let mut results = Vec::new();
+    for handle in &workspace.sandboxes {
+        let before = listed
+            .iter()
+            .find(|it| it.attachment_resource == handle.resource);
+        let data = before.and_then(|it| it.data.as_ref());
+        let last_listed = data
+            .and_then(|it| it.get(LAST_CALL_KEY)?.as_i64())
+            .unwrap_or(0);
+        let is_new = |it: &&ToolCallRecord| {
+            it.number > last_listed && it.call.attempt == run.plan.attempt && it.undone_by.is_none()
         };
-        let summary: ValidationSummary =
-            serde_json::from_value(stored).map_err(StoreError::internal)?;
-        let is_list = |it: &ValidationResult| it.validation.to_string() == REFUSALS_VALIDATION;
-        Ok(summary.results.into_iter().filter(is_list).collect())
-    }
-
-    /// Returns one result per sandbox with refused changes. It fails if there are refused changes
-    /// newer than the ones in `listed`.
-    pub(super) async fn list_refusals(
-        &self,
-        plan: &Plan,
-        workspace: &Workspace,
-        (round, listed): (u32, &[ValidationResult]),
-    ) -> Result<Vec<ValidationResult>> {
-        let calls = self.tool_calls(plan.identity.plan_id).await?;
-        let mut results = Vec::new();
-        for handle in &workspace.sandboxes {
-            let before = listed
-                .iter()
-                .find(|it| it.attachment_resource == handle.resource);
-            let data = before.and_then(|it| it.data.as_ref());
-            let last_listed = data
-                .and_then(|it| it.get(LAST_CALL_KEY)?.as_i64())
-                .unwrap_or(0);
-            let is_new = |it: &&ToolCallRecord| {
-                it.number > last_listed && it.call.attempt == plan.attempt && it.undone_by.is_none()
-            };
-            let (last, paths) = refused_paths(calls.iter().filter(is_new), handle.id);
-            if paths.is_empty() && before.is_none() {
-                continue;
-            }
-            let message = (!paths.is_empty()).then(|| refusals_text(&paths));
-            let data = json!({ "paths": paths, LAST_CALL_KEY: last.max(last_listed) });
-            results.push(self.refusals_result(plan, handle, round, (message, data))?);
+        let (last, paths) = refused_paths(calls.iter().filter(is_new), handle.id);
+        if paths.is_empty() && before.is_none() {
+            continue;
         }
-        Ok(results)
+        let message = (!paths.is_empty()).then(|| refusals_text(&paths));
+        let data = json!({ "paths": paths, LAST_CALL_KEY: last.max(last_listed) });
+        results.push(refusals_result(run, handle, round, message, data)?);
     }
+    Ok(results)
+}
 
-    fn refusals_result(
-        &self,
-        plan: &Plan,
-        handle: &SandboxHandle,
-        round: u32,
-        (message, data): (Option<String>, Value),
-    ) -> Result<ValidationResult> {
-        let validation: NamespacedName =
-            REFUSALS_VALIDATION.parse().map_err(StoreError::internal)?;
-        Ok(ValidationResult {
-            validation,
-            mode: ValidationMode::Required,
-            passed: message.is_none(),
-            message,
-            data: Some(data),
-            duration_ms: 0,
-            attempt: round,
-            attachment_id: AttachmentId::new(self.ids.next()),
-            attachment_resource: handle.resource.clone(),
-            attachment_scope: AttachmentScopeKind::Plan,
-            attachment_scope_target: Some(plan.identity.plan_id.to_string()),
-        })
-    }
+fn refusals_result(
+    run: &PlanRun,
+    handle: &SandboxHandle,
+    round: u32,
+    message: Option<String>,
+    data: Value,
+) -> Result<ValidationResult> {
+    let validation: NamespacedName = REFUSALS_VALIDATION.parse().map_err(StoreError::internal)?;
+    Ok(ValidationResult {
+        validation,
+        mode: ValidationMode::Required,
+        passed: message.is_none(),
+        message,
+        data: Some(data),
+        duration_ms: 0,
+        attempt: round,
+        attachment_id: AttachmentId::new(run.services.ids.next()),
+        attachment_resource: handle.resource.clone(),
+        attachment_scope: AttachmentScopeKind::Plan,
+        attachment_scope_target: Some(run.id().to_string()),
+    })
 }
 
 /// Returns the number of the last call in this sandbox with refused changes, and the paths of all

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use cleveragents_domain::id::{CheckpointId, PlanId};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
-use cleveragents_domain::{Phase, Plan, PlanState, Position, StreamId};
+use cleveragents_domain::{Phase, PlanState, Position, StreamId};
 use tokio::task::spawn_blocking;
 
 use super::error::{ExecutionError, Result};
-use super::executor::Executor;
+use super::plan_run::PlanRun;
 use super::rollback::{RestorePoint, undo_after};
+use super::services::EngineServices;
 use super::workspace::change_sandbox_state;
-use crate::runs::RunLease;
 use cleveragents_ports::sandbox::{SandboxResult, Sandboxes};
 
 /// Returns whether the files of a sandbox are gone. Returns false for a sandbox that was not
@@ -63,7 +63,7 @@ impl RedoCommand {
     }
 }
 
-impl Executor {
+impl EngineServices {
     /// Returns the sandboxes whose files are gone.
     pub(crate) async fn removed_sandboxes(
         &self,
@@ -95,20 +95,22 @@ impl Executor {
             None => Ok(()),
         }
     }
+}
 
+impl PlanRun {
     /// Undoes the work of a plan with a removed sandbox, so that all of it is repeated in a new
-    /// one. Calls made in the old sandbox must not count, because their changes are lost. Returns
-    /// the updated plan.
-    pub(super) async fn discard_removed(&self, run: &RunLease, known: &Plan) -> Result<Plan> {
-        let plan = run.lease().plan;
-        let removed = self
-            .removed_sandboxes(self.sandboxes_of(plan).await?)
+    /// one. Calls made in the old sandbox must not count, because their changes are lost.
+    pub(super) async fn discard_removed(&mut self) -> Result<()> {
+        let (plan, services) = (self.id(), &self.services);
+        let removed = services
+            .removed_sandboxes(services.sandboxes_of(plan).await?)
             .await?;
         if removed.is_empty() {
-            return Ok(known.clone());
+            return Ok(());
         }
-        let (ids, actor) = (Arc::clone(&self.ids), run.lease().owner.to_string());
-        run.write(self.operation("sandbox.give-up-removed"), move |tx| {
+        let (ids, actor) = (Arc::clone(&services.ids), self.owner_name());
+        let operation = self.operation("sandbox.give-up-removed");
+        let discarded = self.lease.write(operation, move |tx| {
             let mut held = tx.plan_for_update(plan)?;
             held.last_completed_step = None;
             held.version = tx.update_plan(&held)?;
@@ -125,7 +127,8 @@ impl Executor {
             }
             tx.append(StreamId::Plan(plan), &events)?;
             Ok::<_, ExecutionError>(held)
-        })
-        .await
+        });
+        self.plan = discarded.await?;
+        Ok(())
     }
 }

@@ -51,8 +51,9 @@ const PAGE: u32 = 500;
 impl Executor {
     /// Returns what [`Executor::resume`] would do.
     pub async fn preview_resume(&self, plan: PlanId) -> Result<ResumePreview> {
-        let calls = self.tool_calls(plan).await?;
+        let calls = self.services.tool_calls(plan).await?;
         let (plan, holder, strategy, model_calls, unfinished) = self
+            .services
             .store
             .read(move |tx| {
                 let mut model_calls: Vec<ModelCallRecord> = Vec::new();

@@ -9,68 +9,79 @@ use cleveragents_domain::id::SandboxId;
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{EventKind, Plan, TreeId, ValidationSummary};
 use serde_json::json;
-use tokio::sync::{RwLock, watch};
+use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
 use super::error::{ExecutionError, Result};
-use super::executor::{ExecuteOutcome, Executor};
+use super::executor::ExecuteOutcome;
+use super::ownership::validate_unless_cancelled;
+use super::plan_run::{PlanRun, append_event};
+use super::refused_changes::listed_refusals;
+use super::services::EngineServices;
+use super::validate::first_round;
+use super::validator::Validator;
 use super::workspace::{OpenSandbox, SandboxHandle, Workspace};
 use crate::runs::RunLease;
 use cleveragents_ports::{StopReason, StopSignal};
 
-impl Executor {
+impl PlanRun {
     /// Runs the gates on the sandboxes' recorded trees and leaves the plan complete or constrained.
     /// The plan must be in Execute with all of its steps done.
-    pub(super) async fn validate_rebased(
-        &self,
-        run: &RunLease,
-        stop: &watch::Receiver<Option<StopReason>>,
-    ) -> Result<ExecuteOutcome> {
-        let plan = self.lifecycle.plan(run.lease().plan).await?;
-        let limit = plan.brief.automation_profile.limits.validation_retry_limit;
-        let round = self.first_round(&plan, limit).await?;
+    pub(super) async fn validate_rebased(&mut self) -> Result<ExecuteOutcome> {
+        let store = &self.services.store;
+        let round = first_round(store, &self.plan).await?;
         // Refused changes that the user has not seen stay in the list.
-        let listed = self.listed_refusals(&plan).await?;
-        let opener = self.sandbox_opener(run);
-        let workspace = opener.open_sandboxes(&plan).await?;
-        let validation = self.validate_round(&plan, &workspace, round, stop);
+        let listed = listed_refusals(store, &self.plan).await?;
+        let workspace = self.sandbox_opener().open_sandboxes(&self.plan).await?;
+        let validator = Validator {
+            services: &self.services,
+            plan: &self.plan,
+        };
+        let validation = validator.validate_round(&workspace, round, &self.stop);
         let summary = validation.await?.map_err(ExecutionError::Stopped)?;
         let results = summary.results.into_iter().chain(listed);
         let summary = ValidationSummary::new(results.collect());
-        self.store_summary(run, &plan, round, &summary).await?;
+        self.store_summary(round, &summary).await?;
         let sandbox_ids: Vec<SandboxId> = workspace.sandboxes.iter().map(|it| it.id).collect();
         drop(workspace);
-        let end = self
-            .finish_execute((run, stop), &plan, &opener, (&sandbox_ids, summary))
-            .await?;
-        self.end_phase(run, end).await
+        let end = self.finish_execute(&sandbox_ids, summary).await?;
+        self.end_phase(end).await
     }
+}
 
+/// Validates merges of a plan's result with targets that have moved.
+pub(crate) struct MergeValidator<'a> {
+    pub(crate) services: &'a EngineServices,
+    pub(crate) plan: &'a Plan,
+    pub(crate) sandbox: &'a SandboxRecord,
+}
+
+impl MergeValidator<'_> {
     /// Whether any gate applies to this sandbox.
-    pub(crate) async fn has_gates(&self, plan: &Plan, record: &SandboxRecord) -> Result<bool> {
-        let Some(tree) = record.tree.clone() else {
+    pub(crate) async fn has_gates(&self) -> Result<bool> {
+        let Some(tree) = self.sandbox.tree.clone() else {
             return Ok(false);
         };
-        let workspace = self.open_single_sandbox(record, tree).await?;
-        let gates = self.gates(plan, &workspace).await?;
-        let resource = &record.resource_name;
+        let workspace = self.open_sandbox(tree).await?;
+        let gates = self.validator().gates(&workspace).await?;
+        let resource = &self.sandbox.resource_name;
         Ok(gates.iter().any(|it| it.applicable.resource == *resource))
     }
 
     /// Runs the gates on a merge with this sandbox's result, without changing the result. The
     /// result's files are restored when this returns, or when the sandbox is opened next. A cancel
     /// request stops it without a verdict.
-    pub(crate) async fn validate_merge(
+    pub(crate) async fn validate(
         &self,
         run: &RunLease,
-        (plan, record): (&Plan, &SandboxRecord),
         tree: TreeId,
     ) -> Result<std::result::Result<ValidationSummary, StopReason>> {
-        self.restore_tree(record, Some(tree.clone())).await?;
-        let workspace = self.open_single_sandbox(record, tree.clone()).await?;
-        let validation = self.validate_unless_cancelled(plan, &workspace, 1).await;
+        let record = self.sandbox;
+        self.restore_tree(Some(tree.clone())).await?;
+        let workspace = self.open_sandbox(tree.clone()).await?;
+        let validation = validate_unless_cancelled(&self.validator(), &workspace, 1).await;
         drop(workspace);
-        self.restore_tree(record, record.tree.clone()).await?;
+        self.restore_tree(record.tree.clone()).await?;
         let summary = match validation? {
             Ok(summary) => summary,
             Err(stopped) => return Ok(Err(stopped)),
@@ -83,18 +94,24 @@ impl Executor {
             "informational_passed": summary.informational_passed,
             "informational_failed": summary.informational_failed,
         });
-        self.append_event(run, EventKind::ValidationsCompleted, payload)
-            .await?;
+        append_event(self.services, run, EventKind::ValidationsCompleted, payload).await?;
         Ok(Ok(summary))
     }
 
-    /// Opens one sandbox as if `tree` were its tree.
-    async fn open_single_sandbox(&self, record: &SandboxRecord, tree: TreeId) -> Result<Workspace> {
-        let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
+    fn validator(&self) -> Validator<'_> {
+        Validator {
+            services: self.services,
+            plan: self.plan,
+        }
+    }
+
+    /// Opens the sandbox as if `tree` were its tree.
+    async fn open_sandbox(&self, tree: TreeId) -> Result<Workspace> {
+        let (sandboxes, id) = (Arc::clone(&self.services.sandboxes), self.sandbox.id);
         let sandbox = spawn_blocking(move || sandboxes.open(id)).await??;
         let handle = SandboxHandle {
             id,
-            resource: record.resource_name.clone(),
+            resource: self.sandbox.resource_name.clone(),
             lock: Arc::new(RwLock::new(OpenSandbox { sandbox, tree })),
         };
         Ok(Workspace {
@@ -103,11 +120,11 @@ impl Executor {
         })
     }
 
-    async fn restore_tree(&self, record: &SandboxRecord, tree: Option<TreeId>) -> Result<()> {
+    async fn restore_tree(&self, tree: Option<TreeId>) -> Result<()> {
         let Some(tree) = tree else {
             return Ok(());
         };
-        let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
+        let (sandboxes, id) = (Arc::clone(&self.services.sandboxes), self.sandbox.id);
         let set = spawn_blocking(move || sandboxes.open(id)?.restore(&tree, &StopSignal::new()));
         Ok(set.await??)
     }

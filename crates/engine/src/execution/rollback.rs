@@ -261,7 +261,8 @@ fn store_trees(
 impl Executor {
     /// Returns the plan's checkpoints, oldest first.
     pub async fn checkpoints(&self, plan: PlanId) -> Result<Vec<Checkpoint>> {
-        self.store
+        self.services
+            .store
             .read(move |tx| {
                 tx.plan(plan)?;
                 Ok(tx.checkpoints_of(plan)?)
@@ -272,7 +273,7 @@ impl Executor {
     /// Kills the commands that a dead owner of the plan left running. Does nothing if the owner is
     /// alive.
     pub async fn end_orphaned_processes(&self, plan: PlanId) -> Result<()> {
-        let known = self.lifecycle.proven_owner(plan).await?;
+        let known = self.services.lifecycle.proven_owner(plan).await?;
         self.end_dead_owner_processes(plan, known).await
     }
 
@@ -284,14 +285,15 @@ impl Executor {
         checkpoint: CheckpointChoice,
         actor: &str,
     ) -> Result<RollbackOutcome> {
-        self.require_local(plan, "plan rollback").await?;
-        self.refuse_removed(plan).await?;
-        let known = self.lifecycle.proven_owner(plan).await?;
+        self.services.require_local(plan, "plan rollback").await?;
+        self.services.refuse_removed(plan).await?;
+        let known = self.services.lifecycle.proven_owner(plan).await?;
         self.end_dead_owner_processes(plan, known).await?;
-        let (ids, actor) = (Arc::clone(&self.ids), actor.to_owned());
+        let (ids, actor) = (Arc::clone(&self.services.ids), actor.to_owned());
         let done: RollbackRecord = self
+            .services
             .store
-            .write(self.operation("plan.rollback"), move |tx| {
+            .write(self.services.operation("plan.rollback"), move |tx| {
                 let run = hold_unowned(tx, plan, known)?;
                 let held = tx.plan_for_update(plan)?;
                 let done = roll_back(tx, &*ids, held, &checkpoint, &actor)?;
@@ -319,6 +321,7 @@ impl Executor {
             return Ok(());
         };
         let calls = self
+            .services
             .store
             .read(move |tx| {
                 if tx.run_of(plan)?.is_some_and(|run| dead.matches_run(&run)) {
@@ -328,7 +331,7 @@ impl Executor {
                 }
             })
             .await?;
-        self.end_processes(&calls).await
+        self.services.end_processes(&calls).await
     }
 
     /// Returns the differences between the files before and after the rollback.
@@ -339,7 +342,7 @@ impl Executor {
             let (Some(before), Some(tree)) = (before, record.tree.clone()) else {
                 continue;
             };
-            let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
+            let (sandboxes, id) = (Arc::clone(&self.services.sandboxes), record.id);
             let diff = spawn_blocking(move || {
                 sandboxes
                     .open(id)?
@@ -354,23 +357,27 @@ impl Executor {
     /// interrupted, or another process has claimed the run, opening the sandboxes restores them.
     async fn restore_files(&self, done: &RollbackRecord) -> Result<()> {
         let id = done.plan.identity.plan_id;
-        let claimed = self.runs.claim(id, Phase::Execute, Slots::Shared).await?;
+        let claimed = self
+            .services
+            .runs
+            .claim(id, Phase::Execute, Slots::Shared)
+            .await?;
         let ClaimOutcome::Won(run) = claimed else {
             return Ok(());
         };
         let alive = run.keep_alive();
         let restored = self.restore_claimed(done).await;
         drop(alive);
-        self.lifecycle.release(run).await?;
+        self.services.lifecycle.release(run).await?;
         restored
     }
 
     async fn restore_claimed(&self, done: &RollbackRecord) -> Result<()> {
         for record in &done.sandboxes {
-            let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
+            let (sandboxes, id) = (Arc::clone(&self.services.sandboxes), record.id);
             // Read the record again: another rollback may have happened between our commit and the
             // claim.
-            let newest = self.store.read(move |tx| tx.sandbox(id)).await?;
+            let newest = self.services.store.read(move |tx| tx.sandbox(id)).await?;
             if let Some(tree) = newest.tree {
                 let restore = move || sandboxes.open(id)?.restore(&tree, &StopSignal::new());
                 spawn_blocking(restore).await??;

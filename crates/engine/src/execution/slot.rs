@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use super::error::{ExecutionError, Result};
 use super::executor::{Executor, POLL_INTERVAL};
+use super::plan_run::PlanRun;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
-use crate::runs::RunLease;
 use cleveragents_ports::{Holder, StopReason};
 
 /// Outcome of waiting for a slot.
@@ -51,7 +51,7 @@ impl Executor {
         mut hints: watch::Receiver<u64>,
         running: &[Holder],
     ) -> Result<SlotWait> {
-        while self.runs.are_all_running(running).await? {
+        while self.services.runs.are_all_running(running).await? {
             let _ = timeout(POLL_INTERVAL, hints.changed()).await;
             if self.is_finished(plan).await? {
                 return Ok(SlotWait::Finished);
@@ -62,22 +62,29 @@ impl Executor {
 
     /// Whether the plan is finished. Fails if this process should exit.
     async fn is_finished(&self, plan: PlanId) -> Result<bool> {
-        if *self.interrupt.borrow() {
+        if *self.services.interrupt.borrow() {
             return Err(ExecutionError::Stopped(StopReason::Interrupted));
         }
-        Ok(self.lifecycle.plan(plan).await?.position.is_terminal())
+        Ok(self
+            .services
+            .lifecycle
+            .plan(plan)
+            .await?
+            .position
+            .is_terminal())
     }
 
     /// Records that the plan waits for a slot, unless it already waits, has moved on or has a run.
     pub(super) async fn record_slot_wait(&self, plan: PlanId) -> Result<()> {
-        let ids = Arc::clone(&self.ids);
-        let actor = self.runs.owner().to_string();
-        let known = self.lifecycle.plan(plan).await?;
+        let ids = Arc::clone(&self.services.ids);
+        let actor = self.services.runs.owner().to_string();
+        let known = self.services.lifecycle.plan(plan).await?;
         if !is_queued(&known) {
             return Ok(());
         }
-        self.store
-            .write(self.operation("plan.wait-for-slot"), move |tx| {
+        self.services
+            .store
+            .write(self.services.operation("plan.wait-for-slot"), move |tx| {
                 let run = tx.run_for_update(plan)?;
                 let held = tx.plan_for_update(plan)?;
                 // If there is a run now, its owner decides about the plan's state.
@@ -94,26 +101,28 @@ impl Executor {
             })
             .await
     }
+}
 
+impl PlanRun {
     /// Ends the slot wait of the plan that this run owns.
-    pub(super) async fn end_slot_wait(&self, run: &RunLease) -> Result<()> {
-        let plan = run.lease().plan;
-        let waiting = self.lifecycle.plan(plan).await?.position.waiting();
-        if waiting != Some(WaitReason::Slot) {
+    pub(super) async fn end_slot_wait(&mut self) -> Result<()> {
+        if self.plan.position.waiting() != Some(WaitReason::Slot) {
             return Ok(());
         }
-        let ids = Arc::clone(&self.ids);
+        let ids = Arc::clone(&self.services.ids);
         let request = PlanMoveRequest {
-            plan,
+            plan: self.id(),
             requested: Move::Resume,
-            actor: run.lease().owner.to_string(),
+            actor: self.owner_name(),
             reason: None,
         };
-        run.write(self.operation("plan.take-slot"), move |tx| {
-            move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-            Ok::<_, ExecutionError>(())
-        })
-        .await
+        let operation = self.operation("plan.take-slot");
+        let moved = self.lease.write(operation, move |tx| {
+            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+            Ok::<_, ExecutionError>(moved.plan().clone())
+        });
+        self.plan = moved.await?;
+        Ok(())
     }
 }
 

@@ -2,22 +2,23 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use cleveragents_domain::actor::ActorStep;
 use cleveragents_domain::automation::guards::Approval;
 use cleveragents_domain::id::SandboxId;
 use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
-use cleveragents_domain::{NamespacedName, Plan, WaitReason};
+use cleveragents_domain::{NamespacedName, WaitReason};
 use serde_json::Value;
 
-use super::context::{Changeset, ExecutionContext};
+use super::context::Changeset;
 use super::error::{ExecutionError, Result};
+use super::execute_phase::PhaseContext;
+use super::plan_run::PlanRun;
 use super::runner::{
     CallOutcome, CallOutput, CompletedCall, RefusalKind, ToolCallContext, ToolRefusal, ToolRequest,
     ToolRunner,
 };
-use super::workspace::{SandboxHandle, Workspace};
+use super::workspace::SandboxHandle;
 use crate::actors::{StepAction, render_step};
 use crate::secrets::equal_ignoring_secrets;
 use crate::secrets::references::UnknownSecret;
@@ -58,15 +59,13 @@ pub(super) struct CallHistory {
 
 /// Execution of one step of a strategy.
 pub(super) struct StepWork<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) workspace: &'a Workspace,
+    pub(super) run: &'a PlanRun,
+    pub(super) context: &'a PhaseContext,
+    /// Makes the calls of this step.
     pub(super) runner: &'a ToolRunner,
-    pub(super) call_history: &'a CallHistory,
     pub(super) step: u32,
     /// Turn number of the actor's first turn.
     pub(super) first_turn: u32,
-    /// Number of calls that the user has approved in advance.
-    pub(super) approvals: &'a AtomicU32,
     changesets: BTreeMap<SandboxId, Changeset>,
     stamps: BTreeMap<SandboxId, Arc<FileStamps>>,
 }
@@ -74,29 +73,27 @@ pub(super) struct StepWork<'a> {
 impl<'a> StepWork<'a> {
     /// Starts a changeset in every sandbox.
     pub(super) async fn begin(
-        context: &ExecutionContext,
-        (plan, workspace): (&'a Plan, &'a Workspace),
-        (runner, confirmed): (&'a ToolRunner, &'a CallHistory),
+        run: &'a PlanRun,
+        context: &'a PhaseContext,
+        runner: &'a ToolRunner,
         step: u32,
-        approvals: &'a AtomicU32,
     ) -> Result<Self> {
         let mut changesets = BTreeMap::new();
         let mut stamps = BTreeMap::new();
-        for handle in &workspace.sandboxes {
-            let changeset = context
-                .start_changeset(handle.id, plan.attempt, Some(step))
+        let recorder = run.context();
+        for handle in &context.workspace.sandboxes {
+            let changeset = recorder
+                .start_changeset(handle.id, run.plan.attempt, Some(step))
                 .await?;
             changesets.insert(handle.id, changeset);
             stamps.insert(handle.id, Arc::new(FileStamps::new()));
         }
         Ok(Self {
-            plan,
-            workspace,
+            run,
+            context,
             runner,
-            call_history: confirmed,
             step,
             first_turn: 0,
-            approvals,
             changesets,
             stamps,
         })
@@ -153,10 +150,13 @@ impl<'a> StepWork<'a> {
                 slot: 1,
                 approval: Approval::Missing,
             };
-            let handle = match self.workspace.sandbox(rendered.resource.as_ref()) {
+            let handle = match self.context.workspace.sandbox(rendered.resource.as_ref()) {
                 Ok(handle) => handle,
                 Err(refusal) => {
-                    let refused = self.runner.refuse(self.plan, &request, refusal).await?;
+                    let refused = self
+                        .runner
+                        .refuse(&self.run.plan, &request, refusal)
+                        .await?;
                     return Ok(ActorEnd::Failed(refused.reason));
                 }
             };
@@ -169,9 +169,9 @@ impl<'a> StepWork<'a> {
                 Ok(output) => outputs.record(id, &output),
                 Err(mask) => {
                     let number = completed.record.number;
-                    let refuse = self
-                        .runner
-                        .refuse_masked_output(self.plan, &request, number, &mask);
+                    let refuse =
+                        self.runner
+                            .refuse_masked_output(&self.run.plan, &request, number, &mask);
                     return Ok(ActorEnd::Failed(refuse.await?.reason));
                 }
             }
@@ -182,7 +182,7 @@ impl<'a> StepWork<'a> {
     /// Returns the plan's arguments with secret references replaced by the values known to this
     /// process.
     fn resolved_arguments(&self) -> std::result::Result<BTreeMap<String, Value>, UnknownSecret> {
-        let arguments = self.plan.brief.arguments.iter();
+        let arguments = self.run.plan.brief.arguments.iter();
         let secrets = &self.runner.secrets;
         let resolve = |(name, value): (&String, &Value)| {
             secrets.resolve(value).map(|value| (name.clone(), value))
@@ -213,7 +213,10 @@ impl<'a> StepWork<'a> {
         };
         let kind = RefusalKind::Input;
         let refusal = ToolRefusal { kind, reason };
-        let refused = self.runner.refuse(self.plan, &request, refusal).await?;
+        let refused = self
+            .runner
+            .refuse(&self.run.plan, &request, refusal)
+            .await?;
         Ok(ActorEnd::Failed(refused.reason))
     }
 
@@ -233,7 +236,7 @@ impl<'a> StepWork<'a> {
                 None => Ok(completed),
                 Some(reason) => {
                     self.runner
-                        .record_failure(self.plan, &completed.record, &reason)
+                        .record_failure(&self.run.plan, &completed.record, &reason)
                         .await?;
                     Err(ActorEnd::Failed(reason))
                 }
@@ -270,7 +273,7 @@ impl<'a> StepWork<'a> {
             });
         }
         let context = ToolCallContext {
-            plan: self.plan,
+            plan: &self.run.plan,
             sandbox: handle,
             changeset,
             stamps,
@@ -282,7 +285,7 @@ impl<'a> StepWork<'a> {
         let outcome = self.runner.call(context, request.clone()).await?;
         if let CallOutcome::Refused(refusal) = &outcome
             && refusal.kind == RefusalKind::NeedsApproval
-            && self.take_approval()
+            && self.run.take_approval()
         {
             let approved = ToolRequest {
                 approval: Approval::Given,
@@ -297,7 +300,7 @@ impl<'a> StepWork<'a> {
     /// recorded call at the same position may differ from the request; it does not match then.
     fn recorded_call(&self, request: &ToolRequest) -> Option<&'a ToolCallRecord> {
         let position = (self.step, request.turn, request.slot);
-        let known = self.call_history.calls.get(&position)?;
+        let known = self.context.call_history.calls.get(&position)?;
         let same = known.call.tool == request.tool
             && equal_ignoring_secrets(&known.call.input, &request.input);
         same.then_some(known)
@@ -310,16 +313,16 @@ impl<'a> StepWork<'a> {
         request: ToolRequest,
     ) -> Result<std::result::Result<ToolRequest, ToolRefusal>> {
         let position = (self.step, request.turn, request.slot);
-        let doubtful = self.call_history.doubtful.get(&position);
+        let doubtful = self.context.call_history.doubtful.get(&position);
         let same = |it: &&ToolCallRecord| {
             it.call.tool == request.tool
                 && equal_ignoring_secrets(&it.call.input, &request.input)
-                && it.call.attempt == self.plan.attempt
+                && it.call.attempt == self.run.plan.attempt
         };
         let Some(doubtful) = doubtful.filter(same) else {
             return Ok(Ok(request));
         };
-        if self.take_approval() {
+        if self.run.take_approval() {
             // Approval to repeat the call is also approval of the call itself.
             return Ok(Ok(ToolRequest {
                 approval: Approval::Given,
@@ -339,16 +342,8 @@ impl<'a> StepWork<'a> {
         };
         Ok(Err(self
             .runner
-            .refuse(self.plan, &request, refusal)
+            .refuse(&self.run.plan, &request, refusal)
             .await?))
-    }
-
-    /// Consumes one approval that the user has given in advance. Returns whether there was one.
-    fn take_approval(&self) -> bool {
-        let take = |left: u32| left.checked_sub(1);
-        self.approvals
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
-            .is_ok()
     }
 }
 

@@ -2,7 +2,6 @@
 //! its hash.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 
 use cleveragents_domain::actor::{Actor, ActorKind, LlmActor};
 use cleveragents_domain::id::DecisionId;
@@ -11,18 +10,19 @@ use cleveragents_domain::tool::ToolEffect;
 use cleveragents_domain::tool::control::{StatedDecision, SubmittedStrategy};
 use cleveragents_domain::{Confidence, DecisionType, EventKind, Plan, StreamId, Timestamp};
 use serde_json::json;
-use tokio::sync::watch;
 
 use super::error::{ExecutionError, Result};
-use super::executor::Executor;
+use super::execute_phase::PhaseContext;
+use super::llm_actor::LlmWork;
+use super::plan_run::PlanRun;
 use super::rollback::{RestorePoint, undo_after};
 use super::steps::{ActorEnd, StepWork};
+use super::unfinished_work::interrupt_unfinished;
 use crate::confidence::Risk;
 use crate::decisions::{DecisionContext, DecisionDraft};
 use crate::journal::event;
-use crate::runs::RunLease;
+use cleveragents_ports::StoreError;
 use cleveragents_ports::tools::Toolbox;
-use cleveragents_ports::{StopReason, StoreError};
 
 /// Distance between the turn numbers of two strategies; larger than the number of turns one
 /// strategy can use.
@@ -35,7 +35,8 @@ pub fn strategy_hash(strategy: &Strategy) -> std::result::Result<String, StoreEr
 }
 
 pub(super) enum StrategizeOutcome {
-    Strategy(Box<StrategyRecord>),
+    /// The run has a strategy of this phase.
+    Stored,
     Ended(ActorEnd),
 }
 
@@ -47,31 +48,33 @@ struct ChosenStrategy {
     decisions: Vec<StatedDecision>,
 }
 
-impl Executor {
+/// The Strategize phase of an owned plan.
+pub(super) struct StrategizePhase<'a> {
+    run: &'a mut PlanRun,
+}
+
+impl<'a> StrategizePhase<'a> {
+    pub(super) fn new(run: &'a mut PlanRun) -> Self {
+        Self { run }
+    }
+
     /// Decides on a strategy and stores it. Reuses one that a previous owner stored in this phase.
-    pub(super) async fn strategize(
-        &self,
-        run: &RunLease,
-        plan: &Plan,
-        controls: (&watch::Receiver<Option<StopReason>>, &AtomicU32),
-    ) -> Result<StrategizeOutcome> {
-        let id = plan.identity.plan_id;
-        let newest = self.store.read(move |tx| tx.newest_strategy(id)).await?;
-        if let Some(known) = newest
-            && Some(known.created_at) >= plan.timestamps.strategize_started_at
+    pub(super) async fn run(mut self) -> Result<StrategizeOutcome> {
+        let started = self.run.plan.timestamps.strategize_started_at;
+        if let Some(known) = &self.run.strategy
+            && Some(known.created_at) >= started
         {
-            return Ok(StrategizeOutcome::Strategy(Box::new(known)));
+            return Ok(StrategizeOutcome::Stored);
         }
-        let plan = &self.discard_removed(run, plan).await?;
-        let found = match self.choose_strategy(run, plan, controls).await? {
+        self.run.discard_removed().await?;
+        let found = match self.choose_strategy().await? {
             Ok(found) => found,
             Err(end) => return Ok(StrategizeOutcome::Ended(end)),
         };
-        let parent = plan
-            .decision_root_id
-            .ok_or_else(|| ExecutionError::Internal {
-                reason: format!("plan {id} has no root decision"),
-            })?;
+        let root = self.run.plan.decision_root_id;
+        let parent = root.ok_or_else(|| ExecutionError::Internal {
+            reason: format!("plan {} has no root decision", self.run.id()),
+        })?;
         let choice = DecisionDraft {
             parent,
             decision_type: DecisionType::StrategyChoice,
@@ -84,49 +87,37 @@ impl Executor {
             context: DecisionContext::default(),
             influences: Vec::new(),
         };
-        let since = plan.timestamps.strategize_started_at;
-        let decision = self.record_decision_once(run, choice, since).await?;
+        let decision = self.run.record_decision_once(choice, started).await?;
         for stated in found.decisions {
-            let stated = (DecisionType::StrategyChoice, stated);
-            self.record_stated_decision(run, decision, stated).await?;
+            self.run
+                .record_stated_decision(decision, DecisionType::StrategyChoice, stated)
+                .await?;
         }
-        let record = self
-            .store_strategy(run, plan, found.strategy, decision)
-            .await?;
-        Ok(StrategizeOutcome::Strategy(Box::new(record)))
+        self.store_strategy(found.strategy, decision).await?;
+        Ok(StrategizeOutcome::Stored)
     }
 
     /// Finds a strategy: with a model, or the direct one.
-    async fn choose_strategy(
-        &self,
-        run: &RunLease,
-        plan: &Plan,
-        controls: (&watch::Receiver<Option<StopReason>>, &AtomicU32),
-    ) -> Result<std::result::Result<ChosenStrategy, ActorEnd>> {
-        let strategist = self.actor(&plan.brief.actors.strategy_actor).await?;
-        let execution = self.actor(&plan.brief.actors.execution_actor).await?;
+    async fn choose_strategy(&self) -> Result<std::result::Result<ChosenStrategy, ActorEnd>> {
+        let plan = &self.run.plan;
+        let strategist = self.run.actors.get(&plan.brief.actors.strategy_actor)?;
+        let execution = self.run.execution_actor()?;
         Ok(match &strategist.kind {
-            ActorKind::Llm(llm) => {
-                let strategist_llm = (&strategist, llm);
-                match self
-                    .strategize_with_model(run, plan, strategist_llm, controls)
-                    .await?
-                {
-                    Ok(submitted) => Ok(ChosenStrategy {
-                        strategy: Strategy {
-                            summary: submitted.summary,
-                            execution: actor_hash(&execution),
-                            steps: submitted.steps,
-                        },
-                        rationale: submitted.rationale,
-                        confidence: submitted.confidence,
-                        decisions: submitted.decisions,
-                    }),
-                    Err(end) => Err(end),
-                }
-            }
+            ActorKind::Llm(llm) => match self.strategize_with_model(strategist, llm).await? {
+                Ok(submitted) => Ok(ChosenStrategy {
+                    strategy: Strategy {
+                        summary: submitted.summary,
+                        execution: actor_hash(execution),
+                        steps: submitted.steps,
+                    },
+                    rationale: submitted.rationale,
+                    confidence: submitted.confidence,
+                    decisions: submitted.decisions,
+                }),
+                Err(end) => Err(end),
+            },
             ActorKind::Tool(_) | ActorKind::Direct => Ok(ChosenStrategy {
-                strategy: direct_strategy(plan, &execution),
+                strategy: direct_strategy(plan, execution),
                 rationale: "The execution actor has its own steps; nothing is left to choose."
                     .to_owned(),
                 confidence: Confidence::ONE,
@@ -138,43 +129,32 @@ impl Executor {
     /// Lets a model look for a strategy.
     async fn strategize_with_model(
         &self,
-        run: &RunLease,
-        plan: &Plan,
-        (actor, llm): (&Actor, &LlmActor),
-        (stop, approvals): (&watch::Receiver<Option<StopReason>>, &AtomicU32),
+        actor: &Actor,
+        llm: &LlmActor,
     ) -> Result<std::result::Result<SubmittedStrategy, ActorEnd>> {
-        self.undo_unfinished(run).await?;
-        let phase_context = self.open_phase_context(run, plan, actor, stop).await?;
-        let context = self.context(run);
-        let mut work = StepWork::begin(
-            &context,
-            (plan, &phase_context.workspace),
-            (&phase_context.runner, &phase_context.call_history),
-            0,
-            approvals,
-        )
-        .await?;
-        let id = plan.identity.plan_id;
-        let newest = self.store.read(move |tx| tx.newest_strategy(id)).await?;
-        let strategies = newest.map_or(0, |it| it.number);
+        let run = &*self.run;
+        interrupt_unfinished(&run.services, &run.lease).await?;
+        let context = PhaseContext::open(run, actor).await?;
+        let mut work = StepWork::begin(run, &context, &context.runner, 0).await?;
+        let strategies = run.strategy.as_ref().map_or(0, |it| it.number);
         // Each strategy gets its own turn numbers, so results of calls for an earlier strategy are
         // not reused: the files may differ now.
         let before = u32::try_from(strategies).unwrap_or(u32::MAX);
         work.first_turn = STRATEGY_TURNS.saturating_mul(before);
-        let found = self
-            .find_strategy((run, plan), (&actor.name, llm), (&work, strategies))
-            .await?;
+        let llm_work = LlmWork {
+            run,
+            actor: &actor.name,
+            llm,
+            work: &work,
+        };
+        let found = llm_work.find_strategy(strategies).await?;
         work.close().await?;
         Ok(found)
     }
 
-    async fn store_strategy(
-        &self,
-        run: &RunLease,
-        plan: &Plan,
-        strategy: Strategy,
-        decision_id: DecisionId,
-    ) -> Result<StrategyRecord> {
+    /// Stores the strategy. Undoes the work for the previous one.
+    async fn store_strategy(&mut self, strategy: Strategy, decision_id: DecisionId) -> Result<()> {
+        let plan = &self.run.plan;
         let record = StrategyRecord {
             plan_id: plan.identity.plan_id,
             number: 0,
@@ -187,13 +167,14 @@ impl Executor {
             approved_by: None,
             approved_at: None,
         };
-        let (ids, plan) = (Arc::clone(&self.ids), plan.clone());
-        let actor = run.lease().owner.to_string();
-        run.write(self.operation("strategy.store"), move |tx| {
+        let (ids, plan) = (Arc::clone(&self.run.services.ids), plan.clone());
+        let actor = self.run.owner_name();
+        let operation = self.run.operation("strategy.store");
+        let stored = self.run.lease.write(operation, move |tx| {
             let mut held = tx.plan_for_update(record.plan_id)?;
             if held.last_completed_step.take().is_some() {
                 // The completed steps belonged to the previous strategy.
-                tx.update_plan(&held)?;
+                held.version = tx.update_plan(&held)?;
             }
             let mut record = StrategyRecord {
                 created_at: tx.now()?,
@@ -216,9 +197,12 @@ impl Executor {
             let mut events = vec![event(EventKind::StrategyStored, &actor, &stored)?];
             events.extend(back.map(|(_, new_event)| new_event));
             tx.append(StreamId::Plan(record.plan_id), &events)?;
-            Ok(record)
-        })
-        .await
+            Ok::<_, ExecutionError>((held, record))
+        });
+        let (plan, record) = stored.await?;
+        self.run.plan = plan;
+        self.run.strategy = Some(record);
+        Ok(())
     }
 }
 

@@ -2,38 +2,38 @@
 
 use std::time::Duration;
 
-use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{ErrorCategory, Event, EventKind, Plan, StreamId, Timestamp, WaitReason};
+use cleveragents_domain::{ErrorCategory, Event, EventKind, StreamId, Timestamp, WaitReason};
 use tokio::time::Instant;
 
 use super::error::Result;
-use super::executor::{ExecuteOutcome, Executor};
+use super::executor::ExecuteOutcome;
+use super::plan_run::PlanRun;
 use crate::recovery::NewErrorRecord;
-use crate::runs::RunLease;
 
 /// Number of events read per page.
 const PAGE: u32 = 1000;
 
-impl Executor {
+impl PlanRun {
     /// Returns when the plan's time budget ends for this owner, or `None` without a time budget.
-    pub(super) async fn deadline(&self, run: &RunLease, plan: &Plan) -> Result<Option<Instant>> {
-        let Some(seconds) = plan.brief.budget.wall else {
+    pub(super) async fn deadline(&self) -> Result<Option<Instant>> {
+        let Some(seconds) = self.plan.brief.budget.wall else {
             return Ok(None);
         };
-        let worked = self.time_worked(plan.identity.plan_id).await?;
+        let worked = self.time_worked().await?;
         let left = Duration::from_secs(seconds).saturating_sub(worked);
-        Ok(run.since().checked_add(left))
+        Ok(self.lease.since().checked_add(left))
     }
 
     /// Returns how long earlier owners worked on the plan.
-    async fn time_worked(&self, plan: PlanId) -> Result<Duration> {
+    async fn time_worked(&self) -> Result<Duration> {
+        let plan = self.id();
         let mut timer = WorkTimer::default();
         let mut after = 0;
         loop {
             let read = move |tx: &mut dyn cleveragents_ports::Transaction| {
                 tx.events(StreamId::Plan(plan), after, PAGE)
             };
-            let events: Vec<Event> = self.store.read(read).await?;
+            let events: Vec<Event> = self.services.store.read(read).await?;
             let Some(last) = events.last() else {
                 return Ok(timer.total);
             };
@@ -43,19 +43,15 @@ impl Executor {
     }
 
     /// Makes the plan wait for a larger budget, because its time is used up.
-    pub(super) async fn wait_for_budget(
-        &self,
-        run: &RunLease,
-        plan: &Plan,
-    ) -> Result<ExecuteOutcome> {
-        let seconds = plan.brief.budget.wall.unwrap_or_default();
+    pub(super) async fn wait_for_budget(&mut self) -> Result<ExecuteOutcome> {
+        let seconds = self.plan.brief.budget.wall.unwrap_or_default();
         let reason = format!("the plan's budget of {seconds} seconds is used up");
         let new_error = NewErrorRecord::new(ErrorCategory::Budget, &reason);
-        self.record_plan_error(run, new_error).await?;
+        self.record_error(new_error).await?;
         let waiting = WaitReason::Budget;
-        let plan = self.lifecycle.wait(run, waiting).await?;
+        self.plan = self.services.lifecycle.wait(&self.lease, waiting).await?;
         Ok(ExecuteOutcome::Waiting {
-            plan,
+            plan: self.plan.clone(),
             waiting,
             reason,
         })

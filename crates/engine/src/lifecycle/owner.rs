@@ -27,6 +27,11 @@ impl PlanLifecycle {
             Err(LifecycleError::Store(StoreError::NotFound { .. })) => {}
             Err(error) => return Err(error),
         }
+        self.start_checked(run).await
+    }
+
+    /// Starts the phase of a plan whose preflight checks have passed.
+    pub(crate) async fn start_checked(&self, run: &RunLease) -> Result<Plan> {
         self.owner_move(run, Move::Start, None).await
     }
 
@@ -106,9 +111,11 @@ impl PlanLifecycle {
     }
 
     /// Releases the run. A cancel request that arrived at the last moment is honoured first, if the
-    /// plan can still be cancelled. Other messages stay for the next owner.
-    pub async fn release(&self, run: RunLease) -> Result<()> {
+    /// plan can still be cancelled; then the cancelled plan is returned. Other messages stay for the
+    /// next owner.
+    pub async fn release(&self, run: RunLease) -> Result<Option<Plan>> {
         let mut run = run;
+        let mut cancelled = None;
         // Retry after each cancel request: `release` refuses as long as one is pending.
         while let ReleaseOutcome::CancelRequested(held) = run.release().await? {
             run = held;
@@ -117,12 +124,13 @@ impl PlanLifecycle {
                 .await?;
             if let Some(message) = cancels.first() {
                 match self.cancel_as_owner(&run, &message.body).await {
-                    Ok(_) | Err(LifecycleError::Illegal { .. }) => {}
+                    Ok(plan) => cancelled = Some(plan),
+                    Err(LifecycleError::Illegal { .. }) => {}
                     Err(error) => return Err(error),
                 }
             }
         }
-        Ok(())
+        Ok(cancelled)
     }
 
     async fn owner_move(

@@ -70,26 +70,34 @@ pub struct Preflight {
 }
 
 impl Preflight {
+    /// Reads the plan and the data that its checks need.
     pub async fn load(store: &StoreHandle, plan: PlanId) -> Result<Self> {
-        store
+        let plan = store.read(move |tx| tx.plan(plan)).await?;
+        Self::for_plan(store, plan).await
+    }
+
+    /// Reads the data that the checks of this plan need.
+    pub async fn for_plan(store: &StoreHandle, plan: Plan) -> Result<Self> {
+        let projects = plan.brief.projects.clone();
+        let (resources, missing_projects) = store
             .read(move |tx| {
-                let plan = tx.plan(plan)?;
                 let mut resources = Vec::new();
                 let mut missing_projects = Vec::new();
-                for project in &plan.brief.projects {
+                for project in &projects {
                     match tx.project(project) {
                         Ok(_) => resources.extend(tx.resources_of(project)?),
                         Err(StoreError::NotFound { .. }) => missing_projects.push(project.clone()),
-                        Err(error) => return Err(error.into()),
+                        Err(error) => return Err(error),
                     }
                 }
-                Ok(Self {
-                    plan,
-                    resources,
-                    missing_projects,
-                })
+                Ok((resources, missing_projects))
             })
-            .await
+            .await?;
+        Ok(Self {
+            plan,
+            resources,
+            missing_projects,
+        })
     }
 
     /// Runs every check.

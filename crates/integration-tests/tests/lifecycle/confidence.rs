@@ -27,7 +27,8 @@ contract! {
 const OPERATION: &str = "execute_command";
 
 async fn assess(fixture: &LifecycleFixture, plan: PlanId, risk: Risk) -> Assessment {
-    let assessed = fixture.confidence.assess(plan, OPERATION, risk).await;
+    let plan = fixture.plan(plan).await;
+    let assessed = fixture.confidence.assess(&plan, OPERATION, risk).await;
     assessed.unwrap()
 }
 

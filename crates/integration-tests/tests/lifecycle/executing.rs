@@ -13,7 +13,7 @@ use cleveragents_domain::{AbsolutePath, Actor, Resource, ResourceType};
 use cleveragents_engine::actors::{ActorRegistry, DuplicatePolicy};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
 use cleveragents_engine::execution::{
-    CheckpointPolicy, ExecuteOutcome, ExecutionPolicy, Executor, ExecutorDeps,
+    CheckpointPolicy, EngineServices, ExecuteOutcome, ExecutionPolicy, Executor, ExecutorDeps,
 };
 use cleveragents_engine::lifecycle::{ActionChoice, UseActionRequest};
 use cleveragents_engine::retry::RetryPolicy;
@@ -197,7 +197,7 @@ impl ExecutingFixture {
             shell: ShellSettings::default(),
             processes: Some(Arc::clone(&processes)),
         });
-        Executor::new(ExecutorDeps {
+        Executor::new(EngineServices::new(ExecutorDeps {
             store,
             ids: Arc::new(SystemIds),
             clock: Arc::new(SystemClock),
@@ -217,7 +217,7 @@ impl ExecutingFixture {
                 network: Network::Deny,
                 retry: RetryPolicy::default(),
             },
-        })
+        }))
     }
 
     /// Cannot start a command, because its program does not exist.

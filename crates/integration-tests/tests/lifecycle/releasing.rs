@@ -67,7 +67,9 @@ fn a_concurrent_cancel_and_release_cancel_the_plan(backend: Backend) {
                 let run = run.lock().unwrap().take().filter(|_| task == 0);
                 async move {
                     match run {
-                        Some(run) => owner.lifecycle.release(run).await.unwrap(),
+                        Some(run) => {
+                            owner.lifecycle.release(run).await.unwrap();
+                        }
                         None => {
                             other.lifecycle.cancel(id, "enough", "eva").await.unwrap();
                         }

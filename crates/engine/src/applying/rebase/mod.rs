@@ -20,7 +20,10 @@ use tokio::task::spawn_blocking;
 use self::record::{RebaseWrite, RebasedWork};
 use super::ApplyService;
 use super::error::{ApplyFailure, Result};
-use crate::execution::{ExecuteOutcome, OwnedWork, base_of};
+use crate::execution::{
+    ExecuteOutcome, OwnedWork, base_of, interrupt_unfinished, listed_refusals, newest_summary,
+    run_owned,
+};
 use crate::lifecycle::LifecycleError;
 use crate::runs::{ClaimOutcome, RunLease};
 use cleveragents_ports::sandbox::{SandboxBase, TreeId};
@@ -120,22 +123,22 @@ impl ApplyService {
     /// Moves the plan's result onto the current commits of its targets and validates it again, or
     /// queues the plan to be executed again there. All resources move, or none.
     pub async fn rebase(&self, plan: PlanId, actor: &str) -> Result<RebaseOutcome> {
-        let executor = &self.executor;
+        let services = &self.services;
         let found = match self.finished_plan(plan).await {
             Err(ApplyFailure::NoResult { plan }) => return Err(self.rebase_refusal(plan).await?),
             found => found?,
         };
-        executor.require_local(plan, "plan rebase").await?;
+        services.require_local(plan, "plan rebase").await?;
         let plan_survey = self.survey_plan(plan).await?;
         let phase = found.position.phase();
         if let Some(outcome) = plan_survey.outcome_without_move(found) {
             return Ok(outcome);
         }
-        let claim = executor.runs.claim(plan, phase, Slots::Shared);
+        let claim = services.runs.claim(plan, phase, Slots::Shared);
         let run = match claim.await? {
             ClaimOutcome::Won(run) => run,
             ClaimOutcome::Held(holder) => {
-                return Err(LifecycleError::owned(holder, &executor.runs).into());
+                return Err(LifecycleError::owned(holder, &services.runs).into());
             }
             ClaimOutcome::NoSlot { .. } => {
                 return Err(StoreError::internal("rebase needs no slot").into());
@@ -148,18 +151,18 @@ impl ApplyService {
             Ok(moved) => moved,
             Err(error) => {
                 if !error.is_lease_lost() {
-                    executor.lifecycle.release(run).await?;
+                    services.lifecycle.release(run).await?;
                 }
                 return Err(error);
             }
         };
         if let Some(outcome) = outcome {
-            executor.lifecycle.release(run).await?;
+            services.lifecycle.release(run).await?;
             return Ok(outcome);
         }
-        let executed = executor.run_owned(run, OwnedWork::Validate).await?;
+        let executed = run_owned(services, run, OwnedWork::Validate).await?;
         Ok(RebaseOutcome::Rebased {
-            validation: self.newest_summary(executed.plan()).await?,
+            validation: newest_summary(&services.store, executed.plan()).await?,
             executed,
             resources,
         })
@@ -172,11 +175,11 @@ impl ApplyService {
         plan: PlanId,
         (actor, plan_survey): (&str, PlanSurvey),
     ) -> Result<(Vec<RebasedResource>, Option<RebaseOutcome>)> {
-        let executor = &self.executor;
+        let services = &self.services;
         // Read and check the plan again: another owner may have moved it before our claim.
         let plan = self.finished_plan(plan).await?;
-        executor.undo_unfinished(run).await?;
-        let sandboxes = executor.sandboxes_of(plan.identity.plan_id).await?;
+        interrupt_unfinished(services, run).await?;
+        let sandboxes = services.sandboxes_of(plan.identity.plan_id).await?;
         let plan_survey = if sandboxes == plan_survey.sandboxes {
             plan_survey
         } else {
@@ -195,16 +198,16 @@ impl ApplyService {
             RebasedWork::Requeued
         };
         let rebase = RebaseWrite {
-            executor: executor.clone(),
+            services: Arc::clone(services),
             plan: plan.identity.plan_id,
-            listed_refusals: executor.listed_refusals(&plan).await?,
+            listed_refusals: listed_refusals(&services.store, &plan).await?,
             moved,
             resources: resources.clone(),
             conflicts: conflicts.clone(),
             outcome,
             actor: actor.to_owned(),
         };
-        let operation = executor.operation("plan.rebase");
+        let operation = services.operation("plan.rebase");
         let plan = run.write(operation, move |tx| rebase.write(tx)).await?;
         let queued = || RebaseOutcome::Requeued {
             plan,
@@ -217,7 +220,7 @@ impl ApplyService {
 
     /// Returns the plan's sandboxes and the state of their targets.
     async fn survey_plan(&self, plan: PlanId) -> Result<PlanSurvey> {
-        let sandboxes = self.executor.sandboxes_of(plan).await?;
+        let sandboxes = self.services.sandboxes_of(plan).await?;
         let survey = self.survey(&sandboxes).await?;
         Ok(PlanSurvey { sandboxes, survey })
     }
@@ -277,7 +280,7 @@ impl ApplyService {
             let steps = steps.map(|it| it.strategy.steps.len());
             Ok::<_, StoreError>((tx.plan(plan)?, steps))
         };
-        let (plan, steps) = self.executor.store.read(load).await?;
+        let (plan, steps) = self.services.store.read(load).await?;
         let position = plan.position;
         let is_finished = match position.phase() {
             Phase::Strategize => false,
@@ -317,26 +320,17 @@ impl ApplyService {
         if position.is_terminal() {
             return Ok(ApplyFailure::NoResult { plan });
         }
-        let runs = &self.executor.runs;
+        let runs = &self.services.runs;
         Ok(
             match runs.claim(id, position.phase(), Slots::Shared).await? {
                 ClaimOutcome::Held(holder) => LifecycleError::owned(holder, runs).into(),
                 ClaimOutcome::NoSlot { .. } => ApplyFailure::NoResult { plan },
                 ClaimOutcome::Won(run) => {
-                    self.executor.lifecycle.release(run).await?;
+                    self.services.lifecycle.release(run).await?;
                     ApplyFailure::NoResult { plan }
                 }
             },
         )
-    }
-
-    /// Returns the newest validation summary of the plan's attempt.
-    async fn newest_summary(&self, plan: &Plan) -> Result<Option<ValidationSummary>> {
-        let (id, attempt) = (plan.identity.plan_id, plan.attempt);
-        let read = move |tx: &mut dyn Transaction| tx.newest_validation_run(id, attempt);
-        let stored = self.executor.store.read(read).await?;
-        let summary = stored.map(serde_json::from_value).transpose();
-        Ok(summary.map_err(StoreError::internal)?)
     }
 }
 

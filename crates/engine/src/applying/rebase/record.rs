@@ -2,6 +2,7 @@
 //! and a plan with an unvalidated tree can never be applied.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cleveragents_domain::checkpoint::CheckpointTrigger;
 use cleveragents_domain::id::{AttachmentId, CheckpointId, PlanId, ToolCallId};
@@ -18,7 +19,7 @@ use super::super::error::Result;
 use super::{MovedSandbox, RebasedResource, base_id};
 use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint};
 use crate::execution::rollback::{RestorePoint, undo_after};
-use crate::execution::{Executor, base_of};
+use crate::execution::{EngineServices, base_of};
 use crate::journal::event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
 use crate::recovery::{NewErrorRecord, record_error};
@@ -45,7 +46,7 @@ impl RebasedWork {
 
 /// The writes for all sandboxes of a plan.
 pub(super) struct RebaseWrite {
-    pub(super) executor: Executor,
+    pub(super) services: Arc<EngineServices>,
     pub(super) plan: PlanId,
     /// The lists of refused changes of the attempt that ends here.
     pub(super) listed_refusals: Vec<ValidationResult>,
@@ -91,7 +92,7 @@ impl RebaseWrite {
                 actor: self.actor.clone(),
                 reason: Some(self.reason()),
             };
-            let moved = move_plan(tx, &*self.executor.ids, &request, RepeatPolicy::Refuse)?;
+            let moved = move_plan(tx, &*self.services.ids, &request, RepeatPolicy::Refuse)?;
             plan = moved.plan().clone();
         }
         Ok(plan)
@@ -122,7 +123,7 @@ impl RebaseWrite {
             decision_id: plan.decision_root_id,
             label: self.reason(),
         };
-        let (ids, policy) = (&*self.executor.ids, &self.executor.policy.checkpoints);
+        let (ids, policy) = (&*self.services.ids, &self.services.policy.checkpoints);
         let (_, made) = create_checkpoint(tx, ids, policy, &moment, &self.actor)?;
         events.push(made);
         let stale =
@@ -139,7 +140,7 @@ impl RebaseWrite {
             let missing = || StoreError::internal("a sandbox without a tree");
             let from = base_of(&moved.record).and_then(|base| base_id(&moved.record, &base));
             let call = tx.begin_tool_call(&NewToolCall {
-                id: ToolCallId::new(self.executor.ids.next()),
+                id: ToolCallId::new(self.services.ids.next()),
                 plan_id: self.plan,
                 attempt: plan.attempt,
                 step: None,
@@ -193,7 +194,7 @@ impl RebaseWrite {
             .map(|it| (it.record.id, it.base.tree.clone()))
             .collect();
         earlier.trees.extend(bases);
-        let ids = &*self.executor.ids;
+        let ids = &*self.services.ids;
         let back = undo_after(tx, ids, &plan, &earlier, &self.actor)?;
         for moved in &self.moved {
             let record = tx.sandbox(moved.record.id)?;
@@ -233,7 +234,7 @@ impl RebaseWrite {
     /// Marks all checkpoints as undone, because their trees belong to the old base. The id is not a
     /// checkpoint, so no rollback can restore them.
     fn close_checkpoints(&self, tx: &mut dyn Transaction) -> Result<()> {
-        let by = CheckpointId::new(self.executor.ids.next());
+        let by = CheckpointId::new(self.services.ids.next());
         tx.undo_checkpoints(self.plan, 0, by)?;
         Ok(())
     }
@@ -258,7 +259,7 @@ impl RebaseWrite {
             data: None,
             duration_ms: 0,
             attempt: round,
-            attachment_id: AttachmentId::new(self.executor.ids.next()),
+            attachment_id: AttachmentId::new(self.services.ids.next()),
             attachment_resource: name.unwrap_or_else(tool_name),
             attachment_scope: AttachmentScopeKind::Plan,
             attachment_scope_target: Some(plan.identity.plan_id.to_string()),

@@ -5,18 +5,18 @@ use cleveragents_domain::automation::guards::Approval;
 use cleveragents_domain::model::{ModelMessage, OfferedTool, RequestedToolCall};
 use cleveragents_domain::tool::control::{self, Question, StatedDecision};
 use cleveragents_domain::tool::{ToolAccess, ToolDefinition};
-use cleveragents_domain::{DecisionType, NamespacedName};
+use cleveragents_domain::{DecisionType, LlmActor, NamespacedName};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::repetition::RepetitionVerdict;
 use super::{AgentLoopEnd, AgentTurn, ModelTask};
 use crate::execution::error::Result;
-use crate::execution::executor::Executor;
 use crate::execution::runner::{CallOutcome, CompletedCall, RefusalKind, ToolRefusal, ToolRequest};
 use crate::execution::steps::ActorEnd;
 use crate::execution::workspace::Workspace;
 use cleveragents_ports::StoreError;
+use cleveragents_ports::tools::Toolbox;
 
 /// Maximum size of a result for the model, in bytes. The middle of a longer one is cut out.
 const RESULT_MAXIMUM: usize = 64 << 10;
@@ -27,26 +27,24 @@ const RESULT_MINIMUM: usize = 512;
 /// Input key that names the resource of a call, if a plan has several.
 pub(super) const RESOURCE_KEY: &str = "resource";
 
-impl Executor {
-    /// Returns the tools a model may use for its task.
-    pub(super) fn tools_for(
-        &self,
-        llm: &cleveragents_domain::LlmActor,
-        task: ModelTask,
-    ) -> Vec<ToolDefinition> {
-        let ends = task.final_tool();
-        let listed = |tool: &&ToolDefinition| match &llm.tools {
-            None => true,
-            Some(names) => names.contains(&tool.name) || tool.name.to_string() == ends,
-        };
-        self.toolbox
-            .definitions()
-            .into_iter()
-            .filter(|tool| task.allows(tool))
-            .filter(listed)
-            .cloned()
-            .collect()
-    }
+/// Returns the tools a model may use for its task.
+pub(super) fn tools_for(
+    toolbox: &dyn Toolbox,
+    llm: &LlmActor,
+    task: ModelTask,
+) -> Vec<ToolDefinition> {
+    let ends = task.final_tool();
+    let listed = |tool: &&ToolDefinition| match &llm.tools {
+        None => true,
+        Some(names) => names.contains(&tool.name) || tool.name.to_string() == ends,
+    };
+    toolbox
+        .definitions()
+        .into_iter()
+        .filter(|tool| task.allows(tool))
+        .filter(listed)
+        .cloned()
+        .collect()
 }
 
 /// Returns the tools as offered to the model.
@@ -205,14 +203,14 @@ impl AgentTurn<'_> {
                 return self.refuse_call(&request, refusal).await;
             }
         };
-        let handle = match self.work.workspace.sandbox(resource.as_ref()) {
+        let handle = match self.work.context.workspace.sandbox(resource.as_ref()) {
             Ok(handle) => handle,
             // Control tools use no sandbox, so any one will do.
             Err(_)
                 if control::is_control_tool(&request.tool)
-                    && !self.work.workspace.sandboxes.is_empty() =>
+                    && !self.work.context.workspace.sandboxes.is_empty() =>
             {
-                &self.work.workspace.sandboxes[0]
+                &self.work.context.workspace.sandboxes[0]
             }
             Err(refusal) => return self.refuse_call(&request, refusal).await,
         };
@@ -251,7 +249,7 @@ impl AgentTurn<'_> {
 
     async fn refuse_call(&self, request: &ToolRequest, refusal: ToolRefusal) -> Result<CallResult> {
         let runner = &self.work.runner;
-        let refusal = runner.refuse(self.plan, request, refusal).await?;
+        let refusal = runner.refuse(&self.run.plan, request, refusal).await?;
         Ok(CallResult::unusable(&refusal.reason))
     }
 
@@ -263,9 +261,8 @@ impl AgentTurn<'_> {
         };
         let stated: StatedDecision =
             serde_json::from_value(input.clone()).map_err(StoreError::internal)?;
-        let stated = (DecisionType::ImplementationChoice, stated);
-        self.executor
-            .record_stated_decision(self.run, parent, stated)
+        self.run
+            .record_stated_decision(parent, DecisionType::ImplementationChoice, stated)
             .await
     }
 
@@ -304,7 +301,8 @@ impl AgentTurn<'_> {
                 refused(tool.clone(), RefusalKind::Input, reason)
             })?,
         };
-        let several = self.work.workspace.sandboxes.len() > 1 && !control::is_control_tool(&tool);
+        let several =
+            self.work.context.workspace.sandboxes.len() > 1 && !control::is_control_tool(&tool);
         let resource = match (several, input.as_object_mut()) {
             (true, Some(input)) => input.remove(RESOURCE_KEY),
             _ => None,

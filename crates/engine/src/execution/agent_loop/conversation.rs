@@ -110,15 +110,28 @@ pub(super) struct CompactionStats {
     pub(super) tokens_after: u64,
 }
 
+/// The start of a conversation: its first messages and the tools that the model may use.
+#[derive(Debug)]
+pub(super) struct ConversationOpening {
+    pub(super) key: ConversationKey,
+    pub(super) messages: Vec<ModelMessage>,
+    pub(super) tools: Vec<OfferedTool>,
+    pub(super) options: ModelOptions,
+}
+
 impl Conversation {
     /// Starts a conversation with these messages, which are pinned.
     pub(super) fn begin(
-        key: ConversationKey,
-        opening: Vec<ModelMessage>,
-        tools: Vec<OfferedTool>,
-        options: ModelOptions,
-        (model, secrets): (&dyn Model, &Secrets),
+        opening: ConversationOpening,
+        model: &dyn Model,
+        secrets: &Secrets,
     ) -> Self {
+        let ConversationOpening {
+            key,
+            messages,
+            tools,
+            options,
+        } = opening;
         let request = ModelRequest {
             messages: Vec::new(),
             tools,
@@ -132,11 +145,11 @@ impl Conversation {
             tools_weight: model.count_tokens(&request),
             request,
             weights: Vec::new(),
-            pinned: opening.len(),
+            pinned: messages.len(),
             secrets: secrets.clone(),
             stored: None,
         };
-        for message in opening {
+        for message in messages {
             conversation.add_message(message, model);
         }
         conversation

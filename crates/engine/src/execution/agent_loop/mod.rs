@@ -22,26 +22,24 @@ use std::sync::Arc;
 use cleveragents_domain::model::{FinishReason, ModelAnswer, ModelMessage};
 use cleveragents_domain::model_call::ConversationKey;
 use cleveragents_domain::tool::{ToolAccess, ToolDefinition};
-use cleveragents_domain::{
-    ErrorCategory, LlmActor, MessageKind, NamespacedName, Plan, PlanMessage, WaitReason,
-};
+use cleveragents_domain::{ErrorCategory, MessageKind, NamespacedName, PlanMessage, WaitReason};
 use serde_json::Value;
-use tokio::sync::watch;
 
-pub(in crate::execution) use budget::budget;
 pub(in crate::execution) use prompt::{Guidance, InstructionText, PromptContext, opening_messages};
 pub(in crate::execution) use recording::interrupt_model_call;
 
-use self::conversation::Conversation;
+use self::budget::budget;
+use self::conversation::{Conversation, ConversationOpening};
 use self::model_call::ModelCallOutcome;
 use self::repetition::{RepetitionDetector, RepetitionVerdict};
 use super::error::Result;
-use super::executor::Executor;
+use super::llm_actor::LlmWork;
+use super::plan_run::PlanRun;
 use super::steps::{ActorEnd, StepWork};
+use crate::actors::open_model;
 use crate::breaker::Permit;
-use crate::runs::RunLease;
-use cleveragents_ports::StopReason;
-use cleveragents_ports::models::Model;
+use crate::recovery::NewErrorRecord;
+use cleveragents_ports::models::{Model, ModelError};
 
 /// Maximum number of turns of one conversation.
 const TURNS_MAXIMUM: u32 = 400;
@@ -65,21 +63,9 @@ pub(in crate::execution) enum AgentLoopEnd {
     Ended(ActorEnd),
 }
 
-pub(in crate::execution) struct AgentLoopContext<'a> {
-    pub(in crate::execution) run: &'a RunLease,
-    pub(in crate::execution) plan: &'a Plan,
-    pub(in crate::execution) actor: &'a NamespacedName,
-    pub(in crate::execution) llm: &'a LlmActor,
-    pub(in crate::execution) task: ModelTask,
-    pub(in crate::execution) key: ConversationKey,
-    pub(in crate::execution) stop: watch::Receiver<Option<StopReason>>,
-}
-
 /// A running conversation.
 struct AgentTurn<'a> {
-    executor: &'a Executor,
-    run: &'a RunLease,
-    plan: &'a Plan,
+    run: &'a PlanRun,
     actor: &'a NamespacedName,
     task: ModelTask,
     model: Arc<dyn Model>,
@@ -93,88 +79,103 @@ struct AgentTurn<'a> {
     question: Option<String>,
     /// Notes for the model, added after the results of this turn.
     pending_notes: Vec<String>,
-    stop: watch::Receiver<Option<StopReason>>,
     permit: Option<Permit>,
 }
 
-impl Executor {
-    /// Runs the loop until the model ends its task, resuming a saved conversation if there is one.
-    pub(in crate::execution) async fn run_agent_loop(
-        &self,
-        loop_context: AgentLoopContext<'_>,
-        work: &StepWork<'_>,
-        messages: Vec<ModelMessage>,
-    ) -> Result<AgentLoopEnd> {
-        let AgentLoopContext {
-            run,
-            plan,
-            actor,
-            llm,
-            task,
-            key,
-            stop,
-        } = loop_context;
-        let model = match self.model_of(llm) {
-            Ok(model) => model,
-            Err(error) => return self.fail_without_model(run, &error).await,
-        };
-        if let Some(end) = self.check_price(run, plan, &*model).await? {
-            return Ok(AgentLoopEnd::Ended(end));
-        }
-        let tools = self.tools_for(llm, task);
-        let offered = calls::offer_tools(&tools, work.workspace);
-        let model_and_secrets = (&*model, &self.secrets);
-        let fresh = Conversation::begin(
-            key,
-            messages,
-            offered,
-            llm.options.clone(),
-            model_and_secrets,
-        );
-        let (conversation, pending) = self.restore_conversation(plan, fresh, &*model).await?;
-        let mut agent_turn = AgentTurn {
-            executor: self,
-            run,
-            plan,
-            actor,
-            task,
-            model,
-            tools,
-            work,
-            conversation,
-            repetition: RepetitionDetector::default(),
-            unusable_answers: 0,
-            question: None,
-            pending_notes: Vec::new(),
-            stop,
-            permit: None,
-        };
-        agent_turn.restore_repetition();
-        agent_turn.run_turns(pending).await
+/// Runs the loop until the model ends its task, resuming a saved conversation if there is one.
+pub(in crate::execution) async fn run_agent_loop(
+    llm_work: LlmWork<'_>,
+    task: ModelTask,
+    key: ConversationKey,
+    messages: Vec<ModelMessage>,
+) -> Result<AgentLoopEnd> {
+    let LlmWork {
+        run,
+        actor,
+        llm,
+        work,
+    } = llm_work;
+    let services = &run.services;
+    let model = match open_model(&*services.models, llm) {
+        Ok(model) => model,
+        Err(error) => return fail_without_model(run, &error).await,
+    };
+    if let Some(end) = check_price(run, &*model).await? {
+        return Ok(AgentLoopEnd::Ended(end));
     }
+    let tools = calls::tools_for(&*services.toolbox, llm, task);
+    let offered = calls::offer_tools(&tools, &work.context.workspace);
+    let opening = ConversationOpening {
+        key,
+        messages,
+        tools: offered,
+        options: llm.options.clone(),
+    };
+    let fresh = Conversation::begin(opening, &*model, &services.secrets);
+    let (conversation, pending) = restore_conversation(run, fresh, &*model).await?;
+    let mut agent_turn = AgentTurn {
+        run,
+        actor,
+        task,
+        model,
+        tools,
+        work,
+        conversation,
+        repetition: RepetitionDetector::default(),
+        unusable_answers: 0,
+        question: None,
+        pending_notes: Vec::new(),
+        permit: None,
+    };
+    agent_turn.restore_repetition();
+    agent_turn.run_turns(pending).await
+}
 
-    /// Returns the conversation with its saved messages, and the answer to handle next.
-    async fn restore_conversation(
-        &self,
-        plan: &Plan,
-        fresh: Conversation,
-        model: &dyn Model,
-    ) -> Result<(Conversation, Option<ModelAnswer>)> {
-        let (id, key) = (plan.identity.plan_id, fresh.key);
-        let saved = self
-            .store
-            .read(move |tx| {
-                let newest = tx.newest_model_call(id, &key)?;
-                newest
-                    .map(|call| conversation::load_conversation(tx, &call))
-                    .transpose()
-            })
-            .await?;
-        Ok(match saved {
-            None => (fresh, None),
-            Some(saved) => fresh.resume(saved, model),
+/// Returns the conversation with its saved messages, and the answer to handle next.
+async fn restore_conversation(
+    run: &PlanRun,
+    fresh: Conversation,
+    model: &dyn Model,
+) -> Result<(Conversation, Option<ModelAnswer>)> {
+    let (id, key) = (run.id(), fresh.key);
+    let saved = run
+        .services
+        .store
+        .read(move |tx| {
+            let newest = tx.newest_model_call(id, &key)?;
+            newest
+                .map(|call| conversation::load_conversation(tx, &call))
+                .transpose()
         })
+        .await?;
+    Ok(match saved {
+        None => (fresh, None),
+        Some(saved) => fresh.resume(saved, model),
+    })
+}
+
+/// Records an unavailable model as an error of the plan.
+async fn fail_without_model(run: &PlanRun, error: &ModelError) -> Result<AgentLoopEnd> {
+    let reason = error.to_string();
+    run.record_error(NewErrorRecord::new(ErrorCategory::Resource, &reason))
+        .await?;
+    Ok(AgentLoopEnd::Ended(ActorEnd::NoAnswer(reason)))
+}
+
+/// Fails the plan if it has a budget in dollars and the model's price is unknown: the budget could
+/// not be enforced.
+async fn check_price(run: &PlanRun, model: &dyn Model) -> Result<Option<ActorEnd>> {
+    let facts = model.facts();
+    if budget(&run.plan).usd.is_none() || facts.price.is_some() {
+        return Ok(None);
     }
+    let reason = format!(
+        "{} has no price, so a budget in USD cannot be kept: state one, 0 if it costs nothing",
+        facts.choice
+    );
+    run.record_error(NewErrorRecord::new(ErrorCategory::Budget, &reason))
+        .await?;
+    Ok(Some(ActorEnd::LimitReached(reason)))
 }
 
 impl AgentTurn<'_> {
@@ -214,9 +215,10 @@ impl AgentTurn<'_> {
 
     /// Whether the user has sent a message that was not delivered yet.
     async fn has_user_reply(&self) -> Result<bool> {
-        let plan = self.plan.identity.plan_id;
+        let plan = self.run.id();
         let pending: u64 = self
-            .executor
+            .run
+            .services
             .store
             .read(move |tx| tx.pending_messages(plan, &[MessageKind::Prompt]))
             .await?;

@@ -15,7 +15,7 @@ use super::recording::{ModelCallAdmission, ModelCallStartError};
 use crate::actors::inquiry::random_fraction;
 use crate::breaker::Admission;
 use crate::execution::error::{ExecutionError, Result};
-use crate::execution::executor::Executor;
+use crate::execution::services::EngineServices;
 use crate::execution::steps::ActorEnd;
 use crate::retry::{GiveUpReason, RetryDecision};
 use cleveragents_ports::StopReason;
@@ -37,7 +37,7 @@ enum ModelAttemptOutcome {
     Stopped(StopReason),
 }
 
-impl Executor {
+impl EngineServices {
     /// Decides whether a failed attempt is retried.
     fn decide_retry(&self, attempt: u32, error: &ModelError) -> RetryDecision {
         let random = random_fraction(&*self.ids);
@@ -57,7 +57,7 @@ impl AgentTurn<'_> {
             if let Some(end) = self.wait_for_breaker().await? {
                 return Ok(ModelCallOutcome::End(end));
             }
-            let stop = *self.stop.borrow();
+            let stop = *self.run.stop.borrow();
             match stop {
                 // Check before reserving cost for a call that will not be made.
                 Some(StopReason::LeaseLost) => {
@@ -66,7 +66,7 @@ impl AgentTurn<'_> {
                 Some(why) => return Ok(ModelCallOutcome::End(ActorEnd::Stopped(why))),
                 None => {}
             }
-            let staged = self.conversation.stage(&self.executor.store).await?;
+            let staged = self.conversation.stage(&self.run.services.store).await?;
             let record = match self.begin(&staged, &included).await {
                 Ok(ModelCallAdmission::Go(record)) => *record,
                 Ok(ModelCallAdmission::Budget(reason)) => {
@@ -99,7 +99,7 @@ impl AgentTurn<'_> {
                     return Ok(ModelCallOutcome::End(ActorEnd::Stopped(why)));
                 }
                 ModelAttemptOutcome::Failed(error, usage) => {
-                    let retry = self.executor.decide_retry(attempt, &error);
+                    let retry = self.run.services.decide_retry(attempt, &error);
                     self.record_failure(&record, (&error, usage), &retry)
                         .await?;
                     if let Some(end) = self.after_failure(&error, retry).await? {
@@ -132,7 +132,7 @@ impl AgentTurn<'_> {
     /// Makes the plan wait until the provider accepts requests again.
     fn wait_until(&self, delay: Duration, error: &ModelError) -> ActorEnd {
         let micros = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
-        let now = self.executor.clock.now().as_micros();
+        let now = self.run.services.clock.now().as_micros();
         let until = Timestamp::from_micros(now.saturating_add(micros));
         ActorEnd::Waiting {
             waiting: WaitReason::Until { until },
@@ -142,7 +142,7 @@ impl AgentTurn<'_> {
 
     /// Sleeps, unless the owner must stop.
     async fn pause(&self, delay: Duration) -> Option<StopReason> {
-        let mut stop = self.stop.clone();
+        let mut stop = self.run.stop.clone();
         tokio::select! {
             () = tokio::time::sleep(delay) => None,
             why = stop.wait_for(Option::is_some) => Some(stop_reason(why.ok().and_then(|why| *why))),
@@ -157,8 +157,8 @@ impl AgentTurn<'_> {
         }
         let name = self.model.facts().choice.to_string();
         loop {
-            let now = self.executor.clock.now();
-            match self.executor.breaker.admit(&name, now) {
+            let now = self.run.services.clock.now();
+            match self.run.services.breaker.admit(&name, now) {
                 Admission::Permit(permit) => {
                     self.permit = Some(permit);
                     return Ok(None);
@@ -192,8 +192,8 @@ impl AgentTurn<'_> {
                 "tokens_before": compacted.tokens_before,
                 "tokens_after": compacted.tokens_after,
             });
-            self.executor
-                .append_event(self.run, EventKind::ConversationCompacted, payload)
+            self.run
+                .append_event(EventKind::ConversationCompacted, payload)
                 .await?;
         }
         let tokens = self.conversation.tokens();
@@ -248,7 +248,7 @@ impl AgentTurn<'_> {
             .model
             .stream(self.conversation.request(), record.ordinal);
         let mut builder = ModelAnswerBuilder::default();
-        let mut stop = self.stop.clone();
+        let mut stop = self.run.stop.clone();
         let failed = loop {
             let part = tokio::select! {
                 biased;
@@ -270,7 +270,7 @@ impl AgentTurn<'_> {
         };
         drop(stream);
         let usage = builder.partial().usage;
-        let now = self.executor.clock.now();
+        let now = self.run.services.clock.now();
         let permit = self.permit.take();
         Ok(match failed.map_or_else(|| builder.finish(), Err) {
             Ok(answer) => {

@@ -10,6 +10,7 @@ use super::AgentTurn;
 use super::calls::RESOURCE_KEY;
 use crate::execution::agent_loop::InstructionText;
 use crate::execution::error::Result;
+use crate::execution::guidance::instructions_near;
 
 /// Input keys in which tools take paths.
 const PATH_KEYS: [&str; 3] = ["path", "from", "to"];
@@ -26,15 +27,12 @@ impl AgentTurn<'_> {
                 continue;
             };
             let resource = resource.and_then(|name| name.parse().ok());
-            let Ok(handle) = self.work.workspace.sandbox(resource.as_ref()) else {
+            let workspace = &self.work.context.workspace;
+            let Ok(handle) = workspace.sandbox(resource.as_ref()) else {
                 continue;
             };
             let is_known = |path: &str| self.has_instructions(path);
-            let location = (self.work, handle);
-            let texts = self
-                .executor
-                .instructions_near(self.run, location, about, &is_known)
-                .await?;
+            let texts = instructions_near(self.run, workspace, handle, about, &is_known).await?;
             self.pending_notes
                 .extend(texts.iter().map(instructions_text));
         }

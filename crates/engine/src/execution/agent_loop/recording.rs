@@ -53,8 +53,8 @@ impl AgentTurn<'_> {
     ) -> std::result::Result<ModelCallAdmission, ModelCallStartError> {
         let start = ModelCallStart {
             call: NewModelCall {
-                id: ModelCallId::new(self.executor.ids.next()),
-                plan_id: self.plan.identity.plan_id,
+                id: ModelCallId::new(self.run.services.ids.next()),
+                plan_id: self.run.id(),
                 conversation: self.conversation.key,
                 turn: self.conversation.turn + 1,
                 actor: self.actor.clone(),
@@ -65,13 +65,14 @@ impl AgentTurn<'_> {
             },
             staged: staged.clone(),
             included_messages: included.iter().map(|it| it.sequence).collect(),
-            budget: budget(self.plan),
-            ids: Arc::clone(&self.executor.ids),
-            owner: self.run.lease().owner.to_string(),
+            budget: budget(&self.run.plan),
+            ids: Arc::clone(&self.run.services.ids),
+            owner: self.run.owner_name(),
             step: self.conversation.key.step,
         };
         self.run
-            .write(self.executor.operation("model.request"), move |tx| {
+            .lease
+            .write(self.run.operation("model.request"), move |tx| {
                 start.write(tx)
             })
             .await
@@ -83,9 +84,9 @@ impl AgentTurn<'_> {
         answer: &ModelAnswer,
     ) -> Result<()> {
         let mut stored = serde_json::to_value(answer).map_err(StoreError::internal)?;
-        self.executor.secrets.hide_json(&mut stored);
+        self.run.services.secrets.hide_json(&mut stored);
         let bytes = serde_json::to_vec(&stored).map_err(StoreError::internal)?;
-        let blob = self.executor.store.stage_blob(bytes).await?;
+        let blob = self.run.services.store.stage_blob(bytes).await?;
         let mut usage = answer.usage;
         if usage == Usage::default() {
             // The provider reported no usage, so count the maximum.
@@ -99,13 +100,14 @@ impl AgentTurn<'_> {
             spent: self.cost(&usage),
             error: None,
         };
-        let hide = |tool: &str| self.executor.secrets.hide(tool).into_owned();
+        let hide = |tool: &str| self.run.services.secrets.hide(tool).into_owned();
         let calls: Vec<String> = answer.tool_calls.iter().map(|it| hide(&it.tool)).collect();
         let (id, finish) = (record.call.id, answer.finish);
-        let owner = self.run.lease().owner.to_string();
-        let plan = self.plan.identity.plan_id;
+        let owner = self.run.owner_name();
+        let plan = self.run.id();
         self.run
-            .write(self.executor.operation("model.answer"), move |tx| {
+            .lease
+            .write(self.run.operation("model.answer"), move |tx| {
                 tx.put_blob(&blob, &plan.to_string())?;
                 let ended = tx.end_model_call(id, &end)?;
                 let payload = json!({
@@ -155,11 +157,12 @@ impl AgentTurn<'_> {
             step: (record.call.conversation.step > 0).then_some(record.call.conversation.step),
             cause_chain: Vec::new(),
         };
-        let ids = Arc::clone(&self.executor.ids);
-        let owner = self.run.lease().owner.to_string();
-        let (id, plan) = (record.call.id, self.plan.identity.plan_id);
+        let ids = Arc::clone(&self.run.services.ids);
+        let owner = self.run.owner_name();
+        let (id, plan) = (record.call.id, self.run.id());
         self.run
-            .write(self.executor.operation("model.fail"), move |tx| {
+            .lease
+            .write(self.run.operation("model.fail"), move |tx| {
                 tx.plan_for_update(plan)?;
                 let ended = tx.end_model_call(id, &end)?;
                 record_error(tx, &*ids, plan, &new_error, &owner)?;
@@ -184,9 +187,10 @@ impl AgentTurn<'_> {
         record: &ModelCallRecord,
         why: String,
     ) -> Result<()> {
-        let (record, owner) = (record.clone(), self.run.lease().owner.to_string());
+        let (record, owner) = (record.clone(), self.run.owner_name());
         self.run
-            .write(self.executor.operation("model.interrupt"), move |tx| {
+            .lease
+            .write(self.run.operation("model.interrupt"), move |tx| {
                 interrupt_model_call(tx, &record, &why, &owner)
             })
             .await
@@ -199,7 +203,7 @@ impl AgentTurn<'_> {
             step: (step > 0).then_some(step),
             ..NewErrorRecord::new(category, message)
         };
-        self.executor.record_plan_error(self.run, new_error).await
+        self.run.record_error(new_error).await
     }
 }
 

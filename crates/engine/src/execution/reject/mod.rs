@@ -26,10 +26,16 @@ use self::record::{RejectionEnd, RejectionRecord, RejectionStart, new_changes, t
 use self::target::{RejectionTarget, find_target};
 use super::error::ExecutionError;
 use super::executor::Executor;
+use super::ownership::validate_unless_cancelled;
+use super::plan_run::{PlanRun, PlanSnapshot};
 use super::results::{ResultReader, ResultsError, Selection};
+use super::services::EngineServices;
+use super::unfinished_work::interrupt_unfinished;
+use super::validate::newest_summary;
+use super::validator::Validator;
 use super::workspace::{OpenSandbox, SandboxHandle, Workspace};
 use crate::lifecycle::LifecycleError;
-use crate::runs::{ClaimOutcome, RunLease};
+use crate::runs::ClaimOutcome;
 use cleveragents_ports::sandbox::NetChange;
 use cleveragents_ports::stop::StopSignal;
 use cleveragents_ports::{Slots, StoreError};
@@ -105,16 +111,20 @@ impl Executor {
         if rejection.why.trim().is_empty() {
             return Err(RejectError::NoReason);
         }
-        let plan = self.lifecycle.plan(rejection.plan).await;
+        let services = &self.services;
+        let plan = services.lifecycle.plan(rejection.plan).await;
         let plan = require_result(plan.map_err(ExecutionError::from)?)?;
-        self.require_local(rejection.plan, "plan reject").await?;
-        let claim = self
+        services
+            .require_local(rejection.plan, "plan reject")
+            .await?;
+        let claim = services
             .runs
             .claim(rejection.plan, plan.position.phase(), Slots::Shared);
-        let run = match claim.await? {
-            ClaimOutcome::Won(run) => run,
+        let lease = match claim.await? {
+            ClaimOutcome::Won(lease) => lease,
             ClaimOutcome::Held(holder) => {
-                return Err(ExecutionError::from(LifecycleError::owned(holder, &self.runs)).into());
+                let owned = LifecycleError::owned(holder, &services.runs);
+                return Err(ExecutionError::from(owned).into());
             }
             ClaimOutcome::NoSlot { running } => {
                 let reason = format!(
@@ -124,30 +134,80 @@ impl Executor {
                 return Err(ExecutionError::Internal { reason }.into());
             }
         };
-        let alive = run.keep_alive();
-        let done = self.reject_as_owner(&run, rejection).await;
+        let alive = lease.keep_alive();
+        // Read and check the plan again: another owner may have moved it before our claim.
+        let (done, lease) = match PlanSnapshot::load(services, rejection.plan).await {
+            Ok(snapshot) => {
+                let run = PlanRun::new(services, lease, snapshot);
+                let done = ResultEditor { run: &run }.reject(rejection).await;
+                (done, run.lease)
+            }
+            Err(error) => (Err(error.into()), lease),
+        };
         drop(alive);
         let lost = matches!(&done, Err(RejectError::Execution(error)) if error.is_lease_lost());
         if !lost {
-            let released = self.lifecycle.release(run).await;
+            let released = services.lifecycle.release(lease).await;
             released.map_err(ExecutionError::from)?;
         }
         done
     }
 
-    async fn reject_as_owner(
-        &self,
-        run: &RunLease,
-        rejection: &Rejection,
-    ) -> Result<RejectOutcome> {
-        let plan = self.lifecycle.plan(rejection.plan).await;
-        // Read and check the plan again: another owner may have moved it before our claim.
-        let plan = require_result(plan.map_err(ExecutionError::from)?)?;
-        self.undo_unfinished(run).await?;
+    /// Validates a result whose rejection was recorded but not validated, because its process died.
+    pub(super) async fn revalidate_rejected(&self, plan: Plan) -> Result<Plan, ExecutionError> {
+        let (id, services) = (plan.identity.plan_id, &self.services);
+        if require_result(plan.clone()).is_err() || !is_stale(services, &plan).await? {
+            return Ok(plan);
+        }
+        let claim = services
+            .runs
+            .claim(id, plan.position.phase(), Slots::Shared);
+        let lease = match claim.await? {
+            ClaimOutcome::Won(lease) => lease,
+            ClaimOutcome::Held(holder) => {
+                return Err(LifecycleError::owned(holder, &services.runs).into());
+            }
+            ClaimOutcome::NoSlot { .. } => return Ok(plan),
+        };
+        let alive = lease.keep_alive();
+        let (done, lease) = match PlanSnapshot::load(services, id).await {
+            Ok(snapshot) => {
+                let run = PlanRun::new(services, lease, snapshot);
+                let done = ResultEditor { run: &run }.revalidate().await;
+                (done, run.lease)
+            }
+            Err(error) => (Err(error), lease),
+        };
+        drop(alive);
+        if !done.as_ref().is_err_and(ExecutionError::is_lease_lost) {
+            services.lifecycle.release(lease).await?;
+        }
+        done?;
+        Ok(services.lifecycle.plan(id).await?)
+    }
+}
+
+/// Whether Apply is blocked because nothing was validated since a rejection.
+async fn is_stale(services: &EngineServices, plan: &Plan) -> Result<bool, ExecutionError> {
+    let newest = newest_summary(&services.store, plan).await?;
+    let of_rejection = |it: &ValidationResult| it.validation == tool_name();
+    Ok(newest.is_some_and(|summary| summary.results.iter().any(of_rejection)))
+}
+
+/// Changes the result of an owned plan.
+struct ResultEditor<'a> {
+    run: &'a PlanRun,
+}
+
+impl ResultEditor<'_> {
+    async fn reject(&self, rejection: &Rejection) -> Result<RejectOutcome> {
+        let (run, services) = (self.run, &self.run.services);
+        let plan = require_result(run.plan.clone())?;
+        interrupt_unfinished(services, &run.lease).await?;
         let results = ResultReader::new(
-            self.store.clone(),
-            Arc::clone(&self.sandboxes),
-            self.node.clone(),
+            services.store.clone(),
+            Arc::clone(&services.sandboxes),
+            services.node.clone(),
         );
         let selection = Selection {
             resource: rejection.resource.clone(),
@@ -156,14 +216,12 @@ impl Executor {
         let diff = results.diff(rejection.plan, selection).await?;
         let target = find_target(&diff, rejection)?;
         let (tree, changes) = self.compute_tree(&target).await?;
-        let round = self.next_round(&plan).await?;
-        let context = self.context(run);
+        let round = self.next_round().await?;
+        let context = run.context();
         let changeset = context
             .start_changeset(target.record.id, plan.attempt, None)
             .await?;
-        let start = self
-            .begin_rejection(run, (&plan, rejection), &target)
-            .await?;
+        let start = self.begin_rejection(rejection, &target).await?;
         self.restore_sandbox(target.record.clone(), tree.clone())
             .await?;
         let ended = RejectionEnd {
@@ -171,15 +229,16 @@ impl Executor {
             changeset: changeset.clone(),
             changes: new_changes(&start.call, &changes),
             tree,
-            stale: self.stale_summary(&plan, &target, round),
+            stale: self.stale_summary(&target, round),
             round,
             payload: json!({ "path": target.path, "hunk": target.hunk, "why": rejection.why }),
             actor: rejection.actor.clone(),
         };
-        run.write(self.operation("reject.end"), move |tx| ended.write(tx))
+        run.lease
+            .write(run.operation("reject.end"), move |tx| ended.write(tx))
             .await?;
         changeset.close().await?;
-        let validation = self.validate_rest(run, &plan, round).await?;
+        let validation = self.validate_rest(round).await?;
         Ok(RejectOutcome {
             resource: target.record.resource_name,
             path: target.path,
@@ -191,39 +250,17 @@ impl Executor {
         })
     }
 
-    /// Validates a result whose rejection was recorded but not validated, because its process died.
-    pub(super) async fn revalidate_rejected(&self, plan: Plan) -> Result<Plan, ExecutionError> {
-        let id = plan.identity.plan_id;
-        if require_result(plan.clone()).is_err() || !self.is_stale(&plan).await? {
-            return Ok(plan);
-        }
-        let claim = self.runs.claim(id, plan.position.phase(), Slots::Shared);
-        let run = match claim.await? {
-            ClaimOutcome::Won(run) => run,
-            ClaimOutcome::Held(holder) => {
-                return Err(LifecycleError::owned(holder, &self.runs).into());
-            }
-            ClaimOutcome::NoSlot { .. } => return Ok(plan),
-        };
-        let alive = run.keep_alive();
-        let done = self.revalidate_as_owner(&run, &plan).await;
-        drop(alive);
-        if !done.as_ref().is_err_and(ExecutionError::is_lease_lost) {
-            self.lifecycle.release(run).await?;
-        }
-        done?;
-        Ok(self.lifecycle.plan(id).await?)
-    }
-
-    async fn revalidate_as_owner(&self, run: &RunLease, plan: &Plan) -> Result<(), ExecutionError> {
+    /// Validates a result that is still blocked by a rejection.
+    async fn revalidate(&self) -> Result<(), ExecutionError> {
+        let run = self.run;
         // Another process may have done it before our claim.
-        if !self.is_stale(plan).await? {
+        if !is_stale(&run.services, &run.plan).await? {
             return Ok(());
         }
-        self.undo_unfinished(run).await?;
+        interrupt_unfinished(&run.services, &run.lease).await?;
         let validation = async {
-            let round = self.next_round(plan).await?;
-            self.validate_rest(run, plan, round).await
+            let round = self.next_round().await?;
+            self.validate_rest(round).await
         };
         match validation.await {
             Ok(_) => Ok(()),
@@ -234,27 +271,9 @@ impl Executor {
         }
     }
 
-    /// Whether Apply is blocked because nothing was validated since a rejection.
-    async fn is_stale(&self, plan: &Plan) -> Result<bool, ExecutionError> {
-        let (id, attempt) = (plan.identity.plan_id, plan.attempt);
-        let newest = self
-            .store
-            .read(move |tx| tx.newest_validation_run(id, attempt))
-            .await?;
-        let Some(stored) = newest else {
-            return Ok(false);
-        };
-        let summary: ValidationSummary =
-            serde_json::from_value(stored).map_err(StoreError::internal)?;
-        Ok(summary
-            .results
-            .iter()
-            .any(|it| it.validation == tool_name()))
-    }
-
     /// Computes the tree without the rejected part, and the changes to get there. Changes no files.
     async fn compute_tree(&self, target: &RejectionTarget) -> Result<(TreeId, Vec<NetChange>)> {
-        let (sandboxes, target) = (Arc::clone(&self.sandboxes), target.clone());
+        let (sandboxes, target) = (Arc::clone(&self.run.services.sandboxes), target.clone());
         let computed = spawn_blocking(move || {
             let record = &target.record;
             let (Some(base), Some(now)) = (&record.base_tree, &record.tree) else {
@@ -270,7 +289,7 @@ impl Executor {
     }
 
     async fn restore_sandbox(&self, record: SandboxRecord, tree: TreeId) -> Result<()> {
-        let sandboxes = Arc::clone(&self.sandboxes);
+        let sandboxes = Arc::clone(&self.run.services.sandboxes);
         let set = spawn_blocking(move || {
             sandboxes
                 .open(record.id)?
@@ -283,44 +302,35 @@ impl Executor {
     /// Records the request: a decision, a checkpoint and a started call.
     async fn begin_rejection(
         &self,
-        run: &RunLease,
-        (plan, rejection): (&Plan, &Rejection),
+        rejection: &Rejection,
         target: &RejectionTarget,
     ) -> Result<RejectionRecord> {
+        let services = &self.run.services;
         let start = RejectionStart {
-            executor: self.clone(),
-            plan: plan.clone(),
+            services: Arc::clone(services),
+            plan: self.run.plan.clone(),
             rejection: rejection.clone(),
             target: target.clone(),
-            call: ToolCallId::new(self.ids.next()),
-            decision: DecisionId::new(self.ids.next()),
+            call: ToolCallId::new(services.ids.next()),
+            decision: DecisionId::new(services.ids.next()),
         };
-        let record = run.write(self.operation("reject.begin"), move |tx| start.write(tx));
+        let operation = services.operation("reject.begin");
+        let record = self.run.lease.write(operation, move |tx| start.write(tx));
         Ok(record.await?)
     }
 
     /// Returns the number after the last validation round of this attempt.
-    async fn next_round(&self, plan: &Plan) -> Result<u32> {
-        let (id, attempt) = (plan.identity.plan_id, plan.attempt);
-        let newest = self
-            .store
-            .read(move |tx| tx.newest_validation_run(id, attempt))
-            .await?;
-        let summary: ValidationSummary = match newest {
-            Some(stored) => serde_json::from_value(stored).map_err(StoreError::internal)?,
-            None => return Ok(1),
+    async fn next_round(&self) -> Result<u32> {
+        let newest = newest_summary(&self.run.services.store, &self.run.plan).await?;
+        let Some(summary) = newest else {
+            return Ok(1);
         };
         let last = summary.results.iter().map(|it| it.attempt).max();
         Ok(last.unwrap_or(1).saturating_add(1))
     }
 
     /// Builds the summary that blocks Apply until everything is validated again.
-    fn stale_summary(
-        &self,
-        plan: &Plan,
-        target: &RejectionTarget,
-        round: u32,
-    ) -> ValidationSummary {
+    fn stale_summary(&self, target: &RejectionTarget, round: u32) -> ValidationSummary {
         ValidationSummary::new(vec![ValidationResult {
             validation: tool_name(),
             mode: ValidationMode::Required,
@@ -333,21 +343,17 @@ impl Executor {
             data: None,
             duration_ms: 0,
             attempt: round,
-            attachment_id: AttachmentId::new(self.ids.next()),
+            attachment_id: AttachmentId::new(self.run.services.ids.next()),
             attachment_resource: target.record.resource_name.clone(),
             attachment_scope: AttachmentScopeKind::Plan,
-            attachment_scope_target: Some(plan.identity.plan_id.to_string()),
+            attachment_scope_target: Some(self.run.id().to_string()),
         }])
     }
 
     /// Runs all gates on the remaining result and publishes it.
-    async fn validate_rest(
-        &self,
-        run: &RunLease,
-        plan: &Plan,
-        round: u32,
-    ) -> Result<ValidationSummary> {
-        let records = self.sandboxes_of(plan.identity.plan_id).await?;
+    async fn validate_rest(&self, round: u32) -> Result<ValidationSummary> {
+        let (run, services) = (self.run, &self.run.services);
+        let records = services.sandboxes_of(run.id()).await?;
         let mut workspace = Workspace {
             sandboxes: Vec::with_capacity(records.len()),
             warnings: Vec::new(),
@@ -357,7 +363,7 @@ impl Executor {
                 continue;
             };
             self.restore_sandbox(record.clone(), tree.clone()).await?;
-            let (sandboxes, id) = (Arc::clone(&self.sandboxes), record.id);
+            let (sandboxes, id) = (Arc::clone(&services.sandboxes), record.id);
             let opened = spawn_blocking(move || sandboxes.open(id)).await;
             let sandbox = opened.map_err(ExecutionError::from)?;
             workspace.sandboxes.push(SandboxHandle {
@@ -369,15 +375,17 @@ impl Executor {
                 })),
             });
         }
-        let validation = self
-            .validate_unless_cancelled(plan, &workspace, round)
-            .await?;
+        let validator = Validator {
+            services,
+            plan: &run.plan,
+        };
+        let validation = validate_unless_cancelled(&validator, &workspace, round).await?;
         let summary = validation.map_err(ExecutionError::Stopped)?;
         drop(workspace);
         for record in &records {
-            self.publish(plan, record, None).await?;
+            services.publish(&run.plan, record, None).await?;
         }
-        self.store_summary(run, plan, round, &summary).await?;
+        run.store_summary(round, &summary).await?;
         Ok(summary)
     }
 }

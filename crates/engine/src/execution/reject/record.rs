@@ -1,5 +1,7 @@
 //! Records of a rejection, before and after its files are changed.
 
+use std::sync::Arc;
+
 use cleveragents_domain::changeset::NewChange;
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
 use cleveragents_domain::id::{DecisionId, ToolCallId};
@@ -15,7 +17,7 @@ use super::Rejection;
 use super::target::RejectionTarget;
 use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint};
 use crate::execution::context::Changeset;
-use crate::execution::executor::Executor;
+use crate::execution::services::EngineServices;
 use crate::journal::event;
 use cleveragents_ports::sandbox::NetChange;
 use cleveragents_ports::{Result, StoreError, Transaction};
@@ -28,7 +30,7 @@ pub(super) struct RejectionRecord {
 }
 
 pub(super) struct RejectionStart {
-    pub(super) executor: Executor,
+    pub(super) services: Arc<EngineServices>,
     pub(super) plan: Plan,
     pub(super) rejection: Rejection,
     pub(super) target: RejectionTarget,
@@ -70,7 +72,7 @@ impl RejectionStart {
             decision_id: plan.decision_root_id.map(|_| self.decision),
             label: format!("before rejecting {}", self.describe_target()),
         };
-        let (ids, policy) = (&*self.executor.ids, &self.executor.policy.checkpoints);
+        let (ids, policy) = (&*self.services.ids, &self.services.policy.checkpoints);
         let (checkpoint, new_event) = create_checkpoint(tx, ids, policy, &new_checkpoint, actor)?;
         events.push(new_event);
         let invoked = json!({

@@ -22,7 +22,9 @@ use cleveragents_domain::{
 };
 use cleveragents_engine::actors::{ActorRegistry, DuplicatePolicy};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
-use cleveragents_engine::execution::{CheckpointPolicy, ExecutionPolicy, Executor, ExecutorDeps};
+use cleveragents_engine::execution::{
+    CheckpointPolicy, EngineServices, ExecutionPolicy, Executor, ExecutorDeps,
+};
 use cleveragents_engine::journal::verify;
 use cleveragents_engine::lifecycle::{ActionChoice, PlanLifecycle, UseActionRequest};
 use cleveragents_engine::projects::{LocatedResource, NewProject, ProjectService};
@@ -175,7 +177,7 @@ impl BenchEnvironment {
             timeout: Duration::from_secs(120),
         };
         let sandboxes = LocalSandboxes::open(self.test_db.folder(), git).expect("sandboxes");
-        Executor::new(ExecutorDeps {
+        Executor::new(EngineServices::new(ExecutorDeps {
             store: self.opened.store.clone(),
             ids: Arc::new(SystemIds),
             clock: Arc::new(SystemClock),
@@ -195,7 +197,7 @@ impl BenchEnvironment {
                 network: Network::Deny,
                 retry: RetryPolicy::default(),
             },
-        })
+        }))
     }
 
     /// Would start commands; no plan here does.

@@ -1,0 +1,174 @@
+//! Drives an owned plan through its phases and records how the work ended.
+
+use cleveragents_domain::id::SandboxId;
+use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
+use cleveragents_domain::{ErrorCategory, Phase, PlanState, ValidationSummary};
+
+use super::error::{ExecutionError, Result};
+use super::execute_phase::{ExecutePhase, PhaseEnd};
+use super::executor::ExecuteOutcome;
+use super::plan_run::PlanRun;
+use super::preflight::start_phase;
+use super::strategize::{StrategizeOutcome, StrategizePhase};
+use crate::recovery::NewErrorRecord;
+use cleveragents_ports::StopReason;
+
+impl PlanRun {
+    /// Runs the plan's phases until one does not end in success, or needs the user's approval.
+    pub(super) async fn drive(&mut self) -> Result<ExecuteOutcome> {
+        if !self.has_work() {
+            // Another process moved the plan between the request and the claim.
+            return Ok(ExecuteOutcome::Unchanged(self.plan.clone()));
+        }
+        self.enter_phase().await?;
+        if self.plan.position.phase() == Phase::Strategize {
+            if let StrategizeOutcome::Ended(end) = StrategizePhase::new(self).run().await? {
+                return self.end_phase(end.into()).await;
+            }
+            self.plan = self.services.lifecycle.complete(&self.lease).await?;
+            let execution = self.execution_actor()?;
+            let decision = self
+                .services
+                .decide_escalation(&self.plan, execution)
+                .await?;
+            if !decision.proceed {
+                return Ok(ExecuteOutcome::NeedsApproval {
+                    plan: self.plan.clone(),
+                    decision: Box::new(decision),
+                });
+            }
+            self.approve_as_profile().await?;
+            let lifecycle = &self.services.lifecycle;
+            let advanced = lifecycle.advance_as_owner(&self.lease, Phase::Execute);
+            self.plan = advanced.await?;
+            self.enter_phase().await?;
+        }
+        let end = ExecutePhase::new(self)?.run().await?;
+        self.end_phase(end).await
+    }
+
+    /// Starts the phase, unless a previous owner that died already started it.
+    async fn enter_phase(&mut self) -> Result<()> {
+        if self.plan.position.state() != PlanState::Processing {
+            let started = start_phase(&self.services, &self.lease, &self.plan, &self.actors);
+            self.plan = started.await?;
+        }
+        Ok(())
+    }
+
+    /// Moves the plan according to how the work on its phase ended.
+    pub(super) async fn end_phase(&mut self, end: PhaseEnd) -> Result<ExecuteOutcome> {
+        let (lifecycle, lease) = (&self.services.lifecycle, &self.lease);
+        match end {
+            PhaseEnd::Complete => {
+                let execution = self.execution_actor()?;
+                let auto_apply = self.services.decide_auto_apply(&self.plan, execution);
+                let (auto_apply, plan) = (auto_apply.await?, self.plan.clone());
+                Ok(ExecuteOutcome::Complete { plan, auto_apply })
+            }
+            PhaseEnd::Constrained(reason) => {
+                let plan = self.plan.clone();
+                Ok(ExecuteOutcome::Constrained { plan, reason })
+            }
+            PhaseEnd::Waiting { waiting, reason } => {
+                self.plan = lifecycle.wait(lease, waiting).await?;
+                Ok(ExecuteOutcome::Waiting {
+                    plan: self.plan.clone(),
+                    waiting,
+                    reason,
+                })
+            }
+            PhaseEnd::LimitReached(reason) => {
+                self.plan = lifecycle.fail(lease, &reason).await?;
+                let plan = self.plan.clone();
+                Ok(ExecuteOutcome::LimitReached { plan, reason })
+            }
+            PhaseEnd::Failed(reason) => {
+                self.plan = lifecycle.fail(lease, &reason).await?;
+                let plan = self.plan.clone();
+                Ok(ExecuteOutcome::Failed { plan, reason })
+            }
+            PhaseEnd::Stopped(why) => Err(ExecutionError::Stopped(why)),
+        }
+    }
+
+    /// Publishes the captured and validated result, then completes or constrains the plan.
+    pub(super) async fn finish_execute(
+        &mut self,
+        sandbox_ids: &[SandboxId],
+        summary: ValidationSummary,
+    ) -> Result<PhaseEnd> {
+        let opener = self.sandbox_opener();
+        let records = self.services.sandboxes_of(self.id()).await?;
+        for record in records
+            .into_iter()
+            .filter(|it| sandbox_ids.contains(&it.id))
+        {
+            let stop = Some(&self.stop);
+            self.services.publish(&self.plan, &record, stop).await?;
+            opener
+                .confirm(SandboxRecord {
+                    state: SandboxState::Captured,
+                    ..record
+                })
+                .await?;
+        }
+        let (lifecycle, lease) = (&self.services.lifecycle, &self.lease);
+        if !summary.permits_apply() {
+            let reason = summary.required_failures();
+            self.plan = lifecycle.constrain(lease, &reason).await?;
+            return Ok(PhaseEnd::Constrained(reason));
+        }
+        self.plan = lifecycle.complete(lease).await?;
+        Ok(PhaseEnd::Complete)
+    }
+
+    /// Records the error of failed work with the plan, if this process still owns it.
+    pub(super) async fn conclude(
+        &mut self,
+        outcome: Result<ExecuteOutcome>,
+    ) -> Result<ExecuteOutcome> {
+        let error = match outcome {
+            Ok(executed) => return Ok(executed),
+            Err(error) if error.is_lease_lost() => return Err(error),
+            Err(error) => error,
+        };
+        // The write that failed may have been committed, so the plan is read again.
+        self.plan = self.services.lifecycle.plan(self.id()).await?;
+        if matches!(error, ExecutionError::Stopped(StopReason::Cancelled)) {
+            // `release` consumes the cancel message and cancels the plan.
+            return Ok(ExecuteOutcome::Cancelled(self.plan.clone()));
+        }
+        if matches!(error, ExecutionError::Stopped(StopReason::Interrupted)) {
+            // The plan keeps its state, so the next owner can resume it.
+            return Err(error);
+        }
+        if error.is_lock_held() {
+            // Nothing is wrong with the plan: repeating the command goes on.
+            return Err(error);
+        }
+        if self.plan.position.state() != PlanState::Processing {
+            return Err(error);
+        }
+        if matches!(error, ExecutionError::Stopped(StopReason::OutOfTime)) {
+            return self.wait_for_budget().await;
+        }
+        let reason = error.to_string();
+        self.record_error(NewErrorRecord::new(category(&error), &reason))
+            .await?;
+        self.plan = self.services.lifecycle.fail(&self.lease, &reason).await?;
+        let plan = self.plan.clone();
+        Ok(ExecuteOutcome::Failed { plan, reason })
+    }
+}
+
+const fn category(error: &ExecutionError) -> ErrorCategory {
+    match error {
+        ExecutionError::Sandbox(_)
+        | ExecutionError::SandboxRemoved { .. }
+        | ExecutionError::Resource { .. } => ErrorCategory::Resource,
+        ExecutionError::Process(_) => ErrorCategory::Tool,
+        ExecutionError::Render(_) => ErrorCategory::Validation,
+        _ => ErrorCategory::Internal,
+    }
+}

@@ -1,0 +1,314 @@
+//! A claimed plan: everything its owner knows, read once after the claim.
+//!
+//! The phases borrow a [`PlanRun`]. Its plan is the one that the owner's last write returned, so
+//! nothing reads the plan's row again: while the lease is valid, nobody else moves the plan (law
+//! 5). Every write is fenced, so an owner with an outdated value fails instead of doing harm.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cleveragents_domain::actor::Actor;
+use cleveragents_domain::id::{DecisionId, PlanId};
+use cleveragents_domain::strategy::StrategyRecord;
+use cleveragents_domain::tool::control::StatedDecision;
+use cleveragents_domain::{
+    DecisionType, EventKind, Phase, Plan, PlanState, StreamId, Timestamp, ValidationSummary,
+};
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::context::ExecutionContext;
+use super::error::{ExecutionError, Result};
+use super::execute_request::approve;
+use super::services::{EngineServices, PlanActors, find_actors, plan_actor_names};
+use super::strategize::strategy_hash;
+use super::workspace::SandboxOpener;
+use crate::decisions::{DecisionContext, DecisionDraft};
+use crate::journal::event;
+use crate::recovery::{NewErrorRecord, record_error};
+use crate::runs::RunLease;
+use cleveragents_ports::{StopReason, StoreError, StoreOperation};
+
+/// A plan that this process owns.
+#[derive(Debug)]
+pub(crate) struct PlanRun {
+    pub(super) services: Arc<EngineServices>,
+    pub(super) lease: RunLease,
+    /// The plan as the last write returned it.
+    pub(super) plan: Plan,
+    /// The newest strategy.
+    pub(super) strategy: Option<StrategyRecord>,
+    pub(super) actors: PlanActors,
+    /// Set to a reason when the owner must stop.
+    pub(super) stop: watch::Receiver<Option<StopReason>>,
+    pub(super) stop_sender: watch::Sender<Option<StopReason>>,
+    /// Number of calls that the user has approved in advance.
+    pub(super) approvals: AtomicU32,
+}
+
+/// What an owner reads about its plan, in one transaction.
+#[derive(Debug)]
+pub(crate) struct PlanSnapshot {
+    plan: Plan,
+    strategy: Option<StrategyRecord>,
+    actors: PlanActors,
+}
+
+impl PlanSnapshot {
+    /// Reads the plan, which this process must own.
+    pub(super) async fn load(services: &EngineServices, id: PlanId) -> Result<Self> {
+        let (plan, strategy, stored) = services
+            .store
+            .read(move |tx| {
+                let plan = tx.plan(id)?;
+                let stored = find_actors(tx, &plan_actor_names(&plan))?;
+                Ok::<_, ExecutionError>((plan, tx.newest_strategy(id)?, stored))
+            })
+            .await?;
+        Ok(Self {
+            actors: PlanActors::complete(services, &plan, stored),
+            plan,
+            strategy,
+        })
+    }
+}
+
+impl PlanRun {
+    pub(super) fn new(
+        services: &Arc<EngineServices>,
+        lease: RunLease,
+        snapshot: PlanSnapshot,
+    ) -> Self {
+        let (stop_sender, stop) = watch::channel(None);
+        Self {
+            services: Arc::clone(services),
+            lease,
+            plan: snapshot.plan,
+            strategy: snapshot.strategy,
+            actors: snapshot.actors,
+            stop,
+            stop_sender,
+            approvals: AtomicU32::new(0),
+        }
+    }
+
+    pub(super) fn id(&self) -> PlanId {
+        self.plan.identity.plan_id
+    }
+
+    /// The acting owner, for the journal.
+    pub(super) fn owner_name(&self) -> String {
+        self.lease.lease().owner.to_string()
+    }
+
+    pub(super) fn operation(&self, label: &'static str) -> StoreOperation {
+        self.services.operation(label)
+    }
+
+    pub(super) fn context(&self) -> ExecutionContext {
+        let lease = self.lease.lease().clone();
+        ExecutionContext::new(
+            self.services.store.clone(),
+            Arc::clone(&self.services.ids),
+            lease,
+        )
+    }
+
+    pub(super) fn sandbox_opener(&self) -> SandboxOpener {
+        SandboxOpener {
+            owner: self.lease.fenced_writer(),
+            ids: Arc::clone(&self.services.ids),
+            sandboxes: Arc::clone(&self.services.sandboxes),
+        }
+    }
+
+    /// Returns the plan's execution actor.
+    pub(super) fn execution_actor(&self) -> Result<&Actor> {
+        self.actors.get(&self.plan.brief.actors.execution_actor)
+    }
+
+    /// Whether a phase before Apply is queued or in progress.
+    pub(super) fn has_work(&self) -> bool {
+        let position = self.plan.position;
+        position.phase() != Phase::Apply
+            && position.waiting().is_none()
+            && matches!(position.state(), PlanState::Queued | PlanState::Processing)
+    }
+
+    /// Consumes one approval that the user has given in advance. Returns whether there was one.
+    pub(super) fn take_approval(&self) -> bool {
+        let take = |left: u32| left.checked_sub(1);
+        self.approvals
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+            .is_ok()
+    }
+
+    /// Returns the approved strategy. Fails if its content no longer matches the approved hash.
+    pub(super) fn approved_strategy(&self) -> Result<StrategyRecord> {
+        let plan = self.id();
+        let strategy = self
+            .strategy
+            .clone()
+            .filter(|it| it.approved_at.is_some())
+            .ok_or(ExecutionError::NoStrategy { plan })?;
+        let found = strategy_hash(&strategy.strategy)?;
+        if found == strategy.hash {
+            Ok(strategy)
+        } else {
+            Err(ExecutionError::StrategyChanged { plan, found })
+        }
+    }
+
+    /// Approves the newest strategy in the name of the plan's profile.
+    pub(super) async fn approve_as_profile(&mut self) -> Result<()> {
+        let plan = self.id();
+        let strategy = self.strategy.clone();
+        let mut strategy = strategy.ok_or(ExecutionError::NoStrategy { plan })?;
+        let by = StrategyRecord::approver(&self.plan.brief.automation_profile.name);
+        strategy.approved_by = Some(by);
+        let approved = self
+            .lease
+            .write(self.operation("strategy.approve"), move |tx| {
+                approve(tx, strategy.clone())
+            })
+            .await?;
+        self.strategy = Some(approved);
+        Ok(())
+    }
+
+    /// Records that a step of the strategy is done.
+    pub(super) async fn complete_step(&mut self, number: u32) -> Result<()> {
+        let (plan, actor) = (self.id(), self.owner_name());
+        let operation = self.operation("plan.complete-step");
+        let completed = self.lease.write(operation, move |tx| {
+            let mut plan = tx.plan_for_update(plan)?;
+            plan.last_completed_step = Some(number);
+            plan.timestamps.updated_at = tx.now()?;
+            plan.version = tx.update_plan(&plan)?;
+            let name = &plan.brief.actors.execution_actor;
+            let payload = json!({ "actor": name, "phase": Phase::Execute, "step": number });
+            let new_event = event(EventKind::ActorCompleted, &actor, &payload)?;
+            tx.append(StreamId::Plan(plan.identity.plan_id), &[new_event])?;
+            Ok::<_, ExecutionError>(plan)
+        });
+        self.plan = completed.await?;
+        Ok(())
+    }
+
+    pub(super) async fn append_event(
+        &self,
+        kind: EventKind,
+        payload: serde_json::Value,
+    ) -> Result<()> {
+        append_event(&self.services, &self.lease, kind, payload).await
+    }
+
+    /// Records an error of the plan.
+    pub(super) async fn record_error(&self, new_error: NewErrorRecord) -> Result<()> {
+        let (plan, actor) = (self.id(), self.owner_name());
+        let ids = Arc::clone(&self.services.ids);
+        self.lease
+            .write(self.operation("plan.record-error"), move |tx| {
+                record_error(tx, &*ids, plan, &new_error, &actor)?;
+                Ok::<_, ExecutionError>(())
+            })
+            .await
+    }
+
+    /// Records a decision stated by a model in the plan's tree. Idempotent.
+    pub(super) async fn record_stated_decision(
+        &self,
+        parent: DecisionId,
+        decision_type: DecisionType,
+        stated: StatedDecision,
+    ) -> Result<()> {
+        let choice = DecisionDraft {
+            parent,
+            decision_type,
+            question: stated.question,
+            chosen: stated.chosen,
+            alternatives: stated.alternatives,
+            rationale: stated.rationale,
+            confidence: stated.confidence,
+            reasoning: None,
+            context: DecisionContext::default(),
+            influences: Vec::new(),
+        };
+        self.record_decision_once(choice, None).await?;
+        Ok(())
+    }
+
+    /// Records a decision, or returns the one that a previous owner recorded since the given time.
+    pub(super) async fn record_decision_once(
+        &self,
+        choice: DecisionDraft,
+        since: Option<Timestamp>,
+    ) -> Result<DecisionId> {
+        let (plan, parent) = (self.id(), choice.parent);
+        let (question, chosen) = (choice.question.clone(), choice.chosen.clone());
+        let known: Option<DecisionId> = self
+            .services
+            .store
+            .read(move |tx| {
+                let found = tx.decisions_of(plan)?.into_iter().rfind(|it| {
+                    it.parent_decision_id == Some(parent)
+                        && it.question == question
+                        && it.chosen_option == chosen
+                        && !it.is_superseded
+                        && Some(it.created_at) >= since
+                });
+                Ok::<_, StoreError>(found.map(|it| it.decision_id))
+            })
+            .await?;
+        match known {
+            Some(known) => Ok(known),
+            None => {
+                let decisions = &self.services.decisions;
+                Ok(decisions.record(&self.lease, choice).await?.decision_id)
+            }
+        }
+    }
+
+    /// Stores the summary of a validation round.
+    pub(super) async fn store_summary(
+        &self,
+        round: u32,
+        summary: &ValidationSummary,
+    ) -> Result<()> {
+        let (id, attempt) = (self.id(), self.plan.attempt);
+        let actor = self.owner_name();
+        let summary = summary.clone();
+        self.lease
+            .write(self.operation("plan.store-validations"), move |tx| {
+                let value = serde_json::to_value(&summary).map_err(StoreError::internal)?;
+                tx.put_validation_run(id, attempt, round, &value)?;
+                let payload = json!({
+                    "round": round,
+                    "required_passed": summary.required_passed,
+                    "required_failed": summary.required_failed,
+                    "informational_passed": summary.informational_passed,
+                    "informational_failed": summary.informational_failed,
+                });
+                let new_event = event(EventKind::ValidationsCompleted, &actor, &payload)?;
+                tx.append(StreamId::Plan(id), &[new_event])?;
+                Ok(())
+            })
+            .await
+    }
+}
+
+/// Appends an event to the plan's stream, as its owner.
+pub(super) async fn append_event(
+    services: &EngineServices,
+    run: &RunLease,
+    kind: EventKind,
+    payload: serde_json::Value,
+) -> Result<()> {
+    let (plan, actor) = (run.lease().plan, run.lease().owner.to_string());
+    run.write(services.operation("plan.append-event"), move |tx| {
+        let new_event = event(kind.clone(), &actor, &payload)?;
+        tx.append(StreamId::Plan(plan), &[new_event])?;
+        Ok(())
+    })
+    .await
+}
