@@ -24,4 +24,5 @@ pub mod runs;
 pub mod sandboxes;
 pub mod secrets;
 pub mod trust;
+pub mod undo;
 pub mod validations;

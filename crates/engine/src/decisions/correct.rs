@@ -20,10 +20,9 @@ use serde::{Deserialize, Serialize};
 use super::DecisionService;
 use super::error::{DecisionFailure, Result};
 use super::impact::{CorrectionPreview, preview_correction};
-use crate::execution::UndoSummary;
-use crate::execution::rollback::{RestorePoint, undo_after};
 use crate::journal::new_event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, evict, hold_unowned, move_plan};
+use crate::undo::{RestorePoint, UndoSummary, undo_after};
 use cleveragents_ports::{Ids, StoreError, Transaction};
 
 /// Maximum length of the guidance, in bytes.

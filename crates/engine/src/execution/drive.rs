@@ -2,7 +2,7 @@
 
 use cleveragents_domain::id::SandboxId;
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
-use cleveragents_domain::{ErrorCategory, Phase, PlanState, ValidationSummary};
+use cleveragents_domain::{ErrorCategory, Phase, PlanState, Position, ValidationSummary};
 
 use super::error::{ExecutionError, Result};
 use super::execute_phase::{ExecutePhase, PhaseEnd};
@@ -16,7 +16,7 @@ use cleveragents_ports::StopReason;
 impl PlanRun {
     /// Runs the plan's phases until one does not end in success, or needs the user's approval.
     pub(super) async fn drive(&mut self) -> Result<ExecuteOutcome> {
-        if !self.has_work() {
+        if !has_work(self.plan.position) {
             // Another process moved the plan between the request and the claim.
             return Ok(ExecuteOutcome::Unchanged(self.plan.clone()));
         }
@@ -160,6 +160,13 @@ impl PlanRun {
         let plan = self.plan.clone();
         Ok(ExecuteOutcome::Failed { plan, reason })
     }
+}
+
+/// Whether a phase before Apply is queued or in progress.
+fn has_work(position: Position) -> bool {
+    position.phase() != Phase::Apply
+        && position.waiting().is_none()
+        && matches!(position.state(), PlanState::Queued | PlanState::Processing)
 }
 
 const fn category(error: &ExecutionError) -> ErrorCategory {

@@ -12,7 +12,6 @@ use serde_json::json;
 use super::error::{ExecutionError, Result};
 use super::llm_actor::LlmWork;
 use super::plan_run::PlanRun;
-use super::rollback::{RestorePoint, undo_after};
 use super::runner::ToolRunner;
 use super::steps::{ActorEnd, CallHistory, StepWork, confirmed_calls, ended_calls, is_confirmed};
 use super::strategize::actor_hash;
@@ -20,6 +19,7 @@ use super::unfinished_work::interrupt_unfinished;
 use super::validate::{ValidateOutcome, ValidatePhase};
 use super::workspace::Workspace;
 use crate::decisions::{DecisionContext, DecisionDraft};
+use crate::undo::{RestorePoint, undo_after};
 use cleveragents_ports::{StopReason, StoreError};
 
 /// How a phase ended.

@@ -12,7 +12,7 @@ use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::tool::control::StatedDecision;
 use cleveragents_domain::{
-    DecisionType, EventKind, Phase, Plan, PlanState, StreamId, Timestamp, ValidationSummary,
+    DecisionType, EventKind, Phase, Plan, StreamId, Timestamp, ValidationSummary,
 };
 use serde_json::json;
 use tokio::sync::watch;
@@ -127,14 +127,6 @@ impl PlanRun {
         self.actors.get(&self.plan.brief.actors.execution_actor)
     }
 
-    /// Whether a phase before Apply is queued or in progress.
-    pub(super) fn has_work(&self) -> bool {
-        let position = self.plan.position;
-        position.phase() != Phase::Apply
-            && position.waiting().is_none()
-            && matches!(position.state(), PlanState::Queued | PlanState::Processing)
-    }
-
     /// Consumes one approval that the user has given in advance. Returns whether there was one.
     pub(super) fn take_approval(&self) -> bool {
         let take = |left: u32| left.checked_sub(1);
@@ -215,29 +207,6 @@ impl PlanRun {
             .await
     }
 
-    /// Records a decision stated by a model in the plan's tree. Idempotent.
-    pub(super) async fn record_stated_decision(
-        &self,
-        parent: DecisionId,
-        decision_type: DecisionType,
-        stated: StatedDecision,
-    ) -> Result<()> {
-        let choice = DecisionDraft {
-            parent,
-            decision_type,
-            question: stated.question,
-            chosen: stated.chosen,
-            alternatives: stated.alternatives,
-            rationale: stated.rationale,
-            confidence: stated.confidence,
-            reasoning: None,
-            context: DecisionContext::default(),
-            influences: Vec::new(),
-        };
-        self.record_decision_once(choice, None).await?;
-        Ok(())
-    }
-
     /// Records a decision, or returns the one that a previous owner recorded since the given time.
     pub(super) async fn record_decision_once(
         &self,
@@ -294,6 +263,26 @@ impl PlanRun {
                 Ok(())
             })
             .await
+    }
+}
+
+/// Returns a decision stated by a model as a draft.
+pub(super) fn stated_draft(
+    parent: DecisionId,
+    decision_type: DecisionType,
+    stated: StatedDecision,
+) -> DecisionDraft {
+    DecisionDraft {
+        parent,
+        decision_type,
+        question: stated.question,
+        chosen: stated.chosen,
+        alternatives: stated.alternatives,
+        rationale: stated.rationale,
+        confidence: stated.confidence,
+        reasoning: None,
+        context: DecisionContext::default(),
+        influences: Vec::new(),
     }
 }
 

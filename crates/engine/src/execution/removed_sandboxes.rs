@@ -13,9 +13,9 @@ use tokio::task::spawn_blocking;
 
 use super::error::{ExecutionError, Result};
 use super::plan_run::PlanRun;
-use super::rollback::{RestorePoint, undo_after};
 use super::services::EngineServices;
 use super::workspace::change_sandbox_state;
+use crate::undo::{RestorePoint, undo_after};
 use cleveragents_ports::sandbox::{SandboxResult, Sandboxes};
 
 /// Returns whether the files of a sandbox are gone. Returns false for a sandbox that was not

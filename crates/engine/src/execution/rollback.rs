@@ -4,16 +4,13 @@
 //! marked, never removed: a rollback to that checkpoint undoes the rollback. Records change in one
 //! transaction; the files follow, now or when the sandboxes are opened next.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
-use cleveragents_domain::id::{CheckpointId, DecisionId, IdFragment, PlanId, SandboxId};
-use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
-use cleveragents_domain::tool_call::ToolCallRecord;
+use cleveragents_domain::id::{CheckpointId, DecisionId, IdFragment, PlanId};
+use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{
-    Decision, DecisionType, EventKind, Move, NewEvent, Phase, Plan, RecoveryAction, RecoveryHint,
-    StreamId, Timestamp, TreeId,
+    Decision, DecisionType, EventKind, Move, Phase, Plan, RecoveryAction, RecoveryHint, StreamId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -26,33 +23,12 @@ use crate::lifecycle::{
     PlanMoveRequest, ProvenOwner, RepeatPolicy, evict, hold_unowned, move_plan,
 };
 use crate::runs::ClaimOutcome;
+use crate::undo::{RestorePoint, UndoSummary, undo_after};
 use cleveragents_ports::sandbox::DiffStat;
 use cleveragents_ports::{Entity, Ids, Slots, StopSignal, StoreError, Transaction};
 
 /// The number of the state in which the sandboxes were created. The store counts from 1.
 const INITIAL_CHECKPOINT: i64 = 0;
-
-/// The state to roll back to.
-#[derive(Debug, Clone)]
-pub(crate) struct RestorePoint {
-    /// Number of the last call that stays valid.
-    pub(crate) call_number: i64,
-    /// Number of the last checkpoint that stays valid.
-    pub(crate) checkpoint_number: i64,
-    pub(crate) trees: BTreeMap<SandboxId, TreeId>,
-    /// Decisions to supersede together with the undone work.
-    pub(crate) superseded: Vec<DecisionId>,
-}
-
-/// What a rollback changed in the records.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UndoSummary {
-    /// The checkpoint of the state before the rollback.
-    pub set_aside: Checkpoint,
-    pub changes: u64,
-    pub calls: u64,
-    pub checkpoints: u64,
-}
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RollbackRecord {
@@ -68,79 +44,6 @@ pub struct RollbackRecord {
 pub struct RollbackOutcome {
     pub record: RollbackRecord,
     pub files: Vec<DiffStat>,
-}
-
-impl RestorePoint {
-    /// The state saved in a checkpoint.
-    fn from_checkpoint(checkpoint: &Checkpoint) -> Self {
-        Self {
-            call_number: checkpoint.call_number,
-            checkpoint_number: checkpoint.number,
-            trees: checkpoint.trees.clone(),
-            superseded: Vec::new(),
-        }
-    }
-
-    /// The state of the plan's sandboxes before `time`, or their initial state if there is no
-    /// earlier checkpoint.
-    pub(crate) fn before(
-        tx: &mut dyn Transaction,
-        plan: PlanId,
-        time: Timestamp,
-    ) -> std::result::Result<Self, StoreError> {
-        let kept = tx.checkpoints_of(plan)?;
-        // A checkpoint made by a rollback holds undone work, not the state at that time.
-        let is_active = |it: &&Checkpoint| {
-            it.undone_by.is_none()
-                && it.trigger != CheckpointTrigger::Rollback
-                && it.created_at < time
-        };
-        match kept.iter().rfind(is_active) {
-            Some(checkpoint) => Ok(Self::from_checkpoint(checkpoint)),
-            None => Self::initial(tx, plan),
-        }
-    }
-
-    /// The state of the plan's sandboxes before `given_up`. `last` is the number of the last call
-    /// that stays valid.
-    pub(crate) fn before_calls(
-        tx: &mut dyn Transaction,
-        plan: PlanId,
-        last: i64,
-        given_up: &[ToolCallRecord],
-    ) -> std::result::Result<Self, StoreError> {
-        let sandboxes = tx.sandboxes_of(plan)?.into_iter();
-        let mut trees: BTreeMap<SandboxId, TreeId> =
-            sandboxes.filter_map(|it| Some((it.id, it.tree?))).collect();
-        // In reverse order, so that the first call of each sandbox wins.
-        for call in given_up.iter().rev() {
-            trees.insert(call.call.sandbox_id, call.call.tree_before.clone());
-        }
-        let kept = tx.checkpoints_of(plan)?;
-        let before = kept.iter().filter(|it| it.call_number <= last);
-        Ok(Self {
-            call_number: last,
-            checkpoint_number: before.map(|it| it.number).max().unwrap_or(0),
-            trees,
-            superseded: Vec::new(),
-        })
-    }
-
-    /// The state of the plan's sandboxes when they were created.
-    pub(crate) fn initial(
-        tx: &mut dyn Transaction,
-        plan: PlanId,
-    ) -> std::result::Result<Self, StoreError> {
-        let sandboxes = tx.sandboxes_of(plan)?.into_iter();
-        Ok(Self {
-            call_number: 0,
-            checkpoint_number: 0,
-            trees: sandboxes
-                .filter_map(|it| Some((it.id, it.base_tree?)))
-                .collect(),
-            superseded: Vec::new(),
-        })
-    }
 }
 
 /// Returns the command that rolls back to before a call, so that the call is repeated.
@@ -171,91 +74,6 @@ fn checkpoint_name(checkpoint: &Checkpoint) -> String {
         number @ ..=999 => number.to_string(),
         _ => checkpoint.id.to_string(),
     }
-}
-
-/// Marks everything after `restore_point` as undone and sets the tree of each sandbox. Does nothing
-/// for a plan without sandboxes. The caller must append the event.
-pub(crate) fn undo_after(
-    tx: &mut dyn Transaction,
-    ids: &dyn Ids,
-    plan: &Plan,
-    restore_point: &RestorePoint,
-    actor: &str,
-) -> std::result::Result<Option<(UndoSummary, NewEvent)>, StoreError> {
-    let id = plan.identity.plan_id;
-    let sandboxes = tx.sandboxes_of(id)?;
-    if sandboxes.is_empty() {
-        return Ok(None);
-    }
-    let now = tx.now()?;
-    let trees = sandboxes.iter();
-    let trees = trees.filter_map(|it| Some((it.id, it.tree.clone()?)));
-    let mut set_aside = Checkpoint {
-        id: CheckpointId::new(ids.next()),
-        plan_id: id,
-        number: 0,
-        trigger: CheckpointTrigger::Rollback,
-        phase: plan.position.phase(),
-        attempt: plan.attempt,
-        step: plan.last_completed_step,
-        call_number: i64::try_from(tx.count_tool_calls(id, None)?).unwrap_or(i64::MAX),
-        decision_id: plan.decision_root_id,
-        label: "before rollback".to_owned(),
-        trees: trees.collect(),
-        superseded: restore_point.superseded.clone(),
-        created_at: now,
-        undone_by: None,
-    };
-    let by = set_aside.id;
-    let checkpoints = tx.undo_checkpoints(id, restore_point.checkpoint_number, by)?;
-    set_aside.number = tx.insert_checkpoint(&set_aside, u32::MAX)?;
-    let back = UndoSummary {
-        changes: tx.undo_changes(id, restore_point.call_number, by)?,
-        calls: {
-            tx.undo_model_calls(id, restore_point.call_number, by)?;
-            tx.undo_tool_calls(id, restore_point.call_number, by)?
-        },
-        checkpoints,
-        set_aside,
-    };
-    store_trees(tx, sandboxes, restore_point, now)?;
-    let payload = json!({
-        "set_aside": back.set_aside.id,
-        "call_number": restore_point.call_number,
-        "changes_undone": back.changes,
-        "calls_undone": back.calls,
-        "checkpoints_undone": back.checkpoints,
-        "trees": restore_point.trees,
-    });
-    let new_event = event(EventKind::CheckpointRestored, actor, &payload)?;
-    Ok(Some((back, new_event)))
-}
-
-/// Sets the tree of each sandbox in its record.
-fn store_trees(
-    tx: &mut dyn Transaction,
-    sandboxes: Vec<SandboxRecord>,
-    restore_point: &RestorePoint,
-    now: Timestamp,
-) -> std::result::Result<(), StoreError> {
-    for sandbox in sandboxes {
-        let tree = restore_point
-            .trees
-            .get(&sandbox.id)
-            .or(sandbox.base_tree.as_ref());
-        let state = match sandbox.state {
-            SandboxState::Captured => SandboxState::Active,
-            other => other,
-        };
-        let moved = SandboxRecord {
-            tree: tree.cloned(),
-            state,
-            updated_at: now,
-            ..sandbox
-        };
-        tx.update_sandbox(&moved)?;
-    }
-    Ok(())
 }
 
 impl Executor {

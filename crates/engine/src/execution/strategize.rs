@@ -14,13 +14,13 @@ use serde_json::json;
 use super::error::{ExecutionError, Result};
 use super::execute_phase::PhaseContext;
 use super::llm_actor::LlmWork;
-use super::plan_run::PlanRun;
-use super::rollback::{RestorePoint, undo_after};
+use super::plan_run::{PlanRun, stated_draft};
 use super::steps::{ActorEnd, StepWork};
 use super::unfinished_work::interrupt_unfinished;
 use crate::confidence::Risk;
 use crate::decisions::{DecisionContext, DecisionDraft};
 use crate::journal::event;
+use crate::undo::{RestorePoint, undo_after};
 use cleveragents_ports::StoreError;
 use cleveragents_ports::tools::Toolbox;
 
@@ -89,9 +89,8 @@ impl<'a> StrategizePhase<'a> {
         };
         let decision = self.run.record_decision_once(choice, started).await?;
         for stated in found.decisions {
-            self.run
-                .record_stated_decision(decision, DecisionType::StrategyChoice, stated)
-                .await?;
+            let stated = stated_draft(decision, DecisionType::StrategyChoice, stated);
+            self.run.record_decision_once(stated, None).await?;
         }
         self.store_strategy(found.strategy, decision).await?;
         Ok(StrategizeOutcome::Stored)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{ErrorCategory, Event, EventKind, StreamId, Timestamp, WaitReason};
 use tokio::time::Instant;
 
@@ -9,6 +10,7 @@ use super::error::Result;
 use super::executor::ExecuteOutcome;
 use super::plan_run::PlanRun;
 use crate::recovery::NewErrorRecord;
+use cleveragents_ports::{StoreHandle, Transaction};
 
 /// Number of events read per page.
 const PAGE: u32 = 1000;
@@ -19,27 +21,9 @@ impl PlanRun {
         let Some(seconds) = self.plan.brief.budget.wall else {
             return Ok(None);
         };
-        let worked = self.time_worked().await?;
+        let worked = time_worked(&self.services.store, self.id()).await?;
         let left = Duration::from_secs(seconds).saturating_sub(worked);
         Ok(self.lease.since().checked_add(left))
-    }
-
-    /// Returns how long earlier owners worked on the plan.
-    async fn time_worked(&self) -> Result<Duration> {
-        let plan = self.id();
-        let mut timer = WorkTimer::default();
-        let mut after = 0;
-        loop {
-            let read = move |tx: &mut dyn cleveragents_ports::Transaction| {
-                tx.events(StreamId::Plan(plan), after, PAGE)
-            };
-            let events: Vec<Event> = self.services.store.read(read).await?;
-            let Some(last) = events.last() else {
-                return Ok(timer.total);
-            };
-            after = last.stream_seq;
-            events.iter().for_each(|event| timer.record_event(event));
-        }
     }
 
     /// Makes the plan wait for a larger budget, because its time is used up.
@@ -55,6 +39,21 @@ impl PlanRun {
             waiting,
             reason,
         })
+    }
+}
+
+/// Returns how long earlier owners worked on the plan.
+async fn time_worked(store: &StoreHandle, plan: PlanId) -> Result<Duration> {
+    let mut timer = WorkTimer::default();
+    let mut after = 0;
+    loop {
+        let read = move |tx: &mut dyn Transaction| tx.events(StreamId::Plan(plan), after, PAGE);
+        let events: Vec<Event> = store.read(read).await?;
+        let Some(last) = events.last() else {
+            return Ok(timer.total);
+        };
+        after = last.stream_seq;
+        events.iter().for_each(|event| timer.record_event(event));
     }
 }
 

@@ -18,11 +18,11 @@ use serde_json::json;
 use super::super::error::Result;
 use super::{MovedSandbox, RebasedResource, base_id};
 use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint};
-use crate::execution::rollback::{RestorePoint, undo_after};
 use crate::execution::{EngineServices, base_of};
 use crate::journal::event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
 use crate::recovery::{NewErrorRecord, record_error};
+use crate::undo::{RestorePoint, undo_after};
 use cleveragents_ports::targets::{Conflict, ConflictReason};
 use cleveragents_ports::{StoreError, Transaction};
 

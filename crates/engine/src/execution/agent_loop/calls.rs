@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::repetition::RepetitionVerdict;
 use super::{AgentLoopEnd, AgentTurn, ModelTask};
 use crate::execution::error::Result;
+use crate::execution::plan_run::stated_draft;
 use crate::execution::runner::{CallOutcome, CompletedCall, RefusalKind, ToolRefusal, ToolRequest};
 use crate::execution::steps::ActorEnd;
 use crate::execution::workspace::Workspace;
@@ -261,9 +262,9 @@ impl AgentTurn<'_> {
         };
         let stated: StatedDecision =
             serde_json::from_value(input.clone()).map_err(StoreError::internal)?;
-        self.run
-            .record_stated_decision(parent, DecisionType::ImplementationChoice, stated)
-            .await
+        let stated = stated_draft(parent, DecisionType::ImplementationChoice, stated);
+        self.run.record_decision_once(stated, None).await?;
+        Ok(())
     }
 
     /// Parses a call, or returns why it is invalid.
