@@ -113,18 +113,27 @@ pub fn record_error(
     error: &NewErrorRecord,
     actor: &str,
 ) -> Result<ErrorRecord> {
-    record_error_with_hint(tx, ids, plan, (error, None), actor)
+    let hint = None;
+    record_hinted_error(tx, ids, &HintedError { plan, error, hint }, actor)
 }
 
-/// The same for an error that only `hint` helps against.
-pub(crate) fn record_error_with_hint(
+/// An error of a plan, with the only hint that helps against it if the usual ones do not.
+#[derive(Debug)]
+pub(crate) struct HintedError<'a> {
+    pub(crate) plan: PlanId,
+    pub(crate) error: &'a NewErrorRecord,
+    pub(crate) hint: Option<RecoveryHint>,
+}
+
+/// Records an error that may have a hint of its own.
+pub(crate) fn record_hinted_error(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
-    plan: PlanId,
-    (error, hint): (&NewErrorRecord, Option<RecoveryHint>),
+    hinted: &HintedError<'_>,
     actor: &str,
 ) -> Result<ErrorRecord> {
-    let plan = tx.plan_for_update(plan)?;
+    let HintedError { plan, error, hint } = hinted;
+    let plan = tx.plan_for_update(*plan)?;
     let now = tx.now()?;
     let new = NewError {
         plan_id: plan.identity.plan_id,
@@ -138,7 +147,7 @@ pub(crate) fn record_error_with_hint(
     let mut record = ErrorRecord::new(new, ErrorId::new(ids.next()), now);
     if let Some(hint) = hint {
         record.recovery = hint.action;
-        record.hints = vec![hint];
+        record.hints = vec![hint.clone()];
     }
     let record = tx.record_error(&record)?;
     let mut events = vec![new_event(actor, &ErrorRecorded(record.clone()))?];

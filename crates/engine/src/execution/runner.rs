@@ -1,43 +1,34 @@
-//! Makes one tool call: check guards, record the start, run the tool until its process tree is
-//! dead, capture the tree, record the outcome with the changes.
+//! Makes one tool call: admit it and record its start (`admit`), run the tool until its process tree
+//! is dead and capture the tree (`run`), record the outcome with the changes (`record`).
 //!
 //! Nothing runs before its start is recorded, and nothing counts before its outcome is. A confirmed
 //! call is never run again; a call that only started is undone by the next owner.
 
-mod begin;
+mod admit;
 mod capture;
-mod end;
+mod record;
+mod run;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cleveragents_domain::automation::guards::Approval;
 use cleveragents_domain::id::DecisionId;
-use cleveragents_domain::process::ProcessIdentity;
 use cleveragents_domain::tool::ToolAccess;
 use cleveragents_domain::tool_call::ToolCallRecord;
-use cleveragents_domain::{EventKind, NamespacedName, Plan, StreamId, TreeId};
+use cleveragents_domain::{NamespacedName, Plan, TreeId};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use tokio::runtime::Handle;
+use serde_json::Value;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, watch};
-use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::checkpoints::CheckpointPolicy;
 use super::context::Changeset;
-use super::error::{ExecutionError, Result};
+use super::error::Result;
 use super::workspace::{OpenSandbox, SandboxHandle};
-use crate::journal::event;
 use crate::runs::FencedWriter;
 use crate::secrets::Secrets;
-use cleveragents_ports::sandbox::{Capture, TouchedPaths};
-use cleveragents_ports::tools::{FileStamps, ToolFailure, ToolInvocation, Toolbox};
-use cleveragents_ports::{Ids, StopReason, StopSignal, StoreError, StoreOperation};
-
-/// How long the changes of a call may still be captured after its owner received a stop signal.
-/// Changes not captured by then are undone when the sandbox is opened next.
-const CAPTURE_GRACE: Duration = Duration::from_millis(200);
+use cleveragents_ports::tools::{FileStamps, Toolbox};
+use cleveragents_ports::{Ids, StopReason, StoreOperation};
 
 /// Makes tool calls for the owner of a plan.
 #[derive(Debug, Clone)]
@@ -151,29 +142,6 @@ impl SandboxGuard {
     }
 }
 
-/// The stop signals of one call: one for the tool, one for the capture of its changes.
-#[derive(Debug, Clone, Default)]
-struct CallStopSignals {
-    tool: StopSignal,
-    capture: StopSignal,
-}
-
-/// Waits until the owner must stop.
-async fn wait_for_stop(stop_receiver: &mut watch::Receiver<Option<StopReason>>) -> StopReason {
-    let why = stop_receiver.wait_for(Option::is_some).await;
-    why.ok()
-        .and_then(|why| *why)
-        .unwrap_or(StopReason::Cancelled)
-}
-
-/// Result of running a tool, with the captured tree. Holds the sandbox lock until the call is
-/// recorded.
-struct ToolRunResult {
-    result: std::result::Result<Value, ToolFailure>,
-    capture: Option<Capture>,
-    guard: SandboxGuard,
-}
-
 impl ToolRunner {
     /// Creates a runner for the owner of a plan. It stops when `stop` is set.
     pub fn new(
@@ -222,145 +190,14 @@ impl ToolRunner {
             }
         };
         let record = match self.begin(&context, &request, access, guard.tree()).await? {
-            begin::ToolCallAdmission::Go(record) => *record,
-            begin::ToolCallAdmission::Refused(refusal) => return Ok(CallOutcome::Refused(refusal)),
+            admit::ToolCallAdmission::Go(record) => *record,
+            admit::ToolCallAdmission::Refused(refusal) => return Ok(CallOutcome::Refused(refusal)),
         };
-        let run_result = self.run(&context, (&record, &request.input), guard).await?;
-        self.end(&context, record, run_result).await
-    }
-
-    async fn run(
-        &self,
-        context: &ToolCallContext<'_>,
-        (record, input): (&ToolCallRecord, &Value),
-        guard: SandboxGuard,
-    ) -> Result<ToolRunResult> {
-        let stops = CallStopSignals::default();
-        let mut work = self.spawn(context, (record, input), guard, stops.clone());
-        let tool = self.toolbox.tool(&record.call.tool);
-        let timeout = tool.map(|tool| tool.definition().timeout());
-        let mut stop_receiver = self.stop.clone();
-        let mut why = tokio::select! {
-            ran = &mut work => return ran?,
-            () = tokio::time::sleep(timeout.unwrap_or_default()) => StopReason::TimedOut,
-            why = wait_for_stop(&mut stop_receiver) => why,
-        };
-        stops.tool.stop(why);
-        if why == StopReason::TimedOut {
-            // The timeout limits only the tool, not the recording of its changes.
-            why = tokio::select! {
-                ran = &mut work => return ran?,
-                why = wait_for_stop(&mut stop_receiver) => why,
-            };
-            stops.tool.stop(why);
-        }
-        tokio::select! {
-            ran = &mut work => return ran?,
-            () = tokio::time::sleep(CAPTURE_GRACE) => {}
-        }
-        stops.capture.stop(why);
-        work.await?
-    }
-
-    /// Runs the tool and captures its changes on a thread that may block.
-    fn spawn(
-        &self,
-        context: &ToolCallContext<'_>,
-        (record, input): (&ToolCallRecord, &Value),
-        guard: SandboxGuard,
-        stops: CallStopSignals,
-    ) -> JoinHandle<Result<ToolRunResult>> {
-        let toolbox = Arc::clone(&self.toolbox);
-        let stamps = Arc::clone(context.stamps);
-        let announcer = Announcer {
-            owner: self.owner.clone(),
-            ids: Arc::clone(&self.ids),
-            call: record.clone(),
-            runtime: Handle::current(),
-        };
-        // The record has masked secrets; the tool needs the original input.
-        let (call, input) = (record.call.clone(), input.clone());
-        spawn_blocking(move || {
-            let mut guard = guard;
-            let Some(tool) = toolbox.tool(&call.tool) else {
-                let reason = format!("the tool {} is gone", call.tool);
-                return Err(ExecutionError::Internal { reason });
-            };
-            let (sandbox, tree) = match &guard {
-                SandboxGuard::Shared(open_sandbox) => (&*open_sandbox.sandbox, &open_sandbox.tree),
-                SandboxGuard::Exclusive(open_sandbox) => {
-                    (&*open_sandbox.sandbox, &open_sandbox.tree)
-                }
-            };
-            let answer = tool.run(&ToolInvocation {
-                input: &input,
-                sandbox,
-                tree,
-                stamps: &stamps,
-                stop: &stops.tool,
-                on_process_start: &|mark| announcer.announce(mark),
-            });
-            let (mut result, touched) = match answer {
-                Ok(output) => match tool.check_output(&output) {
-                    Ok(()) => (Ok(output.data), output.touched),
-                    Err(failure) => (Err(failure), output.touched),
-                },
-                Err(failure) => {
-                    let touched = touched_by(&failure);
-                    (Err(failure), touched)
-                }
-            };
-            let capture = capture::capture(&mut guard, &mut result, &touched, &stops.capture)?;
-            Ok(ToolRunResult {
-                result,
-                capture,
-                guard,
-            })
-        })
+        let run_result = self.run(&context, &record, &request.input, guard).await?;
+        self.record(&context, record, run_result).await
     }
 
     pub(super) fn operation(&self, label: &'static str) -> StoreOperation {
         StoreOperation::new(&*self.ids, label)
-    }
-}
-
-/// Returns the paths a failed call may have changed.
-fn touched_by(failure: &ToolFailure) -> TouchedPaths {
-    match failure {
-        ToolFailure::Failed { touched, .. } | ToolFailure::Stopped { touched, .. } => {
-            touched.clone()
-        }
-        // These are refusals: a tool raises them before it changes anything.
-        ToolFailure::Input { .. } | ToolFailure::Stale { .. } | ToolFailure::Refused { .. } => {
-            TouchedPaths::Paths(Vec::new())
-        }
-        ToolFailure::Sandbox(_) | ToolFailure::Process(_) | ToolFailure::Store(_) => {
-            TouchedPaths::Unknown
-        }
-    }
-}
-
-/// Records a started process, called from the thread that started it. The process waits until the
-/// record is durable, so that the next owner can kill it after a crash.
-struct Announcer {
-    owner: FencedWriter,
-    ids: Arc<dyn Ids>,
-    call: ToolCallRecord,
-    runtime: Handle,
-}
-
-impl Announcer {
-    fn announce(&self, mark: &ProcessIdentity) -> std::result::Result<(), StoreError> {
-        let (id, plan) = (self.call.call.id, self.call.call.plan_id);
-        let (actor, mark) = (self.owner.actor(), mark.clone());
-        let operation = StoreOperation::new(&*self.ids, "tool.process-started");
-        self.runtime
-            .block_on(self.owner.write(operation, move |tx| {
-                tx.set_tool_call_process(id, &mark)?;
-                let started = json!({ "tool_call_id": id, "process": mark });
-                let started = event(EventKind::ProcessStarted, &actor, &started)?;
-                tx.append(StreamId::Plan(plan), &[started])?;
-                Ok(())
-            }))
     }
 }

@@ -6,7 +6,8 @@ use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState}
 use cleveragents_domain::{ErrorCategory, EventKind, NewEvent, Plan, StreamId, TreeId};
 use serde_json::{Value, json};
 
-use super::{CallOutcome, CallOutput, CompletedCall, ToolCallContext, ToolRunResult, ToolRunner};
+use super::run::ToolRunResult;
+use super::{CallOutcome, CallOutput, CompletedCall, ToolCallContext, ToolRunner};
 use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint_if_changed};
 use crate::execution::context::Changeset;
 use crate::execution::error::{ExecutionError, Result};
@@ -18,7 +19,8 @@ use cleveragents_ports::tools::ToolFailure;
 use cleveragents_ports::{StopReason, StoreError, Transaction};
 
 impl ToolRunner {
-    pub(super) async fn end(
+    /// Records the outcome of a call and releases the sandbox's lock.
+    pub(super) async fn record(
         &self,
         context: &ToolCallContext<'_>,
         record: ToolCallRecord,

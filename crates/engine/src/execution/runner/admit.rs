@@ -1,10 +1,10 @@
-//! Start of a call: its checks, and the record that it started.
+//! Admits a call: its checks, and the record that it started.
 
 use std::sync::Arc;
 
 use cleveragents_domain::automation::guards::{GuardRefusal, GuardedCall, ToolEffect};
 use cleveragents_domain::checkpoint::CheckpointTrigger;
-use cleveragents_domain::id::ToolCallId;
+use cleveragents_domain::id::{PlanId, ToolCallId};
 use cleveragents_domain::tool::{Repeatability, Safety, ToolAccess, control};
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallRecord};
 use cleveragents_domain::{
@@ -18,7 +18,7 @@ use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint_if_changed}
 use crate::execution::error::Result;
 use crate::execution::rollback::rollback_hint;
 use crate::journal::event;
-use crate::recovery::{NewErrorRecord, record_error_with_hint};
+use crate::recovery::{HintedError, NewErrorRecord, record_hinted_error};
 use cleveragents_domain::secret_mask::{find_mask_in, refusal_message};
 use cleveragents_ports::{Ids, StoreError, Transaction};
 
@@ -136,11 +136,16 @@ impl ToolRunner {
         refusal: ToolRefusal,
     ) -> Result<ToolRefusal> {
         let (ids, actor) = (Arc::clone(&self.ids), self.owner.actor());
-        let (plan, request) = (plan.clone(), request.clone());
         let refusal = self.redact_refusal(refusal);
+        let refused = RefusedCall {
+            plan: plan.identity.plan_id,
+            request: request.clone(),
+            refusal: refusal.clone(),
+            hint: None,
+        };
         self.owner
             .write(self.operation("tool.refuse"), move |tx| {
-                refuse(tx, &*ids, (&plan, &request), (&refusal, None), &actor)?;
+                record_refusal(tx, &*ids, &refused, &actor)?;
                 Ok(refusal.clone())
             })
             .await
@@ -167,9 +172,14 @@ impl ToolRunner {
                     hint.command, plan.identity.plan_id
                 );
                 let kind = RefusalKind::Input;
-                let refusal = ToolRefusal { kind, reason };
-                refuse(tx, &*ids, (&plan, &request), (&refusal, Some(hint)), &actor)?;
-                Ok(refusal)
+                let refused = RefusedCall {
+                    plan: plan.identity.plan_id,
+                    request: request.clone(),
+                    refusal: ToolRefusal { kind, reason },
+                    hint: Some(hint),
+                };
+                record_refusal(tx, &*ids, &refused, &actor)?;
+                Ok(refused.refusal)
             })
             .await
     }
@@ -192,14 +202,14 @@ impl ToolCallStart {
         let ids = &*self.runner.ids;
         if let Err(refusal) = self.check_guards(tx)? {
             let refusal = self.runner.redact_refusal(refusal);
-            refuse(
-                tx,
-                ids,
-                (&self.plan, &self.request),
-                (&refusal, None),
-                &actor,
-            )?;
-            return Ok(ToolCallAdmission::Refused(refusal));
+            let refused = RefusedCall {
+                plan: self.call.plan_id,
+                request: self.request.clone(),
+                refusal,
+                hint: None,
+            };
+            record_refusal(tx, ids, &refused, &actor)?;
+            return Ok(ToolCallAdmission::Refused(refused.refusal));
         }
         let record = tx.begin_tool_call(&self.call)?;
         let mut events: Vec<NewEvent> = Vec::new();
@@ -280,16 +290,29 @@ impl ToolCallStart {
     }
 }
 
+/// A refused call.
+struct RefusedCall {
+    plan: PlanId,
+    request: ToolRequest,
+    refusal: ToolRefusal,
+    /// How to recover, if it differs from the usual way.
+    hint: Option<RecoveryHint>,
+}
+
 /// Records a refusal as an event. One that the user cannot override is also recorded as an error of
 /// the plan.
-fn refuse(
+fn record_refusal(
     tx: &mut dyn Transaction,
     ids: &dyn Ids,
-    (plan, request): (&Plan, &ToolRequest),
-    (refusal, hint): (&ToolRefusal, Option<RecoveryHint>),
+    refused: &RefusedCall,
     actor: &str,
 ) -> std::result::Result<(), StoreError> {
-    let id = plan.identity.plan_id;
+    let RefusedCall {
+        plan: id,
+        request,
+        refusal,
+        hint,
+    } = refused;
     if refusal.kind != RefusalKind::NeedsApproval {
         let new_error = NewErrorRecord {
             category: match refusal.kind {
@@ -301,7 +324,12 @@ fn refuse(
             step: request.step,
             cause_chain: Vec::new(),
         };
-        record_error_with_hint(tx, ids, id, (&new_error, hint), actor)?;
+        let hinted = HintedError {
+            plan: *id,
+            error: &new_error,
+            hint: hint.clone(),
+        };
+        record_hinted_error(tx, ids, &hinted, actor)?;
     }
     let refused = json!({
         "tool": request.tool,
@@ -312,7 +340,7 @@ fn refuse(
         "reason": refusal.reason,
     });
     let refused = event(EventKind::ToolRefused, actor, &refused)?;
-    tx.append(StreamId::Plan(id), &[refused])?;
+    tx.append(StreamId::Plan(*id), &[refused])?;
     Ok(())
 }
 
