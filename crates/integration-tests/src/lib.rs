@@ -10,6 +10,7 @@ pub mod bare;
 pub mod breaker;
 pub mod child;
 pub mod cluster;
+pub mod counting_store;
 pub mod definition_samples;
 pub mod environment;
 pub mod execution_samples;

@@ -9,7 +9,9 @@ use cleveragents_definitions::{DefinitionSource, read_action, read_actor};
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::process::Network;
 use cleveragents_domain::tool_call::ToolCallRecord;
-use cleveragents_domain::{AbsolutePath, Actor, Resource, ResourceType};
+use cleveragents_domain::{
+    AbsolutePath, Actor, BuiltInProfile, ProfileName, Resource, ResourceType,
+};
 use cleveragents_engine::actors::{ActorRegistry, DuplicatePolicy};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
 use cleveragents_engine::execution::{
@@ -18,6 +20,7 @@ use cleveragents_engine::execution::{
 use cleveragents_engine::lifecycle::{ActionChoice, UseActionRequest};
 use cleveragents_engine::retry::RetryPolicy;
 use cleveragents_engine::secrets::Secrets;
+use cleveragents_integration_tests::counting_store::CountingStore;
 use cleveragents_integration_tests::lifecycle_samples::resource;
 use cleveragents_integration_tests::samples::name;
 use cleveragents_integration_tests::store_access::{read, write};
@@ -41,6 +44,7 @@ use super::tool_calls::search_path;
 
 contract! {
     an_actor_updated_after_its_check_does_not_run,
+    the_first_execute_reads_the_plan_at_most_three_times,
 }
 
 /// The check cannot run without confinement, so it always fails and the actor's fix steps run.
@@ -181,8 +185,13 @@ impl ExecutingFixture {
     }
 
     async fn new_plan(&self) -> PlanId {
+        self.new_plan_with(BuiltInProfile::Supervised).await
+    }
+
+    async fn new_plan_with(&self, profile: BuiltInProfile) -> PlanId {
         let request = UseActionRequest {
             action: ActionChoice::Registered(name("local/work")),
+            automation_profile: Some(ProfileName::BuiltIn(profile)),
             arguments: Vec::new(),
             invariants: Vec::new(),
             ..request()
@@ -283,5 +292,26 @@ fn an_actor_updated_after_its_check_does_not_run(backend: Backend) {
             panic!("{changed:?}");
         };
         assert!(reason.contains("local/worker"), "{reason}");
+    });
+}
+
+fn the_first_execute_reads_the_plan_at_most_three_times(backend: Backend) {
+    let test_db = TestDatabase::new(backend);
+    block_on(async {
+        let fixture = ExecutingFixture::new(&test_db).await;
+        let database = Arc::clone(&fixture.fixture.opened.database);
+        let (store, counts) = CountingStore::handle(database);
+        let executor = fixture.executor(store);
+        for profile in [BuiltInProfile::Supervised, BuiltInProfile::FullAuto] {
+            let plan = fixture.new_plan_with(profile).await;
+            let before = counts.of("plan");
+            let outcome = executor.execute(plan, "eva", &|_| {}).await.unwrap();
+            let stops = matches!(outcome, ExecuteOutcome::NeedsApproval { .. });
+            assert_eq!(stops, profile == BuiltInProfile::Supervised, "{outcome:?}");
+            // Not counted: a write that changes the plan locks its row and reads it (law 1).
+            let reads = counts.of("plan") - before;
+            assert!((1..=3).contains(&reads), "{profile:?}: {reads} reads");
+        }
+        assert!(counts.of("update_plan") > 0, "nothing was counted");
     });
 }
