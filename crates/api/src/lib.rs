@@ -11,6 +11,7 @@ pub mod action;
 pub mod definition_text;
 pub mod failure;
 pub mod next_step;
+pub mod plan;
 pub mod registry;
 pub mod reply;
 pub mod request;

@@ -17,6 +17,7 @@ macro_rules! for_each_request {
             $crate::action::ActionList,
             $crate::action::ActionShow,
             $crate::action::ActionValidate,
+            $crate::plan::PlanUse,
         }
     };
 }

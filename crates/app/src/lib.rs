@@ -13,6 +13,7 @@ mod definition;
 pub mod failure;
 mod name_pattern;
 pub mod nearest;
+mod plan;
 pub mod project_actions;
 pub mod trust;
 pub mod uncommitted;

@@ -1,10 +1,11 @@
-//! Asking for consent to use files of a repository. Which files need it, and whether they have it,
-//! is decided by `engine::trust`; here the user is asked and the answer is recorded.
+//! Asks for consent to use files of a repository. A request that needs it fails, and is sent again
+//! with the hash of the content that the user was asked about.
 
 use clap::Args;
 use cleveragents_app::trust::GivenConsent;
-use cleveragents_domain::{RepositoryFile, Resource, TrustState};
-use cleveragents_engine::trust::{RepositoryAction, effects};
+use cleveragents_domain::Resource;
+use cleveragents_engine::trust::RepositoryAction;
+use serde_json::Value;
 
 use crate::bootstrap::AppContext;
 use crate::confirmation::{Confirmation, confirm};
@@ -34,20 +35,12 @@ impl TrustArgs {
         let (handlers, caller) = (app.app(), app.caller());
         let require =
             |consent: GivenConsent| app.block_on(handlers.require_trust(action, &consent, &caller));
-        let Err(failure) = require(self.consent()) else {
-            return Ok(());
-        };
-        if failure.kind != "not_trusted" {
-            return Err(failure);
-        }
-        let state = app.block_on(app.trust().state_of(action.file.clone()))?;
-        match confirm(&question(action, state), environment) {
-            Confirmation::Yes => require(GivenConsent {
-                all: false,
-                hash: Some(action.file.hash.clone()),
-            }),
-            Confirmation::No => Err(failure.because("you declined")),
-            Confirmation::NoTerminal => Err(failure),
+        match require(self.consent()) {
+            Err(failure) if is_needed(&failure) => {
+                let hash = Some(ask(failure, environment)?);
+                require(GivenConsent { all: false, hash })
+            }
+            outcome => outcome,
         }
     }
 
@@ -61,6 +54,11 @@ impl TrustArgs {
         app.block_on(handlers.trust_includes(resources, &self.consent(), &app.caller()))
     }
 
+    /// Whether the user gave `--trust`.
+    pub fn is_given(&self) -> bool {
+        self.trust
+    }
+
     fn consent(&self) -> GivenConsent {
         GivenConsent {
             all: self.trust,
@@ -69,17 +67,36 @@ impl TrustArgs {
     }
 }
 
-fn question(action: &RepositoryAction, state: TrustState) -> String {
-    let RepositoryFile {
-        repository, path, ..
-    } = &action.file;
-    let what = match state {
-        TrustState::Changed => "has changed since you trusted it",
-        TrustState::FirstUse | TrustState::Trusted => "is used for the first time",
+/// Whether a request failed because it needs the user's consent to a file.
+pub fn is_needed(failure: &CommandFailure) -> bool {
+    failure.kind == "not_trusted" && failure.data.contains_key("trust")
+}
+
+/// Asks the user about the file that a request needs. Returns the hash of the content that the user
+/// consents to; without consent, the failure of the request.
+pub fn ask(failure: CommandFailure, environment: &Environment) -> Result<String, CommandFailure> {
+    let file = &failure.data["trust"];
+    match confirm(&question(file), environment) {
+        Confirmation::Yes => Ok(file["hash"].as_str().unwrap_or_default().to_owned()),
+        Confirmation::No => Err(failure.because("you declined")),
+        Confirmation::NoTerminal => Err(failure),
+    }
+}
+
+fn question(file: &Value) -> String {
+    let text = |key: &str| file[key].as_str().unwrap_or_default();
+    let what = match text("state") {
+        "changed" => "has changed since you trusted it",
+        _ => "is used for the first time",
     };
-    let mut lines = vec![format!("{path} of {repository} {what}:")];
-    let effects = effects::describe(&action.draft);
-    lines.extend(effects.into_iter().map(|line| format!("  {line}")));
+    let mut lines = vec![format!(
+        "{} of {} {what}:",
+        text("file"),
+        text("repository")
+    )];
+    let effects = file["effects"].as_array().into_iter().flatten();
+    let effects = effects.filter_map(Value::as_str);
+    lines.extend(effects.map(|line| format!("  {line}")));
     lines.push("Trust this file as it is?".to_owned());
     lines.join("\n")
 }

@@ -11,7 +11,12 @@ use serde_json::Value;
 const WITHOUT_COMMAND: &[(&str, &str)] = &[];
 
 /// Fields that the command line fills in itself, with the source of their value.
-const FILLED_IN: &[(&str, &str)] = &[("folder", "the working directory")];
+const FILLED_IN: &[(&str, &str)] = &[
+    ("default_profile", "the user's settings"),
+    ("folder", "the working directory"),
+    ("repository_profile", "the settings of the repository"),
+    ("trusted_hash", "the answer to a question"),
+];
 
 #[test]
 fn every_request_has_a_command_or_a_reason_for_none() {

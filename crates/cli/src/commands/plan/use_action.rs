@@ -1,28 +1,20 @@
 //! `agents plan use`
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
-
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use cleveragents_app::project_actions::{FoundAction, shadowed_warning};
-use cleveragents_app::trust::tightened_profile_warning;
-use cleveragents_app::uncommitted::uncommitted_warning;
-use cleveragents_domain::automation::ProfileSource;
-use cleveragents_domain::{BaseSource, NamespacedName, Plan, Resource};
-use cleveragents_engine::lifecycle::{ActionChoice, LifecycleError, UseActionRequest};
-use cleveragents_ports::{Entity, StoreError};
-use serde_json::{Value, json};
+use cleveragents_api::Reply;
+use cleveragents_api::plan::PlanUse;
+use cleveragents_api::plan::use_action::CreatedPlan;
+use cleveragents_domain::BaseSource;
+use serde_json::Value;
 
-use super::view::{plan_data, position_cell, projects};
+use super::view::summary_cell;
 use crate::argument_types::parse_value;
-use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
-use crate::consent::TrustArgs;
+use crate::consent::{self, TrustArgs};
 use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// Create a plan from an action and projects
 ///
@@ -81,235 +73,94 @@ pub struct PlanUseArgs {
 
 impl PlanUseArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let mut request = self.request(context)?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        request.actor = app.actor().to_owned();
-        for text in &mut request.invariants {
-            *text = app.mask_secrets(text)?;
-        }
-        let name = names::parse_name("action", &self.action)?;
-        let resources =
-            resources(&app, &request.projects).map_err(|error| use_failure(error.into(), &name))?;
-        let folders = self.action_folders(context, &app, &resources);
-        let handlers = app.app();
-        let (mut warning, mut wanted) = (None, None);
-        match app.block_on(handlers.find_action(&name, &folders))? {
-            Ok(FoundAction::Registered { shadowed, .. }) => {
-                warning = shadowed.map(|file| shadowed_warning(&name, &file));
-            }
-            Ok(FoundAction::File(local)) => {
-                let action = local.into_action();
-                self.trust.require(&action, &app, context.environment)?;
-                wanted = action.draft.automation_profile.clone();
-                request.action = ActionChoice::Repository(Box::new(action));
-            }
-            Err(unknown) => {
-                return Err(app.block_on(handlers.unknown_action_failure(&unknown)));
-            }
-        }
-        self.trust.trust_includes(&resources, &app)?;
-        let plan = app.block_on(app.masking_lifecycle()?.use_action(request));
-        let plan = plan.map_err(|error| use_failure(error, &name))?;
-        let tightened = tightened_profile_warning(&plan, wanted.as_ref());
-        let uncommitted = match plan.brief.base {
-            BaseSource::Head => handlers.find_uncommitted(&resources),
-            BaseSource::Worktree => Vec::new(),
-        };
-        let mut answer = answer(&plan, resources.len());
-        answer.data["uncommitted"] = json!(uncommitted);
-        let warnings = warning.into_iter().chain(tightened);
-        Ok(warnings
-            .chain(uncommitted.iter().map(uncommitted_warning))
-            .fold(answer, |answer, text| {
-                answer.with_message(MessageLevel::Warn, text)
-            }))
+        let request = self.request(context)?;
+        CommandAnswer::from_reply(self.send(request, context)?, view)
     }
 
-    /// Builds the request from the arguments. `actor` is filled in later.
-    fn request(&self, context: &CommandContext<'_>) -> Result<UseActionRequest, CommandFailure> {
+    /// Sends the request. If it needs consent to a file of the repository, the user is asked.
+    fn send(
+        &self,
+        request: PlanUse,
+        context: &CommandContext<'_>,
+    ) -> Result<Reply<CreatedPlan>, CommandFailure> {
+        match context.call(request.clone()) {
+            Err(failure) if consent::is_needed(&failure) => {
+                let trusted_hash = Some(consent::ask(failure, context.environment)?);
+                context.call(PlanUse {
+                    trusted_hash,
+                    ..request
+                })
+            }
+            reply => reply,
+        }
+    }
+
+    fn request(&self, context: &CommandContext<'_>) -> Result<PlanUse, CommandFailure> {
         let actor = |text: &Option<String>| {
             let name = text.as_deref().map(|text| names::parse_name("actor", text));
             name.transpose()
         };
-        let projects = self
-            .projects
-            .iter()
-            .map(|text| names::parse_name("project", text));
+        let projects = self.projects.iter();
+        let projects = projects.map(|text| names::parse_name("project", text));
         let chosen = self.automation_profile.as_deref().map(names::parse_profile);
         let settings = context.settings()?;
         let repository_profile = settings.repository_automation_profile();
         let repository_profile = repository_profile.as_deref().map(names::parse_profile);
-        Ok(UseActionRequest {
-            action: ActionChoice::Registered(names::parse_name("action", &self.action)?),
+        Ok(PlanUse {
+            action: names::parse_name("action", &self.action)?,
             projects: projects.collect::<Result<_, _>>()?,
             arguments: self.arguments.clone(),
             automation_profile: chosen.transpose()?,
-            default_profile: names::parse_profile(&settings.user_automation_profile())?,
-            repository_profile: repository_profile.transpose()?,
             invariants: self.invariants.clone(),
             strategy_actor: actor(&self.strategy_actor)?,
             execution_actor: actor(&self.execution_actor)?,
             base: self.base,
             idempotency_key: self.idempotency_key.clone(),
-            max_usd: None,
-            actor: String::new(),
+            trust: self.trust.is_given(),
+            trusted_hash: None,
+            default_profile: names::parse_profile(&settings.user_automation_profile())?,
+            repository_profile: repository_profile.transpose()?,
+            folder: context.environment.working_directory.clone(),
         })
     }
-
-    /// Returns the folders to search for unregistered actions: the projects, then the working
-    /// directory.
-    fn action_folders(
-        &self,
-        context: &CommandContext<'_>,
-        app: &AppContext<'_>,
-        resources: &[Resource],
-    ) -> Vec<PathBuf> {
-        let path = |resource: &Resource| {
-            PathBuf::from(OsString::from_vec(resource.path.as_bytes().to_vec()))
-        };
-        let mut folders: Vec<PathBuf> = resources.iter().map(path).collect();
-        let here = context.environment.working_directory.as_deref();
-        for folder in app.app().enclosing_projects(here) {
-            if !folders.contains(&folder) {
-                folders.push(folder);
-            }
-        }
-        folders
-    }
 }
 
-/// Converts the error and adds hints.
-fn use_failure(error: LifecycleError, action: &NamespacedName) -> CommandFailure {
-    let project = matches!(
-        error,
-        LifecycleError::Store(StoreError::NotFound {
-            entity: Entity::Project,
-            ..
-        })
+fn view(created: &CreatedPlan) -> OutputView {
+    let plan = &created.plan;
+    let profile = format!(
+        "{} (from {})",
+        created.automation.profile, created.automation.source
     );
-    let argument = matches!(error, LifecycleError::Argument(_));
-    let failure = CommandFailure::from(error);
-    match (project, argument) {
-        (true, _) => failure.hint("agents project list"),
-        (_, true) => failure.hint(format!("agents action show {action}")),
-        _ => failure,
+    let rows = [
+        ("plan", ViewCell::new(plan.plan_id.short(), Tone::Strong)),
+        ("name", plan.name.to_string().into()),
+        ("state", summary_cell(plan)),
+        ("action", plan.action.to_string().into()),
+        ("projects", plan.project.clone().into()),
+        ("resources", created.context.resources.to_string().into()),
+        ("profile", profile.into()),
+        ("strategy by", created.actors.strategy.to_string().into()),
+        ("execution by", created.actors.execution.to_string().into()),
+    ];
+    let mut view = OutputView::new().panel("Plan", rows);
+    if !created.inputs.is_empty() {
+        let inputs = created.inputs.iter();
+        view = view.panel(
+            "Arguments",
+            inputs.map(|(name, value)| (name.as_str(), cell(value))),
+        );
     }
-}
-
-/// Returns the resources of the projects. A missing project is not an error here; creating the plan
-/// checks again and reports it.
-fn resources(
-    app: &AppContext<'_>,
-    projects: &[NamespacedName],
-) -> Result<Vec<Resource>, StoreError> {
-    let projects = projects.to_vec();
-    let look = app.store().read(move |tx| {
-        let mut resources = Vec::new();
-        for project in &projects {
-            resources.extend(tx.resources_of(project)?);
-        }
-        Ok(resources)
-    });
-    app.block_on(look)
-}
-
-fn answer(plan: &Plan, resources: usize) -> CommandAnswer {
-    let id = plan.identity.plan_id;
-    let brief = &plan.brief;
-    let next_steps = ["execute", "status", "tree"].map(|verb| format!("agents plan {verb} {id}"));
-    let inputs = brief.arguments.iter().map(|(name, value)| {
-        let shown = match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        (name.as_str(), ViewCell::from(shown))
-    });
-    let mut view = OutputView::new().panel(
-        "Plan",
-        [
-            ("plan", ViewCell::new(id.short(), Tone::Strong)),
-            ("name", ViewCell::from(plan.name.to_string())),
-            ("state", position_cell(plan.position)),
-            ("action", ViewCell::from(brief.action_name.to_string())),
-            ("projects", ViewCell::from(projects(plan))),
-            ("resources", ViewCell::from(resources.to_string())),
-            (
-                "profile",
-                ViewCell::from(format!(
-                    "{} (from {})",
-                    brief.automation_profile.name,
-                    source_name(brief.automation_source)
-                )),
-            ),
-            (
-                "strategy by",
-                ViewCell::from(brief.actors.strategy_actor.to_string()),
-            ),
-            (
-                "execution by",
-                ViewCell::from(brief.actors.execution_actor.to_string()),
-            ),
-        ],
-    );
-    if !brief.arguments.is_empty() {
-        view = view.panel("Arguments", inputs);
-    }
-    if !brief.invariants.is_empty() {
-        let rows = brief.invariants.iter();
+    if !created.invariants.is_empty() {
+        let rows = created.invariants.iter();
         let rows = rows.map(|it| vec![ViewCell::from(it.source.as_str()), it.text.clone().into()]);
         view = view.table("Rules", &["from", "rule"], rows);
     }
-    let mut answer = CommandAnswer::new(data(plan, resources, &next_steps), view)
-        .with_message(MessageLevel::Info, "Plan created");
-    for step in next_steps {
-        answer = answer.with_message(MessageLevel::Hint, step);
-    }
-    if resources == 0 {
-        let text = "no project of this plan has a resource, so it cannot start yet";
-        answer = answer.with_message(MessageLevel::Warn, text);
-    }
-    answer
+    view
 }
 
-fn data(plan: &Plan, resources: usize, next_steps: &[String]) -> Value {
-    let brief = &plan.brief;
-    let mut data = plan_data(plan);
-    let more = json!({
-        "description": brief.description,
-        "automation_profile": brief.automation_profile.name,
-        "inputs": brief.arguments,
-        "actors": {
-            "strategy": brief.actors.strategy_actor,
-            "execution": brief.actors.execution_actor,
-            "estimation": brief.actors.estimation_actor,
-        },
-        "automation": {
-            "profile": brief.automation_profile.name,
-            "source": source_name(brief.automation_source),
-            "read_only": brief.read_only,
-        },
-        "context": {
-            "resources": resources,
-            "indexed_files": null,
-            "view": null,
-            "hot_token_budget": null,
-        },
-        "invariants": brief.invariants,
-        "base": brief.base,
-        "next_steps": next_steps,
-    });
-    if let Value::Object(more) = more {
-        data.extend(more);
-    }
-    Value::Object(data)
-}
-
-fn source_name(source: ProfileSource) -> &'static str {
-    match source {
-        ProfileSource::Plan => "CLI flag",
-        ProfileSource::Action => "action",
-        ProfileSource::Project => "project",
-        ProfileSource::Global => "setting",
+fn cell(value: &Value) -> ViewCell {
+    match value {
+        Value::String(text) => text.clone().into(),
+        other => other.to_string().into(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cleveragents_api::plan::PlanSummary;
 use cleveragents_domain::id::{ID_LENGTH, PlanId};
 use cleveragents_domain::{
     NamespacedName, Plan, PlanState, Position, StreamId, Timestamp, WaitReason,
@@ -90,6 +91,16 @@ pub(super) fn position_cell(position: Position) -> ViewCell {
         None => position.to_string(),
     };
     ViewCell::new(text, tone(position.state()))
+}
+
+/// Returns for example `execute/processing`, coloured by its meaning.
+pub(super) fn summary_cell(plan: &PlanSummary) -> ViewCell {
+    let text = format!("{}/{}", plan.phase, plan.state);
+    let text = match plan.waiting {
+        Some(waiting) => format!("{text} ({})", describe_waiting(waiting)),
+        None => text,
+    };
+    ViewCell::new(text, tone(plan.state))
 }
 
 pub(super) fn state_cell(state: PlanState) -> ViewCell {

@@ -1,0 +1,3 @@
+//! Handlers of plans, one file per verb.
+
+mod use_action;
