@@ -21,7 +21,7 @@ use crate::attributes::{Attributes, AutoCrlf};
 use crate::blobs::{self, BlobSource, StoredBlob};
 use crate::captured_tree::CapturedTree;
 use crate::changes;
-use crate::convert;
+use crate::convert::{self, ConversionRules};
 use crate::entries::{
     EXECUTABLE, FILE, GITLINK, LINK, TreeChange, TreeEntries, TreeEntry, parent_folders,
 };
@@ -126,7 +126,12 @@ fn read_folder(
             .try_for_each(|path| walker.walk_path(path.as_bytes()))?,
     }
     let walked = std::mem::take(&mut walker.result);
-    let mut draft = read_changes(sandbox, (root, before), &walked, now, objects)?;
+    let mut draft = read_changes(sandbox, root, before, &walked, objects)?;
+    for entry in draft.read.values_mut() {
+        // A file written in this clock tick can be written again without its stat changing. Do not
+        // trust it.
+        entry.stat = entry.stat.filter(|stat| stat.changed < now);
+    }
     draft.empty_directories = empty_directories(before, &walked, &draft, &mut walker)?;
     Ok(draft)
 }
@@ -160,9 +165,9 @@ fn affects_ignore_rules(paths: &[ResourcePath]) -> bool {
 
 fn read_changes(
     sandbox: &mut LocalSandbox,
-    (root, before): (&Path, &TreeEntries),
+    root: &Path,
+    before: &TreeEntries,
     walked: &WalkResult,
-    now: i64,
     objects: &mut NewObjects,
 ) -> SandboxResult<CaptureDraft> {
     let mut draft = CaptureDraft {
@@ -199,11 +204,6 @@ fn read_changes(
         root,
     };
     reading.store_files(&files, &mut draft, objects)?;
-    for entry in draft.read.values_mut() {
-        // A file written in this clock tick can be written again without its stat changing. Do not
-        // trust it.
-        entry.stat = entry.stat.filter(|stat| stat.changed < now);
-    }
     Ok(draft)
 }
 
@@ -283,8 +283,11 @@ impl CaptureReader<'_> {
         };
         let shaping = &self.sandbox.properties.shaping;
         let known = self.before.files.get(path);
-        let form = (attributes, AutoCrlf::from_settings(shaping));
-        let stored = convert::to_git(self.sandbox, self.root, path, known, form)?;
+        let rules = ConversionRules {
+            attributes,
+            autocrlf: AutoCrlf::from_settings(shaping),
+        };
+        let stored = convert::to_git(self.sandbox, self.root, path, known, rules)?;
         Ok(stored.map(|stored| TreeEntry {
             mode: git_mode(shaping, stored.stat.as_ref().unwrap_or(stat), known),
             object: stored.object,

@@ -16,14 +16,25 @@ use crate::object_id::ObjectId;
 use crate::sandbox::LocalSandbox;
 use crate::stop_reader::StoppableReader;
 
+/// What decides the form in which git stores a file.
+#[derive(Clone, Copy)]
+pub(crate) struct ConversionRules<'a> {
+    pub(crate) attributes: &'a Attributes,
+    pub(crate) autocrlf: AutoCrlf,
+}
+
 /// Stores a file of the tree in git's form. Returns `None` if both forms are the same.
 pub(crate) fn to_git(
     sandbox: &LocalSandbox,
     root: BorrowedFd<'_>,
     path: &[u8],
     known: Option<&TreeEntry>,
-    (attributes, autocrlf): (&Attributes, AutoCrlf),
+    rules: ConversionRules<'_>,
 ) -> SandboxResult<Option<StoredBlob>> {
+    let ConversionRules {
+        attributes,
+        autocrlf,
+    } = rules;
     let line_ends = attributes.line_ends(autocrlf);
     let rewrites = attributes.rewrites_text();
     let is_plain = line_ends == LineEnds::Kept && !rewrites;

@@ -105,6 +105,13 @@ pub struct RunArgs {
     trust: TrustArgs,
 }
 
+/// Where the changes of the plan go.
+struct RunTarget<'a> {
+    destination: Destination,
+    /// Its name in a question to the user.
+    name: &'a str,
+}
+
 impl RunArgs {
     pub fn output_mode(&self, _: Format) -> OutputMode {
         if self.events {
@@ -138,7 +145,11 @@ impl RunArgs {
         warnings.extend(tightened_profile_warning(&plan, wanted.as_ref()));
         let progress = PlanProgress::from_start(self.events, context);
         let target_name = self.to.describe(&target.display_path());
-        let answer = self.run_plan(&app, &progress, &plan, (context, destination, &target_name));
+        let run_target = RunTarget {
+            destination,
+            name: &target_name,
+        };
+        let answer = self.run_plan(&app, &progress, &plan, context, run_target);
         let answer = answer.map_err(|failure| {
             let id = plan.identity.plan_id;
             failure.with("plan_id", json!(id))
@@ -241,7 +252,8 @@ impl RunArgs {
         app: &AppContext<'_>,
         progress: &PlanProgress,
         plan: &Plan,
-        (context, destination, target_name): (&CommandContext<'_>, Destination, &str),
+        context: &CommandContext<'_>,
+        target: RunTarget<'_>,
     ) -> Result<CommandAnswer, CommandFailure> {
         let id = plan.identity.plan_id;
         let executor = app.executor()?;
@@ -276,7 +288,7 @@ impl RunArgs {
                 } else {
                     Vec::new()
                 };
-                let question = format!("Apply these changes to {target_name}?");
+                let question = format!("Apply these changes to {}?", target.name);
                 let question = [warnings, vec![question]].concat().join("\n");
                 let reply = confirm_unless_interrupted(&question, context.environment);
                 Ok::<_, CommandFailure>(app.block_on(reply))
@@ -293,7 +305,7 @@ impl RunArgs {
         }
         app.check_not_interrupted(id)?;
         let service = app.apply_service()?;
-        let request = app.apply_request(id, destination);
+        let request = app.apply_request(id, target.destination);
         let applied = run_with_progress(app, progress, id, service.apply(&request))??;
         let warnings = sandbox_warnings(&app.plan_work(id)?.sandboxes);
         let answer = with_warnings(outcome_answer(app, &applied)?, warnings);

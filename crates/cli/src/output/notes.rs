@@ -31,7 +31,8 @@ pub(super) fn render_messages(answer: &CommandAnswer, options: &RenderOptions) -
             MessageLevel::Warn => (DOUBTFUL, "! Warning:", "warning:"),
             MessageLevel::Error => (BAD, "✗ Error:", "error:"),
         };
-        push(&mut output, options, (style, rich, plain), &message.text);
+        let mark = LineMark { style, rich, plain };
+        push(&mut output, options, mark, &message.text);
     }
     output
 }
@@ -44,21 +45,43 @@ pub(super) fn render_failure(
 ) -> String {
     let mut output = String::new();
     let what = redactor.redact(&failure.message);
-    push(&mut output, options, (BAD, "✗ Error:", "error:"), &what);
+    let error = LineMark {
+        style: BAD,
+        rich: "✗ Error:",
+        plain: "error:",
+    };
+    push(&mut output, options, error, &what);
     for cause in &failure.causes {
         let cause = redactor.redact(cause);
-        push(&mut output, options, (FAINT, "  Why:", "  why:"), &cause);
+        let why = LineMark {
+            style: FAINT,
+            rich: "  Why:",
+            plain: "  why:",
+        };
+        push(&mut output, options, why, &cause);
     }
     for step in &failure.next_steps {
         let hint = redactor.redact(&next_step::render(step));
-        push(&mut output, options, (NEXT, "  → Next:", "  next:"), &hint);
+        let next = LineMark {
+            style: NEXT,
+            rich: "  → Next:",
+            plain: "  next:",
+        };
+        push(&mut output, options, next, &hint);
     }
     output
 }
 
+/// The mark in front of a line, for terminals and for plain text.
+struct LineMark<'a> {
+    style: Style,
+    rich: &'a str,
+    plain: &'a str,
+}
+
 /// Appends a line with a mark in front, in the style of the format.
-fn push(output: &mut String, options: &RenderOptions, mark: (Style, &str, &str), text: &str) {
-    let (style, rich, plain) = mark;
+fn push(output: &mut String, options: &RenderOptions, mark: LineMark<'_>, text: &str) {
+    let LineMark { style, rich, plain } = mark;
     let (mark, text) = match options.format {
         Format::Rich | Format::Color => (rich, escape_cell(text)),
         _ => (plain, escape_line(text)),

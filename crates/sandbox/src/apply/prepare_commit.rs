@@ -101,13 +101,12 @@ pub(crate) fn prepare(
         conflicts.dedup();
         return Ok(PrepareOutcome::Blocked(conflicts));
     }
-    let new = make_commit(
-        targets,
-        record,
-        &input,
-        (&target, &fitted.new_tree),
+    let new = NewCommit {
+        parent: target.parent.as_deref(),
+        tree: &fitted.new_tree,
         request,
-    )?;
+    };
+    let new = make_commit(targets, record, &input, &new)?;
     // From here on the store no longer needs the sandbox, which may be removed.
     apply_store::set_alternates(store, &[&repository.objects_dir()])?;
     let effect = CommitEffect {
@@ -469,18 +468,28 @@ fn uncommitted_reason(
     })
 }
 
+/// The commit to create for a request.
+struct NewCommit<'a> {
+    parent: Option<&'a str>,
+    tree: &'a str,
+    request: &'a ApplyRequest,
+}
+
 /// Creates the commit and copies it into the user's repository, pinned by a ref of ours.
 fn make_commit(
     targets: &LocalTargets,
     record: &LocalApplyRecord,
     input: &ChangeInput,
-    (target, new_tree): (&CommitTarget, &str),
-    request: &ApplyRequest,
+    new: &NewCommit<'_>,
 ) -> TargetResult<String> {
     let (repository, store) = (&input.repository, &input.store);
-    let parent = target.parent.as_deref();
+    let NewCommit {
+        parent,
+        tree,
+        request,
+    } = *new;
     let signing = &repository.settings.signing;
-    let commit = apply_store::commit(store, new_tree, parent, &request.commit, signing)?;
+    let commit = apply_store::commit(store, tree, parent, &request.commit, signing)?;
     targets.reached(ApplyStep::Committed);
     let mut revisions = format!("{commit}\n");
     if let Some(parent) = parent {
