@@ -10,6 +10,7 @@ pub mod exceptions;
 pub mod modules;
 pub mod mutants;
 pub mod plain_words;
+pub mod shape;
 pub mod size;
 pub mod source;
 pub mod tree;
@@ -99,6 +100,7 @@ pub fn check(root: &Path) -> Result<Vec<TidyFinding>> {
     let findings = [
         dependencies::check,
         size::check,
+        shape::check,
         modules::check,
         wording::check,
         plain_words::check,
