@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
+use cleveragents_domain::event::payloads::CheckpointRestored;
 use cleveragents_domain::id::{CheckpointId, DecisionId, PlanId, SandboxId};
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_domain::tool_call::ToolCallRecord;
-use cleveragents_domain::{EventKind, NewEvent, Plan, Timestamp, TreeId};
+use cleveragents_domain::{NewEvent, Plan, Timestamp, TreeId};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-use crate::journal::event;
+use crate::journal::new_event;
 use cleveragents_ports::{Ids, StoreError, Transaction};
 
 /// The state to roll back to.
@@ -155,16 +155,16 @@ pub(crate) fn undo_after(
         set_aside,
     };
     store_trees(tx, sandboxes, restore_point, now)?;
-    let payload = json!({
-        "set_aside": back.set_aside.id,
-        "call_number": restore_point.call_number,
-        "changes_undone": back.changes,
-        "calls_undone": back.calls,
-        "checkpoints_undone": back.checkpoints,
-        "trees": restore_point.trees,
-    });
-    let new_event = event(EventKind::CheckpointRestored, actor, &payload)?;
-    Ok(Some((back, new_event)))
+    let payload = CheckpointRestored {
+        set_aside: back.set_aside.id,
+        call_number: restore_point.call_number,
+        changes_undone: back.changes,
+        calls_undone: back.calls,
+        checkpoints_undone: back.checkpoints,
+        trees: restore_point.trees.clone(),
+    };
+    let restored = new_event(actor, &payload)?;
+    Ok(Some((back, restored)))
 }
 
 /// Sets the tree of each sandbox in its record.

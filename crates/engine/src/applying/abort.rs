@@ -8,16 +8,16 @@
 use std::sync::Arc;
 
 use cleveragents_domain::apply_record::{ApplyDirection, ApplyPartState, ApplyRecord, ApplyState};
+use cleveragents_domain::event::payloads::ApplyAborted;
 use cleveragents_domain::id::ApplyId;
-use cleveragents_domain::{EventKind, Move, Phase, Plan, PlanState, PointOfNoReturn, StreamId};
-use serde_json::json;
+use cleveragents_domain::{Move, Phase, Plan, PlanState, PointOfNoReturn, StreamId};
 use tokio::task::spawn_blocking;
 
 use super::attempt::{from_json, to_json, update};
 use super::error::{ApplyFailure, Result};
 use super::{ApplyService, PlanApplyRequest, Unapplied};
 use crate::execution::require_local_sandboxes;
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
 use crate::runs::RunLease;
 use cleveragents_ports::StoreError;
@@ -280,8 +280,12 @@ impl ApplyService {
                 move_plan(tx, &*ids, &fail, RepeatPolicy::Refuse)?;
             }
             let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-            let payload = json!({ "apply_id": record.id, "reason": "aborted" });
-            let event = event(EventKind::ApplyAborted, &request.actor, &payload)?;
+            let payload = ApplyAborted {
+                apply_id: record.id,
+                reason: "aborted".to_owned(),
+                uncollected: Vec::new(),
+            };
+            let event = new_event(&request.actor, &payload)?;
             tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(moved.plan().clone())
         })

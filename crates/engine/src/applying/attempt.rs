@@ -5,21 +5,25 @@ use std::sync::Arc;
 use cleveragents_domain::apply_record::{
     ApplyDirection, ApplyPart, ApplyPartState, ApplyRecord, ApplyState,
 };
+use cleveragents_domain::event::payloads::{
+    ApplyAborted, ApplyDecided, ApplyIntended, ApplyStopped,
+};
 use cleveragents_domain::id::ApplyId;
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_domain::{
-    AbsolutePath, ErrorCategory, EventKind, MessageKind, Move, Plan, PlanState, StreamId, Timestamp,
+    AbsolutePath, ErrorCategory, EventPayload, MessageKind, Move, Plan, PlanState, StreamId,
+    Timestamp,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::error::{ApplyFailure, Result};
 use super::lock::{BoxedTargetLocks, PrepareAllOutcome};
 use super::{ApplyOutcome, ApplyService, PlanApplyRequest};
 use crate::execution::change_sandbox_state;
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::lifecycle::{PlanMoveOutcome, PlanMoveRequest, RepeatPolicy, move_plan};
 use crate::recovery::{NewErrorRecord, record_error};
 use crate::runs::RunLease;
@@ -169,12 +173,12 @@ impl ApplyService {
                 ..record.clone()
             };
             record.number = tx.insert_apply(&record)?;
-            let payload = json!({
-                "apply_id": record.id,
-                "direction": record.direction,
-                "destination": record.destination,
-            });
-            let event = event(EventKind::ApplyIntended, &actor, &payload)?;
+            let payload = ApplyIntended {
+                apply_id: record.id,
+                direction: record.direction,
+                destination: from_json(Some(record.destination.clone()))?,
+            };
+            let event = new_event(&actor, &payload)?;
             tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(record)
         })
@@ -208,8 +212,11 @@ impl ApplyService {
             }
             let record = update(tx, &record)?;
             move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-            let payload = json!({ "apply_id": record.id, "resources": record.resources.len() });
-            let event = event(EventKind::ApplyDecided, &request.actor, &payload)?;
+            let payload = ApplyDecided {
+                apply_id: record.id,
+                resources: record.resources.len() as u64,
+            };
+            let event = new_event(&request.actor, &payload)?;
             tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(DecideOutcome::Yes(Box::new(record)))
         })
@@ -291,8 +298,11 @@ impl ApplyService {
             let record = update(tx, &record)?;
             record_error(tx, &*ids, record.plan_id, &error_record, &request.actor)?;
             let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-            let payload = json!({ "apply_id": record.id, "conflicts": conflicts });
-            let event = event(EventKind::ApplyStopped, &request.actor, &payload)?;
+            let payload = ApplyStopped {
+                apply_id: record.id,
+                conflicts: conflicts.clone(),
+            };
+            let event = new_event(&request.actor, &payload)?;
             tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>((moved.plan().clone(), record))
         })
@@ -375,10 +385,11 @@ impl ApplyService {
             }
             part.state = ApplyPartState::Aborted;
         }
-        let mut payload = json!({ "apply_id": record.id, "reason": reason });
-        if !uncollected.is_empty() {
-            payload["uncollected"] = json!(uncollected);
-        }
+        let payload = ApplyAborted {
+            apply_id: record.id,
+            reason: reason.to_owned(),
+            uncollected,
+        };
         let request = fails.map(|why| PlanMoveRequest {
             reason: Some(why.to_owned()),
             ..self.owner_request(run, &record, Move::Fail)
@@ -397,7 +408,7 @@ impl ApplyService {
             if let Some(request) = &request {
                 move_plan(tx, &*ids, request, RepeatPolicy::Refuse)?;
             }
-            let event = event(EventKind::ApplyAborted, &actor, &payload)?;
+            let event = new_event(&actor, &payload)?;
             tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(record)
         })
@@ -427,13 +438,13 @@ impl ApplyService {
         run: &RunLease,
         record: ApplyRecord,
         state: ApplyState,
-        (kind, payload): (EventKind, Value),
+        payload: impl EventPayload + Send + 'static,
     ) -> Result<ApplyRecord> {
         let actor = run.lease().owner.to_string();
         let record = ApplyRecord { state, ..record };
         run.write(self.services.operation("apply.end"), move |tx| {
             let record = update(tx, &record)?;
-            let event = event(kind.clone(), &actor, &payload)?;
+            let event = new_event(&actor, &payload)?;
             tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(record)
         })

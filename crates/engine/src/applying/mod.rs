@@ -21,17 +21,15 @@ mod unfinished;
 use std::sync::Arc;
 
 use cleveragents_domain::apply_record::ApplyRecord;
+use cleveragents_domain::event::payloads::ApplyRequested;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::{
-    ErrorCategory, EventKind, Move, Phase, Plan, PlanState, PointOfNoReturn, StreamId,
-};
+use cleveragents_domain::{ErrorCategory, Move, Phase, Plan, PlanState, PointOfNoReturn, StreamId};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::execution::{
     EngineServices, PlanActors, newest_summary, require_local_sandboxes, start_phase,
 };
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::lifecycle::{
     LifecycleError, PlanMoveRequest, RepeatPolicy, hold_unowned, move_plan, move_unowned_plan,
 };
@@ -44,7 +42,7 @@ pub use abort::AbortOutcome;
 pub use error::{ApplyFailure, Result};
 pub use gc::{SweptApply, UNAPPLY_WINDOW};
 use merge_validation::UnvalidatedMergePolicy;
-pub use rebase::{RebaseOutcome, RebasedResource};
+pub use rebase::RebaseOutcome;
 pub use recover::{RecoveredApply, RecoveryReport};
 pub use unapply::Unapplied;
 pub use unfinished::{ApplyWorker, UnfinishedApply, unfinished_applies};
@@ -216,8 +214,12 @@ impl ApplyService {
                     (Phase::Apply, _, None) => None,
                     _ => Some(Move::Advance(Phase::Apply)),
                 };
-                let payload = json!({ "phase": phase, "state": state, "destination": destination });
-                let event = event(EventKind::ApplyRequested, &actor, &payload)?;
+                let payload = ApplyRequested {
+                    phase,
+                    state,
+                    destination: destination.clone(),
+                };
+                let event = new_event(&actor, &payload)?;
                 tx.append(StreamId::Plan(plan), &[event])?;
                 let plan = match requested {
                     None => held,

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use cleveragents_domain::apply_record::{ApplyDirection, ApplyPartState, ApplyRecord, ApplyState};
-use cleveragents_domain::{EventKind, Move, Plan, PlanState, StreamId};
-use serde_json::json;
+use cleveragents_domain::event::payloads::ApplySettled;
+use cleveragents_domain::{Move, Plan, PlanState, StreamId};
 
 use super::attempt::{mark_sandbox_applied, update};
 use super::error::{ApplyFailure, Result};
 use super::{ApplyOutcome, ApplyService, PlanApplyRequest};
 use crate::execution::require_local_sandboxes;
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, evict, hold_unowned, move_plan};
 
 impl ApplyService {
@@ -50,8 +50,11 @@ impl ApplyService {
                 let left = record.resources.iter();
                 let left = left.filter(|it| it.state == ApplyPartState::Stopped);
                 let left: Vec<_> = left.map(|it| it.sandbox_id).collect();
-                let payload = json!({ "apply_id": record.id, "left_as_they_stand": left });
-                events.push(event(EventKind::ApplySettled, &actor, &payload)?);
+                let payload = ApplySettled {
+                    apply_id: record.id,
+                    left_as_they_stand: left,
+                };
+                events.push(new_event(&actor, &payload)?);
                 let mut moved = held;
                 for requested in [Move::Retry, Move::Start, Move::Apply] {
                     let request = PlanMoveRequest {

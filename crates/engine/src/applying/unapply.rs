@@ -5,10 +5,12 @@ use std::sync::Arc;
 use cleveragents_domain::apply_record::{
     ApplyDirection, ApplyPart, ApplyPartState, ApplyRecord, ApplyState,
 };
+use cleveragents_domain::event::payloads::{
+    ApplyAborted, ApplyDecided, ApplyStopped, PlanUnapplied,
+};
 use cleveragents_domain::id::ApplyId;
 use cleveragents_domain::sandbox::SandboxState;
-use cleveragents_domain::{EventKind, Move, Plan, PlanState, StreamId};
-use serde_json::json;
+use cleveragents_domain::{Move, Plan, PlanState, StreamId};
 use tokio::task::spawn_blocking;
 
 use super::attempt::{from_json, update};
@@ -16,7 +18,7 @@ use super::error::{ApplyFailure, Result};
 use super::lock::{BoxedTargetLocks, PrepareAllOutcome};
 use super::{ApplyService, PlanApplyRequest};
 use crate::execution::{ExecutionError, WrongNode, change_sandbox_state};
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::lifecycle::{RepeatPolicy, move_plan};
 use crate::runs::RunLease;
 use cleveragents_ports::targets::{ApplyIntent, ApplyRequest, Conflict};
@@ -171,8 +173,10 @@ impl ApplyService {
                 });
             }
         };
-        let payload = json!({ "apply_id": record.id, "resources": record.resources.len() });
-        let decided = (EventKind::ApplyDecided, payload);
+        let decided = ApplyDecided {
+            apply_id: record.id,
+            resources: record.resources.len() as u64,
+        };
         let record = self
             .record_state(run, record, ApplyState::Decided, decided)
             .await?;
@@ -189,8 +193,10 @@ impl ApplyService {
     ) -> Result<Unapplied> {
         let (record, conflicts) = self.commit_with_retry(run, record, locks).await?;
         if !conflicts.is_empty() {
-            let payload = json!({ "apply_id": record.id, "conflicts": conflicts });
-            let stopped = (EventKind::ApplyStopped, payload);
+            let stopped = ApplyStopped {
+                apply_id: record.id,
+                conflicts: conflicts.clone(),
+            };
             let apply = self
                 .record_state(run, record, ApplyState::Stopped, stopped)
                 .await?;
@@ -233,8 +239,10 @@ impl ApplyService {
                 }
             }
             let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-            let payload = json!({ "apply_id": record.id });
-            events.push(event(EventKind::PlanUnapplied, &request.actor, &payload)?);
+            let payload = PlanUnapplied {
+                apply_id: record.id,
+            };
+            events.push(new_event(&request.actor, &payload)?);
             tx.append(StreamId::Plan(record.plan_id), &events)?;
             Ok::<_, ApplyFailure>((moved.plan().clone(), record))
         })
@@ -265,8 +273,12 @@ impl ApplyService {
             if let Some(aborted) = &aborted {
                 update(tx, aborted)?;
             }
-            let payload = json!({ "apply_id": record.id, "reason": "reversed to abort" });
-            let event = event(EventKind::ApplyAborted, &actor, &payload)?;
+            let payload = ApplyAborted {
+                apply_id: record.id,
+                reason: "reversed to abort".to_owned(),
+                uncollected: Vec::new(),
+            };
+            let event = new_event(&actor, &payload)?;
             tx.append(StreamId::Plan(record.plan_id), &[event])?;
             Ok::<_, ApplyFailure>(record)
         })

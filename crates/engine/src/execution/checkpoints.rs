@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
+use cleveragents_domain::event::payloads::CheckpointCreated;
 use cleveragents_domain::id::{CheckpointId, DecisionId, PlanId, SandboxId};
-use cleveragents_domain::{EventKind, NewEvent, Plan, TreeId};
-use serde_json::json;
+use cleveragents_domain::{NewEvent, Plan, TreeId};
 
-use crate::journal::event;
+use crate::journal::new_event;
 use cleveragents_ports::{Ids, Result, Transaction};
 
 /// When checkpoints are created automatically, and how many are kept per plan.
@@ -105,15 +105,15 @@ pub(crate) fn create_checkpoint(
         undone_by: None,
     };
     checkpoint.number = tx.insert_checkpoint(&checkpoint, policy.max_kept)?;
-    let payload = json!({
-        "checkpoint_id": checkpoint.id,
-        "number": checkpoint.number,
-        "trigger": checkpoint.trigger,
-        "decision_id": checkpoint.decision_id,
-        "call_number": checkpoint.call_number,
-        "label": checkpoint.label,
-        "trees": checkpoint.trees,
-    });
-    let new_event = event(EventKind::CheckpointCreated, actor, &payload)?;
-    Ok((checkpoint, new_event))
+    let payload = CheckpointCreated {
+        checkpoint_id: checkpoint.id,
+        number: checkpoint.number,
+        trigger: checkpoint.trigger,
+        decision_id: checkpoint.decision_id,
+        call_number: checkpoint.call_number,
+        label: checkpoint.label.clone(),
+        trees: checkpoint.trees.clone(),
+    };
+    let created = new_event(actor, &payload)?;
+    Ok((checkpoint, created))
 }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use cleveragents_domain::change::ChangeError;
 use cleveragents_domain::changeset::{ChangesetRecord, ChangesetState, NewChange, RecordedChange};
+use cleveragents_domain::event::payloads::{ChangeRecorded, ChangesetClosed, ChangesetStarted};
 use cleveragents_domain::id::{ChangesetId, PlanId, SandboxId};
-use cleveragents_domain::{ChangeEntry, EventKind, NewEvent, StreamId};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use cleveragents_domain::{ChangeEntry, NewEvent, StreamId};
 
-use crate::journal::event;
+use crate::journal::new_event;
 use cleveragents_ports::{
     Entity, Ids, Lease, Result, StoreError, StoreHandle, StoreOperation, Transaction,
 };
@@ -25,13 +24,6 @@ pub struct ExecutionContext {
     store: StoreHandle,
     ids: Arc<dyn Ids>,
     lease: Lease,
-}
-
-/// Payload of the event for a recorded change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeRecord {
-    pub changeset_id: ChangesetId,
-    pub entry: ChangeEntry,
 }
 
 impl ExecutionContext {
@@ -75,7 +67,7 @@ impl ExecutionContext {
                 };
                 tx.insert_changeset(&started)?;
                 let actor = lease.owner.to_string();
-                let started = event(EventKind::ChangesetStarted, &actor, &started)?;
+                let started = new_event(&actor, &ChangesetStarted(started))?;
                 tx.append(StreamId::Plan(lease.plan), &[started])?;
                 Ok::<_, StoreError>(())
             })
@@ -210,11 +202,11 @@ impl Changeset {
         }
         let entries = tx.record_changes(self.id, changes)?;
         let to_event = |entry: &ChangeEntry| {
-            let record = ChangeRecord {
+            let record = ChangeRecorded {
                 changeset_id: self.id,
                 entry: entry.clone(),
             };
-            event(EventKind::ChangeRecorded, actor, &record)
+            new_event(actor, &record)
         };
         let events = entries.iter().map(to_event).collect::<Result<_>>()?;
         Ok((entries, events))
@@ -244,13 +236,11 @@ fn close(tx: &mut dyn Transaction, id: ChangesetId, lease: &Lease) -> Result<Opt
         return Ok(None);
     }
     let entries = tx.changeset(id)?.entries;
-    let record = json!({ "changeset_id": id, "entries": entries });
-    event(
-        EventKind::ChangesetClosed,
-        &lease.owner.to_string(),
-        &record,
-    )
-    .map(Some)
+    let record = ChangesetClosed {
+        changeset_id: id,
+        entries,
+    };
+    new_event(&lease.owner.to_string(), &record).map(Some)
 }
 
 /// Returns a changeset. Fails if it does not belong to the plan.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use cleveragents_domain::actor::{Actor, ActorKind};
+use cleveragents_domain::event::payloads::{ActorErrored, ActorInvoked};
 use cleveragents_domain::id::{DecisionId, SandboxId};
 use cleveragents_domain::strategy::{StrategyRecord, StrategyStep};
 use cleveragents_domain::tool_call::ToolCallRecord;
-use cleveragents_domain::{Confidence, DecisionType, EventKind, StreamId, WaitReason};
-use serde_json::json;
+use cleveragents_domain::{Confidence, DecisionType, StreamId, WaitReason};
 
 use super::error::{ExecutionError, Result};
 use super::llm_actor::LlmWork;
@@ -134,8 +134,12 @@ impl<'a> ExecutePhase<'a> {
         number: u32,
     ) -> Result<ActorEnd> {
         let (run, actor) = (&*self.run, &self.actor);
-        let payload = json!({ "actor": actor.name, "step": number, "title": step.title });
-        run.append_event(EventKind::ActorInvoked, payload).await?;
+        let payload = ActorInvoked {
+            actor: actor.name.clone(),
+            step: number,
+            title: step.title.clone(),
+        };
+        run.append_event(payload).await?;
         if let ActorKind::Direct = &actor.kind {
             return Ok(ActorEnd::Done);
         }
@@ -162,8 +166,12 @@ impl<'a> ExecutePhase<'a> {
         | ActorEnd::NoAnswer(reason)
         | ActorEnd::LimitReached(reason) = &end
         {
-            let payload = json!({ "actor": actor.name, "step": number, "reason": reason });
-            run.append_event(EventKind::ActorErrored, payload).await?;
+            let payload = ActorErrored {
+                actor: actor.name.clone(),
+                step: number,
+                reason: reason.clone(),
+            };
+            run.append_event(payload).await?;
         }
         Ok(end)
     }

@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::{
+    ExecuteRequested, RequestPosition, ResumeRequested, StrategyApproved,
+};
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{
-    EventKind, Move, Phase, Plan, PlanState, StreamId, Timestamp, WaitReason,
+    Move, NewEvent, Phase, Plan, PlanState, StreamId, Timestamp, WaitReason,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::error::{ExecutionError, Result};
 use super::executor::Executor;
 use super::workspace::require_local_sandboxes;
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::lifecycle::{PlanMoveRequest, evict, hold_unowned, move_unowned_plan};
-use cleveragents_ports::Transaction;
+use cleveragents_ports::{StoreError, Transaction};
 
 /// Outcome of recording a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,11 +48,15 @@ pub(super) enum RequestKind {
 impl RequestKind {
     /// Returns the event that records the request. `Proceed` has none: it always follows a recorded
     /// `Execute` or `Resume`.
-    fn event(self) -> Option<EventKind> {
+    fn event(
+        self,
+        actor: &str,
+        position: RequestPosition,
+    ) -> std::result::Result<Option<NewEvent>, StoreError> {
         match self {
-            Self::Execute => Some(EventKind::ExecuteRequested),
-            Self::Resume => Some(EventKind::ResumeRequested),
-            Self::Proceed { .. } => None,
+            Self::Execute => new_event(actor, &ExecuteRequested(position)).map(Some),
+            Self::Resume => new_event(actor, &ResumeRequested(position)).map(Some),
+            Self::Proceed { .. } => Ok(None),
         }
     }
 
@@ -113,9 +119,12 @@ impl Executor {
                     (_, Some(_)) => Some(Move::Resume),
                     _ => None,
                 };
-                let requested = json!({ "phase": phase, "state": state, "waiting": waiting });
-                if let Some(kind) = request_kind.event() {
-                    let requested = event(kind, &actor, &requested)?;
+                let position = RequestPosition {
+                    phase,
+                    state,
+                    waiting,
+                };
+                if let Some(requested) = request_kind.event(&actor, position)? {
                     tx.append(StreamId::Plan(plan), &[requested])?;
                 }
                 if state == PlanState::Complete {
@@ -166,8 +175,11 @@ pub(super) fn approve(
     strategy.approved_at = Some(now);
     tx.approve_strategy(&strategy)?;
     let by = strategy.approved_by.as_deref().unwrap_or_default();
-    let approved = json!({ "number": strategy.number, "hash": strategy.hash });
-    let approved = event(EventKind::StrategyApproved, by, &approved)?;
+    let approved = StrategyApproved {
+        number: strategy.number,
+        hash: strategy.hash.clone(),
+    };
+    let approved = new_event(by, &approved)?;
     tx.append(StreamId::Plan(strategy.plan_id), &[approved])?;
     Ok(strategy)
 }

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use cleveragents_domain::{EventKind, LlmActor, ResourcePath};
-use serde_json::json;
+use cleveragents_domain::event::payloads::{InstructionFile, InstructionsRead};
+use cleveragents_domain::{LlmActor, ResourcePath};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -89,12 +89,15 @@ async fn record_instructions(
     if texts.is_empty() {
         return Ok(());
     }
-    let used: Vec<_> = texts
-        .iter()
-        .map(|it| json!({ "path": it.path, "hash": it.hash }))
-        .collect();
-    let payload = json!({ "instructions": used, "skills": skills });
-    run.append_event(EventKind::InstructionsRead, payload).await
+    let used = |it: &InstructionText| InstructionFile {
+        path: it.path.clone(),
+        hash: it.hash.clone(),
+    };
+    let payload = InstructionsRead {
+        instructions: texts.iter().map(used).collect(),
+        skills: skills as u64,
+    };
+    run.append_event(payload).await
 }
 
 /// Returns the instructions for these paths. A file that the plan itself changed is ignored, and

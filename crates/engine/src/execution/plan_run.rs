@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cleveragents_domain::actor::Actor;
+use cleveragents_domain::event::payloads::{ActorCompleted, ValidationsCompleted};
 use cleveragents_domain::id::{DecisionId, PlanId};
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::tool::control::StatedDecision;
 use cleveragents_domain::{
-    DecisionType, EventKind, Phase, Plan, StreamId, Timestamp, ValidationSummary,
+    DecisionType, EventPayload, Phase, Plan, StreamId, Timestamp, ValidationSummary,
 };
-use serde_json::json;
 use tokio::sync::watch;
 
 use super::context::ExecutionContext;
@@ -24,7 +24,7 @@ use super::services::{EngineServices, PlanActors, find_actors, plan_actor_names}
 use super::strategize::strategy_hash;
 use super::workspace::SandboxOpener;
 use crate::decisions::{DecisionContext, DecisionDraft};
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::recovery::{NewErrorRecord, record_error};
 use crate::runs::RunLease;
 use cleveragents_ports::{StopReason, StoreError, StoreOperation};
@@ -177,10 +177,13 @@ impl PlanRun {
             plan.last_completed_step = Some(number);
             plan.timestamps.updated_at = tx.now()?;
             plan.version = tx.update_plan(&plan)?;
-            let name = &plan.brief.actors.execution_actor;
-            let payload = json!({ "actor": name, "phase": Phase::Execute, "step": number });
-            let new_event = event(EventKind::ActorCompleted, &actor, &payload)?;
-            tx.append(StreamId::Plan(plan.identity.plan_id), &[new_event])?;
+            let payload = ActorCompleted {
+                actor: plan.brief.actors.execution_actor.clone(),
+                phase: Phase::Execute,
+                step: number,
+            };
+            let completed = new_event(&actor, &payload)?;
+            tx.append(StreamId::Plan(plan.identity.plan_id), &[completed])?;
             Ok::<_, ExecutionError>(plan)
         });
         self.plan = completed.await?;
@@ -189,10 +192,9 @@ impl PlanRun {
 
     pub(super) async fn append_event(
         &self,
-        kind: EventKind,
-        payload: serde_json::Value,
+        payload: impl EventPayload + Send + 'static,
     ) -> Result<()> {
-        append_event(&self.services, &self.lease, kind, payload).await
+        append_event(&self.services, &self.lease, payload).await
     }
 
     /// Records an error of the plan.
@@ -251,15 +253,16 @@ impl PlanRun {
             .write(self.operation("plan.store-validations"), move |tx| {
                 let value = serde_json::to_value(&summary).map_err(StoreError::internal)?;
                 tx.put_validation_run(id, attempt, round, &value)?;
-                let payload = json!({
-                    "round": round,
-                    "required_passed": summary.required_passed,
-                    "required_failed": summary.required_failed,
-                    "informational_passed": summary.informational_passed,
-                    "informational_failed": summary.informational_failed,
-                });
-                let new_event = event(EventKind::ValidationsCompleted, &actor, &payload)?;
-                tx.append(StreamId::Plan(id), &[new_event])?;
+                let payload = ValidationsCompleted {
+                    round: Some(round),
+                    resource: None,
+                    merge: None,
+                    required_passed: summary.required_passed,
+                    required_failed: summary.required_failed,
+                    informational_passed: summary.informational_passed,
+                    informational_failed: summary.informational_failed,
+                };
+                tx.append(StreamId::Plan(id), &[new_event(&actor, &payload)?])?;
                 Ok(())
             })
             .await
@@ -290,13 +293,11 @@ pub(super) fn stated_draft(
 pub(super) async fn append_event(
     services: &EngineServices,
     run: &RunLease,
-    kind: EventKind,
-    payload: serde_json::Value,
+    payload: impl EventPayload + Send + 'static,
 ) -> Result<()> {
     let (plan, actor) = (run.lease().plan, run.lease().owner.to_string());
     run.write(services.operation("plan.append-event"), move |tx| {
-        let new_event = event(kind.clone(), &actor, &payload)?;
-        tx.append(StreamId::Plan(plan), &[new_event])?;
+        tx.append(StreamId::Plan(plan), &[new_event(&actor, &payload)?])?;
         Ok(())
     })
     .await

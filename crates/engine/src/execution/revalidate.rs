@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::ValidationsCompleted;
 use cleveragents_domain::id::SandboxId;
 use cleveragents_domain::sandbox::SandboxRecord;
-use cleveragents_domain::{EventKind, Plan, TreeId, ValidationSummary};
-use serde_json::json;
+use cleveragents_domain::{Plan, TreeId, ValidationSummary};
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
@@ -86,15 +86,16 @@ impl MergeValidator<'_> {
             Ok(summary) => summary,
             Err(stopped) => return Ok(Err(stopped)),
         };
-        let payload = json!({
-            "resource": record.resource_name,
-            "merge": tree,
-            "required_passed": summary.required_passed,
-            "required_failed": summary.required_failed,
-            "informational_passed": summary.informational_passed,
-            "informational_failed": summary.informational_failed,
-        });
-        append_event(self.services, run, EventKind::ValidationsCompleted, payload).await?;
+        let payload = ValidationsCompleted {
+            round: None,
+            resource: Some(record.resource_name.clone()),
+            merge: Some(tree),
+            required_passed: summary.required_passed,
+            required_failed: summary.required_failed,
+            informational_passed: summary.informational_passed,
+            informational_failed: summary.informational_failed,
+        };
+        append_event(self.services, run, payload).await?;
         Ok(Ok(summary))
     }
 

@@ -7,18 +7,18 @@
 use std::sync::Arc;
 
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
+use cleveragents_domain::event::payloads::{DecisionReinstated, DecisionSuperseded};
 use cleveragents_domain::id::{CheckpointId, DecisionId, IdFragment, PlanId};
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{
-    Decision, DecisionType, EventKind, Move, Phase, Plan, RecoveryAction, RecoveryHint, StreamId,
+    Decision, DecisionType, Move, Phase, Plan, RecoveryAction, RecoveryHint, StreamId,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use super::error::{ExecutionError, Result};
 use super::executor::Executor;
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::lifecycle::{
     PlanMoveRequest, ProvenOwner, RepeatPolicy, evict, hold_unowned, move_plan,
 };
@@ -251,7 +251,7 @@ fn roll_back(
         superseded: decisions.clone(),
         ..RestorePoint::from_checkpoint(&checkpoint)
     };
-    let (back, new_event) =
+    let (back, restored) =
         undo_after(tx, ids, &plan, &restore_point, actor)?.ok_or(ExecutionError::Resource {
             reason: format!("plan {id} has no sandbox to roll back"),
         })?;
@@ -259,14 +259,21 @@ fn roll_back(
     tx.redo(id, checkpoint.id)?;
     tx.supersede(id, &decisions)?;
     tx.reinstate(id, &checkpoint.superseded)?;
-    let mut events = vec![new_event];
+    let mut events = vec![restored];
     if !checkpoint.superseded.is_empty() {
-        let record = json!({ "checkpoint": checkpoint.id, "decisions": checkpoint.superseded });
-        events.push(event(EventKind::DecisionReinstated, actor, &record)?);
+        let record = DecisionReinstated {
+            checkpoint: checkpoint.id,
+            decisions: checkpoint.superseded.clone(),
+        };
+        events.push(new_event(actor, &record)?);
     }
     if !decisions.is_empty() {
-        let record = json!({ "checkpoint": checkpoint.id, "decisions": decisions });
-        events.push(event(EventKind::DecisionSuperseded, actor, &record)?);
+        let record = DecisionSuperseded {
+            correction: None,
+            checkpoint: Some(checkpoint.id),
+            decisions: decisions.clone(),
+        };
+        events.push(new_event(actor, &record)?);
     }
     tx.append(StreamId::Plan(id), &events)?;
     Ok(RollbackRecord {

@@ -30,6 +30,8 @@ use crate::secrets::Secrets;
 use cleveragents_ports::tools::{FileStamps, Toolbox};
 use cleveragents_ports::{Ids, StopReason, StoreOperation};
 
+pub use cleveragents_domain::tool_call::RefusalKind;
+
 /// Makes tool calls for the owner of a plan.
 #[derive(Debug, Clone)]
 pub struct ToolRunner {
@@ -108,23 +110,6 @@ impl fmt::Debug for CallOutput {
 pub struct ToolRefusal {
     pub kind: RefusalKind,
     pub reason: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RefusalKind {
-    UnknownTool,
-    Input,
-    ReadOnlyPlan,
-    UnsafeTool,
-    /// The call names no resource, or one that the plan does not use.
-    Resource,
-    /// A guard of the profile refused it.
-    Guard,
-    /// A limit of the profile was reached.
-    Limit,
-    /// A guard refused it that the user can override by approval.
-    NeedsApproval,
 }
 
 /// Lock on a sandbox: readers share it, a writer holds it exclusively.

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use cleveragents_domain::actor::{Actor, ActorKind, LlmActor};
+use cleveragents_domain::event::payloads::StrategyStored;
 use cleveragents_domain::id::DecisionId;
 use cleveragents_domain::strategy::{Strategy, StrategyRecord, StrategyStep};
 use cleveragents_domain::tool::ToolEffect;
 use cleveragents_domain::tool::control::{StatedDecision, SubmittedStrategy};
-use cleveragents_domain::{Confidence, DecisionType, EventKind, Plan, StreamId, Timestamp};
-use serde_json::json;
+use cleveragents_domain::{Confidence, DecisionType, Plan, StreamId, Timestamp};
 
 use super::error::{ExecutionError, Result};
 use super::execute_phase::PhaseContext;
@@ -19,7 +19,7 @@ use super::steps::{ActorEnd, StepWork};
 use super::unfinished_work::interrupt_unfinished;
 use crate::confidence::Risk;
 use crate::decisions::{DecisionContext, DecisionDraft};
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::undo::{RestorePoint, undo_after};
 use cleveragents_ports::StoreError;
 use cleveragents_ports::tools::Toolbox;
@@ -188,12 +188,12 @@ impl<'a> StrategizePhase<'a> {
                     undo_after(tx, &*ids, &plan, &initial, &actor)?
                 }
             };
-            let stored = json!({
-                "number": record.number,
-                "hash": record.hash,
-                "steps": record.strategy.steps.len(),
-            });
-            let mut events = vec![event(EventKind::StrategyStored, &actor, &stored)?];
+            let stored = StrategyStored {
+                number: record.number,
+                hash: record.hash.clone(),
+                steps: record.strategy.steps.len() as u64,
+            };
+            let mut events = vec![new_event(&actor, &stored)?];
             events.extend(back.map(|(_, new_event)| new_event));
             tx.append(StreamId::Plan(record.plan_id), &events)?;
             Ok::<_, ExecutionError>((held, record))
@@ -277,7 +277,7 @@ mod tests {
     use cleveragents_domain::NamespacedName;
     use cleveragents_domain::tool::{Capability, ToolDefinition};
     use cleveragents_ports::tools::{Tool, ToolFailure, ToolInvocation, ToolOutput};
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::StreamId;
+use cleveragents_domain::event::payloads::ToolInterrupted;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallState};
-use cleveragents_domain::{EventKind, StreamId};
-use serde_json::json;
 
 use super::agent_loop::interrupt_model_call;
 use super::context::ExecutionContext;
 use super::error::Result;
 use super::services::EngineServices;
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::runs::RunLease;
 use cleveragents_ports::StoreError;
 
@@ -39,13 +39,17 @@ pub(crate) async fn interrupt_unfinished(services: &EngineServices, run: &RunLea
                 tree_after: call.call.tree_before.clone(),
             };
             let ended = tx.end_tool_call(call.call.id, &end)?;
-            let payload = json!({
-                "tool_call_id": ended.call.id,
-                "number": ended.number,
-                "tree": end.tree_after,
-            });
-            let new_event = event(EventKind::ToolInterrupted, &actor, &payload)?;
-            tx.append(StreamId::Plan(plan), &[new_event])?;
+            let payload = ToolInterrupted {
+                tool_call_id: ended.call.id,
+                number: ended.number,
+                tool: None,
+                duration_ms: None,
+                changes: None,
+                omitted: None,
+                tree: end.tree_after,
+                error: None,
+            };
+            tx.append(StreamId::Plan(plan), &[new_event(&actor, &payload)?])?;
             Ok::<_, StoreError>(())
         })
         .await?;

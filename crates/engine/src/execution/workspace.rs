@@ -6,20 +6,20 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::{SandboxIntended, SandboxStateChanged};
 use cleveragents_domain::id::{PlanId, SandboxId};
 use cleveragents_domain::sandbox::{FolderState, SandboxRecord, SandboxState};
 use cleveragents_domain::{
-    AbsolutePath, BaseSource, EventKind, NamespacedName, NewEvent, Plan, Resource, ResourcePath,
-    StreamId, Timestamp, TreeId,
+    AbsolutePath, BaseSource, NamespacedName, NewEvent, Plan, Resource, ResourcePath, StreamId,
+    Timestamp, TreeId,
 };
-use serde_json::json;
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
 use super::error::{ExecutionError, Result, WrongNode};
 use super::removed_sandboxes::{RedoCommand, is_removed, removed_error};
 use super::runner::{RefusalKind, ToolRefusal};
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::runs::FencedWriter;
 use crate::trust::trusted_hashes;
 use cleveragents_ports::sandbox::{
@@ -185,13 +185,12 @@ impl SandboxOpener {
                     ..record.clone()
                 };
                 tx.insert_sandbox(&record)?;
-                let intended = json!({
-                    "sandbox_id": record.id,
-                    "resource": record.resource_name,
-                    "base": record.base,
-                });
-                let intended = event(EventKind::SandboxIntended, &actor, &intended)?;
-                tx.append(StreamId::Plan(plan), &[intended])?;
+                let intended = SandboxIntended {
+                    sandbox_id: record.id,
+                    resource: record.resource_name.clone(),
+                    base: record.base,
+                };
+                tx.append(StreamId::Plan(plan), &[new_event(&actor, &intended)?])?;
                 Ok(record)
             })
             .await
@@ -301,14 +300,15 @@ impl SandboxOpener {
                     ..record.clone()
                 };
                 record.version = tx.update_sandbox(&record)?;
-                let changed = json!({
-                    "sandbox_id": record.id,
-                    "from": before.state,
-                    "to": record.state,
-                    "tree": record.tree,
-                    "warnings": record.warnings,
-                });
-                let changed = event(EventKind::SandboxStateChanged, &actor, &changed)?;
+                let changed = SandboxStateChanged {
+                    sandbox_id: record.id,
+                    from: before.state,
+                    to: record.state,
+                    folder: None,
+                    tree: record.tree.clone(),
+                    warnings: Some(record.warnings.clone()),
+                };
+                let changed = new_event(&actor, &changed)?;
                 tx.append(StreamId::Plan(record.plan_id), &[changed])?;
                 Ok(record)
             })
@@ -334,13 +334,15 @@ pub(crate) fn change_sandbox_state(
         ..sandbox
     };
     tx.update_sandbox(&sandbox)?;
-    let payload = json!({
-        "sandbox_id": sandbox.id,
-        "from": from,
-        "to": sandbox.state,
-        "tree": sandbox.tree,
-    });
-    event(EventKind::SandboxStateChanged, actor, &payload)
+    let payload = SandboxStateChanged {
+        sandbox_id: sandbox.id,
+        from,
+        to: sandbox.state,
+        folder: None,
+        tree: sandbox.tree,
+        warnings: None,
+    };
+    new_event(actor, &payload)
 }
 
 /// Returns the base of a sandbox, or `None` if it was not created yet.

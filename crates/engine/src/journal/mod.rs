@@ -5,8 +5,7 @@ pub mod purge;
 pub mod tail;
 pub mod verify;
 
-use cleveragents_domain::{EventKind, EventPayload, NewEvent};
-use serde::Serialize;
+use cleveragents_domain::{EventPayload, NewEvent};
 
 use cleveragents_ports::{Result, StoreError};
 
@@ -18,8 +17,4 @@ pub use verify::verify;
 /// it describes.
 pub(crate) fn new_event(actor: &str, payload: &impl EventPayload) -> Result<NewEvent> {
     NewEvent::of(actor, payload).map_err(StoreError::internal)
-}
-
-pub(crate) fn event(kind: EventKind, actor: &str, payload: &impl Serialize) -> Result<NewEvent> {
-    NewEvent::new(kind, actor, payload).map_err(StoreError::internal)
 }

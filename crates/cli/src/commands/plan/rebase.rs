@@ -2,8 +2,9 @@
 
 use clap::Args;
 use cleveragents_domain::id::PlanId;
+use cleveragents_domain::rebase::RebasedResource;
 use cleveragents_domain::{Plan, ResourceType, ValidationSummary};
-use cleveragents_engine::applying::{ApplyFailure, RebaseOutcome, RebasedResource};
+use cleveragents_engine::applying::{ApplyFailure, RebaseOutcome};
 use cleveragents_engine::execution::ExecuteOutcome;
 use cleveragents_ports::targets::Conflict;
 use serde_json::{Map, Value, json};

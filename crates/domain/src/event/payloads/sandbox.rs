@@ -80,8 +80,8 @@ pub struct ValidationsCompleted {
     /// The merged tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge: Option<TreeId>,
-    pub required_passed: u32,
-    pub required_failed: u32,
-    pub informational_passed: u32,
-    pub informational_failed: u32,
+    pub required_passed: u64,
+    pub required_failed: u64,
+    pub informational_passed: u64,
+    pub informational_failed: u64,
 }

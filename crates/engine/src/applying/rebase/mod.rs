@@ -10,14 +10,14 @@ mod record;
 use std::sync::Arc;
 
 use cleveragents_domain::id::PlanId;
+use cleveragents_domain::rebase::{RebasedResource, RebasedWork};
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{
-    NamespacedName, Phase, Plan, PlanState, PointOfNoReturn, ResourceType, ValidationSummary,
+    Phase, Plan, PlanState, PointOfNoReturn, ResourceType, ValidationSummary,
 };
-use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
-use self::record::{RebaseWrite, RebasedWork};
+use self::record::RebaseWrite;
 use super::ApplyService;
 use super::error::{ApplyFailure, Result};
 use crate::execution::{
@@ -29,17 +29,6 @@ use crate::runs::{ClaimOutcome, RunLease};
 use cleveragents_ports::sandbox::{SandboxBase, TreeId};
 use cleveragents_ports::targets::{Conflict, RebaseRequest, TargetRebase};
 use cleveragents_ports::{Slots, StoreError, Transaction};
-
-/// A resource of a plan, with the old and new base of its sandbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RebasedResource {
-    pub resource: NamespacedName,
-    pub resource_type: ResourceType,
-    /// The previous base: a commit, or the tree of a folder. `None` before the first commit.
-    pub from: Option<String>,
-    /// The new base: a commit, or the tree of a folder.
-    pub to: Option<String>,
-}
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum RebaseOutcome {

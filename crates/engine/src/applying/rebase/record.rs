@@ -5,44 +5,28 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleveragents_domain::checkpoint::CheckpointTrigger;
+use cleveragents_domain::event::payloads::{PlanRebased, ToolCompleted, ToolInvoked};
 use cleveragents_domain::id::{AttachmentId, CheckpointId, PlanId, ToolCallId};
+use cleveragents_domain::rebase::{RebasedResource, RebasedWork};
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallState};
 use cleveragents_domain::validation::AttachmentScopeKind;
 use cleveragents_domain::{
-    ErrorCategory, EventKind, Move, NamespacedName, NewEvent, Phase, Plan, StreamId,
-    ValidationMode, ValidationResult, ValidationSummary,
+    ErrorCategory, Move, NamespacedName, NewEvent, Phase, Plan, StreamId, ValidationMode,
+    ValidationResult, ValidationSummary,
 };
 use serde_json::json;
 
 use super::super::error::Result;
-use super::{MovedSandbox, RebasedResource, base_id};
+use super::{MovedSandbox, base_id};
 use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint};
 use crate::execution::{EngineServices, base_of};
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
 use crate::recovery::{NewErrorRecord, record_error};
 use crate::undo::{RestorePoint, undo_after};
 use cleveragents_ports::targets::{Conflict, ConflictReason};
 use cleveragents_ports::{StoreError, Transaction};
-
-/// What happens to the work done on the old base.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RebasedWork {
-    /// It is kept, merged with the new base.
-    Merged,
-    /// It is discarded and repeated.
-    Requeued,
-}
-
-impl RebasedWork {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Merged => "merged",
-            Self::Requeued => "requeued",
-        }
-    }
-}
 
 /// The writes for all sandboxes of a plan.
 pub(super) struct RebaseWrite {
@@ -67,12 +51,12 @@ impl RebaseWrite {
             RebasedWork::Merged => self.keep_work(tx, &plan, round)?,
             RebasedWork::Requeued => self.discard_work(tx, &plan)?,
         };
-        let payload = json!({
-            "outcome": self.outcome.as_str(),
-            "resources": self.resources,
-            "conflicts": self.conflicts,
-        });
-        events.push(event(EventKind::PlanRebased, &self.actor, &payload)?);
+        let payload = PlanRebased {
+            outcome: self.outcome,
+            resources: self.resources.clone(),
+            conflicts: self.conflicts.clone(),
+        };
+        events.push(new_event(&self.actor, &payload)?);
         tx.append(StreamId::Plan(self.plan), &events)?;
         Ok(tx.plan(self.plan)?)
     }
@@ -160,25 +144,28 @@ impl RebaseWrite {
                 tree_after: moved.tree.clone().ok_or_else(missing)?,
             };
             let ended = tx.end_tool_call(call.call.id, &end)?;
-            let payload = json!({
-                "tool_call_id": call.call.id,
-                "number": ended.number,
-                "tool": call.call.tool,
-                "actor": call.call.actor,
-                "step": call.call.step,
-                "turn": call.call.turn,
-                "sandbox_id": call.call.sandbox_id,
-                "input": call.call.input,
-            });
-            events.push(event(EventKind::ToolInvoked, &self.actor, &payload)?);
-            let payload = json!({
-                "tool_call_id": call.call.id,
-                "number": ended.number,
-                "tool": call.call.tool,
-                "changes": 0,
-                "tree": end.tree_after,
-            });
-            events.push(event(EventKind::ToolCompleted, &self.actor, &payload)?);
+            let payload = ToolInvoked {
+                tool_call_id: call.call.id,
+                number: ended.number,
+                tool: call.call.tool.clone(),
+                actor: call.call.actor.clone(),
+                step: call.call.step,
+                turn: call.call.turn,
+                sandbox_id: call.call.sandbox_id,
+                input: call.call.input.clone(),
+            };
+            events.push(new_event(&self.actor, &payload)?);
+            let payload = ToolCompleted {
+                tool_call_id: call.call.id,
+                number: ended.number,
+                tool: call.call.tool.clone(),
+                duration_ms: None,
+                changes: 0,
+                omitted: None,
+                tree: end.tree_after,
+                error: None,
+            };
+            events.push(new_event(&self.actor, &payload)?);
         }
         Ok(events)
     }

@@ -1,8 +1,8 @@
 //! The budget of a plan, and warnings when it is nearly used up.
 
+use cleveragents_domain::event::payloads::BudgetWarning;
 use cleveragents_domain::model_call::ModelSpend;
 use cleveragents_domain::{Budget, Plan};
-use serde_json::{Value, json};
 
 /// Share of a budget at which a warning is recorded.
 const WARNING_SHARE: f64 = 0.9;
@@ -43,7 +43,11 @@ pub(super) fn exceeded(
 }
 
 /// Returns a warning when this attempt comes near a limit for the first time.
-pub(super) fn warning(budget: &Budget, spent: ModelSpend, requested: ModelSpend) -> Option<Value> {
+pub(super) fn warning(
+    budget: &Budget,
+    spent: ModelSpend,
+    requested: ModelSpend,
+) -> Option<BudgetWarning> {
     #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
     let tokens = budget.tokens.map(|limit| {
         let share = |used: u64| used as f64 / limit.max(1) as f64;
@@ -55,7 +59,11 @@ pub(super) fn warning(budget: &Budget, spent: ModelSpend, requested: ModelSpend)
     });
     let crosses = |(before, after): (f64, f64)| before < WARNING_SHARE && after >= WARNING_SHARE;
     let near = [usd, tokens].into_iter().flatten().any(crosses);
-    near.then(|| json!({ "limit": budget, "used": spent, "reserved": requested }))
+    near.then_some(BudgetWarning {
+        limit: *budget,
+        used: spent,
+        reserved: requested,
+    })
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use cleveragents_domain::event::payloads::ConversationCompacted;
 use cleveragents_domain::model::{ModelAnswer, Usage};
 use cleveragents_domain::model_call::{ModelCallRecord, ModelSpend};
-use cleveragents_domain::{ErrorCategory, EventKind, PlanMessage, Timestamp, WaitReason};
+use cleveragents_domain::{ErrorCategory, PlanMessage, Timestamp, WaitReason};
 use futures_util::StreamExt;
-use serde_json::json;
 
 use super::AgentTurn;
 use super::answer_builder::ModelAnswerBuilder;
@@ -184,17 +184,15 @@ impl AgentTurn<'_> {
             return Ok(None);
         }
         if let Some(compacted) = self.conversation.compact(room / 2, &*self.model) {
-            let payload = json!({
-                "conversation": self.conversation.key.to_string(),
-                "turn": self.conversation.turn,
-                "messages_before": compacted.messages_before,
-                "messages_after": compacted.messages_after,
-                "tokens_before": compacted.tokens_before,
-                "tokens_after": compacted.tokens_after,
-            });
-            self.run
-                .append_event(EventKind::ConversationCompacted, payload)
-                .await?;
+            let payload = ConversationCompacted {
+                conversation: self.conversation.key.to_string(),
+                turn: self.conversation.turn,
+                messages_before: compacted.messages_before as u64,
+                messages_after: compacted.messages_after as u64,
+                tokens_before: compacted.tokens_before,
+                tokens_after: compacted.tokens_after,
+            };
+            self.run.append_event(payload).await?;
         }
         let tokens = self.conversation.tokens();
         if tokens <= room {

@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 
+use cleveragents_domain::event::payloads::{
+    AskedModel, BudgetExceeded, MessageTaken, ModelAnswered, ModelAsked, ModelFailed,
+    ModelInterrupted,
+};
 use cleveragents_domain::id::{ModelCallId, PlanId};
 use cleveragents_domain::model::{ModelAnswer, Usage};
 use cleveragents_domain::model_call::{
     ModelCallEnd, ModelCallRecord, ModelCallState, ModelSpend, NewModelCall,
 };
-use cleveragents_domain::{
-    Budget, ErrorCategory, EventKind, MessageKind, NewEvent, PlanMessage, StreamId,
-};
+use cleveragents_domain::{Budget, ErrorCategory, MessageKind, NewEvent, PlanMessage, StreamId};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::AgentTurn;
 use super::budget::{budget, exceeded, warning};
 use super::conversation::StagedRequest;
 use crate::execution::error::{ExecutionError, Result};
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::recovery::{NewErrorRecord, record_error};
 use crate::retry::RetryDecision;
 use cleveragents_ports::models::{ModelError, ModelErrorKind};
@@ -110,19 +111,18 @@ impl AgentTurn<'_> {
             .write(self.run.operation("model.answer"), move |tx| {
                 tx.put_blob(&blob, &plan.to_string())?;
                 let ended = tx.end_model_call(id, &end)?;
-                let payload = json!({
-                    "model_call_id": id,
-                    "number": ended.number,
-                    "turn": ended.call.turn,
-                    "answer": end.answer,
-                    "finish": finish,
-                    "tool_calls": calls,
-                    "usage": end.usage,
-                    "usd": end.spent.usd,
-                    "duration_ms": elapsed_ms(&ended),
-                });
-                let new_event = event(EventKind::ModelAnswered, &owner, &payload)?;
-                tx.append(StreamId::Plan(plan), &[new_event])?;
+                let payload = ModelAnswered {
+                    model_call_id: id,
+                    number: Some(ended.number),
+                    turn: Some(ended.call.turn),
+                    answer: blob.hash.to_string(),
+                    finish,
+                    tool_calls: Some(calls.clone()),
+                    usage: end.usage,
+                    usd: Some(end.spent.usd),
+                    duration_ms: elapsed_ms(&ended),
+                };
+                tx.append(StreamId::Plan(plan), &[new_event(&owner, &payload)?])?;
                 Ok::<_, ExecutionError>(())
             })
             .await
@@ -166,16 +166,15 @@ impl AgentTurn<'_> {
                 tx.plan_for_update(plan)?;
                 let ended = tx.end_model_call(id, &end)?;
                 record_error(tx, &*ids, plan, &new_error, &owner)?;
-                let payload = json!({
-                    "model_call_id": id,
-                    "number": ended.number,
-                    "turn": ended.call.turn,
-                    "category": new_error.category,
-                    "error": end.error,
-                    "retry_in_ms": retry_in,
-                });
-                let new_event = event(EventKind::ModelFailed, &owner, &payload)?;
-                tx.append(StreamId::Plan(plan), &[new_event])?;
+                let payload = ModelFailed {
+                    model_call_id: id,
+                    number: Some(ended.number),
+                    turn: Some(ended.call.turn),
+                    category: new_error.category,
+                    error: end.error.clone().unwrap_or_default(),
+                    retry_in_ms: Some(retry_in),
+                };
+                tx.append(StreamId::Plan(plan), &[new_event(&owner, &payload)?])?;
                 Ok::<_, ExecutionError>(())
             })
             .await
@@ -248,24 +247,26 @@ impl ModelCallStart {
         let record = tx.begin_model_call(&call)?;
         let mut events: Vec<NewEvent> = Vec::new();
         if !messages.is_empty() {
-            let ids: Vec<String> = messages.iter().map(|it| it.id.to_string()).collect();
-            let taken = json!({ "messages": ids });
-            events.push(event(EventKind::MessageTaken, &self.owner, &taken)?);
+            let taken = MessageTaken {
+                messages: messages.iter().map(|it| it.id).collect(),
+            };
+            events.push(new_event(&self.owner, &taken)?);
         }
         if let Some(payload) = warning(&self.budget, spent, call.reserved) {
-            events.push(event(EventKind::BudgetWarning, &self.owner, &payload)?);
+            events.push(new_event(&self.owner, &payload)?);
         }
-        let payload = json!({
-            "model_call_id": call.id,
-            "number": record.number,
-            "actor": call.actor,
-            "model": call.model.to_string(),
-            "conversation": call.conversation.to_string(),
-            "turn": call.turn,
-            "request": call.request,
-            "reserved": call.reserved,
-        });
-        events.push(event(EventKind::ModelAsked, &self.owner, &payload)?);
+        let payload = ModelAsked {
+            model_call_id: call.id,
+            number: Some(record.number),
+            actor: call.actor.clone(),
+            model: AskedModel::Text(call.model.to_string()),
+            conversation: Some(call.conversation.to_string()),
+            turn: Some(call.turn),
+            attempt: None,
+            request: call.request.clone(),
+            reserved: Some(call.reserved),
+        };
+        events.push(new_event(&self.owner, &payload)?);
         tx.append(StreamId::Plan(plan), &events)?;
         Ok(ModelCallAdmission::Go(Box::new(record)))
     }
@@ -284,14 +285,13 @@ impl ModelCallStart {
             cause_chain: Vec::new(),
         };
         record_error(tx, &*self.ids, plan, &new_error, &self.owner)?;
-        let payload = json!({
-            "limit": self.budget,
-            "used": spent,
-            "wanted": self.call.reserved,
-            "model": self.call.model.to_string(),
-        });
-        let new_event = event(EventKind::BudgetExceeded, &self.owner, &payload)?;
-        tx.append(StreamId::Plan(plan), &[new_event])?;
+        let payload = BudgetExceeded {
+            limit: self.budget,
+            used: spent,
+            wanted: self.call.reserved,
+            model: self.call.model.to_string(),
+        };
+        tx.append(StreamId::Plan(plan), &[new_event(&self.owner, &payload)?])?;
         Ok(())
     }
 }
@@ -311,14 +311,13 @@ pub(in crate::execution) fn interrupt_model_call(
         error: Some(why.to_owned()),
     };
     let ended = tx.end_model_call(record.call.id, &end)?;
-    let payload = json!({
-        "model_call_id": record.call.id,
-        "number": ended.number,
-        "spent": ended.spent,
-    });
-    let new_event = event(EventKind::ModelInterrupted, owner, &payload)?;
+    let payload = ModelInterrupted {
+        model_call_id: record.call.id,
+        number: ended.number,
+        spent: ended.spent,
+    };
     let plan: PlanId = record.call.plan_id;
-    tx.append(StreamId::Plan(plan), &[new_event])?;
+    tx.append(StreamId::Plan(plan), &[new_event(owner, &payload)?])?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod target;
 use std::sync::Arc;
 
 use cleveragents_domain::checkpoint::Checkpoint;
+use cleveragents_domain::event::payloads::ChangeRejected;
 use cleveragents_domain::id::{AttachmentId, DecisionId, PlanId, ToolCallId};
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::validation::AttachmentScopeKind;
@@ -18,7 +19,6 @@ use cleveragents_domain::{
     NamespacedName, Phase, Plan, PlanState, PointOfNoReturn, ResourcePath, TreeId, ValidationMode,
     ValidationResult, ValidationSummary,
 };
-use serde_json::json;
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
@@ -231,7 +231,11 @@ impl ResultEditor<'_> {
             tree,
             stale: self.stale_summary(&target, round),
             round,
-            payload: json!({ "path": target.path, "hunk": target.hunk, "why": rejection.why }),
+            rejected: ChangeRejected {
+                path: target.path.clone(),
+                hunk: target.hunk,
+                why: rejection.why.clone(),
+            },
             actor: rejection.actor.clone(),
         };
         run.lease

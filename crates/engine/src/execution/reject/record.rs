@@ -4,21 +4,24 @@ use std::sync::Arc;
 
 use cleveragents_domain::changeset::NewChange;
 use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
+use cleveragents_domain::event::payloads::{
+    ChangeRejected, DecisionCreated, ToolCompleted, ToolInvoked,
+};
 use cleveragents_domain::id::{DecisionId, ToolCallId};
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallEnd, ToolCallRecord, ToolCallState};
 use cleveragents_domain::{
-    Decision, DecisionType, EventKind, FileOperation, NamespacedName, NewDecision, NewEvent, Plan,
-    StreamId, TreeId, ValidationSummary,
+    Decision, DecisionType, FileOperation, NamespacedName, NewDecision, NewEvent, Plan, StreamId,
+    TreeId, ValidationSummary,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Rejection;
 use super::target::RejectionTarget;
 use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint};
 use crate::execution::context::Changeset;
 use crate::execution::services::EngineServices;
-use crate::journal::event;
+use crate::journal::new_event;
 use cleveragents_ports::sandbox::NetChange;
 use cleveragents_ports::{Result, StoreError, Transaction};
 
@@ -73,19 +76,19 @@ impl RejectionStart {
             label: format!("before rejecting {}", self.describe_target()),
         };
         let (ids, policy) = (&*self.services.ids, &self.services.policy.checkpoints);
-        let (checkpoint, new_event) = create_checkpoint(tx, ids, policy, &new_checkpoint, actor)?;
-        events.push(new_event);
-        let invoked = json!({
-            "tool_call_id": call.call.id,
-            "number": call.number,
-            "tool": call.call.tool,
-            "actor": call.call.actor,
-            "step": call.call.step,
-            "turn": call.call.turn,
-            "sandbox_id": call.call.sandbox_id,
-            "input": call.call.input,
-        });
-        events.push(event(EventKind::ToolInvoked, actor, &invoked)?);
+        let (checkpoint, created) = create_checkpoint(tx, ids, policy, &new_checkpoint, actor)?;
+        events.push(created);
+        let invoked = ToolInvoked {
+            tool_call_id: call.call.id,
+            number: call.number,
+            tool: call.call.tool.clone(),
+            actor: call.call.actor.clone(),
+            step: call.call.step,
+            turn: call.call.turn,
+            sandbox_id: call.call.sandbox_id,
+            input: call.call.input.clone(),
+        };
+        events.push(new_event(actor, &invoked)?);
         tx.append(StreamId::Plan(id), &events)?;
         Ok(RejectionRecord { call, checkpoint })
     }
@@ -113,7 +116,7 @@ impl RejectionStart {
         };
         let mut decision = Decision::new(new, self.decision, tx.now()?);
         decision.sequence_number = tx.insert_decision(&decision)?;
-        event(EventKind::DecisionCreated, &self.rejection.actor, &decision).map(Some)
+        new_event(&self.rejection.actor, &DecisionCreated(decision)).map(Some)
     }
 }
 
@@ -124,7 +127,7 @@ pub(super) struct RejectionEnd {
     pub(super) tree: TreeId,
     pub(super) stale: ValidationSummary,
     pub(super) round: u32,
-    pub(super) payload: Value,
+    pub(super) rejected: ChangeRejected,
     pub(super) actor: String,
 }
 
@@ -146,19 +149,18 @@ impl RejectionEnd {
         let stale = serde_json::to_value(&self.stale).map_err(StoreError::internal)?;
         tx.put_validation_run(plan, attempt, self.round, &stale)?;
         let (_, mut events) = self.changeset.record_in(tx, &self.actor, &self.changes)?;
-        events.push(event(
-            EventKind::ChangeRejected,
-            &self.actor,
-            &self.payload,
-        )?);
-        let payload = json!({
-            "tool_call_id": call.id,
-            "number": ended.number,
-            "tool": call.tool,
-            "changes": self.changes.len(),
-            "tree": self.tree,
-        });
-        events.push(event(EventKind::ToolCompleted, &self.actor, &payload)?);
+        events.push(new_event(&self.actor, &self.rejected)?);
+        let completed = ToolCompleted {
+            tool_call_id: call.id,
+            number: ended.number,
+            tool: call.tool.clone(),
+            duration_ms: None,
+            changes: self.changes.len() as u64,
+            omitted: None,
+            tree: self.tree.clone(),
+            error: None,
+        };
+        events.push(new_event(&self.actor, &completed)?);
         tx.append(StreamId::Plan(plan), &events)?;
         Ok(())
     }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use cleveragents_domain::automation::guards::{GuardRefusal, GuardedCall, ToolEffect};
 use cleveragents_domain::checkpoint::CheckpointTrigger;
+use cleveragents_domain::event::payloads::{ToolInvoked, ToolRefused};
 use cleveragents_domain::id::{PlanId, ToolCallId};
 use cleveragents_domain::tool::{Repeatability, Safety, ToolAccess, control};
 use cleveragents_domain::tool_call::{NewToolCall, ToolCallRecord};
 use cleveragents_domain::{
-    ErrorCategory, EventKind, NamespacedName, NewEvent, Plan, RecoveryHint, StreamId, TreeId,
+    ErrorCategory, NamespacedName, NewEvent, Plan, RecoveryHint, StreamId, TreeId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use super::{RefusalKind, ToolCallContext, ToolRefusal, ToolRequest, ToolRunner};
 use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint_if_changed};
 use crate::execution::error::Result;
 use crate::execution::rollback::rollback_hint;
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::recovery::{HintedError, NewErrorRecord, record_hinted_error};
 use cleveragents_domain::secret_mask::{find_mask_in, refusal_message};
 use cleveragents_ports::{Ids, StoreError, Transaction};
@@ -236,17 +237,17 @@ impl ToolCallStart {
                 &actor,
             )?);
         }
-        let invoked = json!({
-            "tool_call_id": record.call.id,
-            "number": record.number,
-            "tool": record.call.tool,
-            "actor": record.call.actor,
-            "step": record.call.step,
-            "turn": record.call.turn,
-            "sandbox_id": record.call.sandbox_id,
-            "input": abridge_input(&record.call.input),
-        });
-        events.push(event(EventKind::ToolInvoked, &actor, &invoked)?);
+        let invoked = ToolInvoked {
+            tool_call_id: record.call.id,
+            number: record.number,
+            tool: record.call.tool.clone(),
+            actor: record.call.actor.clone(),
+            step: record.call.step,
+            turn: record.call.turn,
+            sandbox_id: record.call.sandbox_id,
+            input: abridge_input(&record.call.input),
+        };
+        events.push(new_event(&actor, &invoked)?);
         tx.append(StreamId::Plan(self.call.plan_id), &events)?;
         Ok(ToolCallAdmission::Go(Box::new(record)))
     }
@@ -331,16 +332,15 @@ fn record_refusal(
         };
         record_hinted_error(tx, ids, &hinted, actor)?;
     }
-    let refused = json!({
-        "tool": request.tool,
-        "actor": request.actor,
-        "step": request.step,
-        "turn": request.turn,
-        "kind": refusal.kind,
-        "reason": refusal.reason,
-    });
-    let refused = event(EventKind::ToolRefused, actor, &refused)?;
-    tx.append(StreamId::Plan(*id), &[refused])?;
+    let refused = ToolRefused {
+        tool: request.tool.clone(),
+        actor: request.actor.clone(),
+        step: request.step,
+        turn: request.turn,
+        kind: refusal.kind,
+        reason: refusal.reason.clone(),
+    };
+    tx.append(StreamId::Plan(*id), &[new_event(actor, &refused)?])?;
     Ok(())
 }
 

@@ -2,8 +2,9 @@
 
 use cleveragents_domain::changeset::NewChange;
 use cleveragents_domain::checkpoint::CheckpointTrigger;
+use cleveragents_domain::event::payloads::{ToolCompleted, ToolErrored, ToolInterrupted};
 use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
-use cleveragents_domain::{ErrorCategory, EventKind, NewEvent, Plan, StreamId, TreeId};
+use cleveragents_domain::{ErrorCategory, NewEvent, Plan, StreamId, TreeId};
 use serde_json::{Value, json};
 
 use super::run::ToolRunResult;
@@ -12,7 +13,7 @@ use crate::execution::checkpoints::{NewCheckpoint, create_checkpoint_if_changed}
 use crate::execution::context::Changeset;
 use crate::execution::error::{ExecutionError, Result};
 use crate::execution::refused_changes::REFUSED_KEY;
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::recovery::{NewErrorRecord, record_error};
 use cleveragents_ports::sandbox::FileChange;
 use cleveragents_ports::tools::ToolFailure;
@@ -242,22 +243,50 @@ impl ToolCallFinish {
                 .saturating_sub(record.started_at.as_micros());
             micros / 1000
         });
-        let payload = json!({
-            "tool_call_id": record.call.id,
-            "number": record.number,
-            "tool": record.call.tool,
-            "duration_ms": elapsed,
-            "changes": self.changes.len(),
-            "omitted": self.omitted,
-            "tree": self.end.tree_after,
-            "error": self.end.error,
-        });
-        let kind = match record.state {
-            ToolCallState::Completed => EventKind::ToolCompleted,
-            ToolCallState::Interrupted => EventKind::ToolInterrupted,
-            _ => EventKind::ToolErrored,
-        };
-        event(kind, actor, &payload)
+        let (tool_call_id, number, tool) = (record.call.id, record.number, &record.call.tool);
+        let (changes, omitted) = (self.changes.len() as u64, self.omitted.clone());
+        let (tree, error) = (self.end.tree_after.clone(), self.end.error.clone());
+        match record.state {
+            ToolCallState::Completed => {
+                let completed = ToolCompleted {
+                    tool_call_id,
+                    number,
+                    tool: tool.clone(),
+                    duration_ms: elapsed,
+                    changes,
+                    omitted: Some(omitted),
+                    tree,
+                    error: Some(error),
+                };
+                new_event(actor, &completed)
+            }
+            ToolCallState::Interrupted => {
+                let interrupted = ToolInterrupted {
+                    tool_call_id,
+                    number,
+                    tool: Some(tool.clone()),
+                    duration_ms: elapsed,
+                    changes: Some(changes),
+                    omitted: Some(omitted),
+                    tree,
+                    error,
+                };
+                new_event(actor, &interrupted)
+            }
+            _ => {
+                let errored = ToolErrored {
+                    tool_call_id,
+                    number,
+                    tool: tool.clone(),
+                    duration_ms: elapsed,
+                    changes,
+                    omitted,
+                    tree,
+                    error,
+                };
+                new_event(actor, &errored)
+            }
+        }
     }
 }
 

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleveragents_domain::StreamId;
+use cleveragents_domain::event::payloads::ProcessStarted;
 use cleveragents_domain::process::ProcessIdentity;
 use cleveragents_domain::tool_call::ToolCallRecord;
-use cleveragents_domain::{EventKind, StreamId};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{SandboxGuard, ToolCallContext, ToolRunner, capture};
 use crate::execution::error::{ExecutionError, Result};
-use crate::journal::event;
+use crate::journal::new_event;
 use crate::runs::FencedWriter;
 use cleveragents_ports::sandbox::{Capture, TouchedPaths};
 use cleveragents_ports::tools::{ToolFailure, ToolInvocation};
@@ -187,9 +188,11 @@ impl Announcer {
         self.runtime
             .block_on(self.owner.write(operation, move |tx| {
                 tx.set_tool_call_process(id, &mark)?;
-                let started = json!({ "tool_call_id": id, "process": mark });
-                let started = event(EventKind::ProcessStarted, &actor, &started)?;
-                tx.append(StreamId::Plan(plan), &[started])?;
+                let started = ProcessStarted {
+                    tool_call_id: id,
+                    process: mark.clone(),
+                };
+                tx.append(StreamId::Plan(plan), &[new_event(&actor, &started)?])?;
                 Ok(())
             }))
     }
