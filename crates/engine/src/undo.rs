@@ -7,7 +7,6 @@ use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
 use cleveragents_domain::event::payloads::CheckpointRestored;
 use cleveragents_domain::id::{CheckpointId, DecisionId, PlanId, SandboxId};
 use cleveragents_domain::sandbox::{SandboxRecord, SandboxState};
-use cleveragents_domain::tool_call::ToolCallRecord;
 use cleveragents_domain::{NewEvent, Plan, Timestamp, TreeId};
 use serde::{Deserialize, Serialize};
 
@@ -67,20 +66,20 @@ impl RestorePoint {
         }
     }
 
-    /// The state of the plan's sandboxes before `given_up`. `last` is the number of the last call
-    /// that stays valid.
+    /// The state of the plan's sandboxes before the calls in `given_up`, given as sandbox and tree of
+    /// each. `last` is the number of the last call that stays valid.
     pub(crate) fn before_calls(
         tx: &mut dyn Transaction,
         plan: PlanId,
         last: i64,
-        given_up: &[ToolCallRecord],
+        given_up: &[(SandboxId, TreeId)],
     ) -> std::result::Result<Self, StoreError> {
         let sandboxes = tx.sandboxes_of(plan)?.into_iter();
         let mut trees: BTreeMap<SandboxId, TreeId> =
             sandboxes.filter_map(|it| Some((it.id, it.tree?))).collect();
         // In reverse order, so that the first call of each sandbox wins.
-        for call in given_up.iter().rev() {
-            trees.insert(call.call.sandbox_id, call.call.tree_before.clone());
+        for (sandbox, tree) in given_up.iter().rev() {
+            trees.insert(*sandbox, tree.clone());
         }
         let kept = tx.checkpoints_of(plan)?;
         let before = kept.iter().filter(|it| it.call_number <= last);

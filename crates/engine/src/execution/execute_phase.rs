@@ -6,16 +6,16 @@ use cleveragents_domain::actor::{Actor, ActorKind};
 use cleveragents_domain::event::payloads::{ActorErrored, ActorInvoked};
 use cleveragents_domain::id::{DecisionId, SandboxId};
 use cleveragents_domain::strategy::{StrategyRecord, StrategyStep};
-use cleveragents_domain::tool_call::ToolCallRecord;
-use cleveragents_domain::{Confidence, DecisionType, StreamId, WaitReason};
+use cleveragents_domain::tool_call::ToolCallState;
+use cleveragents_domain::{Confidence, DecisionType, StreamId, TreeId, WaitReason};
 
+use super::call_index::{CallEntry, load_call};
 use super::error::{ExecutionError, Result};
 use super::llm_actor::LlmWork;
 use super::plan_run::PlanRun;
 use super::runner::ToolRunner;
-use super::steps::{ActorEnd, CallHistory, StepWork, confirmed_calls, ended_calls, is_confirmed};
+use super::steps::{ActorEnd, CallHistory, StepWork, is_confirmed};
 use super::strategize::actor_hash;
-use super::unfinished_work::interrupt_unfinished;
 use super::validate::{ValidateOutcome, ValidatePhase};
 use super::workspace::Workspace;
 use crate::decisions::{DecisionContext, DecisionDraft};
@@ -62,7 +62,7 @@ impl<'a> ExecutePhase<'a> {
 
     /// Runs the steps that are not done yet, then the validations.
     pub(super) async fn run(self) -> Result<PhaseEnd> {
-        interrupt_unfinished(&self.run.services, &self.run.lease).await?;
+        self.run.interrupt_unfinished().await?;
         self.run.discard_removed().await?;
         if matches!(self.actor.kind, ActorKind::Tool(_)) {
             self.undo_failed().await?;
@@ -97,33 +97,42 @@ impl<'a> ExecutePhase<'a> {
     /// confirmed call.
     async fn undo_failed(&self) -> Result<()> {
         let run = &*self.run;
-        let calls = run.services.tool_calls(run.id()).await?;
-        let active: Vec<&ToolCallRecord> =
-            calls.iter().filter(|it| it.undone_by.is_none()).collect();
-        let good = |it: &&&ToolCallRecord| is_confirmed(it);
-        let last = active.iter().rfind(good).map_or(0, |it| it.number);
-        let failed: Vec<ToolCallRecord> = active
-            .into_iter()
-            .filter(|it| it.number > last)
-            .cloned()
-            .collect();
+        let last = self.last_confirmed_call().await?;
+        let failed = run.calls.select(|it| it.is_valid() && it.number > last);
         if failed.is_empty() {
             return Ok(());
         }
+        let trees: Vec<(SandboxId, TreeId)> = failed
+            .into_iter()
+            .map(|it| (it.sandbox_id, it.tree_before))
+            .collect();
         let (ids, plan) = (Arc::clone(&run.services.ids), run.plan.clone());
         let actor = run.owner_name();
         run.lease
             .write(run.operation("tool.undo-failed"), move |tx| {
                 let id = plan.identity.plan_id;
                 tx.plan_for_update(id)?;
-                let restore_point = RestorePoint::before_calls(tx, id, last, &failed)?;
+                let restore_point = RestorePoint::before_calls(tx, id, last, &trees)?;
                 let back = undo_after(tx, &*ids, &plan, &restore_point, &actor)?;
                 let events: Vec<_> = back.into_iter().map(|(_, new_event)| new_event).collect();
                 tx.append(StreamId::Plan(id), &events)?;
                 Ok::<_, StoreError>(())
             })
             .await?;
+        run.calls.undo_after(last);
         Ok(())
+    }
+
+    /// Returns the number of the last call that succeeded, or 0.
+    async fn last_confirmed_call(&self) -> Result<i64> {
+        let completed = |it: &CallEntry| it.is_valid() && it.state == ToolCallState::Completed;
+        for entry in self.run.calls.select(completed).into_iter().rev() {
+            let call = load_call(&self.run.services.store, entry.id).await?;
+            if is_confirmed(&call) {
+                return Ok(call.number);
+            }
+        }
+        Ok(0)
     }
 
     /// Runs one step of the strategy with the plan's execution actor.
@@ -203,7 +212,7 @@ pub(super) struct PhaseContext {
 }
 
 impl PhaseContext {
-    /// Opens the plan's sandboxes and loads the calls made in them before.
+    /// Opens the plan's sandboxes and finds the calls made in them before.
     pub(super) async fn open(run: &PlanRun, actor: &Actor) -> Result<Self> {
         let services = &run.services;
         let workspace = run.sandbox_opener().open_sandboxes(&run.plan).await?;
@@ -214,17 +223,14 @@ impl PhaseContext {
             services.policy.checkpoints.clone(),
             run.stop.clone(),
         );
-        let calls = services.tool_calls(run.id()).await?;
         Ok(Self {
             workspace,
             runner: ToolRunner {
                 secrets: services.secrets.clone(),
+                calls: Arc::clone(&run.calls),
                 ..runner
             },
-            call_history: match actor.kind {
-                ActorKind::Llm(_) => ended_calls(calls),
-                ActorKind::Tool(_) | ActorKind::Direct => confirmed_calls(calls),
-            },
+            call_history: CallHistory::new(&run.calls, actor),
         })
     }
 }

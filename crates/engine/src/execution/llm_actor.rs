@@ -11,6 +11,7 @@ use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
 use cleveragents_domain::{NamespacedName, Phase, ValidationSummary};
 
 use super::agent_loop::{AgentLoopEnd, ModelTask, PromptContext, opening_messages, run_agent_loop};
+use super::call_index::load_calls;
 use super::error::{ExecutionError, Result};
 use super::guidance::load_guidance;
 use super::plan_run::PlanRun;
@@ -120,31 +121,30 @@ impl LlmWork<'_> {
                 Ok::<_, ExecutionError>((invariants, tx.decisions_of(id)?, load_history(tx, id)?))
             })
             .await?;
-        let calls = services.tool_calls(id).await?;
+        let finished = self.run.calls.select(|it| {
+            it.is_valid()
+                && it.state == ToolCallState::Completed
+                && it.step.is_some_and(|step| step < self.work.step)
+                && it.tool.to_string() == control::FINISH
+        });
+        let finished = load_calls(&services.store, &finished).await?;
         Ok(PromptContext {
             invariants,
             decisions,
             errors,
             guidance: load_guidance(self.run, self.work, self.llm).await?,
-            finished: finished_summaries(&calls, self.work.step),
+            finished: finished_summaries(&finished),
             ..PromptContext::default()
         })
     }
 }
 
-/// Returns the final summary of each earlier step.
-fn finished_summaries(calls: &[ToolCallRecord], before: u32) -> Vec<(u32, String)> {
+/// Returns the final summary of each step, from the calls that finished them.
+fn finished_summaries(calls: &[ToolCallRecord]) -> Vec<(u32, String)> {
     let mut summaries: BTreeMap<u32, String> = BTreeMap::new();
-    let finish_calls = calls.iter().filter(|it| {
-        it.undone_by.is_none()
-            && it.state == ToolCallState::Completed
-            && it.call.tool.to_string() == control::FINISH
-    });
-    for call in finish_calls {
-        let Some(step) = call.call.step.filter(|step| *step < before) else {
-            continue;
-        };
-        if let Ok(finish) = serde_json::from_value::<FinishInput>(call.call.input.clone()) {
+    for call in calls {
+        let finish = serde_json::from_value::<FinishInput>(call.call.input.clone());
+        if let (Some(step), Ok(finish)) = (call.call.step, finish) {
             summaries.insert(step, finish.summary);
         }
     }

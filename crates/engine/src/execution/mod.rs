@@ -9,6 +9,7 @@
 mod agent_loop;
 mod approval;
 mod blocking;
+mod call_index;
 pub(crate) mod checkpoints;
 pub mod context;
 mod drive;

@@ -17,11 +17,13 @@ use cleveragents_domain::{
 };
 use tokio::sync::watch;
 
+use super::call_index::CallIndex;
 use super::context::ExecutionContext;
 use super::error::{ExecutionError, Result};
 use super::execute_request::approve;
 use super::services::{EngineServices, PlanActors, find_actors, plan_actor_names};
 use super::strategize::strategy_hash;
+use super::unfinished_work::interrupt_unfinished;
 use super::workspace::SandboxOpener;
 use crate::decisions::{DecisionContext, DecisionDraft};
 use crate::journal::new_event;
@@ -38,6 +40,7 @@ pub(crate) struct PlanRun {
     pub(super) plan: Plan,
     /// The newest strategy.
     pub(super) strategy: Option<StrategyRecord>,
+    pub(super) calls: Arc<CallIndex>,
     pub(super) actors: PlanActors,
     /// Set to a reason when the owner must stop.
     pub(super) stop: watch::Receiver<Option<StopReason>>,
@@ -51,24 +54,27 @@ pub(crate) struct PlanRun {
 pub(crate) struct PlanSnapshot {
     plan: Plan,
     strategy: Option<StrategyRecord>,
+    calls: CallIndex,
     actors: PlanActors,
 }
 
 impl PlanSnapshot {
     /// Reads the plan, which this process must own.
     pub(super) async fn load(services: &EngineServices, id: PlanId) -> Result<Self> {
-        let (plan, strategy, stored) = services
+        let (plan, strategy, calls, stored) = services
             .store
             .read(move |tx| {
                 let plan = tx.plan(id)?;
                 let stored = find_actors(tx, &plan_actor_names(&plan))?;
-                Ok::<_, ExecutionError>((plan, tx.newest_strategy(id)?, stored))
+                let calls = CallIndex::load(tx, id)?;
+                Ok::<_, ExecutionError>((plan, tx.newest_strategy(id)?, calls, stored))
             })
             .await?;
         Ok(Self {
             actors: PlanActors::complete(services, &plan, stored),
             plan,
             strategy,
+            calls,
         })
     }
 }
@@ -85,6 +91,7 @@ impl PlanRun {
             lease,
             plan: snapshot.plan,
             strategy: snapshot.strategy,
+            calls: Arc::new(snapshot.calls),
             actors: snapshot.actors,
             stop,
             stop_sender,
@@ -120,6 +127,13 @@ impl PlanRun {
             ids: Arc::clone(&self.services.ids),
             sandboxes: Arc::clone(&self.services.sandboxes),
         }
+    }
+
+    /// Ends what a dead owner of the plan left unfinished.
+    pub(super) async fn interrupt_unfinished(&self) -> Result<()> {
+        let interrupted = interrupt_unfinished(&self.services, &self.lease).await?;
+        interrupted.iter().for_each(|call| self.calls.record(call));
+        Ok(())
     }
 
     /// Returns the plan's execution actor.

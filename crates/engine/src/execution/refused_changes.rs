@@ -8,14 +8,15 @@
 
 use std::collections::BTreeSet;
 
-use cleveragents_domain::id::{AttachmentId, SandboxId};
-use cleveragents_domain::tool_call::ToolCallRecord;
+use cleveragents_domain::id::AttachmentId;
+use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
 use cleveragents_domain::validation::AttachmentScopeKind;
 use cleveragents_domain::{
     NamespacedName, Plan, ResourcePath, ValidationMode, ValidationResult, ValidationSummary,
 };
 use serde_json::{Value, json};
 
+use super::call_index::{CallEntry, load_calls};
 use super::error::Result;
 use super::plan_run::PlanRun;
 use super::validate::newest_summary;
@@ -71,7 +72,6 @@ pub(super) async fn list_refusals(
     round: u32,
     listed: &[ValidationResult],
 ) -> Result<Vec<ValidationResult>> {
-    let calls = run.services.tool_calls(run.id()).await?;
     let mut results = Vec::new();
     for handle in &workspace.sandboxes {
         let before = listed
@@ -81,10 +81,17 @@ pub(super) async fn list_refusals(
         let last_listed = data
             .and_then(|it| it.get(LAST_CALL_KEY)?.as_i64())
             .unwrap_or(0);
-        let is_new = |it: &&ToolCallRecord| {
-            it.number > last_listed && it.call.attempt == run.plan.attempt && it.undone_by.is_none()
+        // Only a failed call can have refused changes.
+        let is_new = |it: &CallEntry| {
+            it.number > last_listed
+                && it.attempt == run.plan.attempt
+                && it.sandbox_id == handle.id
+                && it.state == ToolCallState::Errored
+                && it.is_valid()
         };
-        let (last, paths) = refused_paths(calls.iter().filter(is_new), handle.id);
+        let failed = run.calls.select(is_new);
+        let failed = load_calls(&run.services.store, &failed).await?;
+        let (last, paths) = refused_paths(&failed);
         if paths.is_empty() && before.is_none() {
             continue;
         }
@@ -118,14 +125,11 @@ fn refusals_result(
     })
 }
 
-/// Returns the number of the last call in this sandbox with refused changes, and the paths of all
-/// such calls.
-fn refused_paths<'a>(
-    calls: impl Iterator<Item = &'a ToolCallRecord>,
-    sandbox: SandboxId,
-) -> (i64, BTreeSet<String>) {
+/// Returns the number of the last of these calls with refused changes, and the paths of all such
+/// calls.
+fn refused_paths(calls: &[ToolCallRecord]) -> (i64, BTreeSet<String>) {
     let (mut last, mut paths) = (0, BTreeSet::new());
-    for call in calls.filter(|it| it.call.sandbox_id == sandbox) {
+    for call in calls {
         let refused = call
             .output
             .as_ref()

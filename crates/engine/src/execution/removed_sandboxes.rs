@@ -129,6 +129,7 @@ impl PlanRun {
             Ok::<_, ExecutionError>(held)
         });
         self.plan = discarded.await?;
+        self.calls.undo_after(0);
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, watch};
 
+use super::call_index::CallIndex;
 use super::checkpoints::CheckpointPolicy;
 use super::context::Changeset;
 use super::error::Result;
@@ -43,6 +44,8 @@ pub struct ToolRunner {
     pub(super) decision: Option<DecisionId>,
     /// Masked in all stored inputs and outputs of calls.
     pub(super) secrets: Secrets,
+    /// The calls of the plan; a call is added when it has ended.
+    pub(super) calls: Arc<CallIndex>,
     /// Set to a reason when the owner must stop.
     pub(super) stop: watch::Receiver<Option<StopReason>>,
 }
@@ -143,6 +146,7 @@ impl ToolRunner {
             policy,
             decision: None,
             secrets: Secrets::default(),
+            calls: Arc::default(),
             stop,
         }
     }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use cleveragents_domain::actor::ActorStep;
+use cleveragents_domain::actor::{Actor, ActorKind, ActorStep};
 use cleveragents_domain::automation::guards::Approval;
-use cleveragents_domain::id::SandboxId;
+use cleveragents_domain::id::{SandboxId, ToolCallId};
 use cleveragents_domain::tool_call::{ToolCallRecord, ToolCallState};
 use cleveragents_domain::{NamespacedName, WaitReason};
 use serde_json::Value;
 
+use super::call_index::{CallIndex, CallPosition, OutsideEffects, load_call};
 use super::context::Changeset;
 use super::error::{ExecutionError, Result};
 use super::execute_phase::PhaseContext;
@@ -24,8 +25,8 @@ use crate::secrets::equal_ignoring_secrets;
 use crate::secrets::references::UnknownSecret;
 use cleveragents_definitions::interpolation::StepOutputs;
 use cleveragents_domain::secret_mask::find_mask_in;
-use cleveragents_ports::StopReason;
 use cleveragents_ports::tools::FileStamps;
+use cleveragents_ports::{StopReason, StoreHandle};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ActorEnd {
@@ -44,17 +45,78 @@ pub(super) enum ActorEnd {
     Stopped(StopReason),
 }
 
-/// Step, turn and slot of a call.
-type CallPosition = (u32, u32, u32);
-
-/// The earlier calls of a plan.
+/// The earlier calls of a plan at each position.
 #[derive(Debug, Default)]
 pub(super) struct CallHistory {
-    /// Calls that need not be made again.
-    calls: HashMap<CallPosition, ToolCallRecord>,
+    /// Calls that may not have to be made again, oldest first.
+    calls: HashMap<CallPosition, Vec<ToolCallId>>,
     /// Interrupted calls that may have had effects outside the sandbox. They cannot be undone, and
     /// they must not be repeated without the user's approval.
-    doubtful: HashMap<CallPosition, ToolCallRecord>,
+    doubtful: HashMap<CallPosition, ToolCallId>,
+    /// Whether a call that ended badly counts.
+    reuse: ReusePolicy,
+}
+
+/// Which ended calls are not made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum ReusePolicy {
+    /// Those that succeeded. A failed command is retried.
+    #[default]
+    Confirmed,
+    /// All of them, because a model has seen their outcome.
+    Ended,
+}
+
+impl CallHistory {
+    /// Collects the calls at each position that are not undone.
+    pub(super) fn new(index: &CallIndex, actor: &Actor) -> Self {
+        let reuse = match actor.kind {
+            ActorKind::Llm(_) => ReusePolicy::Ended,
+            ActorKind::Tool(_) | ActorKind::Direct => ReusePolicy::Confirmed,
+        };
+        let mut known = Self {
+            reuse,
+            ..Self::default()
+        };
+        for call in index.select(|_| true) {
+            let Some(position) = call.position else {
+                continue;
+            };
+            // Only the last call at a position counts.
+            known.doubtful.remove(&position);
+            let is_interrupted = call.state == ToolCallState::Interrupted;
+            if is_interrupted && call.effects == OutsideEffects::OnceOnly {
+                known.doubtful.insert(position, call.id);
+            } else if known.may_reuse(call.state) && call.is_valid() {
+                known.calls.entry(position).or_default().push(call.id);
+            }
+        }
+        known
+    }
+
+    fn may_reuse(&self, state: ToolCallState) -> bool {
+        match self.reuse {
+            ReusePolicy::Confirmed => state == ToolCallState::Completed,
+            ReusePolicy::Ended => {
+                matches!(state, ToolCallState::Completed | ToolCallState::Errored)
+            }
+        }
+    }
+
+    /// Reads the last call at this position that need not be made again.
+    async fn call_at(
+        &self,
+        store: &StoreHandle,
+        position: CallPosition,
+    ) -> Result<Option<ToolCallRecord>> {
+        for id in self.calls.get(&position).into_iter().flatten().rev() {
+            let call = load_call(store, *id).await?;
+            if self.reuse == ReusePolicy::Ended || is_confirmed(&call) {
+                return Ok(Some(call));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// Execution of one step of a strategy.
@@ -226,9 +288,9 @@ impl<'a> StepWork<'a> {
         handle: &SandboxHandle,
         request: ToolRequest,
     ) -> Result<std::result::Result<CompletedCall, ActorEnd>> {
-        if let Some(known) = self.recorded_call(&request) {
+        if let Some(known) = self.recorded_call(&request).await? {
             let stamps = self.stamps.get(&handle.id);
-            stamps.iter().for_each(|stamps| restamp(stamps, known));
+            stamps.iter().for_each(|stamps| restamp(stamps, &known));
             return Ok(Ok(reuse_record(known)));
         }
         Ok(match self.call_or_reuse(handle, request).await? {
@@ -265,11 +327,11 @@ impl<'a> StepWork<'a> {
         };
         let stamps = self.stamps.get(&handle.id).ok_or_else(missing)?;
         let changeset = self.changesets.get(&handle.id).ok_or_else(missing)?;
-        if let Some(known) = self.recorded_call(&request) {
-            restamp(stamps, known);
+        if let Some(known) = self.recorded_call(&request).await? {
+            restamp(stamps, &known);
             return Ok(match known.state {
                 ToolCallState::Completed => CallOutcome::Completed(reuse_record(known)),
-                _ => CallOutcome::Failed(known.clone()),
+                _ => CallOutcome::Failed(known),
             });
         }
         let context = ToolCallContext {
@@ -298,12 +360,14 @@ impl<'a> StepWork<'a> {
 
     /// Returns the confirmed call that matches this request. If the actor was changed meanwhile, a
     /// recorded call at the same position may differ from the request; it does not match then.
-    fn recorded_call(&self, request: &ToolRequest) -> Option<&'a ToolCallRecord> {
+    async fn recorded_call(&self, request: &ToolRequest) -> Result<Option<ToolCallRecord>> {
         let position = (self.step, request.turn, request.slot);
-        let known = self.context.call_history.calls.get(&position)?;
-        let same = known.call.tool == request.tool
-            && equal_ignoring_secrets(&known.call.input, &request.input);
-        same.then_some(known)
+        let (history, store) = (&self.context.call_history, &self.run.services.store);
+        let known = history.call_at(store, position).await?;
+        let is_same = |it: &ToolCallRecord| {
+            it.call.tool == request.tool && equal_ignoring_secrets(&it.call.input, &request.input)
+        };
+        Ok(known.filter(is_same))
     }
 
     /// Requires the user's approval to repeat an interrupted call that may have had effects outside
@@ -313,8 +377,11 @@ impl<'a> StepWork<'a> {
         request: ToolRequest,
     ) -> Result<std::result::Result<ToolRequest, ToolRefusal>> {
         let position = (self.step, request.turn, request.slot);
-        let doubtful = self.context.call_history.doubtful.get(&position);
-        let same = |it: &&ToolCallRecord| {
+        let doubtful = match self.context.call_history.doubtful.get(&position) {
+            Some(id) => Some(load_call(&self.run.services.store, *id).await?),
+            None => None,
+        };
+        let same = |it: &ToolCallRecord| {
             it.call.tool == request.tool
                 && equal_ignoring_secrets(&it.call.input, &request.input)
                 && it.call.attempt == self.run.plan.attempt
@@ -348,9 +415,9 @@ impl<'a> StepWork<'a> {
 }
 
 /// Builds the result of a call that an earlier owner made.
-fn reuse_record(record: &ToolCallRecord) -> CompletedCall {
+fn reuse_record(record: ToolCallRecord) -> CompletedCall {
     CompletedCall {
-        record: record.clone(),
+        record,
         output: CallOutput::Recorded,
     }
 }
@@ -398,37 +465,4 @@ fn restamp(stamps: &FileStamps, record: &ToolCallRecord) {
 /// Whether a call succeeded. A command must have exited with 0.
 pub(super) fn is_confirmed(call: &ToolCallRecord) -> bool {
     call.state == ToolCallState::Completed && failing_exit(call).is_none()
-}
-
-/// Returns all ended calls, failed ones included, because a model has seen their outcome.
-pub(super) fn ended_calls(calls: Vec<ToolCallRecord>) -> CallHistory {
-    collect_calls(calls, |call| {
-        matches!(
-            call.state,
-            ToolCallState::Completed | ToolCallState::Errored
-        )
-    })
-}
-
-/// Returns the calls that need not be made again. A failed command is retried.
-pub(super) fn confirmed_calls(calls: Vec<ToolCallRecord>) -> CallHistory {
-    collect_calls(calls, is_confirmed)
-}
-
-/// Collects, for each position, the last call that is not undone and for which `is_kept`
-/// returns true.
-fn collect_calls(calls: Vec<ToolCallRecord>, is_kept: fn(&ToolCallRecord) -> bool) -> CallHistory {
-    let mut known = CallHistory::default();
-    for call in calls {
-        let Some(step) = call.call.step else { continue };
-        let spot = (step, call.call.turn, call.call.slot);
-        // Only the last call at a position counts.
-        known.doubtful.remove(&spot);
-        if call.state == ToolCallState::Interrupted && !call.call.side_effects.is_empty() {
-            known.doubtful.insert(spot, call);
-        } else if is_kept(&call) && call.undone_by.is_none() {
-            known.calls.insert(spot, call);
-        }
-    }
-    known
 }

@@ -16,7 +16,6 @@ use super::execute_phase::PhaseContext;
 use super::llm_actor::LlmWork;
 use super::plan_run::{PlanRun, stated_draft};
 use super::steps::{ActorEnd, StepWork};
-use super::unfinished_work::interrupt_unfinished;
 use crate::confidence::Risk;
 use crate::decisions::{DecisionContext, DecisionDraft};
 use crate::journal::new_event;
@@ -132,7 +131,7 @@ impl<'a> StrategizePhase<'a> {
         llm: &LlmActor,
     ) -> Result<std::result::Result<SubmittedStrategy, ActorEnd>> {
         let run = &*self.run;
-        interrupt_unfinished(&run.services, &run.lease).await?;
+        run.interrupt_unfinished().await?;
         let context = PhaseContext::open(run, actor).await?;
         let mut work = StepWork::begin(run, &context, &context.runner, 0).await?;
         let strategies = run.strategy.as_ref().map_or(0, |it| it.number);
@@ -199,6 +198,9 @@ impl<'a> StrategizePhase<'a> {
             Ok::<_, ExecutionError>((held, record))
         });
         let (plan, record) = stored.await?;
+        if record.number > 1 {
+            self.run.calls.undo_after(0);
+        }
         self.run.plan = plan;
         self.run.strategy = Some(record);
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cleveragents_domain::StreamId;
 use cleveragents_domain::event::payloads::ToolInterrupted;
 use cleveragents_domain::id::PlanId;
-use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallState};
+use cleveragents_domain::tool_call::{ToolCallEnd, ToolCallRecord, ToolCallState};
 
 use super::agent_loop::interrupt_model_call;
 use super::context::ExecutionContext;
@@ -17,8 +17,11 @@ use crate::runs::RunLease;
 use cleveragents_ports::StoreError;
 
 /// Kills processes that a dead owner left running and records its unfinished calls as
-/// interrupted. Their sandboxes are restored when they are opened.
-pub(crate) async fn interrupt_unfinished(services: &EngineServices, run: &RunLease) -> Result<()> {
+/// interrupted. Returns them. Their sandboxes are restored when they are opened.
+pub(crate) async fn interrupt_unfinished(
+    services: &EngineServices,
+    run: &RunLease,
+) -> Result<Vec<ToolCallRecord>> {
     let plan = run.lease().plan;
     let calls = services
         .store
@@ -29,9 +32,11 @@ pub(crate) async fn interrupt_unfinished(services: &EngineServices, run: &RunLea
     let ids = Arc::clone(&services.ids);
     let context = ExecutionContext::new(services.store.clone(), ids, run.lease().clone());
     context.close_abandoned().await?;
+    let mut interrupted = Vec::with_capacity(calls.len());
     for call in calls {
         let actor = run.lease().owner.to_string();
-        run.write(services.operation("tool.interrupt"), move |tx| {
+        let operation = services.operation("tool.interrupt");
+        let ended = run.write(operation, move |tx| {
             let end = ToolCallEnd {
                 state: ToolCallState::Interrupted,
                 output: None,
@@ -50,11 +55,11 @@ pub(crate) async fn interrupt_unfinished(services: &EngineServices, run: &RunLea
                 error: None,
             };
             tx.append(StreamId::Plan(plan), &[new_event(&actor, &payload)?])?;
-            Ok::<_, StoreError>(())
-        })
-        .await?;
+            Ok::<_, StoreError>(ended)
+        });
+        interrupted.push(ended.await?);
     }
-    Ok(())
+    Ok(interrupted)
 }
 
 /// Records unfinished model calls of a dead owner as interrupted.

@@ -6,6 +6,7 @@ use cleveragents_domain::actor::{Actor, ActorKind};
 use cleveragents_domain::strategy::StrategyRecord;
 use cleveragents_domain::{ErrorCategory, Plan, ValidationSummary};
 
+use super::call_index::{CallEntry, load_calls};
 use super::error::Result;
 use super::execute_phase::PhaseContext;
 use super::llm_actor::LlmWork;
@@ -87,7 +88,8 @@ impl ValidatePhase<'_> {
         let step = run.plan.last_completed_step.unwrap_or(1);
         self.record_failed_round(step, found).await?;
         let mut work = StepWork::begin(run, self.context, &self.context.runner, step).await?;
-        work.restore_stamps(&run.services.tool_calls(run.id()).await?);
+        let valid = run.calls.select(CallEntry::is_valid);
+        work.restore_stamps(&load_calls(&run.services.store, &valid).await?);
         let first = FIX_TURNS.saturating_mul(round);
         let end = match &actor.kind {
             ActorKind::Llm(llm) => {

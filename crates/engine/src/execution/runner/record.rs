@@ -74,6 +74,7 @@ impl ToolRunner {
                 Ok::<_, ExecutionError>(finish.write(tx)?)
             })
             .await?;
+        self.calls.record(&ended);
         // Keep the sandbox lock until the call is recorded, so that no other call sees unrecorded
         // changes.
         drop(guard);
