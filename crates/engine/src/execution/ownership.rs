@@ -3,7 +3,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use cleveragents_domain::id::PlanId;
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 
 use super::error::{ExecutionError, Result};
 use super::executor::{ExecuteOutcome, POLL_INTERVAL};
-use super::plan_run::{PlanRun, PlanSnapshot};
+use super::plan_run::{Approvals, PlanRun, PlanSnapshot};
 use super::services::EngineServices;
 use super::validator::Validator;
 use super::workspace::Workspace;
@@ -87,7 +86,7 @@ async fn run_with_watcher(
         let mut work = pin!(async {
             match owned {
                 OwnedWork::Drive { approvals } => {
-                    run.approvals = AtomicU32::new(approvals);
+                    run.approvals = Approvals::new(approvals);
                     run.drive().await
                 }
                 OwnedWork::Validate => run.validate_rebased().await,

@@ -45,8 +45,25 @@ pub(crate) struct PlanRun {
     /// Set to a reason when the owner must stop.
     pub(super) stop: watch::Receiver<Option<StopReason>>,
     pub(super) stop_sender: watch::Sender<Option<StopReason>>,
-    /// Number of calls that the user has approved in advance.
-    pub(super) approvals: AtomicU32,
+    pub(super) approvals: Approvals,
+}
+
+/// The calls that the user has approved in advance.
+#[derive(Debug)]
+pub(super) struct Approvals(AtomicU32);
+
+impl Approvals {
+    pub(super) fn new(number: u32) -> Self {
+        Self(AtomicU32::new(number))
+    }
+
+    /// Consumes one approval. Returns whether there was one.
+    pub(super) fn take(&self) -> bool {
+        let take = |left: u32| left.checked_sub(1);
+        self.0
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+            .is_ok()
+    }
 }
 
 /// What an owner reads about its plan, in one transaction.
@@ -95,7 +112,7 @@ impl PlanRun {
             actors: snapshot.actors,
             stop,
             stop_sender,
-            approvals: AtomicU32::new(0),
+            approvals: Approvals::new(0),
         }
     }
 
@@ -139,14 +156,6 @@ impl PlanRun {
     /// Returns the plan's execution actor.
     pub(super) fn execution_actor(&self) -> Result<&Actor> {
         self.actors.get(&self.plan.brief.actors.execution_actor)
-    }
-
-    /// Consumes one approval that the user has given in advance. Returns whether there was one.
-    pub(super) fn take_approval(&self) -> bool {
-        let take = |left: u32| left.checked_sub(1);
-        self.approvals
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
-            .is_ok()
     }
 
     /// Returns the approved strategy. Fails if its content no longer matches the approved hash.

@@ -347,7 +347,7 @@ impl<'a> StepWork<'a> {
         let outcome = self.runner.call(context, request.clone()).await?;
         if let CallOutcome::Refused(refusal) = &outcome
             && refusal.kind == RefusalKind::NeedsApproval
-            && self.run.take_approval()
+            && self.run.approvals.take()
         {
             let approved = ToolRequest {
                 approval: Approval::Given,
@@ -363,11 +363,12 @@ impl<'a> StepWork<'a> {
     async fn recorded_call(&self, request: &ToolRequest) -> Result<Option<ToolCallRecord>> {
         let position = (self.step, request.turn, request.slot);
         let (history, store) = (&self.context.call_history, &self.run.services.store);
-        let known = history.call_at(store, position).await?;
-        let is_same = |it: &ToolCallRecord| {
-            it.call.tool == request.tool && equal_ignoring_secrets(&it.call.input, &request.input)
+        let Some(known) = history.call_at(store, position).await? else {
+            return Ok(None);
         };
-        Ok(known.filter(is_same))
+        let same = known.call.tool == request.tool
+            && equal_ignoring_secrets(&known.call.input, &request.input);
+        Ok(same.then_some(known))
     }
 
     /// Requires the user's approval to repeat an interrupted call that may have had effects outside
@@ -389,7 +390,7 @@ impl<'a> StepWork<'a> {
         let Some(doubtful) = doubtful.filter(same) else {
             return Ok(Ok(request));
         };
-        if self.run.take_approval() {
+        if self.run.approvals.take() {
             // Approval to repeat the call is also approval of the call itself.
             return Ok(Ok(ToolRequest {
                 approval: Approval::Given,

@@ -9,12 +9,13 @@ use cleveragents_domain::{DecisionType, LlmActor, NamespacedName};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
+use super::model_call::max_answer_tokens;
 use super::repetition::RepetitionVerdict;
 use super::{AgentLoopEnd, AgentTurn, ModelTask};
 use crate::execution::error::Result;
-use crate::execution::plan_run::stated_draft;
+use crate::execution::plan_run::{PlanRun, stated_draft};
 use crate::execution::runner::{CallOutcome, CompletedCall, RefusalKind, ToolRefusal, ToolRequest};
-use crate::execution::steps::ActorEnd;
+use crate::execution::steps::{ActorEnd, StepWork};
 use crate::execution::workspace::Workspace;
 use cleveragents_ports::StoreError;
 use cleveragents_ports::tools::Toolbox;
@@ -90,12 +91,13 @@ impl AgentTurn<'_> {
     ) -> Result<Option<AgentLoopEnd>> {
         let mut usable = false;
         let max_bytes = self.max_result_bytes(calls.len());
-        for group in self.group_calls(calls) {
+        for group in self.tool_caller().group_calls(calls) {
             if self.question.is_some() {
                 self.postpone_calls(group);
                 continue;
             }
-            let results = join_all(group.iter().map(|call| self.make_call(call))).await;
+            let caller = self.tool_caller();
+            let results = join_all(group.iter().map(|call| caller.make_call(call))).await;
             self.queue_nearby_instructions(&group).await?;
             for (call, result) in group.into_iter().zip(results) {
                 let CallResult {
@@ -148,6 +150,17 @@ impl AgentTurn<'_> {
         Ok(Some(self.fail_with(reason).await?))
     }
 
+    fn tool_caller(&self) -> ToolCaller<'_> {
+        ToolCaller {
+            run: self.run,
+            actor: self.actor,
+            task: self.task,
+            tools: &self.tools,
+            work: self.work,
+            step: self.conversation.key.step,
+        }
+    }
+
     /// Answers calls that follow a question without making them: they may depend on the user's
     /// reply.
     fn postpone_calls(&mut self, group: Vec<RequestedToolCall>) {
@@ -165,11 +178,23 @@ impl AgentTurn<'_> {
     /// token of the model's context, about a third of it.
     fn max_result_bytes(&self, calls: usize) -> usize {
         let room = self.model.facts().context_tokens;
-        let room = room.saturating_sub(self.max_answer_tokens());
+        let room = room.saturating_sub(max_answer_tokens(&self.conversation, &*self.model));
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         (room / calls.max(1)).clamp(RESULT_MINIMUM, RESULT_MAXIMUM)
     }
+}
 
+/// Makes the calls of one answer. Calls that only read may be made in parallel.
+struct ToolCaller<'a> {
+    run: &'a PlanRun,
+    actor: &'a NamespacedName,
+    task: ModelTask,
+    tools: &'a [ToolDefinition],
+    work: &'a StepWork<'a>,
+    step: u32,
+}
+
+impl ToolCaller<'_> {
     /// Groups calls that may run in parallel, in the order of the answer.
     fn group_calls(&self, calls: Vec<RequestedToolCall>) -> Vec<Vec<RequestedToolCall>> {
         let mut groups: Vec<Vec<RequestedToolCall>> = Vec::new();
@@ -276,7 +301,7 @@ impl AgentTurn<'_> {
             tool,
             input,
             actor: self.actor.clone(),
-            step: Some(self.conversation.key.step),
+            step: Some(self.step),
             turn: self.work.first_turn + call.place.turn,
             slot: call.place.slot,
             approval: Approval::Missing,

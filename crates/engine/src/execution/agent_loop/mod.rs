@@ -178,6 +178,17 @@ async fn check_price(run: &PlanRun, model: &dyn Model) -> Result<Option<ActorEnd
     Ok(Some(ActorEnd::LimitReached(reason)))
 }
 
+/// Whether the user has sent a message that was not delivered yet.
+async fn has_user_reply(run: &PlanRun) -> Result<bool> {
+    let plan = run.id();
+    let pending: u64 = run
+        .services
+        .store
+        .read(move |tx| tx.pending_messages(plan, &[MessageKind::Prompt]))
+        .await?;
+    Ok(pending > 0)
+}
+
 impl AgentTurn<'_> {
     async fn run_turns(&mut self, pending: Option<ModelAnswer>) -> Result<AgentLoopEnd> {
         let mut pending = pending;
@@ -202,7 +213,7 @@ impl AgentTurn<'_> {
             return Ok(ModelCallOutcome::End(ActorEnd::LimitReached(reason)));
         }
         if let Some(question) = &self.question
-            && !self.has_user_reply().await?
+            && !has_user_reply(self.run).await?
         {
             return Ok(ModelCallOutcome::End(ActorEnd::Waiting {
                 waiting: WaitReason::Answer { decision: None },
@@ -211,18 +222,6 @@ impl AgentTurn<'_> {
         }
         self.question = None;
         self.call_model().await
-    }
-
-    /// Whether the user has sent a message that was not delivered yet.
-    async fn has_user_reply(&self) -> Result<bool> {
-        let plan = self.run.id();
-        let pending: u64 = self
-            .run
-            .services
-            .store
-            .read(move |tx| tx.pending_messages(plan, &[MessageKind::Prompt]))
-            .await?;
-        Ok(pending > 0)
     }
 
     /// Makes the calls of an answer.

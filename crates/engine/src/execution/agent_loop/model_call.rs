@@ -11,15 +11,17 @@ use futures_util::StreamExt;
 
 use super::AgentTurn;
 use super::answer_builder::ModelAnswerBuilder;
+use super::conversation::Conversation;
 use super::recording::{ModelCallAdmission, ModelCallStartError};
 use crate::actors::inquiry::random_fraction;
 use crate::breaker::Admission;
 use crate::execution::error::{ExecutionError, Result};
+use crate::execution::plan_run::PlanRun;
 use crate::execution::services::EngineServices;
 use crate::execution::steps::ActorEnd;
 use crate::retry::{GiveUpReason, RetryDecision};
 use cleveragents_ports::StopReason;
-use cleveragents_ports::models::ModelError;
+use cleveragents_ports::models::{Model, ModelError};
 
 /// Maximum wait before checking the circuit breaker again: another caller may have succeeded long
 /// before the breaker's delay is over.
@@ -119,34 +121,14 @@ impl AgentTurn<'_> {
         let delay = match retry {
             RetryDecision::After(delay) => delay,
             RetryDecision::GiveUp(GiveUpReason::RetryLater(delay)) => {
-                return Ok(Some(self.wait_until(delay, error)));
+                return Ok(Some(wait_until(self.run, &*self.model, delay, error)));
             }
             RetryDecision::GiveUp(GiveUpReason::Permanent | GiveUpReason::Exhausted) => {
                 let reason = format!("{}: {error}", self.model.facts().choice);
                 return Ok(Some(ActorEnd::NoAnswer(reason)));
             }
         };
-        Ok(self.pause(delay).await.map(ActorEnd::Stopped))
-    }
-
-    /// Makes the plan wait until the provider accepts requests again.
-    fn wait_until(&self, delay: Duration, error: &ModelError) -> ActorEnd {
-        let micros = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
-        let now = self.run.services.clock.now().as_micros();
-        let until = Timestamp::from_micros(now.saturating_add(micros));
-        ActorEnd::Waiting {
-            waiting: WaitReason::Until { until },
-            reason: format!("{}: {error}", self.model.facts().choice),
-        }
-    }
-
-    /// Sleeps, unless the owner must stop.
-    async fn pause(&self, delay: Duration) -> Option<StopReason> {
-        let mut stop = self.run.stop.clone();
-        tokio::select! {
-            () = tokio::time::sleep(delay) => None,
-            why = stop.wait_for(Option::is_some) => Some(stop_reason(why.ok().and_then(|why| *why))),
-        }
+        Ok(pause(self.run, delay).await.map(ActorEnd::Stopped))
     }
 
     /// Waits while the circuit breaker is open.
@@ -166,7 +148,7 @@ impl AgentTurn<'_> {
                 Admission::Open { until } => {
                     let micros = until.as_micros().saturating_sub(now.as_micros()).max(1);
                     let delay = Duration::from_micros(micros.unsigned_abs()).min(BREAKER_POLL);
-                    if let Some(why) = self.pause(delay).await {
+                    if let Some(why) = pause(self.run, delay).await {
                         return Ok(Some(ActorEnd::Stopped(why)));
                     }
                 }
@@ -179,7 +161,7 @@ impl AgentTurn<'_> {
         let facts = self.model.facts();
         let room = facts
             .context_tokens
-            .saturating_sub(self.max_answer_tokens());
+            .saturating_sub(max_answer_tokens(&self.conversation, &*self.model));
         if self.conversation.tokens() <= room - room / 8 {
             return Ok(None);
         }
@@ -204,40 +186,6 @@ impl AgentTurn<'_> {
         );
         self.record_error(ErrorCategory::Budget, &reason).await?;
         Ok(Some(ActorEnd::LimitReached(reason)))
-    }
-
-    /// Returns the maximum length of the answer, in tokens.
-    pub(super) fn max_answer_tokens(&self) -> u64 {
-        let requested = self.conversation.request().options.max_tokens;
-        requested.unwrap_or(self.model.facts().answer_tokens)
-    }
-
-    /// Returns the maximum cost of an attempt.
-    pub(super) fn reservation(&self) -> ModelSpend {
-        let usage = Usage {
-            input_tokens: self.conversation.tokens(),
-            output_tokens: self.max_answer_tokens(),
-            ..Usage::default()
-        };
-        // Writing to a provider's cache may cost more than plain input, so reserve the higher
-        // price.
-        let cached = Usage {
-            cache_written_tokens: usage.input_tokens,
-            ..usage
-        };
-        let (plain, cached) = (self.cost(&usage), self.cost(&cached));
-        ModelSpend {
-            usd: plain.usd.max(cached.usd),
-            ..plain
-        }
-    }
-
-    pub(super) fn cost(&self, usage: &Usage) -> ModelSpend {
-        let price = self.model.facts().price;
-        ModelSpend {
-            tokens: usage.input_tokens + usage.output_tokens,
-            usd: price.map_or(0.0, |price| price.cost(usage)),
-        }
     }
 
     /// Makes one attempt.
@@ -292,4 +240,58 @@ impl AgentTurn<'_> {
 /// Returns the stop reason. `None` means that the sender of the stop signal is gone.
 fn stop_reason(why: Option<StopReason>) -> StopReason {
     why.unwrap_or(StopReason::Cancelled)
+}
+
+/// Makes the plan wait until the provider accepts requests again.
+fn wait_until(run: &PlanRun, model: &dyn Model, delay: Duration, error: &ModelError) -> ActorEnd {
+    let micros = i64::try_from(delay.as_micros()).unwrap_or(i64::MAX);
+    let now = run.services.clock.now().as_micros();
+    let until = Timestamp::from_micros(now.saturating_add(micros));
+    ActorEnd::Waiting {
+        waiting: WaitReason::Until { until },
+        reason: format!("{}: {error}", model.facts().choice),
+    }
+}
+
+/// Sleeps, unless the owner must stop.
+async fn pause(run: &PlanRun, delay: Duration) -> Option<StopReason> {
+    let mut stop = run.stop.clone();
+    tokio::select! {
+        () = tokio::time::sleep(delay) => None,
+        why = stop.wait_for(Option::is_some) => Some(stop_reason(why.ok().and_then(|why| *why))),
+    }
+}
+
+/// Returns the maximum length of the answer, in tokens.
+pub(super) fn max_answer_tokens(conversation: &Conversation, model: &dyn Model) -> u64 {
+    let requested = conversation.request().options.max_tokens;
+    requested.unwrap_or(model.facts().answer_tokens)
+}
+
+/// Returns the maximum cost of an attempt.
+pub(super) fn reservation(conversation: &Conversation, model: &dyn Model) -> ModelSpend {
+    let usage = Usage {
+        input_tokens: conversation.tokens(),
+        output_tokens: max_answer_tokens(conversation, model),
+        ..Usage::default()
+    };
+    // Writing to a provider's cache may cost more than plain input, so reserve the higher
+    // price.
+    let cached = Usage {
+        cache_written_tokens: usage.input_tokens,
+        ..usage
+    };
+    let (plain, cached) = (cost(model, &usage), cost(model, &cached));
+    ModelSpend {
+        usd: plain.usd.max(cached.usd),
+        ..plain
+    }
+}
+
+pub(super) fn cost(model: &dyn Model, usage: &Usage) -> ModelSpend {
+    let price = model.facts().price;
+    ModelSpend {
+        tokens: usage.input_tokens + usage.output_tokens,
+        usd: price.map_or(0.0, |price| price.cost(usage)),
+    }
 }

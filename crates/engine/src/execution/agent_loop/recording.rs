@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::AgentTurn;
 use super::budget::{budget, exceeded, warning};
 use super::conversation::StagedRequest;
+use super::model_call::{cost, max_answer_tokens, reservation};
 use crate::execution::error::{ExecutionError, Result};
 use crate::journal::new_event;
 use crate::recovery::{NewErrorRecord, record_error};
@@ -61,7 +62,7 @@ impl AgentTurn<'_> {
                 actor: self.actor.clone(),
                 model: self.model.facts().choice.clone(),
                 request: staged.manifest.to_string(),
-                reserved: self.reservation(),
+                reserved: reservation(&self.conversation, &*self.model),
                 after_call: 0,
             },
             staged: staged.clone(),
@@ -92,13 +93,13 @@ impl AgentTurn<'_> {
         if usage == Usage::default() {
             // The provider reported no usage, so count the maximum.
             usage.input_tokens = self.conversation.tokens();
-            usage.output_tokens = self.max_answer_tokens();
+            usage.output_tokens = max_answer_tokens(&self.conversation, &*self.model);
         }
         let end = ModelCallEnd {
             state: ModelCallState::Answered,
             answer: Some(blob.hash.to_string()),
             usage,
-            spent: self.cost(&usage),
+            spent: cost(&*self.model, &usage),
             error: None,
         };
         let hide = |tool: &str| self.run.services.secrets.hide(tool).into_owned();
@@ -143,7 +144,7 @@ impl AgentTurn<'_> {
                 // The provider may charge for output before the failure, so count the reservation.
                 record.spent
             } else {
-                self.cost(&usage)
+                cost(&*self.model, &usage)
             },
             error: Some(error.message.clone()),
         };
