@@ -15,11 +15,10 @@ use tokio::task::spawn_blocking;
 
 use super::attempt::{from_json, to_json, update};
 use super::error::{ApplyFailure, Result};
-use super::{ApplyService, PlanApplyRequest, Unapplied};
+use super::{ApplyService, PlanApplyRequest, ReversalRun, Unapplied};
 use crate::execution::require_local_sandboxes;
 use crate::journal::new_event;
 use crate::lifecycle::{PlanMoveRequest, RepeatPolicy, move_plan};
-use crate::runs::RunLease;
 use cleveragents_ports::StoreError;
 use cleveragents_ports::targets::{ApplyIntent, Conflict, MissingTargetPolicy, TargetAbortOutcome};
 
@@ -61,110 +60,12 @@ impl ApplyService {
         self.services.store.read(here).await?;
         let run = self.claim(&plan).await?;
         let alive = run.keep_alive();
-        let result = self.abort_owned(&run, request).await;
+        let result = self.reversal(&run).abort_owned(request).await;
         drop(alive);
         if !result.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
             self.services.lifecycle.release(run).await?;
         }
         result
-    }
-
-    async fn abort_owned(
-        &self,
-        run: &RunLease,
-        request: &PlanApplyRequest,
-    ) -> Result<AbortOutcome> {
-        let plan = self.services.lifecycle.plan(request.plan).await?;
-        if !has_stopped(&plan) {
-            return Ok(AbortOutcome::NothingToAbort(plan));
-        }
-        let blocked = |plan, conflicts| AbortOutcome::Blocked { plan, conflicts };
-        let conflicts = self.finish_reversal(run, &plan).await?;
-        if !conflicts.is_empty() {
-            return Ok(blocked(plan, conflicts));
-        }
-        let Some(record) = self.stopped_apply(request.plan).await? else {
-            let error = format!("no apply of plan {} is on record", plan.name);
-            return Err(StoreError::internal(error).into());
-        };
-        // The user asked for the abort, so a missing target is given up.
-        let (record, conflicts) = self
-            .abort_parts(run, record, MissingTargetPolicy::Abandon)
-            .await?;
-        if !conflicts.is_empty() {
-            return Ok(blocked(plan, conflicts));
-        }
-        let is_done = |part: &cleveragents_domain::apply_record::ApplyPart| {
-            part.state == ApplyPartState::Done
-        };
-        let (plan, record) = self.stop_decided(run, plan, record).await?;
-        let record = if record.resources.iter().any(is_done) {
-            match self.begin_unapply(run, &plan, request, record).await? {
-                Unapplied::Done { .. } | Unapplied::Unchanged { .. } => {}
-                Unapplied::Blocked { conflicts, .. } | Unapplied::Stopped { conflicts, .. } => {
-                    return Ok(blocked(plan, conflicts));
-                }
-            }
-            self.stopped_apply(request.plan).await?
-        } else {
-            Some(record)
-        };
-        let Some(record) = record else {
-            return Err(StoreError::internal("the aborted apply is gone").into());
-        };
-        let plan = self.confirm_abort(run, plan, record).await?;
-        Ok(AbortOutcome::Aborted(plan))
-    }
-
-    /// Aborts a stopped apply that has written nothing. Returns the plan unchanged if that is not
-    /// possible.
-    pub(super) async fn abort_unwritten(
-        &self,
-        run: &RunLease,
-        plan: Plan,
-        record: ApplyRecord,
-    ) -> Result<(Plan, ApplyRecord)> {
-        // The user did not ask for an abort: a missing target may come back, so it is not given up.
-        let (record, conflicts) = self
-            .abort_parts(run, record, MissingTargetPolicy::Stop)
-            .await?;
-        if !conflicts.is_empty() || record.has_written() {
-            return Ok((plan, record));
-        }
-        let plan = self.confirm_abort(run, plan, record.clone()).await?;
-        Ok((plan, record))
-    }
-
-    /// Marks an interrupted, decided apply as stopped. Needed because its finished parts are
-    /// reversed by another apply, and a plan may have only one unfinished apply.
-    async fn stop_decided(
-        &self,
-        run: &RunLease,
-        plan: Plan,
-        record: ApplyRecord,
-    ) -> Result<(Plan, ApplyRecord)> {
-        if record.state != ApplyState::Decided {
-            return Ok((plan, record));
-        }
-        let record = ApplyRecord {
-            state: ApplyState::Stopped,
-            ..record
-        };
-        let request = PlanMoveRequest {
-            reason: Some("the apply is aborted".to_owned()),
-            ..self.owner_request(run, &record, Move::Fail)
-        };
-        let ids = Arc::clone(&self.services.ids);
-        run.write(self.services.operation("apply.stop-decided"), move |tx| {
-            let plan = tx.plan_for_update(record.plan_id)?;
-            let record = update(tx, &record)?;
-            if plan.position.state() != PlanState::Processing {
-                return Ok((plan, record));
-            }
-            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-            Ok::<_, ApplyFailure>((moved.plan().clone(), record))
-        })
-        .await
     }
 
     /// Returns the plan's apply that was decided and did not finish.
@@ -181,13 +82,109 @@ impl ApplyService {
         Ok(applies.into_iter().rfind(is_open))
     }
 
-    /// Finishes a reversal that an abort started. Returns its conflicts.
-    pub(super) async fn finish_reversal(
+    /// Returns a new id for a reversed part: if it is applied again, it counts as a new part.
+    pub(super) fn fresh_part_id(&self) -> ApplyId {
+        ApplyId::new(self.services.ids.next())
+    }
+}
+
+impl ReversalRun<'_> {
+    async fn abort_owned(&self, request: &PlanApplyRequest) -> Result<AbortOutcome> {
+        let plan = self.service.services.lifecycle.plan(request.plan).await?;
+        if !has_stopped(&plan) {
+            return Ok(AbortOutcome::NothingToAbort(plan));
+        }
+        let blocked = |plan, conflicts| AbortOutcome::Blocked { plan, conflicts };
+        let conflicts = self.finish_reversal(&plan).await?;
+        if !conflicts.is_empty() {
+            return Ok(blocked(plan, conflicts));
+        }
+        let Some(record) = self.service.stopped_apply(request.plan).await? else {
+            let error = format!("no apply of plan {} is on record", plan.name);
+            return Err(StoreError::internal(error).into());
+        };
+        // The user asked for the abort, so a missing target is given up.
+        let (record, conflicts) = self
+            .abort_parts(record, MissingTargetPolicy::Abandon)
+            .await?;
+        if !conflicts.is_empty() {
+            return Ok(blocked(plan, conflicts));
+        }
+        let is_done = |part: &cleveragents_domain::apply_record::ApplyPart| {
+            part.state == ApplyPartState::Done
+        };
+        let (plan, record) = self.stop_decided(plan, record).await?;
+        let record = if record.resources.iter().any(is_done) {
+            match self.begin_unapply(&plan, request, record).await? {
+                Unapplied::Done { .. } | Unapplied::Unchanged { .. } => {}
+                Unapplied::Blocked { conflicts, .. } | Unapplied::Stopped { conflicts, .. } => {
+                    return Ok(blocked(plan, conflicts));
+                }
+            }
+            self.service.stopped_apply(request.plan).await?
+        } else {
+            Some(record)
+        };
+        let Some(record) = record else {
+            return Err(StoreError::internal("the aborted apply is gone").into());
+        };
+        let plan = self.confirm_abort(plan, record).await?;
+        Ok(AbortOutcome::Aborted(plan))
+    }
+
+    /// Aborts a stopped apply that has written nothing. Returns the plan unchanged if that is not
+    /// possible.
+    pub(super) async fn abort_unwritten(
         &self,
-        run: &RunLease,
-        plan: &Plan,
-    ) -> Result<Vec<Conflict>> {
-        let newest = self.newest_apply(plan.identity.plan_id).await?;
+        plan: Plan,
+        record: ApplyRecord,
+    ) -> Result<(Plan, ApplyRecord)> {
+        // The user did not ask for an abort: a missing target may come back, so it is not given up.
+        let (record, conflicts) = self.abort_parts(record, MissingTargetPolicy::Stop).await?;
+        if !conflicts.is_empty() || record.has_written() {
+            return Ok((plan, record));
+        }
+        let plan = self.confirm_abort(plan, record.clone()).await?;
+        Ok((plan, record))
+    }
+
+    /// Marks an interrupted, decided apply as stopped. Needed because its finished parts are
+    /// reversed by another apply, and a plan may have only one unfinished apply.
+    async fn stop_decided(&self, plan: Plan, record: ApplyRecord) -> Result<(Plan, ApplyRecord)> {
+        if record.state != ApplyState::Decided {
+            return Ok((plan, record));
+        }
+        let record = ApplyRecord {
+            state: ApplyState::Stopped,
+            ..record
+        };
+        let request = PlanMoveRequest {
+            reason: Some("the apply is aborted".to_owned()),
+            ..self
+                .service
+                .log(self.run)
+                .owner_request(&record, Move::Fail)
+        };
+        let ids = Arc::clone(&self.service.services.ids);
+        self.run
+            .write(
+                self.service.services.operation("apply.stop-decided"),
+                move |tx| {
+                    let plan = tx.plan_for_update(record.plan_id)?;
+                    let record = update(tx, &record)?;
+                    if plan.position.state() != PlanState::Processing {
+                        return Ok((plan, record));
+                    }
+                    let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+                    Ok::<_, ApplyFailure>((moved.plan().clone(), record))
+                },
+            )
+            .await
+    }
+
+    /// Finishes a reversal that an abort started. Returns its conflicts.
+    pub(super) async fn finish_reversal(&self, plan: &Plan) -> Result<Vec<Conflict>> {
+        let newest = self.service.newest_apply(plan.identity.plan_id).await?;
         let reversal = newest.filter(|it| it.direction == ApplyDirection::Unapply);
         let Some(reversal) = reversal else {
             return Ok(Vec::new());
@@ -195,11 +192,14 @@ impl ApplyService {
         match reversal.state {
             ApplyState::Preparing => {
                 let reason = "its process did not decide";
-                self.abort_prepared(run, reversal, reason).await?;
+                self.service
+                    .log(self.run)
+                    .abort_prepared(reversal, reason)
+                    .await?;
                 Ok(Vec::new())
             }
             ApplyState::Decided | ApplyState::Stopped => {
-                match self.finish_unapply(run, plan, reversal, None).await? {
+                match self.finish_unapply(plan, reversal, None).await? {
                     Unapplied::Stopped { conflicts, .. } => Ok(conflicts),
                     _ => Ok(Vec::new()),
                 }
@@ -211,7 +211,6 @@ impl ApplyService {
     /// Lets each target undo what it has started. Each outcome is recorded before the next starts.
     pub(super) async fn abort_parts(
         &self,
-        run: &RunLease,
         record: ApplyRecord,
         if_gone: MissingTargetPolicy,
     ) -> Result<(ApplyRecord, Vec<Conflict>)> {
@@ -226,7 +225,7 @@ impl ApplyService {
                 continue;
             }
             let intent: ApplyIntent = from_json(Some(intent))?;
-            let targets = Arc::clone(&self.targets);
+            let targets = Arc::clone(&self.service.targets);
             let aborted = spawn_blocking(move || targets.abort(&intent, if_gone)).await??;
             let part = &mut record.resources[index];
             part.obstacles.clear();
@@ -248,14 +247,14 @@ impl ApplyService {
                     conflicts.extend(found);
                 }
             }
-            record = self.save(run, record).await?;
+            record = self.service.log(self.run).save(record).await?;
         }
         Ok((record, conflicts))
     }
 
     /// Records in one commit that nothing of the apply is left and that the point of no return is
     /// ahead again.
-    async fn confirm_abort(&self, run: &RunLease, plan: Plan, record: ApplyRecord) -> Result<Plan> {
+    async fn confirm_abort(&self, plan: Plan, record: ApplyRecord) -> Result<Plan> {
         let mut record = ApplyRecord {
             state: ApplyState::Aborted,
             ..record
@@ -265,35 +264,34 @@ impl ApplyService {
         }
         let request = PlanMoveRequest {
             reason: Some("the apply was aborted and undone".to_owned()),
-            ..self.owner_request(run, &record, Move::Abort)
+            ..self
+                .service
+                .log(self.run)
+                .owner_request(&record, Move::Abort)
         };
         let fail = PlanMoveRequest {
             requested: Move::Fail,
             ..request.clone()
         };
         let processing = plan.position.state() == PlanState::Processing;
-        let ids = Arc::clone(&self.services.ids);
-        run.write(self.services.operation("apply.abort"), move |tx| {
-            tx.plan_for_update(record.plan_id)?;
-            let record = update(tx, &record)?;
-            if processing {
-                move_plan(tx, &*ids, &fail, RepeatPolicy::Refuse)?;
-            }
-            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-            let payload = ApplyAborted {
-                apply_id: record.id,
-                reason: "aborted".to_owned(),
-                uncollected: Vec::new(),
-            };
-            let event = new_event(&request.actor, &payload)?;
-            tx.append(StreamId::Plan(record.plan_id), &[event])?;
-            Ok::<_, ApplyFailure>(moved.plan().clone())
-        })
-        .await
-    }
-
-    /// Returns a new id for a reversed part: if it is applied again, it counts as a new part.
-    pub(super) fn fresh_part_id(&self) -> ApplyId {
-        ApplyId::new(self.services.ids.next())
+        let ids = Arc::clone(&self.service.services.ids);
+        self.run
+            .write(self.service.services.operation("apply.abort"), move |tx| {
+                tx.plan_for_update(record.plan_id)?;
+                let record = update(tx, &record)?;
+                if processing {
+                    move_plan(tx, &*ids, &fail, RepeatPolicy::Refuse)?;
+                }
+                let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+                let payload = ApplyAborted {
+                    apply_id: record.id,
+                    reason: "aborted".to_owned(),
+                    uncollected: Vec::new(),
+                };
+                let event = new_event(&request.actor, &payload)?;
+                tx.append(StreamId::Plan(record.plan_id), &[event])?;
+                Ok::<_, ApplyFailure>(moved.plan().clone())
+            })
+            .await
     }
 }

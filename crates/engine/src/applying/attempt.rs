@@ -21,12 +21,11 @@ use tokio::task::spawn_blocking;
 
 use super::error::{ApplyFailure, Result};
 use super::lock::{BoxedTargetLocks, PrepareAllOutcome};
-use super::{ApplyOutcome, ApplyService, PlanApplyRequest};
+use super::{ApplyLog, ApplyOutcome, ApplyRun, ApplyService, PlanApplyRequest};
 use crate::execution::change_sandbox_state;
 use crate::journal::new_event;
 use crate::lifecycle::{PlanMoveOutcome, PlanMoveRequest, RepeatPolicy, move_plan};
 use crate::recovery::{NewErrorRecord, record_error};
-use crate::runs::RunLease;
 use cleveragents_ports::sandbox::CommitMetadata;
 use cleveragents_ports::targets::{
     ApplyIntent, ApplyRequest, Author, CommitOutcome, Conflict, ConflictReason, PrepareOutcome,
@@ -35,84 +34,6 @@ use cleveragents_ports::targets::{
 use cleveragents_ports::{StoreError, Transaction};
 
 impl ApplyService {
-    /// Prepares every target, decides, and commits.
-    pub(super) async fn begin(
-        &self,
-        run: &RunLease,
-        plan: &Plan,
-        request: &PlanApplyRequest,
-    ) -> Result<ApplyOutcome> {
-        let id = plan.identity.plan_id;
-        let read = move |tx: &mut dyn Transaction| tx.sandboxes_of(id);
-        let sandboxes = self.services.store.read(read).await?;
-        let gone = self.unusable_targets(&sandboxes).await?;
-        if !gone.is_empty() {
-            let reason = join_conflicts(&gone);
-            let plan = self.services.lifecycle.constrain(run, &reason).await?;
-            let conflicts = gone;
-            return Ok(ApplyOutcome::Blocked { plan, conflicts });
-        }
-        let mut requests = Vec::with_capacity(sandboxes.len());
-        for sandbox in &sandboxes {
-            requests.push(self.build_request(plan, sandbox, request).await?);
-        }
-        let parts = sandboxes.iter().zip(&requests);
-        let parts = parts.map(|(sandbox, request)| new_part(request.id, sandbox));
-        let destination = to_json(&request.destination)?;
-        let record = self.new_record(plan, ApplyDirection::Apply, destination, parts.collect());
-        let record = self.record_intent(run, record).await?;
-        let (record, locks) = match self.prepare_and_lock(run, record, &requests).await? {
-            PrepareAllOutcome::Locked(record, locks) => (record, locks),
-            PrepareAllOutcome::Blocked(record, conflicts) => {
-                let reason = join_conflicts(&conflicts);
-                self.abort_prepared(run, record, &reason).await?;
-                let plan = self.services.lifecycle.constrain(run, &reason).await?;
-                return Ok(ApplyOutcome::Blocked { plan, conflicts });
-            }
-        };
-        match self.decide(run, record.clone()).await? {
-            DecideOutcome::Yes(record) => self.commit_decided(run, *record, Some(locks)).await,
-            DecideOutcome::AskedToStop => {
-                drop(locks);
-                let reason = "it was cancelled before the decision";
-                self.abort_prepared(run, record, reason).await?;
-                // `release` consumes the cancel message and cancels the plan.
-                let plan = self.services.lifecycle.plan(id).await?;
-                Ok(ApplyOutcome::Cancelled(plan))
-            }
-        }
-    }
-
-    async fn build_request(
-        &self,
-        plan: &Plan,
-        sandbox: &SandboxRecord,
-        request: &PlanApplyRequest,
-    ) -> Result<ApplyRequest> {
-        let missing = || StoreError::internal(format!("sandbox {} has no tree", sandbox.id));
-        let author = match &request.author {
-            Some(author) => Some(author.clone()),
-            None => {
-                let (targets, path) = (Arc::clone(&self.targets), sandbox.resource_path.clone());
-                spawn_blocking(move || targets.author(&path)).await??
-            }
-        };
-        Ok(ApplyRequest {
-            id: ApplyId::new(self.services.ids.next()),
-            plan: plan.identity.plan_id,
-            resource: sandbox.resource_path.clone(),
-            resource_type: sandbox.resource_type,
-            change: RequestedChange::Result {
-                sandbox: sandbox.id,
-                from: sandbox.base_tree.clone().ok_or_else(missing)?,
-                to: sandbox.tree.clone().ok_or_else(missing)?,
-                base_commit: sandbox.base_commit.clone(),
-            },
-            destination: request.destination.clone(),
-            commit: self.commit_text(plan, author, &plan.brief.description),
-        })
-    }
-
     pub(super) fn commit_text(
         &self,
         plan: &Plan,
@@ -129,11 +50,6 @@ impl ApplyService {
             seconds: self.services.clock.now().as_micros() / 1_000_000,
             message: format!("{subject}\n\nPlan: {}\n", plan.name),
         }
-    }
-
-    pub(super) async fn prepare(&self, request: ApplyRequest) -> Result<PrepareOutcome> {
-        let targets = Arc::clone(&self.targets);
-        Ok(spawn_blocking(move || targets.prepare(&request)).await??)
     }
 
     pub(super) fn new_record(
@@ -157,91 +73,137 @@ impl ApplyService {
             version: 1,
         }
     }
+}
 
-    /// Records the attempt before anything is done for it (law 9).
-    pub(super) async fn record_intent(
+impl ApplyRun<'_> {
+    /// Prepares every target, decides, and commits.
+    pub(super) async fn begin(
         &self,
-        run: &RunLease,
-        record: ApplyRecord,
-    ) -> Result<ApplyRecord> {
-        let actor = run.lease().owner.to_string();
-        run.write(self.services.operation("apply.intend"), move |tx| {
-            let now = tx.now()?;
-            let mut record = ApplyRecord {
-                created_at: now,
-                updated_at: now,
-                ..record.clone()
-            };
-            record.number = tx.insert_apply(&record)?;
-            let payload = ApplyIntended {
-                apply_id: record.id,
-                direction: record.direction,
-                destination: from_json(Some(record.destination.clone()))?,
-            };
-            let event = new_event(&actor, &payload)?;
-            tx.append(StreamId::Plan(record.plan_id), &[event])?;
-            Ok::<_, ApplyFailure>(record)
-        })
-        .await
-    }
-
-    pub(super) async fn save(&self, run: &RunLease, record: ApplyRecord) -> Result<ApplyRecord> {
-        run.write(self.services.operation("apply.save"), move |tx| {
-            let mut record = record.clone();
-            record.updated_at = tx.now()?;
-            record.version = tx.update_apply(&record)?;
-            Ok::<_, ApplyFailure>(record)
-        })
-        .await
-    }
-
-    /// The point of no return: one commit that makes every intent durable and moves the plan past
-    /// it. A cancel request locks the run while it writes its message, so it is either seen here or
-    /// too late.
-    async fn decide(&self, run: &RunLease, record: ApplyRecord) -> Result<DecideOutcome> {
-        let record = ApplyRecord {
-            state: ApplyState::Decided,
-            ..record
-        };
-        let request = self.owner_request(run, &record, Move::Decide);
-        let ids = Arc::clone(&self.services.ids);
-        run.write(self.services.operation("apply.decide"), move |tx| {
-            tx.plan_for_update(record.plan_id)?;
-            if tx.pending_messages(record.plan_id, &[MessageKind::Cancel])? > 0 {
-                return Ok(DecideOutcome::AskedToStop);
+        plan: &Plan,
+        request: &PlanApplyRequest,
+    ) -> Result<ApplyOutcome> {
+        let id = plan.identity.plan_id;
+        let read = move |tx: &mut dyn Transaction| tx.sandboxes_of(id);
+        let sandboxes = self.service.services.store.read(read).await?;
+        let gone = self.unusable_targets(&sandboxes).await?;
+        if !gone.is_empty() {
+            let reason = join_conflicts(&gone);
+            let plan = self
+                .service
+                .services
+                .lifecycle
+                .constrain(self.run, &reason)
+                .await?;
+            let conflicts = gone;
+            return Ok(ApplyOutcome::Blocked { plan, conflicts });
+        }
+        let mut requests = Vec::with_capacity(sandboxes.len());
+        for sandbox in &sandboxes {
+            requests.push(self.build_request(plan, sandbox, request).await?);
+        }
+        let parts = sandboxes.iter().zip(&requests);
+        let parts = parts.map(|(sandbox, request)| new_part(request.id, sandbox));
+        let destination = to_json(&request.destination)?;
+        let record =
+            self.service
+                .new_record(plan, ApplyDirection::Apply, destination, parts.collect());
+        let record = self.service.log(self.run).record_intent(record).await?;
+        let (record, locks) = match self.prepare_and_lock(record, &requests).await? {
+            PrepareAllOutcome::Locked(record, locks) => (record, locks),
+            PrepareAllOutcome::Blocked(record, conflicts) => {
+                let reason = join_conflicts(&conflicts);
+                self.service
+                    .log(self.run)
+                    .abort_prepared(record, &reason)
+                    .await?;
+                let plan = self
+                    .service
+                    .services
+                    .lifecycle
+                    .constrain(self.run, &reason)
+                    .await?;
+                return Ok(ApplyOutcome::Blocked { plan, conflicts });
             }
-            let record = update(tx, &record)?;
-            move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-            let payload = ApplyDecided {
-                apply_id: record.id,
-                resources: record.resources.len() as u64,
-            };
-            let event = new_event(&request.actor, &payload)?;
-            tx.append(StreamId::Plan(record.plan_id), &[event])?;
-            Ok::<_, ApplyFailure>(DecideOutcome::Yes(Box::new(record)))
+        };
+        match self.service.log(self.run).decide(record.clone()).await? {
+            DecideOutcome::Yes(record) => self.commit_decided(*record, Some(locks)).await,
+            DecideOutcome::AskedToStop => {
+                drop(locks);
+                let reason = "it was cancelled before the decision";
+                self.service
+                    .log(self.run)
+                    .abort_prepared(record, reason)
+                    .await?;
+                // `release` consumes the cancel message and cancels the plan.
+                let plan = self.service.services.lifecycle.plan(id).await?;
+                Ok(ApplyOutcome::Cancelled(plan))
+            }
+        }
+    }
+
+    async fn build_request(
+        &self,
+        plan: &Plan,
+        sandbox: &SandboxRecord,
+        request: &PlanApplyRequest,
+    ) -> Result<ApplyRequest> {
+        let missing = || StoreError::internal(format!("sandbox {} has no tree", sandbox.id));
+        let author = match &request.author {
+            Some(author) => Some(author.clone()),
+            None => {
+                let (targets, path) = (
+                    Arc::clone(&self.service.targets),
+                    sandbox.resource_path.clone(),
+                );
+                spawn_blocking(move || targets.author(&path)).await??
+            }
+        };
+        Ok(ApplyRequest {
+            id: ApplyId::new(self.service.services.ids.next()),
+            plan: plan.identity.plan_id,
+            resource: sandbox.resource_path.clone(),
+            resource_type: sandbox.resource_type,
+            change: RequestedChange::Result {
+                sandbox: sandbox.id,
+                from: sandbox.base_tree.clone().ok_or_else(missing)?,
+                to: sandbox.tree.clone().ok_or_else(missing)?,
+                base_commit: sandbox.base_commit.clone(),
+            },
+            destination: request.destination.clone(),
+            commit: self
+                .service
+                .commit_text(plan, author, &plan.brief.description),
         })
-        .await
+    }
+
+    pub(super) async fn prepare(&self, request: ApplyRequest) -> Result<PrepareOutcome> {
+        let targets = Arc::clone(&self.service.targets);
+        Ok(spawn_blocking(move || targets.prepare(&request)).await??)
     }
 
     /// Commits a decided apply, with retries. `locks` are the target locks from the decision, if
     /// this process made it.
     pub(super) async fn commit_decided(
         &self,
-        run: &RunLease,
         record: ApplyRecord,
         locks: Option<BoxedTargetLocks>,
     ) -> Result<ApplyOutcome> {
-        let (record, conflicts) = self.commit_with_retry(run, record, locks).await?;
-        let actor = run.lease().owner.to_string();
+        let (record, conflicts) = self.commit_with_retry(record, locks).await?;
+        let actor = self.run.lease().owner.to_string();
         if !conflicts.is_empty() {
             let reason = join_conflicts(&conflicts);
             let (plan, apply) = self
-                .stop_with_conflicts(run, record, (&conflicts, &reason))
+                .service
+                .log(self.run)
+                .stop_with_conflicts(record, (&conflicts, &reason))
                 .await?;
             let (plan, apply) = if apply.has_written() {
                 (plan, apply)
             } else {
-                self.abort_unwritten(run, plan, apply).await?
+                self.service
+                    .reversal(self.run)
+                    .abort_unwritten(plan, apply)
+                    .await?
             };
             if plan.position.state() != PlanState::Errored {
                 return Ok(ApplyOutcome::Blocked { plan, conflicts });
@@ -256,63 +218,37 @@ impl ApplyService {
             state: ApplyState::Done,
             ..record
         };
-        let request = self.owner_request(run, &record, Move::Apply);
-        let ids = Arc::clone(&self.services.ids);
-        run.write(self.services.operation("apply.confirm"), move |tx| {
-            tx.plan_for_update(record.plan_id)?;
-            let record = update(tx, &record)?;
-            let mut events = Vec::new();
-            for sandbox in tx.sandboxes_of(record.plan_id)? {
-                events.push(mark_sandbox_applied(tx, sandbox, &actor)?);
-            }
-            let moved: PlanMoveOutcome = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-            tx.append(StreamId::Plan(record.plan_id), &events)?;
-            Ok::<_, ApplyFailure>((moved, record))
-        })
-        .await
-        .map(|(moved, apply)| ApplyOutcome::Applied {
-            plan: moved.plan().clone(),
-            apply,
-        })
-    }
-
-    /// Records the conflicts and fails the plan.
-    pub(super) async fn stop_with_conflicts(
-        &self,
-        run: &RunLease,
-        record: ApplyRecord,
-        (conflicts, reason): (&[Conflict], &str),
-    ) -> Result<(Plan, ApplyRecord)> {
-        let record = ApplyRecord {
-            state: ApplyState::Stopped,
-            ..record
-        };
-        let request = PlanMoveRequest {
-            reason: Some(reason.to_owned()),
-            ..self.owner_request(run, &record, Move::Fail)
-        };
-        let error_record = NewErrorRecord::new(ErrorCategory::TargetMoved, reason);
-        let (ids, conflicts) = (Arc::clone(&self.services.ids), conflicts.to_vec());
-        run.write(self.services.operation("apply.stop"), move |tx| {
-            tx.plan_for_update(record.plan_id)?;
-            let record = update(tx, &record)?;
-            record_error(tx, &*ids, record.plan_id, &error_record, &request.actor)?;
-            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-            let payload = ApplyStopped {
-                apply_id: record.id,
-                conflicts: conflicts.clone(),
-            };
-            let event = new_event(&request.actor, &payload)?;
-            tx.append(StreamId::Plan(record.plan_id), &[event])?;
-            Ok::<_, ApplyFailure>((moved.plan().clone(), record))
-        })
-        .await
+        let request = self
+            .service
+            .log(self.run)
+            .owner_request(&record, Move::Apply);
+        let ids = Arc::clone(&self.service.services.ids);
+        self.run
+            .write(
+                self.service.services.operation("apply.confirm"),
+                move |tx| {
+                    tx.plan_for_update(record.plan_id)?;
+                    let record = update(tx, &record)?;
+                    let mut events = Vec::new();
+                    for sandbox in tx.sandboxes_of(record.plan_id)? {
+                        events.push(mark_sandbox_applied(tx, sandbox, &actor)?);
+                    }
+                    let moved: PlanMoveOutcome =
+                        move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+                    tx.append(StreamId::Plan(record.plan_id), &events)?;
+                    Ok::<_, ApplyFailure>((moved, record))
+                },
+            )
+            .await
+            .map(|(moved, apply)| ApplyOutcome::Applied {
+                plan: moved.plan().clone(),
+                apply,
+            })
     }
 
     /// Commits every part that is ready. Each outcome is recorded before the next part starts.
     pub(super) async fn commit(
         &self,
-        run: &RunLease,
         record: ApplyRecord,
         locks: Option<BoxedTargetLocks>,
     ) -> Result<(ApplyRecord, Vec<Conflict>)> {
@@ -351,26 +287,122 @@ impl ApplyService {
                     part.written = stopped.written;
                 }
             }
-            record = self.save(run, record).await?;
+            record = self.service.log(self.run).save(record).await?;
         }
         Ok((record, conflicts))
+    }
+}
+
+impl ApplyLog<'_> {
+    /// Records the attempt before anything is done for it (law 9).
+    pub(super) async fn record_intent(&self, record: ApplyRecord) -> Result<ApplyRecord> {
+        let actor = self.run.lease().owner.to_string();
+        self.run
+            .write(self.service.services.operation("apply.intend"), move |tx| {
+                let now = tx.now()?;
+                let mut record = ApplyRecord {
+                    created_at: now,
+                    updated_at: now,
+                    ..record.clone()
+                };
+                record.number = tx.insert_apply(&record)?;
+                let payload = ApplyIntended {
+                    apply_id: record.id,
+                    direction: record.direction,
+                    destination: from_json(Some(record.destination.clone()))?,
+                };
+                let event = new_event(&actor, &payload)?;
+                tx.append(StreamId::Plan(record.plan_id), &[event])?;
+                Ok::<_, ApplyFailure>(record)
+            })
+            .await
+    }
+
+    pub(super) async fn save(&self, record: ApplyRecord) -> Result<ApplyRecord> {
+        self.run
+            .write(self.service.services.operation("apply.save"), move |tx| {
+                let mut record = record.clone();
+                record.updated_at = tx.now()?;
+                record.version = tx.update_apply(&record)?;
+                Ok::<_, ApplyFailure>(record)
+            })
+            .await
+    }
+
+    /// The point of no return: one commit that makes every intent durable and moves the plan past
+    /// it. A cancel request locks the run while it writes its message, so it is either seen here or
+    /// too late.
+    async fn decide(&self, record: ApplyRecord) -> Result<DecideOutcome> {
+        let record = ApplyRecord {
+            state: ApplyState::Decided,
+            ..record
+        };
+        let request = self.owner_request(&record, Move::Decide);
+        let ids = Arc::clone(&self.service.services.ids);
+        self.run
+            .write(self.service.services.operation("apply.decide"), move |tx| {
+                tx.plan_for_update(record.plan_id)?;
+                if tx.pending_messages(record.plan_id, &[MessageKind::Cancel])? > 0 {
+                    return Ok(DecideOutcome::AskedToStop);
+                }
+                let record = update(tx, &record)?;
+                move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+                let payload = ApplyDecided {
+                    apply_id: record.id,
+                    resources: record.resources.len() as u64,
+                };
+                let event = new_event(&request.actor, &payload)?;
+                tx.append(StreamId::Plan(record.plan_id), &[event])?;
+                Ok::<_, ApplyFailure>(DecideOutcome::Yes(Box::new(record)))
+            })
+            .await
+    }
+
+    /// Records the conflicts and fails the plan.
+    pub(super) async fn stop_with_conflicts(
+        &self,
+        record: ApplyRecord,
+        (conflicts, reason): (&[Conflict], &str),
+    ) -> Result<(Plan, ApplyRecord)> {
+        let record = ApplyRecord {
+            state: ApplyState::Stopped,
+            ..record
+        };
+        let request = PlanMoveRequest {
+            reason: Some(reason.to_owned()),
+            ..self.owner_request(&record, Move::Fail)
+        };
+        let error_record = NewErrorRecord::new(ErrorCategory::TargetMoved, reason);
+        let (ids, conflicts) = (Arc::clone(&self.service.services.ids), conflicts.to_vec());
+        self.run
+            .write(self.service.services.operation("apply.stop"), move |tx| {
+                tx.plan_for_update(record.plan_id)?;
+                let record = update(tx, &record)?;
+                record_error(tx, &*ids, record.plan_id, &error_record, &request.actor)?;
+                let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+                let payload = ApplyStopped {
+                    apply_id: record.id,
+                    conflicts: conflicts.clone(),
+                };
+                let event = new_event(&request.actor, &payload)?;
+                tx.append(StreamId::Plan(record.plan_id), &[event])?;
+                Ok::<_, ApplyFailure>((moved.plan().clone(), record))
+            })
+            .await
     }
 
     /// Removes the prepared parts; nothing of the user's was changed.
     pub(super) async fn abort_prepared(
         &self,
-        run: &RunLease,
         record: ApplyRecord,
         reason: &str,
     ) -> Result<ApplyRecord> {
-        self.abort_prepared_and_fail(run, record, reason, None)
-            .await
+        self.abort_prepared_and_fail(record, reason, None).await
     }
 
     /// Like [`Self::abort_prepared`]. If `fails` is given, the same commit fails the plan.
     pub(super) async fn abort_prepared_and_fail(
         &self,
-        run: &RunLease,
         record: ApplyRecord,
         reason: &str,
         fails: Option<&str>,
@@ -392,32 +424,36 @@ impl ApplyService {
         };
         let request = fails.map(|why| PlanMoveRequest {
             reason: Some(why.to_owned()),
-            ..self.owner_request(run, &record, Move::Fail)
+            ..self.owner_request(&record, Move::Fail)
         });
         let record = ApplyRecord {
             state: ApplyState::Aborted,
             ..record
         };
         let (actor, ids) = (
-            run.lease().owner.to_string(),
-            Arc::clone(&self.services.ids),
+            self.run.lease().owner.to_string(),
+            Arc::clone(&self.service.services.ids),
         );
-        run.write(self.services.operation("apply.abort-prepared"), move |tx| {
-            tx.plan_for_update(record.plan_id)?;
-            let record = update(tx, &record)?;
-            if let Some(request) = &request {
-                move_plan(tx, &*ids, request, RepeatPolicy::Refuse)?;
-            }
-            let event = new_event(&actor, &payload)?;
-            tx.append(StreamId::Plan(record.plan_id), &[event])?;
-            Ok::<_, ApplyFailure>(record)
-        })
-        .await
+        self.run
+            .write(
+                self.service.services.operation("apply.abort-prepared"),
+                move |tx| {
+                    tx.plan_for_update(record.plan_id)?;
+                    let record = update(tx, &record)?;
+                    if let Some(request) = &request {
+                        move_plan(tx, &*ids, request, RepeatPolicy::Refuse)?;
+                    }
+                    let event = new_event(&actor, &payload)?;
+                    tx.append(StreamId::Plan(record.plan_id), &[event])?;
+                    Ok::<_, ApplyFailure>(record)
+                },
+            )
+            .await
     }
 
     /// Removes the prepared data of one resource.
     async fn remove_prepared(&self, part: &ApplyPart) -> Result<TargetResult<()>> {
-        let targets = Arc::clone(&self.targets);
+        let targets = Arc::clone(&self.service.targets);
         Ok(match part.intent.clone() {
             Some(intent) => {
                 let intent: ApplyIntent = from_json(Some(intent))?;
@@ -426,7 +462,11 @@ impl ApplyService {
             // The process may have died between preparing the part and recording its intent.
             None => {
                 let (id, sandbox) = (part.id, part.sandbox_id);
-                let sandbox = self.services.store.read(move |tx| tx.sandbox(sandbox));
+                let sandbox = self
+                    .service
+                    .services
+                    .store
+                    .read(move |tx| tx.sandbox(sandbox));
                 let path = sandbox.await?.resource_path;
                 spawn_blocking(move || targets.discard_orphaned(id, &path)).await?
             }
@@ -435,32 +475,27 @@ impl ApplyService {
 
     pub(super) async fn record_state(
         &self,
-        run: &RunLease,
         record: ApplyRecord,
         state: ApplyState,
         payload: impl EventPayload + Send + 'static,
     ) -> Result<ApplyRecord> {
-        let actor = run.lease().owner.to_string();
+        let actor = self.run.lease().owner.to_string();
         let record = ApplyRecord { state, ..record };
-        run.write(self.services.operation("apply.end"), move |tx| {
-            let record = update(tx, &record)?;
-            let event = new_event(&actor, &payload)?;
-            tx.append(StreamId::Plan(record.plan_id), &[event])?;
-            Ok::<_, ApplyFailure>(record)
-        })
-        .await
+        self.run
+            .write(self.service.services.operation("apply.end"), move |tx| {
+                let record = update(tx, &record)?;
+                let event = new_event(&actor, &payload)?;
+                tx.append(StreamId::Plan(record.plan_id), &[event])?;
+                Ok::<_, ApplyFailure>(record)
+            })
+            .await
     }
 
-    pub(super) fn owner_request(
-        &self,
-        run: &RunLease,
-        record: &ApplyRecord,
-        requested: Move,
-    ) -> PlanMoveRequest {
+    pub(super) fn owner_request(&self, record: &ApplyRecord, requested: Move) -> PlanMoveRequest {
         PlanMoveRequest {
             plan: record.plan_id,
             requested,
-            actor: run.lease().owner.to_string(),
+            actor: self.run.lease().owner.to_string(),
             reason: None,
         }
     }

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use cleveragents_domain::apply_record::{ApplyPartState, ApplyRecord};
 use tokio::task::spawn_blocking;
 
-use super::ApplyService;
+use super::ApplyRun;
 use super::attempt::{from_json, to_json};
 use super::error::{ApplyFailure, Result};
-use crate::runs::RunLease;
 use cleveragents_ports::targets::{
     ApplyIntent, ApplyRequest, CommitOutcome, Conflict, LockOutcome, PrepareOutcome, TargetLocks,
     TargetResult,
@@ -29,22 +28,24 @@ pub(super) enum PrepareAllOutcome {
     Blocked(ApplyRecord, Vec<Conflict>),
 }
 
-impl ApplyService {
+impl ApplyRun<'_> {
     /// Prepares every target and locks them all. On an error everything prepared is removed, unless
     /// the lease is lost: then the next owner removes it.
     pub(super) async fn prepare_and_lock(
         &self,
-        run: &RunLease,
         record: ApplyRecord,
         requests: &[ApplyRequest],
     ) -> Result<PrepareAllOutcome> {
         let mut record = record;
-        match self.try_to_lock(run, &mut record, requests).await {
+        match self.try_to_lock(&mut record, requests).await {
             Ok(Ok(locks)) => Ok(PrepareAllOutcome::Locked(record, locks)),
             Ok(Err(conflicts)) => Ok(PrepareAllOutcome::Blocked(record, conflicts)),
             Err(error) => {
                 if !error.is_lease_lost() {
-                    self.abort_prepared(run, record, &error.to_string()).await?;
+                    self.service
+                        .log(self.run)
+                        .abort_prepared(record, &error.to_string())
+                        .await?;
                 }
                 Err(error)
             }
@@ -53,14 +54,13 @@ impl ApplyService {
 
     async fn try_to_lock(
         &self,
-        run: &RunLease,
         record: &mut ApplyRecord,
         requests: &[ApplyRequest],
     ) -> Result<Result<BoxedTargetLocks, Vec<Conflict>>> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let conflicts = self.prepare_all(run, record, requests).await?;
+            let conflicts = self.prepare_all(record, requests).await?;
             if !conflicts.is_empty() {
                 return Ok(Err(conflicts));
             }
@@ -76,25 +76,24 @@ impl ApplyService {
 
     async fn prepare_all(
         &self,
-        run: &RunLease,
         record: &mut ApplyRecord,
         requests: &[ApplyRequest],
     ) -> Result<Vec<Conflict>> {
         let mut conflicts = Vec::new();
-        let (targets, owned_requests) = (Arc::clone(&self.targets), requests.to_vec());
+        let (targets, owned_requests) = (Arc::clone(&self.service.targets), requests.to_vec());
         let all = spawn_blocking(move || targets.prepare_all(&owned_requests)).await?;
         for (index, prepared) in all.into_iter().enumerate() {
             let prepared = prepared?;
             if let PrepareOutcome::Ready(intent) = &prepared {
                 let part = &record.resources[index];
-                conflicts.extend(self.merge_obstacle(run, (record, part), intent).await?);
+                conflicts.extend(self.merge_obstacle((record, part), intent).await?);
             }
             let part = &mut record.resources[index];
             match prepared {
                 PrepareOutcome::Ready(intent) => {
                     part.state = ApplyPartState::Ready;
                     part.intent = Some(to_json(&intent)?);
-                    *record = self.save(run, record.clone()).await?;
+                    *record = self.service.log(self.run).save(record.clone()).await?;
                 }
                 PrepareOutcome::Nothing => {
                     part.state = ApplyPartState::Nothing;
@@ -114,7 +113,7 @@ impl ApplyService {
                 intents.push(from_json(part.intent.clone())?);
             }
         }
-        let targets = Arc::clone(&self.targets);
+        let targets = Arc::clone(&self.service.targets);
         Ok(spawn_blocking(move || targets.lock(&intents)).await??)
     }
 
@@ -124,7 +123,7 @@ impl ApplyService {
         intent: ApplyIntent,
         locks: &mut Option<BoxedTargetLocks>,
     ) -> Result<TargetResult<CommitOutcome>> {
-        let targets = Arc::clone(&self.targets);
+        let targets = Arc::clone(&self.service.targets);
         let mut held = locks.take();
         let (held, outcome) = spawn_blocking(move || {
             let outcome = match &mut held {

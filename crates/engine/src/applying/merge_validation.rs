@@ -6,11 +6,10 @@
 use cleveragents_domain::TreeId;
 use cleveragents_domain::apply_record::{ApplyDirection, ApplyPart, ApplyRecord};
 
-use super::ApplyService;
 use super::attempt::from_json;
 use super::error::Result;
+use super::{ApplyRun, ApplyService};
 use crate::execution::MergeValidator;
-use crate::runs::RunLease;
 use cleveragents_ports::StoreError;
 use cleveragents_ports::targets::{ApplyEffect, ApplyIntent, Conflict, ConflictReason};
 
@@ -29,12 +28,13 @@ impl ApplyService {
         self.unvalidated_merges = UnvalidatedMergePolicy::Stop;
         self
     }
+}
 
+impl ApplyRun<'_> {
     /// Returns a conflict if the new intent commits a merge on which required validations fail. A
     /// tree that an earlier intent of the part would have committed was already validated.
     pub(super) async fn merge_obstacle(
         &self,
-        run: &RunLease,
         (record, part): (&ApplyRecord, &ApplyPart),
         intent: &ApplyIntent,
     ) -> Result<Option<Conflict>> {
@@ -50,7 +50,7 @@ impl ApplyService {
         if earlier.as_ref().and_then(committed_tree) == Some(merged) {
             return Ok(None);
         }
-        let services = &self.services;
+        let services = &self.service.services;
         let (id, plan) = (part.sandbox_id, record.plan_id);
         let load = move |tx: &mut dyn cleveragents_ports::Transaction| {
             Ok::<_, StoreError>((tx.sandbox(id)?, tx.plan(plan)?))
@@ -66,11 +66,11 @@ impl ApplyService {
         };
         let reason = if !validator.has_gates().await? {
             return Ok(None);
-        } else if self.unvalidated_merges == UnvalidatedMergePolicy::Stop {
+        } else if self.service.unvalidated_merges == UnvalidatedMergePolicy::Stop {
             ConflictReason::Unvalidated
         } else {
             let tree = TreeId::new(merged, None).map_err(StoreError::internal)?;
-            match validator.validate(run, tree).await? {
+            match validator.validate(self.run, tree).await? {
                 Ok(summary) if summary.permits_apply() => return Ok(None),
                 Ok(summary) => ConflictReason::Validations {
                     reason: summary.required_failures(),

@@ -55,6 +55,27 @@ pub struct ApplyService {
     unvalidated_merges: UnvalidatedMergePolicy,
 }
 
+/// The forward direction of an owned plan: prepare, decide, commit.
+#[derive(Debug, Clone, Copy)]
+struct ApplyRun<'a> {
+    service: &'a ApplyService,
+    run: &'a RunLease,
+}
+
+/// The backward direction of an owned plan: abort and unapply.
+#[derive(Debug, Clone, Copy)]
+struct ReversalRun<'a> {
+    service: &'a ApplyService,
+    run: &'a RunLease,
+}
+
+/// Records the attempts of an owned plan.
+#[derive(Debug, Clone, Copy)]
+struct ApplyLog<'a> {
+    service: &'a ApplyService,
+    run: &'a RunLease,
+}
+
 /// A request to apply, unapply, abort or settle.
 #[derive(Debug, Clone)]
 pub struct PlanApplyRequest {
@@ -124,6 +145,18 @@ impl ApplyService {
         }
     }
 
+    fn forward<'a>(&'a self, run: &'a RunLease) -> ApplyRun<'a> {
+        ApplyRun { service: self, run }
+    }
+
+    fn reversal<'a>(&'a self, run: &'a RunLease) -> ReversalRun<'a> {
+        ReversalRun { service: self, run }
+    }
+
+    fn log<'a>(&'a self, run: &'a RunLease) -> ApplyLog<'a> {
+        ApplyLog { service: self, run }
+    }
+
     /// Applies the plan's result to its destination. Repeated or concurrent requests apply it once.
     pub async fn apply(&self, request: &PlanApplyRequest) -> Result<ApplyOutcome> {
         let plan = match self.record_request(request).await? {
@@ -137,7 +170,7 @@ impl ApplyService {
         };
         let run = self.claim(&plan).await?;
         let alive = run.keep_alive();
-        let result = self.apply_owned(&run, request).await;
+        let result = self.forward(&run).apply_owned(request).await;
         drop(alive);
         // Another process owns the plan now: record and release nothing (law 5).
         if result.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
@@ -255,54 +288,77 @@ impl ApplyService {
         }
     }
 
-    async fn apply_owned(
-        &self,
-        run: &RunLease,
-        request: &PlanApplyRequest,
-    ) -> Result<ApplyOutcome> {
-        let plan = self.services.lifecycle.plan(request.plan).await?;
+    /// Returns the plan's newest attempt if it is unfinished, or stopped after its decision.
+    async fn unfinished_apply(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
+        let last = self.newest_apply(plan).await?;
+        Ok(last.filter(|it| it.state.is_unfinished() || it.state.is_stopped()))
+    }
+
+    /// Returns the plan's newest attempt.
+    async fn newest_apply(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
+        let read = move |tx: &mut dyn Transaction| Ok::<_, StoreError>(tx.applies_of(plan)?.pop());
+        Ok(self.services.store.read(read).await?)
+    }
+}
+
+impl ApplyRun<'_> {
+    async fn apply_owned(&self, request: &PlanApplyRequest) -> Result<ApplyOutcome> {
+        let plan = self.service.services.lifecycle.plan(request.plan).await?;
         if plan.position.phase() != Phase::Apply || plan.position.is_terminal() {
             // Another process moved the plan between the request and the claim.
-            let apply = self.unfinished_apply(request.plan).await?;
+            let apply = self.service.unfinished_apply(request.plan).await?;
             return Ok(ApplyOutcome::Unchanged { plan, apply });
         }
-        let plan = self.enter_phase(run, plan).await?;
+        let plan = self.enter_phase(plan).await?;
         if plan.position.point_of_no_return() == PointOfNoReturn::Passed {
-            return self.resume(run, plan).await;
+            return self.resume(plan).await;
         }
-        if let Some(begun) = self.unfinished_apply(request.plan).await? {
-            self.abort_prepared(run, begun, "its process did not decide")
+        if let Some(begun) = self.service.unfinished_apply(request.plan).await? {
+            self.service
+                .log(self.run)
+                .abort_prepared(begun, "its process did not decide")
                 .await?;
         }
         if let Some(reason) = self.failed_validations(&plan).await? {
-            let plan = self.services.lifecycle.constrain(run, &reason).await?;
+            let plan = self
+                .service
+                .services
+                .lifecycle
+                .constrain(self.run, &reason)
+                .await?;
             return Ok(ApplyOutcome::ValidationsFailed { plan, reason });
         }
-        self.begin(run, &plan, request).await
+        self.begin(&plan, request).await
     }
 
     /// Starts the phase, unless a previous owner that died already started it.
-    async fn enter_phase(&self, run: &RunLease, plan: Plan) -> Result<Plan> {
+    async fn enter_phase(&self, plan: Plan) -> Result<Plan> {
         if plan.position.state() == PlanState::Processing {
             return Ok(plan);
         }
-        let actors = PlanActors::load(&self.services, &plan).await?;
-        Ok(start_phase(&self.services, run, &plan, &actors).await?)
+        let actors = PlanActors::load(&self.service.services, &plan).await?;
+        Ok(start_phase(&self.service.services, self.run, &plan, &actors).await?)
     }
 
     /// Resumes an apply that was decided. A started abort is finished first, so that the parts it
     /// reversed are applied again.
-    async fn resume(&self, run: &RunLease, plan: Plan) -> Result<ApplyOutcome> {
-        let conflicts = self.finish_reversal(run, &plan).await?;
-        let Some(apply) = self.stopped_apply(plan.identity.plan_id).await? else {
+    async fn resume(&self, plan: Plan) -> Result<ApplyOutcome> {
+        let conflicts = self
+            .service
+            .reversal(self.run)
+            .finish_reversal(&plan)
+            .await?;
+        let Some(apply) = self.service.stopped_apply(plan.identity.plan_id).await? else {
             return Err(StoreError::internal("no decided apply is on record").into());
         };
         if conflicts.is_empty() {
-            return self.commit_decided(run, apply, None).await;
+            return self.commit_decided(apply, None).await;
         }
         let reason = attempt::join_conflicts(&conflicts);
         let (plan, apply) = self
-            .stop_with_conflicts(run, apply, (&conflicts, &reason))
+            .service
+            .log(self.run)
+            .stop_with_conflicts(apply, (&conflicts, &reason))
             .await?;
         Ok(ApplyOutcome::Stopped {
             plan,
@@ -315,23 +371,11 @@ impl ApplyService {
     /// again: the summary stored by Execute decides. A merge with a target that has moved is
     /// validated when it is prepared.
     async fn failed_validations(&self, plan: &Plan) -> Result<Option<String>> {
-        let Some(summary) = newest_summary(&self.services.store, plan).await? else {
+        let Some(summary) = newest_summary(&self.service.services.store, plan).await? else {
             return Ok(Some(
                 "nothing was validated: execute the plan again".to_owned(),
             ));
         };
         Ok((!summary.permits_apply()).then(|| summary.required_failures()))
-    }
-
-    /// Returns the plan's newest attempt if it is unfinished, or stopped after its decision.
-    async fn unfinished_apply(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
-        let last = self.newest_apply(plan).await?;
-        Ok(last.filter(|it| it.state.is_unfinished() || it.state.is_stopped()))
-    }
-
-    /// Returns the plan's newest attempt.
-    async fn newest_apply(&self, plan: PlanId) -> Result<Option<ApplyRecord>> {
-        let read = move |tx: &mut dyn Transaction| Ok::<_, StoreError>(tx.applies_of(plan)?.pop());
-        Ok(self.services.store.read(read).await?)
     }
 }

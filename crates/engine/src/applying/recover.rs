@@ -5,8 +5,8 @@ use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Phase, Plan, PlanState};
 
 use super::error::{ApplyFailure, Result};
-use super::{ApplyOutcome, ApplyService, Unapplied};
-use crate::runs::{ClaimOutcome, RunLease};
+use super::{ApplyOutcome, ApplyRun, ApplyService, Unapplied};
+use crate::runs::ClaimOutcome;
 use cleveragents_ports::{Slots, StoreError};
 
 /// Outcome of recovering one attempt.
@@ -54,7 +54,7 @@ impl ApplyService {
                 continue;
             };
             let alive = run.keep_alive();
-            let result = self.recover_one(&run, record).await;
+            let result = self.forward(&run).recover_one(record).await;
             drop(alive);
             let released = self.services.lifecycle.release(run).await;
             // A failure must not prevent the recovery of other attempts.
@@ -66,27 +66,31 @@ impl ApplyService {
         }
         Ok(recovery)
     }
+}
 
-    async fn recover_one(
-        &self,
-        run: &RunLease,
-        record: ApplyRecord,
-    ) -> Result<Option<RecoveredApply>> {
+impl ApplyRun<'_> {
+    async fn recover_one(&self, record: ApplyRecord) -> Result<Option<RecoveredApply>> {
         // Read again: its owner may have finished it just before our claim.
         let (plan, record) = self
+            .service
             .services
             .store
             .read(move |tx| Ok::<_, StoreError>((tx.plan(record.plan_id)?, tx.apply(record.id)?)))
             .await?;
         Ok(match (record.state, record.direction) {
             (ApplyState::Decided, ApplyDirection::Apply) => {
-                match self.commit_decided(run, record, None).await? {
+                match self.commit_decided(record, None).await? {
                     ApplyOutcome::Applied { plan, .. } => Some(RecoveredApply::Finished(plan)),
                     outcome => Some(RecoveredApply::Stopped(outcome.plan().clone())),
                 }
             }
             (ApplyState::Decided, ApplyDirection::Unapply) => {
-                match self.finish_unapply(run, &plan, record, None).await? {
+                match self
+                    .service
+                    .reversal(self.run)
+                    .finish_unapply(&plan, record, None)
+                    .await?
+                {
                     Unapplied::Stopped { plan, .. } => Some(RecoveredApply::Stopped(plan)),
                     _ => Some(RecoveredApply::Finished(plan)),
                 }
@@ -100,9 +104,16 @@ impl ApplyService {
                     _ => None,
                 };
                 let reason = "its process ended before the decision";
-                self.abort_prepared_and_fail(run, record, reason, fails)
+                self.service
+                    .log(self.run)
+                    .abort_prepared_and_fail(record, reason, fails)
                     .await?;
-                let plan = self.services.lifecycle.plan(plan.identity.plan_id).await?;
+                let plan = self
+                    .service
+                    .services
+                    .lifecycle
+                    .plan(plan.identity.plan_id)
+                    .await?;
                 Some(RecoveredApply::Aborted(plan))
             }
             _ => None,

@@ -11,11 +11,10 @@ use cleveragents_domain::apply_record::{
 };
 use tokio::task::spawn_blocking;
 
-use super::ApplyService;
+use super::ApplyRun;
 use super::attempt::{failure_conflict, from_json, to_json};
 use super::error::{ApplyFailure, Result};
 use super::lock::BoxedTargetLocks;
-use crate::runs::RunLease;
 use cleveragents_ports::targets::{
     ApplyIntent, ApplyRequest, Conflict, LockOutcome, MissingTargetPolicy, PrepareOutcome,
     RequestedChange,
@@ -36,12 +35,11 @@ enum RelockOutcome {
     Failed(Conflict),
 }
 
-impl ApplyService {
+impl ApplyRun<'_> {
     /// Commits a decided apply. Stopped parts are prepared again first. Returns the conflicts of
     /// the last try.
     pub(super) async fn commit_with_retry(
         &self,
-        run: &RunLease,
         record: ApplyRecord,
         locks: Option<BoxedTargetLocks>,
     ) -> Result<(ApplyRecord, Vec<Conflict>)> {
@@ -50,7 +48,7 @@ impl ApplyService {
         let mut tries = 0;
         loop {
             tries += 1;
-            let (prepared, blocked) = self.prepare_stopped(run, record).await?;
+            let (prepared, blocked) = self.prepare_stopped(record).await?;
             // All or nothing: as long as nothing is written, a blocked part stops all.
             if !blocked.is_empty() && !prepared.has_written() {
                 return Ok((prepared, blocked));
@@ -67,7 +65,9 @@ impl ApplyService {
                         }
                         // Undo the started parts, then prepare everything again.
                         let (aborted, conflicts) = self
-                            .abort_parts(run, prepared, MissingTargetPolicy::Stop)
+                            .service
+                            .reversal(self.run)
+                            .abort_parts(prepared, MissingTargetPolicy::Stop)
                             .await?;
                         record = aborted;
                         if !conflicts.is_empty() {
@@ -77,7 +77,7 @@ impl ApplyService {
                     }
                 }
             }
-            let (committed, conflicts) = self.commit(run, prepared, locks.take()).await?;
+            let (committed, conflicts) = self.commit(prepared, locks.take()).await?;
             record = committed;
             let is_final = conflicts.iter().any(|it| it.reason.is_final());
             if conflicts.is_empty() || !blocked.is_empty() || is_final || tries == TRIES {
@@ -110,11 +110,7 @@ impl ApplyService {
     }
 
     /// Prepares stopped parts again. Parts that are ready keep their intent.
-    async fn prepare_stopped(
-        &self,
-        run: &RunLease,
-        record: ApplyRecord,
-    ) -> Result<(ApplyRecord, Vec<Conflict>)> {
+    async fn prepare_stopped(&self, record: ApplyRecord) -> Result<(ApplyRecord, Vec<Conflict>)> {
         let mut record = record;
         let mut blocked = Vec::new();
         for index in 0..record.resources.len() {
@@ -132,7 +128,7 @@ impl ApplyService {
                 prepared => prepared?,
             };
             let prepared = self
-                .block_unvalidated_merge(run, (&record, index), prepared)
+                .block_unvalidated_merge((&record, index), prepared)
                 .await?;
             let part = &mut record.resources[index];
             part.obstacles.clear();
@@ -151,7 +147,7 @@ impl ApplyService {
                     blocked.extend(found);
                 }
             }
-            record = self.save(run, record).await?;
+            record = self.service.log(self.run).save(record).await?;
         }
         Ok((record, blocked))
     }
@@ -160,7 +156,6 @@ impl ApplyService {
     /// prepared data is removed and the part stays stopped.
     async fn block_unvalidated_merge(
         &self,
-        run: &RunLease,
         (record, index): (&ApplyRecord, usize),
         prepared: PrepareOutcome,
     ) -> Result<PrepareOutcome> {
@@ -168,10 +163,10 @@ impl ApplyService {
             return Ok(prepared);
         };
         let part = &record.resources[index];
-        let Some(obstacle) = self.merge_obstacle(run, (record, part), &intent).await? else {
+        let Some(obstacle) = self.merge_obstacle((record, part), &intent).await? else {
             return Ok(PrepareOutcome::Ready(intent));
         };
-        let targets = Arc::clone(&self.targets);
+        let targets = Arc::clone(&self.service.targets);
         spawn_blocking(move || targets.discard_prepared(&intent)).await??;
         Ok(PrepareOutcome::Blocked(vec![obstacle]))
     }
@@ -184,7 +179,7 @@ impl ApplyService {
         let load = move |tx: &mut dyn Transaction| {
             Ok::<_, StoreError>((tx.sandbox(sandbox)?, tx.applies_of(plan)?))
         };
-        let (sandbox, applies) = self.services.store.read(load).await?;
+        let (sandbox, applies) = self.service.services.store.read(load).await?;
         if record.direction == ApplyDirection::Unapply {
             let applied = applied_part(&applies, part).ok_or_else(|| {
                 StoreError::internal(format!("the data that apply {} undoes is gone", record.id))

@@ -16,11 +16,10 @@ use tokio::task::spawn_blocking;
 use super::attempt::{from_json, update};
 use super::error::{ApplyFailure, Result};
 use super::lock::{BoxedTargetLocks, PrepareAllOutcome};
-use super::{ApplyService, PlanApplyRequest};
+use super::{ApplyService, PlanApplyRequest, ReversalRun};
 use crate::execution::{ExecutionError, WrongNode, change_sandbox_state};
 use crate::journal::new_event;
 use crate::lifecycle::{RepeatPolicy, move_plan};
-use crate::runs::RunLease;
 use cleveragents_ports::targets::{ApplyIntent, ApplyRequest, Conflict};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -54,22 +53,20 @@ impl ApplyService {
         let plan = self.services.lifecycle.plan(request.plan).await?;
         let run = self.claim(&plan).await?;
         let alive = run.keep_alive();
-        let result = self.unapply_owned(&run, &plan, request).await;
+        let result = self.reversal(&run).unapply_owned(&plan, request).await;
         drop(alive);
         if !result.as_ref().is_err_and(ApplyFailure::is_lease_lost) {
             self.services.lifecycle.release(run).await?;
         }
         result
     }
+}
 
-    async fn unapply_owned(
-        &self,
-        run: &RunLease,
-        plan: &Plan,
-        request: &PlanApplyRequest,
-    ) -> Result<Unapplied> {
+impl ReversalRun<'_> {
+    async fn unapply_owned(&self, plan: &Plan, request: &PlanApplyRequest) -> Result<Unapplied> {
         let id = plan.identity.plan_id;
         let applies = self
+            .service
             .services
             .store
             .read(move |tx| tx.applies_of(id))
@@ -95,12 +92,15 @@ impl ApplyService {
             }),
             (ApplyDirection::Unapply, ApplyState::Preparing) => {
                 let reason = "its process did not decide";
-                self.abort_prepared(run, last, reason).await?;
-                Box::pin(self.unapply_owned(run, plan, request)).await
+                self.service
+                    .log(self.run)
+                    .abort_prepared(last, reason)
+                    .await?;
+                Box::pin(self.unapply_owned(plan, request)).await
             }
-            (ApplyDirection::Unapply, _) => self.finish_unapply(run, plan, last, None).await,
+            (ApplyDirection::Unapply, _) => self.finish_unapply(plan, last, None).await,
             (ApplyDirection::Apply, ApplyState::Done) => {
-                self.begin_unapply(run, plan, request, last).await
+                self.begin_unapply(plan, request, last).await
             }
             (ApplyDirection::Apply, _) => Err(never()),
         }
@@ -111,11 +111,15 @@ impl ApplyService {
         let Some(part) = apply.resources.first() else {
             return Ok(());
         };
-        if apply.node == self.services.node {
+        if apply.node == self.service.services.node {
             return Ok(());
         }
         let sandbox = part.sandbox_id;
-        let sandbox = self.services.store.read(move |tx| tx.sandbox(sandbox));
+        let sandbox = self
+            .service
+            .services
+            .store
+            .read(move |tx| tx.sandbox(sandbox));
         Err(ExecutionError::from(WrongNode {
             plan: apply.plan_id,
             resource: sandbox.await?.resource_name,
@@ -127,7 +131,6 @@ impl ApplyService {
 
     pub(super) async fn begin_unapply(
         &self,
-        run: &RunLease,
         plan: &Plan,
         request: &PlanApplyRequest,
         applied: ApplyRecord,
@@ -142,13 +145,14 @@ impl ApplyService {
             let author = match &request.author {
                 Some(author) => Some(author.clone()),
                 None => {
-                    let (targets, path) = (Arc::clone(&self.targets), intent.resource.clone());
+                    let (targets, path) =
+                        (Arc::clone(&self.service.targets), intent.resource.clone());
                     spawn_blocking(move || targets.author(&path)).await??
                 }
             };
             let subject = format!("Revert \"{}\"", plan.brief.description);
-            let commit = self.commit_text(plan, author, &subject);
-            let id = ApplyId::new(self.services.ids.next());
+            let commit = self.service.commit_text(plan, author, &subject);
+            let id = ApplyId::new(self.service.services.ids.next());
             requests.push(ApplyRequest::reverse(id, &intent, commit));
             parts.push(ApplyPart {
                 id,
@@ -160,12 +164,21 @@ impl ApplyService {
                 ..part
             });
         }
-        let record = self.new_record(plan, ApplyDirection::Unapply, applied.destination, parts);
-        let record = self.record_intent(run, record).await?;
-        let (record, locks) = match self.prepare_and_lock(run, record, &requests).await? {
+        let record =
+            self.service
+                .new_record(plan, ApplyDirection::Unapply, applied.destination, parts);
+        let record = self.service.log(self.run).record_intent(record).await?;
+        let (record, locks) = match self
+            .service
+            .forward(self.run)
+            .prepare_and_lock(record, &requests)
+            .await?
+        {
             PrepareAllOutcome::Locked(record, locks) => (record, locks),
             PrepareAllOutcome::Blocked(record, conflicts) => {
-                self.abort_prepared(run, record, &super::attempt::join_conflicts(&conflicts))
+                self.service
+                    .log(self.run)
+                    .abort_prepared(record, &super::attempt::join_conflicts(&conflicts))
                     .await?;
                 return Ok(Unapplied::Blocked {
                     plan: plan.clone(),
@@ -178,27 +191,34 @@ impl ApplyService {
             resources: record.resources.len() as u64,
         };
         let record = self
-            .record_state(run, record, ApplyState::Decided, decided)
+            .service
+            .log(self.run)
+            .record_state(record, ApplyState::Decided, decided)
             .await?;
-        self.finish_unapply(run, plan, record, Some(locks)).await
+        self.finish_unapply(plan, record, Some(locks)).await
     }
 
     /// Commits a decided reversal.
     pub(super) async fn finish_unapply(
         &self,
-        run: &RunLease,
         plan: &Plan,
         record: ApplyRecord,
         locks: Option<BoxedTargetLocks>,
     ) -> Result<Unapplied> {
-        let (record, conflicts) = self.commit_with_retry(run, record, locks).await?;
+        let (record, conflicts) = self
+            .service
+            .forward(self.run)
+            .commit_with_retry(record, locks)
+            .await?;
         if !conflicts.is_empty() {
             let stopped = ApplyStopped {
                 apply_id: record.id,
                 conflicts: conflicts.clone(),
             };
             let apply = self
-                .record_state(run, record, ApplyState::Stopped, stopped)
+                .service
+                .log(self.run)
+                .record_state(record, ApplyState::Stopped, stopped)
                 .await?;
             return Ok(Unapplied::Stopped {
                 plan: plan.clone(),
@@ -207,9 +227,9 @@ impl ApplyService {
             });
         }
         let (plan, apply) = if plan.position.state() == PlanState::Applied {
-            self.confirm_unapplied(run, record).await?
+            self.confirm_unapplied(record).await?
         } else {
-            let apply = self.confirm_reversal(run, record).await?;
+            let apply = self.confirm_reversal(record).await?;
             (plan.clone(), apply)
         };
         Ok(Unapplied::Done { plan, apply })
@@ -217,71 +237,83 @@ impl ApplyService {
 
     /// Records in one commit that the changes are reversed, the plan is unapplied, and its
     /// sandboxes hold a result that is not applied.
-    async fn confirm_unapplied(
-        &self,
-        run: &RunLease,
-        record: ApplyRecord,
-    ) -> Result<(Plan, ApplyRecord)> {
+    async fn confirm_unapplied(&self, record: ApplyRecord) -> Result<(Plan, ApplyRecord)> {
         let record = ApplyRecord {
             state: ApplyState::Done,
             ..record
         };
-        let request = self.owner_request(run, &record, Move::Unapply);
-        let ids = Arc::clone(&self.services.ids);
-        run.write(self.services.operation("apply.unapply"), move |tx| {
-            tx.plan_for_update(record.plan_id)?;
-            let record = update(tx, &record)?;
-            let mut events = Vec::new();
-            for sandbox in tx.sandboxes_of(record.plan_id)? {
-                if sandbox.state == SandboxState::Applied {
-                    let captured = SandboxState::Captured;
-                    events.push(change_sandbox_state(tx, sandbox, captured, &request.actor)?);
-                }
-            }
-            let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
-            let payload = PlanUnapplied {
-                apply_id: record.id,
-            };
-            events.push(new_event(&request.actor, &payload)?);
-            tx.append(StreamId::Plan(record.plan_id), &events)?;
-            Ok::<_, ApplyFailure>((moved.plan().clone(), record))
-        })
-        .await
+        let request = self
+            .service
+            .log(self.run)
+            .owner_request(&record, Move::Unapply);
+        let ids = Arc::clone(&self.service.services.ids);
+        self.run
+            .write(
+                self.service.services.operation("apply.unapply"),
+                move |tx| {
+                    tx.plan_for_update(record.plan_id)?;
+                    let record = update(tx, &record)?;
+                    let mut events = Vec::new();
+                    for sandbox in tx.sandboxes_of(record.plan_id)? {
+                        if sandbox.state == SandboxState::Applied {
+                            let captured = SandboxState::Captured;
+                            events.push(change_sandbox_state(
+                                tx,
+                                sandbox,
+                                captured,
+                                &request.actor,
+                            )?);
+                        }
+                    }
+                    let moved = move_plan(tx, &*ids, &request, RepeatPolicy::Refuse)?;
+                    let payload = PlanUnapplied {
+                        apply_id: record.id,
+                    };
+                    events.push(new_event(&request.actor, &payload)?);
+                    tx.append(StreamId::Plan(record.plan_id), &events)?;
+                    Ok::<_, ApplyFailure>((moved.plan().clone(), record))
+                },
+            )
+            .await
     }
 
     /// Records in one commit that the finished parts of an aborted apply are reversed. The parts
     /// get new ids, because the targets keep data under the old ones.
-    async fn confirm_reversal(&self, run: &RunLease, record: ApplyRecord) -> Result<ApplyRecord> {
+    async fn confirm_reversal(&self, record: ApplyRecord) -> Result<ApplyRecord> {
         let record = ApplyRecord {
             state: ApplyState::Done,
             ..record
         };
-        let mut aborted = self.stopped_apply(record.plan_id).await?;
+        let mut aborted = self.service.stopped_apply(record.plan_id).await?;
         for part in aborted.iter_mut().flat_map(|it| &mut it.resources) {
             let is_same = |it: &&ApplyPart| it.sandbox_id == part.sandbox_id;
             if part.state == ApplyPartState::Done && record.resources.iter().any(|it| is_same(&it))
             {
                 part.state = ApplyPartState::Aborted;
-                part.id = self.fresh_part_id();
+                part.id = self.service.fresh_part_id();
                 part.result = None;
             }
         }
-        let actor = run.lease().owner.to_string();
-        run.write(self.services.operation("apply.reverse"), move |tx| {
-            tx.plan_for_update(record.plan_id)?;
-            let record = update(tx, &record)?;
-            if let Some(aborted) = &aborted {
-                update(tx, aborted)?;
-            }
-            let payload = ApplyAborted {
-                apply_id: record.id,
-                reason: "reversed to abort".to_owned(),
-                uncollected: Vec::new(),
-            };
-            let event = new_event(&actor, &payload)?;
-            tx.append(StreamId::Plan(record.plan_id), &[event])?;
-            Ok::<_, ApplyFailure>(record)
-        })
-        .await
+        let actor = self.run.lease().owner.to_string();
+        self.run
+            .write(
+                self.service.services.operation("apply.reverse"),
+                move |tx| {
+                    tx.plan_for_update(record.plan_id)?;
+                    let record = update(tx, &record)?;
+                    if let Some(aborted) = &aborted {
+                        update(tx, aborted)?;
+                    }
+                    let payload = ApplyAborted {
+                        apply_id: record.id,
+                        reason: "reversed to abort".to_owned(),
+                        uncollected: Vec::new(),
+                    };
+                    let event = new_event(&actor, &payload)?;
+                    tx.append(StreamId::Plan(record.plan_id), &[event])?;
+                    Ok::<_, ApplyFailure>(record)
+                },
+            )
+            .await
     }
 }

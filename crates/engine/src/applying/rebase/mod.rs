@@ -108,17 +108,25 @@ impl PlanSurvey {
     }
 }
 
+/// Moves results onto the current commits of their targets.
+struct Rebase<'a> {
+    service: &'a ApplyService,
+}
+
 impl ApplyService {
     /// Moves the plan's result onto the current commits of its targets and validates it again, or
     /// queues the plan to be executed again there. All resources move, or none.
     pub async fn rebase(&self, plan: PlanId, actor: &str) -> Result<RebaseOutcome> {
         let services = &self.services;
-        let found = match self.finished_plan(plan).await {
-            Err(ApplyFailure::NoResult { plan }) => return Err(self.rebase_refusal(plan).await?),
+        let rebase = Rebase { service: self };
+        let found = match rebase.finished_plan(plan).await {
+            Err(ApplyFailure::NoResult { plan }) => {
+                return Err(rebase.rebase_refusal(plan).await?);
+            }
             found => found?,
         };
         services.require_local(plan, "plan rebase").await?;
-        let plan_survey = self.survey_plan(plan).await?;
+        let plan_survey = rebase.survey_plan(plan).await?;
         let phase = found.position.phase();
         if let Some(outcome) = plan_survey.outcome_without_move(found) {
             return Ok(outcome);
@@ -134,7 +142,9 @@ impl ApplyService {
             }
         };
         let alive = run.keep_alive();
-        let moved = self.rebase_as_owner(&run, plan, (actor, plan_survey)).await;
+        let moved = rebase
+            .rebase_as_owner(&run, plan, (actor, plan_survey))
+            .await;
         drop(alive);
         let (resources, outcome) = match moved {
             Ok(moved) => moved,
@@ -156,7 +166,9 @@ impl ApplyService {
             resources,
         })
     }
+}
 
+impl Rebase<'_> {
     /// Moves the plan's records. Returns `None` if the result must still be validated.
     async fn rebase_as_owner(
         &self,
@@ -164,7 +176,7 @@ impl ApplyService {
         plan: PlanId,
         (actor, plan_survey): (&str, PlanSurvey),
     ) -> Result<(Vec<RebasedResource>, Option<RebaseOutcome>)> {
-        let services = &self.services;
+        let services = &self.service.services;
         // Read and check the plan again: another owner may have moved it before our claim.
         let plan = self.finished_plan(plan).await?;
         interrupt_unfinished(services, run).await?;
@@ -209,14 +221,14 @@ impl ApplyService {
 
     /// Returns the plan's sandboxes and the state of their targets.
     async fn survey_plan(&self, plan: PlanId) -> Result<PlanSurvey> {
-        let sandboxes = self.services.sandboxes_of(plan).await?;
+        let sandboxes = self.service.services.sandboxes_of(plan).await?;
         let survey = self.survey(&sandboxes).await?;
         Ok(PlanSurvey { sandboxes, survey })
     }
 
     /// Inspects every target. Changes no sandbox.
     async fn survey(&self, sandboxes: &[SandboxRecord]) -> Result<RebaseSurvey> {
-        let removed = self.removed_sandboxes(sandboxes).await?;
+        let removed = self.service.removed_sandboxes(sandboxes).await?;
         if !removed.is_empty() {
             // Execute creates a new sandbox from the target's state at that time.
             return Ok(RebaseSurvey::Moved(Vec::new(), removed));
@@ -235,7 +247,7 @@ impl ApplyService {
                 base,
                 tree,
             };
-            let targets = Arc::clone(&self.targets);
+            let targets = Arc::clone(&self.service.targets);
             let found = spawn_blocking(move || targets.rebase(&request)).await??;
             let (base, tree) = match found {
                 TargetRebase::Unchanged => continue,
@@ -269,7 +281,7 @@ impl ApplyService {
             let steps = steps.map(|it| it.strategy.steps.len());
             Ok::<_, StoreError>((tx.plan(plan)?, steps))
         };
-        let (plan, steps) = self.services.store.read(load).await?;
+        let (plan, steps) = self.service.services.store.read(load).await?;
         let position = plan.position;
         let is_finished = match position.phase() {
             Phase::Strategize => false,
@@ -309,13 +321,13 @@ impl ApplyService {
         if position.is_terminal() {
             return Ok(ApplyFailure::NoResult { plan });
         }
-        let runs = &self.services.runs;
+        let runs = &self.service.services.runs;
         Ok(
             match runs.claim(id, position.phase(), Slots::Shared).await? {
                 ClaimOutcome::Held(holder) => LifecycleError::owned(holder, runs).into(),
                 ClaimOutcome::NoSlot { .. } => ApplyFailure::NoResult { plan },
                 ClaimOutcome::Won(run) => {
-                    self.services.lifecycle.release(run).await?;
+                    self.service.services.lifecycle.release(run).await?;
                     ApplyFailure::NoResult { plan }
                 }
             },
