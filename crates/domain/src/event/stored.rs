@@ -10,9 +10,9 @@ use crate::time::Timestamp;
 /// An event to be appended. The store assigns its position, time and hashes.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
-    pub kind: EventKind,
-    pub actor: String,
-    pub payload: Box<RawValue>,
+    kind: EventKind,
+    actor: String,
+    payload: Box<RawValue>,
 }
 
 impl NewEvent {
@@ -21,16 +21,8 @@ impl NewEvent {
         actor: impl Into<String>,
         payload: &P,
     ) -> Result<Self, serde_json::Error> {
-        Self::new(P::KIND, actor, payload)
-    }
-
-    pub fn new(
-        kind: EventKind,
-        actor: impl Into<String>,
-        payload: &impl Serialize,
-    ) -> Result<Self, serde_json::Error> {
         Ok(Self {
-            kind,
+            kind: P::KIND,
             actor: actor.into(),
             payload: serde_json::value::to_raw_value(payload)?,
         })

@@ -72,17 +72,8 @@ impl Inquiry {
         loop {
             let call = ModelCallId::new(self.ids.next());
             let request_blob = self.stage(&request).await?;
-            let asked = ModelAsked {
-                model_call_id: call,
-                number: None,
-                actor: actor.clone(),
-                model: AskedModel::Choice(model.facts().choice.clone()),
-                conversation: None,
-                turn: None,
-                attempt: Some(attempts + 1),
-                request: request_blob.hash.to_string(),
-                reserved: None,
-            };
+            let choice = &model.facts().choice;
+            let asked = asked_payload(call, (actor, choice), &request_blob, attempts + 1);
             self.record(actor, &asked, Some(request_blob)).await?;
             let answer = attempt(&*model, &request, u64::from(attempts), on_text).await;
             attempts += 1;
@@ -91,26 +82,17 @@ impl Inquiry {
                     let facts = model.facts();
                     let usd = facts.price.map(|price| price.cost(&usage));
                     let answer_blob = self.stage(&self.secrets.hide(&text)).await?;
-                    let answered = ModelAnswered {
-                        model_call_id: call,
-                        number: None,
-                        turn: None,
-                        answer: answer_blob.hash.to_string(),
-                        finish,
-                        tool_calls: None,
-                        usage,
-                        usd,
-                        duration_ms: None,
-                    };
-                    self.record(actor, &answered, Some(answer_blob)).await?;
-                    return Ok(InquiryReply {
+                    let reply = InquiryReply {
                         model: facts.choice.clone(),
                         text,
                         finish,
                         usage,
                         usd,
                         attempts,
-                    });
+                    };
+                    let answered = answered_payload(call, &answer_blob, &reply);
+                    self.record(actor, &answered, Some(answer_blob)).await?;
+                    return Ok(reply);
                 }
                 Err(error) => {
                     let decision =
@@ -201,6 +183,39 @@ pub(crate) fn random_fraction(ids: &dyn Ids) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "it has 32 bits")]
     let (drawn, all) = (random_bits as f64, (1_u64 << BITS) as f64);
     drawn / all
+}
+
+fn asked_payload(
+    call: ModelCallId,
+    (actor, model): (&NamespacedName, &ModelChoice),
+    request: &StagedBlob,
+    attempt: u32,
+) -> ModelAsked {
+    ModelAsked {
+        model_call_id: call,
+        number: None,
+        actor: actor.clone(),
+        model: AskedModel::Choice(model.clone()),
+        conversation: None,
+        turn: None,
+        attempt: Some(attempt),
+        request: request.hash.to_string(),
+        reserved: None,
+    }
+}
+
+fn answered_payload(call: ModelCallId, answer: &StagedBlob, reply: &InquiryReply) -> ModelAnswered {
+    ModelAnswered {
+        model_call_id: call,
+        number: None,
+        turn: None,
+        answer: answer.hash.to_string(),
+        finish: reply.finish,
+        tool_calls: None,
+        usage: reply.usage,
+        usd: reply.usd,
+        duration_ms: None,
+    }
 }
 
 async fn attempt(

@@ -260,21 +260,7 @@ fn roll_back(
     tx.supersede(id, &decisions)?;
     tx.reinstate(id, &checkpoint.superseded)?;
     let mut events = vec![restored];
-    if !checkpoint.superseded.is_empty() {
-        let record = DecisionReinstated {
-            checkpoint: checkpoint.id,
-            decisions: checkpoint.superseded.clone(),
-        };
-        events.push(new_event(actor, &record)?);
-    }
-    if !decisions.is_empty() {
-        let record = DecisionSuperseded {
-            correction: None,
-            checkpoint: Some(checkpoint.id),
-            decisions: decisions.clone(),
-        };
-        events.push(new_event(actor, &record)?);
-    }
+    events.extend(decision_events(&checkpoint, &decisions, actor)?);
     tx.append(StreamId::Plan(id), &events)?;
     Ok(RollbackRecord {
         sandboxes: tx.sandboxes_of(id)?,
@@ -283,6 +269,31 @@ fn roll_back(
         back,
         decisions,
     })
+}
+
+/// Returns the events of the decisions that a rollback to `checkpoint` reinstates and supersedes.
+fn decision_events(
+    checkpoint: &Checkpoint,
+    superseded: &[DecisionId],
+    actor: &str,
+) -> std::result::Result<Vec<NewEvent>, StoreError> {
+    let mut events = Vec::new();
+    if !checkpoint.superseded.is_empty() {
+        let record = DecisionReinstated {
+            checkpoint: checkpoint.id,
+            decisions: checkpoint.superseded.clone(),
+        };
+        events.push(new_event(actor, &record)?);
+    }
+    if !superseded.is_empty() {
+        let record = DecisionSuperseded {
+            correction: None,
+            checkpoint: Some(checkpoint.id),
+            decisions: superseded.to_vec(),
+        };
+        events.push(new_event(actor, &record)?);
+    }
+    Ok(events)
 }
 
 /// Returns the state in which the plan's sandboxes were created, as a checkpoint that is not stored.
