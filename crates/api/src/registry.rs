@@ -17,6 +17,16 @@ macro_rules! for_each_request {
             $crate::action::ActionList,
             $crate::action::ActionShow,
             $crate::action::ActionValidate,
+            $crate::plan::PlanCheckpoints,
+            $crate::plan::PlanDelete,
+            $crate::plan::PlanErrors,
+            $crate::plan::PlanExplain,
+            $crate::plan::PlanList,
+            $crate::plan::PlanPrompt,
+            $crate::plan::PlanPurge,
+            $crate::plan::PlanStatus,
+            $crate::plan::PlanTree,
+            $crate::plan::PlanVerify,
             $crate::plan::PlanUse,
         }
     };

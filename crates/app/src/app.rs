@@ -5,12 +5,17 @@ use std::future::Future;
 use std::sync::Arc;
 
 use cleveragents_api::{Failure, Reply, Request};
+use cleveragents_domain::Timestamp;
+use cleveragents_domain::id::OwnerId;
+use cleveragents_engine::decisions::DecisionService;
 use cleveragents_engine::lifecycle::PlanLifecycle;
+use cleveragents_engine::recovery::ErrorRecovery;
+use cleveragents_engine::runs::RunService;
 use cleveragents_engine::secrets::Secrets;
 use cleveragents_engine::trust::TrustRegistry;
 use cleveragents_ports::project_files::ProjectFiles;
 use cleveragents_ports::sandbox::Sandboxes;
-use cleveragents_ports::{Ids, Liveness, StoreHandle};
+use cleveragents_ports::{Clock, Ids, Liveness, StoreHandle};
 
 use crate::failure::RequestError;
 
@@ -32,7 +37,10 @@ pub trait Adapters: fmt::Debug + Send + Sync {
 pub struct AppDeps {
     pub store: StoreHandle,
     pub ids: Arc<dyn Ids>,
+    pub clock: Arc<dyn Clock>,
     pub liveness: Arc<dyn Liveness>,
+    /// This process, as an owner of runs.
+    pub owner: OwnerId,
     pub adapters: Arc<dyn Adapters>,
 }
 
@@ -86,7 +94,7 @@ impl App {
     }
 
     /// Replaces secrets in a text of the user, so that it can be stored.
-    pub(crate) fn mask_secrets(&self, text: &str) -> Result<String, RequestError> {
+    pub fn mask_secrets(&self, text: &str) -> Result<String, RequestError> {
         Ok(self.deps.adapters.secrets()?.hide(text).into_owned())
     }
 
@@ -101,17 +109,42 @@ impl App {
         TrustRegistry::new(self.deps.store.clone(), Arc::clone(&self.deps.ids))
     }
 
+    pub(crate) fn now(&self) -> Timestamp {
+        self.deps.clock.now()
+    }
+
     pub(crate) fn store(&self) -> &StoreHandle {
         &self.deps.store
     }
 
+    pub(crate) fn recovery(&self) -> ErrorRecovery {
+        ErrorRecovery::new(self.deps.store.clone(), Arc::clone(&self.deps.ids))
+    }
+
+    pub(crate) fn decisions(&self) -> DecisionService {
+        let (store, ids, liveness) = self.parts();
+        DecisionService::new(store, ids, liveness)
+    }
+
+    /// Returns the run service, which claims runs in the name of this process.
+    pub(crate) fn runs(&self) -> RunService {
+        let (store, ids, liveness) = self.parts();
+        RunService::new(store, ids, liveness, self.deps.owner)
+    }
+
     pub(crate) fn lifecycle(&self) -> PlanLifecycle {
+        let (store, ids, liveness) = self.parts();
+        PlanLifecycle::new(store, ids, liveness)
+    }
+
+    /// Returns what most services are built from.
+    fn parts(&self) -> (StoreHandle, Arc<dyn Ids>, Arc<dyn Liveness>) {
         let AppDeps {
             store,
             ids,
             liveness,
             ..
         } = &*self.deps;
-        PlanLifecycle::new(store.clone(), Arc::clone(ids), Arc::clone(liveness))
+        (store.clone(), Arc::clone(ids), Arc::clone(liveness))
     }
 }

@@ -13,8 +13,9 @@ mod definition;
 pub mod failure;
 mod name_pattern;
 pub mod nearest;
-mod plan;
+pub mod plan;
 pub mod project_actions;
+pub mod text;
 pub mod trust;
 pub mod uncommitted;
 

@@ -8,7 +8,6 @@
 mod adapters;
 mod execution;
 mod models;
-mod plan_runner;
 mod processes;
 mod unfinished;
 
@@ -58,9 +57,9 @@ use crate::failure::CommandFailure;
 use crate::settings::Settings;
 use crate::settings::resolve::DatabaseSetting;
 
-pub use execution::{PlanWork, secrets};
+pub use cleveragents_app::plan::PlanWork;
+pub use execution::secrets;
 pub use models::{ModelProvider, model_providers, models};
-pub use plan_runner::PlanRunner;
 pub use processes::{
     INHERITED_VARIABLES, RUN_COMMAND, commands_keep_root, paths_visible_to_commands, processes,
     run_command,

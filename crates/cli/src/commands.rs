@@ -153,9 +153,7 @@ impl CommandContext<'_> {
             RequestKind::Read => bootstrap.open_to_read()?,
             RequestKind::Write | RequestKind::Work => bootstrap.open()?,
         };
-        let call = context.app();
-        let reply = context.block_on(call.call(request, &context.caller()));
-        Ok(reply?)
+        context.call(request)
     }
 
     /// Resolves a path relative to the working directory.

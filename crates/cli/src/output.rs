@@ -27,12 +27,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use cleveragents_api::MessageLevel;
+pub use cleveragents_app::text::format_count;
 pub use lines::{OutputLines, ReaderState};
 pub use model::{
     AnswerStatus, CommandAnswer, Message, OutputView, Tone, TreeRow, ViewBlock, ViewCell,
 };
 pub use render_options::{ColourMode, EnvelopeShape, RenderOptions};
-pub use text::format_count;
 
 use crate::arguments::Format;
 use crate::failure::CommandFailure;

@@ -82,6 +82,13 @@ macro_rules! ids {
                 parse_ulid(text).map(Self)
             }
         }
+
+        /// A whole id names itself.
+        impl From<$name> for IdFragment {
+            fn from(id: $name) -> Self {
+                Self(id.to_string())
+            }
+        }
     )+};
 }
 

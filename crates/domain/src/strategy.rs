@@ -1,5 +1,6 @@
 //! Strategies: the result of Strategize and the input of Execute, identified by their hash.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{DecisionId, PlanId};
@@ -17,7 +18,7 @@ pub struct Strategy {
 }
 
 /// One step, executed by the plan's execution actor.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StrategyStep {
     pub title: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -3,16 +3,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cleveragents_app::{Adapters, App, AppDeps, Caller, RequestError};
+use cleveragents_api::{Reply, Request};
+use cleveragents_app::{Adapters, App, AppDeps, Caller, Handler, RequestError};
+use cleveragents_domain::id::PlanId;
 use cleveragents_engine::secrets::Secrets;
+use cleveragents_ports::StoreError;
 use cleveragents_ports::project_files::ProjectFiles;
 use cleveragents_ports::sandbox::Sandboxes;
 use cleveragents_sandbox::LocalProjectFiles;
 
-use super::AppContext;
-use super::execution::{find_git, secrets};
-use super::local_sandboxes;
+use super::execution::find_git;
+use super::{AppContext, PlanWork, local_sandboxes, secrets};
 use crate::environment::Environment;
+use crate::failure::CommandFailure;
 use crate::settings::Settings;
 
 /// The adapters of this process, built from its settings and environment.
@@ -48,7 +51,9 @@ impl AppContext<'_> {
         App::new(AppDeps {
             store: self.store.clone(),
             ids: self.ids(),
+            clock: Arc::clone(&bootstrap.options.clock),
             liveness: self.liveness(),
+            owner: self.owner(),
             adapters: Arc::new(LocalAdapters {
                 settings: bootstrap.settings.clone(),
                 environment: bootstrap.environment.clone(),
@@ -57,10 +62,23 @@ impl AppContext<'_> {
         })
     }
 
+    /// Sends a request and returns the reply.
+    pub fn call<R: Request>(&self, request: R) -> Result<Reply<R::Answer>, CommandFailure>
+    where
+        App: Handler<R>,
+    {
+        Ok(self.block_on(self.app().call(request, &self.caller()))?)
+    }
+
     /// Returns this process as the caller of a request.
     pub fn caller(&self) -> Caller {
         Caller {
             who: self.actor().to_owned(),
         }
+    }
+
+    /// Reads the recorded work of a plan.
+    pub fn plan_work(&self, plan: PlanId) -> Result<PlanWork, StoreError> {
+        self.block_on(self.app().plan_work(plan))
     }
 }

@@ -1,15 +1,10 @@
 //! Services for executing and applying plans: sandboxes, tools, confined processes and targets.
 //! They are built only when a command asks for them.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cleveragents_domain::checkpoint::{Checkpoint, CheckpointTrigger};
-use cleveragents_domain::id::{CheckpointId, OwnerId, PlanId, SandboxId};
-use cleveragents_domain::sandbox::SandboxRecord;
-use cleveragents_domain::strategy::StrategyRecord;
-use cleveragents_domain::{DecisionType, ResourcePath};
+use cleveragents_domain::id::{OwnerId, PlanId, SandboxId};
 use cleveragents_engine::actors::Inquiry;
 use cleveragents_engine::applying::{ApplyService, PlanApplyRequest};
 use cleveragents_engine::breaker::{BreakerSettings, CircuitBreaker};
@@ -21,14 +16,12 @@ use cleveragents_engine::retry::RetryPolicy;
 use cleveragents_engine::sandboxes::SandboxService;
 use cleveragents_engine::secrets::{Secrets, is_secret};
 use cleveragents_ports::Clock;
-use cleveragents_ports::StoreError;
 use cleveragents_ports::models::{Models, NoModels};
 use cleveragents_ports::processes::Processes;
 use cleveragents_ports::sandbox::Sandboxes;
 use cleveragents_ports::targets::{Author, Destination};
 use cleveragents_ports::tools::Toolbox;
 use cleveragents_sandbox::LocalTargets;
-use serde_json::Value;
 
 use super::{AppContext, Bootstrap, git_settings, toolbox};
 use crate::environment::Environment;
@@ -39,26 +32,6 @@ use crate::settings::Settings;
 
 /// The number of validations of a plan that run in parallel.
 const PARALLEL_VALIDATIONS: usize = 4;
-
-/// The recorded work of a plan.
-#[derive(Debug)]
-pub struct PlanWork {
-    pub strategy: Option<StrategyRecord>,
-    pub sandboxes: Vec<SandboxRecord>,
-    pub decisions: usize,
-    pub invariants: usize,
-    pub tool_calls: u64,
-    /// Changes that were not undone.
-    pub changes: u64,
-    /// Distinct paths of the changes that were not undone.
-    pub paths: usize,
-    /// Checkpoints that a rollback can restore.
-    pub checkpoints: usize,
-    /// The newest checkpoint, not counting those that a rollback took of the state it replaced.
-    pub last_checkpoint: Option<CheckpointId>,
-    /// The summary of the newest validation run.
-    pub validation: Option<Value>,
-}
 
 /// Finds git on `PATH`. Fails with a hint on how to install it.
 pub(super) fn find_git(environment: &Environment) -> Result<PathBuf, CommandFailure> {
@@ -187,7 +160,7 @@ impl AppContext<'_> {
 
     /// Replaces secrets in a text of the user, so that it can be stored.
     pub fn mask_secrets(&self, text: &str) -> Result<String, CommandFailure> {
-        Ok(self.bootstrap.secrets()?.hide(text).into_owned())
+        self.app().mask_secrets(text)
     }
 
     /// Sends the stop signal. Work in this process stops at a point from which it can be resumed.
@@ -275,49 +248,5 @@ impl AppContext<'_> {
     pub fn sandbox_tree(&self, id: SandboxId) -> PathBuf {
         let folder = self.bootstrap.directory().join("sandboxes");
         folder.join(id.to_string()).join("tree")
-    }
-
-    /// Reads the recorded work of a plan.
-    pub fn plan_work(&self, plan: PlanId) -> Result<PlanWork, StoreError> {
-        self.block_on(self.store.read(move |tx| {
-            let attempt = tx.plan(plan)?.attempt;
-            let decisions = tx.decisions_of(plan)?;
-            let standing = || decisions.iter().filter(|it| !it.is_superseded);
-            let invariants = standing()
-                .filter(|it| it.decision_type == DecisionType::InvariantEnforced)
-                .count();
-            let kept = tx.checkpoints_of(plan)?;
-            let kept: Vec<_> = kept.iter().filter(|it| it.undone_by.is_none()).collect();
-            // A rollback checkpoints the state that it replaces; that state is not part of the
-            // plan's history.
-            let on_the_way = |it: &&&Checkpoint| it.trigger != CheckpointTrigger::Rollback;
-            let last_checkpoint = kept.iter().rfind(on_the_way).map(|it| it.id);
-            let mut changes = 0;
-            let mut paths: BTreeSet<ResourcePath> = BTreeSet::new();
-            for changeset in tx.changesets_of(plan)? {
-                let mut after = 0;
-                loop {
-                    let page = tx.changes_after(changeset.id, after, 1000)?;
-                    let Some(last) = page.last() else { break };
-                    after = last.entry.sequence;
-                    for change in page.into_iter().filter(|it| it.undone_by.is_none()) {
-                        changes += 1;
-                        paths.insert(change.entry.path);
-                    }
-                }
-            }
-            Ok(PlanWork {
-                strategy: tx.newest_strategy(plan)?,
-                sandboxes: tx.sandboxes_of(plan)?,
-                decisions: standing().count(),
-                invariants,
-                tool_calls: tx.count_tool_calls(plan, None)?,
-                changes,
-                paths: paths.len(),
-                checkpoints: kept.len(),
-                last_checkpoint,
-                validation: tx.newest_validation_run(plan, attempt)?,
-            })
-        }))
     }
 }

@@ -35,20 +35,18 @@ mod view;
 
 pub(crate) use apply::outcome_answer;
 pub(crate) use destination::DestinationArgs;
-pub(crate) use errors::data as error_data;
 pub(crate) use execute::{answer as executed_answer, stopped_failure};
 pub(crate) use progress::{PlanProgress, run_with_progress};
 pub(crate) use result_warnings::{result_secret_warnings, sandbox_warnings, with_warnings};
-pub(crate) use tree::{node_data, tree_row};
+pub(crate) use tree::tree_row;
 pub(crate) use view::find;
 
 use clap::Subcommand;
-use cleveragents_domain::Decision;
 
 use super::{CommandContext, OutputMode};
 use crate::arguments::Format;
 use crate::failure::{CommandFailure, excerpt};
-use crate::output::{CommandAnswer, Tone, ViewCell};
+use crate::output::CommandAnswer;
 
 /// Create, run, inspect and delete plans
 ///
@@ -134,15 +132,9 @@ impl PlanCommand {
     }
 }
 
-/// Returns the chosen option as one line for lists.
-fn headline(decision: &Decision) -> String {
-    let mut lines = decision.chosen_option.lines().map(str::trim);
+/// Returns the chosen option of a decision as one line for lists.
+fn headline(chosen: &str) -> String {
+    let mut lines = chosen.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
     excerpt(first)
-}
-
-/// Returns a decision's confidence, if its actor reported one.
-fn confidence(decision: &Decision) -> Option<ViewCell> {
-    let score = decision.confidence_score?;
-    Some(ViewCell::new(format!("{:.2}", score.value()), Tone::Normal))
 }

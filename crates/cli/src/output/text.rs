@@ -1,14 +1,6 @@
 //! Escapes untrusted text so that it cannot control the terminal: control characters and direction
 //! overrides are printed as escape sequences.
 
-/// Returns for example `1 event` or `2 events`.
-pub fn format_count(number: i64, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        _ => format!("{number} {what}s"),
-    }
-}
-
 /// For cells and prose: keeps line breaks, turns tabs into spaces, escapes the rest as `\x1b`.
 pub(super) fn escape_cell(text: &str) -> String {
     escape(&text.replace("\r\n", "\n"), |character| match character {

@@ -11,7 +11,7 @@ use cleveragents_domain::event::payloads::{DecisionReinstated, DecisionSupersede
 use cleveragents_domain::id::{CheckpointId, DecisionId, IdFragment, PlanId};
 use cleveragents_domain::sandbox::SandboxRecord;
 use cleveragents_domain::{
-    Decision, DecisionType, Move, Phase, Plan, RecoveryAction, RecoveryHint, StreamId,
+    Decision, DecisionType, Move, NewEvent, Phase, Plan, RecoveryAction, RecoveryHint, StreamId,
 };
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;

@@ -1,11 +1,13 @@
 //! Renders the answer of the demo.
 
+use cleveragents_api::plan::errors::PlanError;
+use cleveragents_app::plan::tree_decision;
 use cleveragents_domain::ErrorRecord;
 use serde_json::{Value, json};
 
 use super::workspace::{CONFLICT_FILE, DemoWorkspace};
 use super::{DemoPlanOutcome, DemoPlanResult, DemoResult};
-use crate::commands::plan::{error_data, node_data, tree_row};
+use crate::commands::plan::tree_row;
 use crate::failure::{ExitCode, display_path};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
@@ -56,7 +58,7 @@ pub(super) fn answer(result: &DemoResult, folders: &DemoFolders) -> CommandAnswe
         "repository": folders.repository,
         "kept": folders.is_kept,
         "plans": plans,
-        "tree": result.tree.nodes.iter().map(node_data).collect::<Vec<_>>(),
+        "tree": result.tree.nodes.iter().map(tree_decision).collect::<Vec<_>>(),
         "diff": String::from_utf8_lossy(&result.patch),
         "commits": commits.collect::<Vec<_>>(),
         "counts": counts.data(),
@@ -183,7 +185,7 @@ fn plan_data(plan_result: &DemoPlanResult, result: &DemoResult) -> Value {
         "tool_calls": records.tool_calls.len(),
         "model_calls": records.model_calls.len(),
         "changes": records.changes.len(),
-        "errors": records.errors.iter().map(error_data).collect::<Vec<_>>(),
+        "errors": records.errors.iter().cloned().map(PlanError::from).collect::<Vec<_>>(),
         "conflicts": conflicts,
         "journal": journal,
         "lost": plan_result.evidence.inconsistencies,
@@ -232,7 +234,11 @@ fn view(result: &DemoResult, counts: &DemoCounts, folders: &DemoFolders) -> Outp
         )
         .tree(
             &format!("Decisions of {first}"),
-            result.tree.nodes.iter().map(tree_row),
+            result
+                .tree
+                .nodes
+                .iter()
+                .map(|node| tree_row(&tree_decision(node))),
         )
         .text(format!("Changes of {first}"))
         .patch(result.patch.clone())

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
+use cleveragents_api::plan::PlanOwner;
+use cleveragents_app::plan::continue_command;
 use cleveragents_domain::{Plan, StreamId};
 use cleveragents_engine::journal::Tail;
 use cleveragents_engine::lifecycle::{CancelOutcome, PlanMoveOutcome};
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 use super::abort_apply::abort_stopped_apply;
 use super::view::{find, plan_data, position_cell};
 use crate::argument_types::PlanArgument;
-use crate::bootstrap::{AppContext, PlanRunner};
+use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
@@ -94,13 +96,16 @@ impl PlanCancelArgs {
                     _ => unchanged_answer(app, &plan),
                 }
             }
-            Err(_) => Err(not_stopped_failure(app.plan_runner(id)?.as_ref(), plan)),
+            Err(_) => {
+                let owner = app.block_on(app.app().plan_owner(id))?;
+                Err(not_stopped_failure(owner.as_ref(), plan))
+            }
         }
     }
 }
 
 /// The owner was asked to stop and has not done so in time.
-fn not_stopped_failure(runner: Option<&PlanRunner>, plan: &Plan) -> CommandFailure {
+fn not_stopped_failure(owner: Option<&PlanOwner>, plan: &Plan) -> CommandFailure {
     let id = plan.identity.plan_id;
     let what = format!("plan {} was asked to stop and has not yet", plan.name);
     let failure = CommandFailure::new(ExitCode::Temporary, what)
@@ -108,19 +113,19 @@ fn not_stopped_failure(runner: Option<&PlanRunner>, plan: &Plan) -> CommandFailu
         .with("plan_id", json!(id))
         .with("phase", json!(plan.position.phase()))
         .with("state", json!(plan.position.state()))
-        .with("pid", json!(runner.and_then(|it| it.pid)));
-    let failure = match runner {
+        .with("pid", json!(owner.and_then(|it| it.pid)));
+    let failure = match owner {
         None => failure.hint(format!("agents plan cancel {id}")),
-        Some(runner) if runner.is_silent => failure.because(format!(
+        Some(owner) if !owner.responds => failure.because(format!(
             "{} runs it, does not respond and may be stopped",
-            runner.describe()
+            owner.describe()
         )),
-        Some(runner) => failure.because(format!(
+        Some(owner) => failure.because(format!(
             "{} runs it and decides when it is safe to stop",
-            runner.describe()
+            owner.describe()
         )),
     };
-    let command = runner.and_then(PlanRunner::continue_command);
+    let command = owner.and_then(continue_command);
     command
         .into_iter()
         .fold(failure, CommandFailure::hint)

@@ -1,14 +1,15 @@
 //! `agents plan checkpoints`
 
 use clap::Args;
-use cleveragents_domain::checkpoint::Checkpoint;
-use serde_json::{Value, json};
+use cleveragents_api::plan::PlanCheckpoints;
+use cleveragents_api::plan::checkpoints::PlanCheckpoint;
 
-use super::view::find;
 use crate::argument_types::PlanArgument;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
+
+const HEADERS: [&str; 5] = ["number", "checkpoint", "made", "label", "state"];
 
 /// List a plan's checkpoints: sandbox states that can be restored
 ///
@@ -27,46 +28,17 @@ pub struct PlanCheckpointsArgs {
 
 impl PlanCheckpointsArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open_to_read()?;
-        let plan = find(&app, &self.plan)?;
-        let id = plan.identity.plan_id;
-        let look = app.store().read(move |tx| tx.checkpoints_of(id));
-        let mut found = app.block_on(look)?;
-        found.reverse();
-        let data = json!({
-            "plan_id": id,
-            "checkpoints": found.iter().map(data).collect::<Vec<Value>>(),
-            "summary": { "total": found.len() },
-        });
-        let headers = ["number", "checkpoint", "made", "label", "state"];
-        let view = OutputView::new().table("Checkpoints", &headers, found.iter().map(row));
-        let number = i64::try_from(found.len()).unwrap_or(i64::MAX);
-        Ok(CommandAnswer::new(data, view).with_message(
-            MessageLevel::Info,
-            format!("{} listed", format_count(number, "checkpoint")),
-        ))
+        let reply = context.call(PlanCheckpoints {
+            plan: self.plan.clone(),
+        })?;
+        CommandAnswer::from_reply(reply, |page| {
+            let rows = page.checkpoints.iter().map(row);
+            OutputView::new().table("Checkpoints", &HEADERS, rows)
+        })
     }
 }
 
-fn data(checkpoint: &Checkpoint) -> Value {
-    json!({
-        "id": checkpoint.id,
-        "number": checkpoint.number,
-        "trigger": checkpoint.trigger,
-        "phase": checkpoint.phase,
-        "attempt": checkpoint.attempt,
-        "step": checkpoint.step,
-        "call_number": checkpoint.call_number,
-        "decision_id": checkpoint.decision_id,
-        "label": checkpoint.label,
-        "trees": checkpoint.trees,
-        "created_at": checkpoint.created_at,
-        "undone_by": checkpoint.undone_by,
-    })
-}
-
-fn row(checkpoint: &Checkpoint) -> Vec<ViewCell> {
+fn row(checkpoint: &PlanCheckpoint) -> Vec<ViewCell> {
     let state = match checkpoint.undone_by {
         None => ViewCell::new("active", Tone::Good),
         Some(_) => ViewCell::new("undone", Tone::Faint),

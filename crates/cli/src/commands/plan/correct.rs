@@ -181,7 +181,7 @@ fn preview_answer(preview: &CorrectionPreview, given_up: &[Decision]) -> Command
         "goes_back_to": preview.to,
     });
     let rows = vec![
-        ("decision", headline(&preview.decision).into()),
+        ("decision", headline(&preview.decision.chosen_option).into()),
         ("mode", preview.mode.as_str().into()),
         ("impact", preview.impact.level().as_str().into()),
         ("plan", ViewCell::new(plan.name.to_string(), Tone::Strong)),
@@ -204,7 +204,7 @@ fn preview_answer(preview: &CorrectionPreview, given_up: &[Decision]) -> Command
                 vec![
                     decision.decision_id.short().into(),
                     decision.decision_type.as_str().into(),
-                    headline(decision).into(),
+                    headline(&decision.chosen_option).into(),
                 ]
             }),
         )
@@ -303,7 +303,7 @@ fn facts(corrected: &CorrectionOutcome) -> Vec<(&'static str, ViewCell)> {
         ("mode", corrected.correction.mode.as_str().into()),
         ("impact", corrected.preview.impact.level().as_str().into()),
         ("corrects", original.decision_id.short().into()),
-        ("was", headline(original).into()),
+        ("was", headline(&original.chosen_option).into()),
         (
             "new decision",
             corrected.decision.decision_id.short().into(),

@@ -1,13 +1,13 @@
 //! `agents plan delete`
 
 use clap::Args;
-use serde_json::{Value, json};
+use cleveragents_api::plan::PlanDelete;
 
-use super::view::{confirm_or_fail, find, plan_data, position_cell};
+use super::view::{confirm_or_fail, find, summary_cell};
 use crate::argument_types::PlanArgument;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// Delete a finished plan
 ///
@@ -35,21 +35,21 @@ impl PlanDeleteArgs {
         let plan = find(&app, &self.plan)?;
         let question = format!("Delete {} and everything but its journal?", plan.name);
         confirm_or_fail(&question, self.yes, context, "nothing was deleted")?;
-        let id = plan.identity.plan_id;
-        let deleted = app.block_on(app.lifecycle().delete(id, app.actor()))?;
-        let mut data = plan_data(&deleted);
-        data.insert("deleted".to_owned(), json!(true));
-        let view = OutputView::new().panel(
-            "Deleted",
-            [
-                ("plan", ViewCell::new(id.to_string(), Tone::Strong)),
-                ("name", deleted.name.to_string().into()),
-                ("state", position_cell(deleted.position)),
-            ],
-        );
-        Ok(CommandAnswer::new(Value::Object(data), view)
-            .with_message(MessageLevel::Info, "Plan deleted; its journal is kept")
-            .with_message(MessageLevel::Hint, format!("agents plan verify {id}"))
-            .with_message(MessageLevel::Hint, format!("agents plan purge {id}")))
+        // The plan that the question named, even if the reference matches another one by now.
+        let reply = app.call(PlanDelete {
+            plan: plan.identity.plan_id.into(),
+        })?;
+        CommandAnswer::from_reply(reply, |deleted| {
+            let plan = &deleted.plan;
+            let rows = [
+                (
+                    "plan",
+                    ViewCell::new(plan.plan_id.to_string(), Tone::Strong),
+                ),
+                ("name", plan.name.to_string().into()),
+                ("state", summary_cell(plan)),
+            ];
+            OutputView::new().panel("Deleted", rows)
+        })
     }
 }

@@ -1,18 +1,19 @@
 //! `agents plan errors`
 
 use clap::Args;
-use cleveragents_domain::{ErrorRecord, Event, EventBody};
-use serde_json::{Value, json};
+use cleveragents_api::plan::PlanErrors;
+use cleveragents_api::plan::errors::PlanError;
+use cleveragents_domain::{Event, EventBody};
+use serde_json::json;
 
 use super::events::follow;
 use super::view::find;
 use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
+use crate::bootstrap::AppContext;
 use crate::commands::{CommandContext, OutputMode};
 use crate::failure::CommandFailure;
-use crate::output::{
-    CommandAnswer, MessageLevel, OutputView, ReaderState, Tone, ViewCell, format_count,
-};
+use crate::output::{CommandAnswer, OutputView, ReaderState, Tone, ViewCell};
 
 /// Show a plan's errors and how to recover from them
 ///
@@ -46,89 +47,47 @@ impl PlanErrorsArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_to_read()?;
-        let plan = find(&app, &self.plan)?;
-        let id = plan.identity.plan_id;
         if self.follow {
-            let output = self.output_mode(context.format);
-            follow(
-                &app,
-                &context.lines,
-                (id, 0),
-                |event| match parse_error_event(event) {
-                    Some(error) if output == OutputMode::Events => {
-                        context.lines.json(&data(&error))
-                    }
-                    Some(error) => context.lines.cells(&row(&error)),
-                    None => Ok(ReaderState::Open),
-                },
-            )?;
+            self.write_until_finished(&app, context)?;
         }
-        let history = app.block_on(app.recovery().history(id))?;
-        let view = if self.follow || history.is_empty() {
-            OutputView::new()
-        } else {
-            view(&history)
-        };
-        let occurrences: u64 = history.iter().map(|error| error.occurrences).sum();
-        let shown: Vec<Value> = history.iter().map(data).collect();
-        let answer = json!({
-            "plan_id": id,
-            "name": plan.name,
-            "phase": plan.position.phase(),
-            "state": plan.position.state(),
-            "errors": shown,
-            "summary": {"total": history.len(), "occurrences": occurrences},
-        });
-        let number = i64::try_from(history.len()).unwrap_or(i64::MAX);
-        let said = match number {
-            0 => "no errors".to_owned(),
-            _ => format!("{} listed", format_count(number, "error")),
-        };
-        let mut answer = CommandAnswer::new(answer, view).with_message(MessageLevel::Info, said);
-        if let Some(newest) = history.iter().max_by_key(|error| error.at)
-            && !plan.position.is_terminal()
-        {
-            for hint in &newest.hints {
-                answer = answer.with_message(MessageLevel::Hint, hint.command.clone());
+        let reply = app.call(PlanErrors {
+            plan: self.plan.clone(),
+        })?;
+        CommandAnswer::from_reply(reply, |history| {
+            if self.follow || history.errors.is_empty() {
+                OutputView::new()
+            } else {
+                view(&history.errors)
             }
-        }
-        Ok(answer)
+        })
+    }
+
+    /// Writes each error when it happens, until the plan is finished.
+    fn write_until_finished(
+        &self,
+        app: &AppContext<'_>,
+        context: &CommandContext<'_>,
+    ) -> Result<(), CommandFailure> {
+        let id = find(app, &self.plan)?.identity.plan_id;
+        let output = self.output_mode(context.format);
+        let show = |event: &Event| match parse_error_event(event) {
+            Some(error) if output == OutputMode::Events => context.lines.json(&json!(error)),
+            Some(error) => context.lines.cells(&row(&error)),
+            None => Ok(ReaderState::Open),
+        };
+        follow(app, &context.lines, (id, 0), show)?;
+        Ok(())
     }
 }
 
-fn parse_error_event(event: &Event) -> Option<ErrorRecord> {
+fn parse_error_event(event: &Event) -> Option<PlanError> {
     match event.known_body()? {
-        EventBody::ErrorRecorded(error) => Some(error.0),
+        EventBody::ErrorRecorded(error) => Some(error.0.into()),
         _ => None,
     }
 }
 
-/// Returns an error for JSON output.
-pub(crate) fn data(error: &ErrorRecord) -> Value {
-    let hints: Vec<Value> = error
-        .hints
-        .iter()
-        .map(|hint| {
-            json!({"action": hint.action, "message": hint.message, "cli_command": hint.command})
-        })
-        .collect();
-    json!({
-        "id": error.id,
-        "sequence": error.sequence,
-        "category": error.category,
-        "message": error.message,
-        "phase": error.phase,
-        "step": error.step,
-        "attempt": error.attempt,
-        "cause_chain": error.cause_chain,
-        "recovery": error.recovery,
-        "recovery_hints": hints,
-        "occurrences": error.occurrences,
-        "at": error.at,
-    })
-}
-
-fn row(error: &ErrorRecord) -> Vec<ViewCell> {
+fn row(error: &PlanError) -> Vec<ViewCell> {
     let place = match error.step {
         Some(step) => format!("{} step {step}", error.phase),
         None => error.phase.to_string(),
@@ -144,7 +103,7 @@ fn row(error: &ErrorRecord) -> Vec<ViewCell> {
     ]
 }
 
-fn view(history: &[ErrorRecord]) -> OutputView {
+fn view(history: &[PlanError]) -> OutputView {
     let headers = [
         "number", "category", "where", "attempt", "times", "recovery", "message",
     ];

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use super::apply::outcome_answer;
 use super::progress::{PlanProgress, run_with_progress, sandbox_data, sandbox_rows};
 use super::result_warnings::{sandbox_warnings, with_warnings};
-use super::status::newest_error;
 use super::view::{find, plan_data, position_cell};
 use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
@@ -154,7 +153,7 @@ pub(crate) fn answer(
 ) -> Result<CommandAnswer, CommandFailure> {
     let answer = plan_answer(app, executed.plan())?;
     if let ExecuteOutcome::Failed { plan, reason } = executed
-        && let Some(error) = newest_error(app, plan)?
+        && let Some(error) = app.block_on(app.app().newest_error(plan))?
         && let Some(hints) = error.own_hints()
     {
         // Going on from here would end in the same error.

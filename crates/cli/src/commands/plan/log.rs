@@ -8,7 +8,6 @@ use cleveragents_ports::StreamHead;
 use serde_json::{Value, json};
 
 use super::events::{self, HEADERS};
-use super::view::find_journal;
 use crate::argument_types::PlanArgument;
 use crate::arguments::Format;
 use crate::bootstrap::AppContext;
@@ -65,7 +64,7 @@ impl PlanLogArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_to_read()?;
-        let id = find_journal(&app, &self.plan)?;
+        let id = app.block_on(app.app().find_journal(&self.plan))?;
         let head = self.head(&app, id)?;
         if self.from_seq > head.stream_seq + 1 {
             return Err(CommandFailure::usage(format!(

@@ -4,9 +4,10 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use cleveragents_api::plan::PlanSandbox;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::sandbox::SandboxRecord;
-use cleveragents_domain::{Event, EventBody, EventKind, ResourceType, StreamId};
+use cleveragents_domain::{Event, EventBody, EventKind, StreamId};
 use cleveragents_engine::journal::Tail;
 use serde_json::{Value, json};
 
@@ -182,28 +183,8 @@ fn forced_interrupt_failure(plan: PlanId) -> CommandFailure {
 
 /// Returns the plan's sandboxes for JSON output.
 pub(super) fn sandbox_data(sandboxes: &[SandboxRecord]) -> Vec<Value> {
-    let one = |it: &SandboxRecord| {
-        json!({
-            "id": it.id,
-            "resource": it.resource_name,
-            "strategy": match it.resource_type {
-                ResourceType::GitCheckout => "git",
-                ResourceType::FsDirectory => "copy",
-            },
-            "base": it.base,
-            "base_commit": it.base_commit,
-            "branch": match it.resource_type {
-                ResourceType::GitCheckout => {
-                    json!(format!("refs/cleveragents/plan-{}", it.plan_id))
-                }
-                ResourceType::FsDirectory => Value::Null,
-            },
-            "status": it.state,
-            "tree": it.tree,
-            "warnings": it.warnings,
-        })
-    };
-    sandboxes.iter().map(one).collect()
+    let data = |record| json!(PlanSandbox::from(record));
+    sandboxes.iter().map(data).collect()
 }
 
 /// Returns the plan's sandboxes as table rows.

@@ -1,15 +1,13 @@
 //! `agents plan prompt`
 
 use clap::Args;
-use cleveragents_domain::action::TEXT_MAXIMUM;
-use cleveragents_engine::lifecycle::MessageRecipient;
-use serde_json::{Value, json};
+use cleveragents_api::plan::PlanPrompt;
 
-use super::view::{find, plan_data, position_cell};
+use super::view::summary_cell;
 use crate::argument_types::PlanArgument;
 use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, excerpt};
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// Send guidance to a plan, or answer its question
 ///
@@ -32,55 +30,19 @@ pub struct PlanPromptArgs {
 
 impl PlanPromptArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        if self.guidance.trim().is_empty() {
-            return Err(CommandFailure::usage("the guidance is empty")
-                .hint("write what the plan should know"));
-        }
-        if self.guidance.len() > TEXT_MAXIMUM {
-            return Err(
-                CommandFailure::usage("the guidance is too long").because(format!(
-                    "it may be {TEXT_MAXIMUM} bytes long, this one has {}",
-                    self.guidance.len()
-                )),
-            );
-        }
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let plan = find(&app, &self.plan)?;
-        let id = plan.identity.plan_id;
-        let prompted = app.lifecycle();
-        let guidance = app.mask_secrets(&self.guidance)?;
-        let prompted = app.block_on(prompted.prompt(id, &guidance, app.actor()))?;
-        let (to, said) = match prompted.to {
-            MessageRecipient::Owner => ("owner", "the running process receives it next"),
-            MessageRecipient::NextOwner => ("next_owner", "the plan receives it when it runs next"),
-        };
-        let mut data = plan_data(&prompted.plan);
-        let more = json!({
-            "guidance": self.guidance,
-            "message_id": prompted.message.id,
-            "sequence": prompted.message.sequence,
-            "delivered_to": to,
-        });
-        if let Value::Object(more) = more {
-            data.extend(more);
-        }
-        let view = OutputView::new().panel(
-            "Guidance",
-            [
-                ("plan", ViewCell::new(id.short(), Tone::Strong)),
-                ("state", position_cell(prompted.plan.position)),
-                ("guidance", excerpt(&self.guidance).into()),
-                ("number", prompted.message.sequence.to_string().into()),
-            ],
-        );
-        let answer =
-            CommandAnswer::new(Value::Object(data), view).with_message(MessageLevel::Info, said);
-        Ok(match prompted.to {
-            MessageRecipient::Owner => answer,
-            MessageRecipient::NextOwner => {
-                answer.with_message(MessageLevel::Hint, format!("agents plan resume {id}"))
-            }
+        let reply = context.call(PlanPrompt {
+            plan: self.plan.clone(),
+            guidance: self.guidance.clone(),
+        })?;
+        CommandAnswer::from_reply(reply, |sent| {
+            let id = sent.plan.plan_id.short();
+            let rows = [
+                ("plan", ViewCell::new(id, Tone::Strong)),
+                ("state", summary_cell(&sent.plan)),
+                ("guidance", excerpt(&sent.guidance).into()),
+                ("number", sent.sequence.to_string().into()),
+            ];
+            OutputView::new().panel("Guidance", rows)
         })
     }
 }

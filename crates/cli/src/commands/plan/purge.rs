@@ -1,14 +1,13 @@
 //! `agents plan purge`
 
 use clap::Args;
-use cleveragents_engine::lifecycle::PlanPurgeRequest;
-use serde_json::json;
+use cleveragents_api::plan::PlanPurge;
 
-use super::view::{confirm_or_fail, find_journal};
+use super::view::confirm_or_fail;
 use crate::argument_types::PlanArgument;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// Erase payloads from a plan's journal, on the record
 ///
@@ -43,47 +42,27 @@ pub struct PlanPurgeArgs {
 
 impl PlanPurgeArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        if let (Some(first), Some(last)) = (self.from_seq, self.to_seq)
-            && first > last
-        {
-            return Err(CommandFailure::usage(format!(
-                "--from-seq {first} comes after --to-seq {last}"
-            )));
-        }
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open()?;
-        let id = find_journal(&app, &self.plan)?;
+        let id = app.block_on(app.app().find_journal(&self.plan))?;
         let question = format!(
             "Permanently erase payloads in the journal of plan {}?",
             id.short()
         );
         confirm_or_fail(&question, self.yes, context, "nothing was erased")?;
-        let erased = app.block_on(app.lifecycle().purge(PlanPurgeRequest {
-            plan: id,
-            first: self.from_seq,
-            last: self.to_seq,
-            reason: app.mask_secrets(&self.reason)?,
-            actor: app.actor().to_owned(),
-        }))?;
-        let number = i64::try_from(erased.payloads).unwrap_or(i64::MAX);
-        let data = json!({
-            "plan_id": id,
-            "erased": erased.payloads,
-            "reason": self.reason,
-            "head_hash": erased.head_hash,
-        });
-        let view = OutputView::new().panel(
-            "Journal",
-            [
-                ("plan", ViewCell::new(id.short(), Tone::Strong)),
-                ("payloads erased", number.to_string().into()),
-                ("head hash", erased.head_hash.into()),
-            ],
-        );
-        let said = match number {
-            0 => "nothing to erase".to_owned(),
-            _ => format!("{} erased", format_count(number, "payload")),
-        };
-        Ok(CommandAnswer::new(data, view).with_message(MessageLevel::Info, said))
+        let reply = app.call(PlanPurge {
+            plan: id.into(),
+            from_seq: self.from_seq,
+            to_seq: self.to_seq,
+            reason: self.reason.clone(),
+        })?;
+        CommandAnswer::from_reply(reply, |purged| {
+            let rows = [
+                ("plan", ViewCell::new(purged.plan_id.short(), Tone::Strong)),
+                ("payloads erased", purged.erased.to_string().into()),
+                ("head hash", purged.head_hash.clone().into()),
+            ];
+            OutputView::new().panel("Journal", rows)
+        })
     }
 }

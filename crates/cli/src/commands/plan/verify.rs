@@ -1,16 +1,12 @@
 //! `agents plan verify`
 
 use clap::Args;
-use cleveragents_domain::StreamId;
-use cleveragents_engine::journal::verify;
-use cleveragents_ports::journal_verification::ChainFault;
-use serde_json::json;
+use cleveragents_api::plan::PlanVerify;
 
-use super::view::find_journal;
 use crate::argument_types::PlanArgument;
 use crate::commands::CommandContext;
-use crate::failure::{CommandFailure, ExitCode};
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// Verify that a plan's journal was not altered
 ///
@@ -33,38 +29,18 @@ pub struct PlanVerifyArgs {
 
 impl PlanVerifyArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open_to_read()?;
-        let id = find_journal(&app, &self.plan)?;
-        let expect = self.expect.as_ref().map(|hash| hash.to_ascii_lowercase());
-        let verified = app.block_on(verify(app.store(), StreamId::Plan(id), expect))?;
-        let found = verified.map_err(|fault| altered_failure(&fault))?;
-        let data = json!({
-            "plan_id": id,
-            "verified": true,
-            "events": found.events,
-            "purged": found.purged,
-            "head_hash": found.head_hash,
-        });
-        let view = OutputView::new().panel(
-            "Journal",
-            [
-                ("plan", ViewCell::new(id.short(), Tone::Strong)),
-                ("events", found.events.to_string().into()),
-                ("payloads erased", found.purged.to_string().into()),
-                ("head hash", found.head_hash.into()),
-            ],
-        );
-        Ok(CommandAnswer::new(data, view).with_message(MessageLevel::Info, "Journal verified"))
+        let reply = context.call(PlanVerify {
+            plan: self.plan.clone(),
+            expect: self.expect.clone(),
+        })?;
+        CommandAnswer::from_reply(reply, |journal| {
+            let rows = [
+                ("plan", ViewCell::new(journal.plan_id.short(), Tone::Strong)),
+                ("events", journal.events.to_string().into()),
+                ("payloads erased", journal.purged.to_string().into()),
+                ("head hash", journal.head_hash.clone().into()),
+            ];
+            OutputView::new().panel("Journal", rows)
+        })
     }
-}
-
-fn altered_failure(fault: &ChainFault) -> CommandFailure {
-    CommandFailure::new(ExitCode::Error, "the journal does not verify")
-        .kind("altered")
-        .because(fault.to_string())
-        .hint("agents diagnostics")
-        .hint("compare with a backup: agents restore FILE --data-dir DIR")
-        .with("verified", false.into())
-        .with("fault", json!(fault))
 }

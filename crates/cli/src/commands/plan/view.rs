@@ -1,15 +1,9 @@
 //! Lookup and display of plans, shared by all verbs.
 
-use std::time::Duration;
-
 use cleveragents_api::plan::PlanSummary;
-use cleveragents_domain::id::{ID_LENGTH, PlanId};
-use cleveragents_domain::{
-    NamespacedName, Plan, PlanState, Position, StreamId, Timestamp, WaitReason,
-};
-use cleveragents_engine::lifecycle::LifecycleError;
-use cleveragents_ports::StoreError;
-use serde_json::{Value, json};
+use cleveragents_app::plan::describe_waiting;
+use cleveragents_domain::{Plan, PlanState, Position};
+use serde_json::{Map, Value};
 
 use crate::argument_types::PlanArgument;
 use crate::bootstrap::AppContext;
@@ -18,41 +12,13 @@ use crate::confirmation::{Confirmation, confirm};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{Tone, ViewCell};
 
+pub(super) use cleveragents_api::plan::summary::project_names as projects;
+pub(super) use cleveragents_app::plan::elapsed;
+pub(super) use cleveragents_app::text::format_duration;
+
 /// Finds the plan that the user named.
 pub(crate) fn find(app: &AppContext<'_>, plan: &PlanArgument) -> Result<Plan, CommandFailure> {
-    let found = app.block_on(app.lifecycle().find_plan(plan.0.clone()));
-    found.map_err(|error| with_list_hint(error.into()))
-}
-
-/// Finds the plan whose journal to read. A deleted plan keeps its journal, under its full id.
-pub(super) fn find_journal(
-    app: &AppContext<'_>,
-    plan: &PlanArgument,
-) -> Result<PlanId, CommandFailure> {
-    let found = app.block_on(app.lifecycle().find_plan(plan.0.clone()));
-    let error = match found {
-        Ok(plan) => return Ok(plan.identity.plan_id),
-        Err(error) => error,
-    };
-    let missing = matches!(error, LifecycleError::Store(StoreError::NotFound { .. }));
-    let whole = plan.0.as_str().len() == ID_LENGTH;
-    if missing
-        && whole
-        && let Ok(id) = plan.0.as_str().parse::<PlanId>()
-    {
-        let look = app.store().read(move |tx| tx.head(StreamId::Plan(id)));
-        if app.block_on(look)?.stream_seq > 0 {
-            return Ok(id);
-        }
-    }
-    Err(with_list_hint(error.into()))
-}
-
-fn with_list_hint(failure: CommandFailure) -> CommandFailure {
-    match failure.exit {
-        ExitCode::NotFound => failure.hint("agents plan list"),
-        _ => failure,
-    }
+    app.block_on(app.app().find_plan(plan))
 }
 
 /// Asks before something is deleted. Without a terminal, running the command counts as consent.
@@ -73,17 +39,6 @@ pub(super) fn confirm_or_fail(
     }
 }
 
-/// Returns for example `local/shop, local/docs`.
-pub(super) fn projects(plan: &Plan) -> String {
-    let names: Vec<String> = plan
-        .brief
-        .projects
-        .iter()
-        .map(NamespacedName::to_string)
-        .collect();
-    names.join(", ")
-}
-
 /// Returns for example `execute/processing`, coloured by its meaning.
 pub(super) fn position_cell(position: Position) -> ViewCell {
     let text = match position.waiting() {
@@ -93,12 +48,12 @@ pub(super) fn position_cell(position: Position) -> ViewCell {
     ViewCell::new(text, tone(position.state()))
 }
 
-/// Returns for example `execute/processing`, coloured by its meaning.
+/// Like [`position_cell`], for the plan of an answer.
 pub(super) fn summary_cell(plan: &PlanSummary) -> ViewCell {
-    let text = format!("{}/{}", plan.phase, plan.state);
+    let position = format!("{}/{}", plan.phase, plan.state);
     let text = match plan.waiting {
-        Some(waiting) => format!("{text} ({})", describe_waiting(waiting)),
-        None => text,
+        Some(waiting) => format!("{position} ({})", describe_waiting(waiting)),
+        None => position,
     };
     ViewCell::new(text, tone(plan.state))
 }
@@ -118,61 +73,11 @@ fn tone(state: PlanState) -> Tone {
     }
 }
 
-pub(super) fn describe_waiting(waiting: WaitReason) -> String {
-    match waiting {
-        WaitReason::Slot => "waits for a free slot".to_owned(),
-        WaitReason::Approval { .. } => "waits for your approval".to_owned(),
-        WaitReason::Answer { .. } => "waits for your answer".to_owned(),
-        WaitReason::Budget => "waits for a larger budget".to_owned(),
-        WaitReason::Until { until } => format!("waits until {until}"),
-    }
-}
-
 /// Returns the plan's state for JSON output.
-pub(super) fn plan_data(plan: &Plan) -> serde_json::Map<String, Value> {
-    let position = plan.position;
-    let mut map = serde_json::Map::new();
-    map.insert("plan_id".to_owned(), json!(plan.identity.plan_id));
-    map.insert("name".to_owned(), json!(plan.name));
-    map.insert("phase".to_owned(), json!(position.phase()));
-    map.insert("state".to_owned(), json!(position.state()));
-    map.insert("waiting".to_owned(), json!(position.waiting()));
-    map.insert("action".to_owned(), json!(plan.brief.action_name));
-    map.insert("project".to_owned(), json!(projects(plan)));
-    map.insert("projects".to_owned(), json!(plan.brief.projects));
-    map.insert("attempt".to_owned(), json!(plan.attempt));
-    map
-}
-
-/// Returns the time since the plan was created, until now or until it was finished.
-pub(super) fn elapsed(plan: &Plan, now: Timestamp) -> Duration {
-    let end = plan.timestamps.finished_at.unwrap_or(now);
-    end.since(plan.timestamps.created_at)
-}
-
-/// Formats as `2h 05m`, `1m 09s` or `12s`.
-pub(super) fn format_duration(span: Duration) -> String {
-    let seconds = span.as_secs();
-    let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
-    let (minutes, seconds) = (seconds / 60 % 60, seconds % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds}s"),
-        (0, 0, _) => format!("{minutes}m {seconds:02}s"),
-        (0, _, _) => format!("{hours}h {minutes:02}m"),
-        _ => format!("{days}d {hours:02}h"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_have_two_units_at_most() {
-        let shown = |seconds| format_duration(Duration::from_secs(seconds));
-        assert_eq!(shown(0), "0s");
-        assert_eq!(shown(69), "1m 09s");
-        assert_eq!(shown(7_500), "2h 05m");
-        assert_eq!(shown(90_000), "1d 01h");
+pub(super) fn plan_data(plan: &Plan) -> Map<String, Value> {
+    match serde_json::to_value(PlanSummary::from(plan)) {
+        Ok(Value::Object(data)) => data,
+        // A struct with string keys always serialises to an object.
+        _ => Map::new(),
     }
 }

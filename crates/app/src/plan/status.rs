@@ -1,0 +1,183 @@
+//! `plan.status`
+
+use cleveragents_api::plan::status::{
+    PhaseProgress, PhaseStatus, PlanCost, PlanExecution, PlanStatusAnswer, PlanStop, PlanTiming,
+};
+use cleveragents_api::plan::{PlanOwner, PlanSandbox, PlanStatus, PlanSummary};
+use cleveragents_api::{NextStep, Reply};
+use cleveragents_domain::{
+    ErrorRecord, Phase, Plan, PlanState, PlanTimestamps, PointOfNoReturn, Timestamp, WaitReason,
+};
+use cleveragents_ports::StoreError;
+
+use super::{PlanWork, continue_command, describe_waiting, elapsed};
+use crate::app::{App, Caller, Handler};
+use crate::failure::RequestError;
+use crate::text::format_duration;
+
+/// A plan with related records.
+struct FoundPlan {
+    plan: Plan,
+    owner: Option<PlanOwner>,
+    newest_error: Option<ErrorRecord>,
+    work: PlanWork,
+}
+
+impl Handler<PlanStatus> for App {
+    async fn handle(
+        &self,
+        request: PlanStatus,
+        _: &Caller,
+    ) -> Result<Reply<PlanStatusAnswer>, RequestError> {
+        let plan = self.find_plan(&request.plan).await?;
+        let id = plan.identity.plan_id;
+        let found = FoundPlan {
+            newest_error: self.newest_error(&plan).await?,
+            work: self.plan_work(id).await?,
+            owner: self.plan_owner(id).await?,
+            plan,
+        };
+        let steps = found.next_steps();
+        let reply = Reply::new(found.into_answer(self.now()));
+        Ok(steps.into_iter().fold(reply, Reply::hint))
+    }
+}
+
+impl App {
+    /// Returns the error at which the plan stopped.
+    pub async fn newest_error(&self, plan: &Plan) -> Result<Option<ErrorRecord>, StoreError> {
+        if !matches!(
+            plan.position.state(),
+            PlanState::Errored | PlanState::Constrained
+        ) {
+            return Ok(None);
+        }
+        let history = self.recovery().history(plan.identity.plan_id).await?;
+        Ok(history.into_iter().max_by_key(|error| error.at))
+    }
+}
+
+impl FoundPlan {
+    /// Returns whether the plan was started but no process runs it.
+    fn is_abandoned(&self) -> bool {
+        self.owner.is_none() && self.plan.position.state() == PlanState::Processing
+    }
+
+    fn next_steps(&self) -> Vec<NextStep> {
+        if let Some(error) = &self.newest_error {
+            let commands = error.hints.iter().map(|hint| hint.command.as_str());
+            return commands.map(NextStep::from).collect();
+        }
+        let id = self.plan.identity.plan_id;
+        if self.is_abandoned() {
+            let at = self.plan.position;
+            let is_undecided = at.point_of_no_return() == PointOfNoReturn::Ahead;
+            let step = match at.phase() {
+                // Nothing of it was written, so a new apply is the way on.
+                Phase::Apply if is_undecided => format!("agents plan apply {id}"),
+                _ => format!("agents plan resume {id}"),
+            };
+            return vec![step.into()];
+        }
+        if let Some(owner) = &self.owner {
+            let command = continue_command(owner);
+            return command.into_iter().map(NextStep::from).collect();
+        }
+        match self.plan.position.waiting() {
+            Some(WaitReason::Answer { .. }) => {
+                vec![format!("agents plan prompt {id} \"your answer\"").into()]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn progress(&self, phase: Phase) -> PhaseStatus {
+        let at = self.plan.position;
+        if at.has_passed(phase) {
+            return PhaseStatus::Done;
+        }
+        if at.phase() != phase {
+            return PhaseStatus::Queued;
+        }
+        match at.state() {
+            PlanState::Processing if self.is_abandoned() => PhaseStatus::Stopped,
+            PlanState::Processing => PhaseStatus::Running,
+            PlanState::Errored
+            | PlanState::Cancelled
+            | PlanState::Constrained
+            | PlanState::Unapplied => PhaseStatus::Stopped,
+            PlanState::Queued | PlanState::Complete | PlanState::Applied => PhaseStatus::Queued,
+        }
+    }
+
+    fn into_answer(self, now: Timestamp) -> PlanStatusAnswer {
+        let progress = |phase: &Phase| PhaseProgress {
+            step: *phase,
+            status: self.progress(*phase),
+        };
+        let plan = &self.plan;
+        PlanStatusAnswer {
+            plan: PlanSummary::from(plan),
+            description: plan.brief.description.clone(),
+            automation: plan.brief.automation_profile.name.clone(),
+            reversions: plan.position.reversions(),
+            waiting_text: plan.position.waiting().map(describe_waiting),
+            progress: Phase::ALL.iter().map(progress).collect(),
+            timing: timing(plan, now),
+            execution: execution(&self.work),
+            cost: PlanCost {
+                tokens_used: self.work.spend.tokens,
+                cost_so_far: self.work.spend.usd,
+                estimated: None,
+            },
+            error: stop(plan, self.newest_error.as_ref(), &self.work),
+            owner: self.owner,
+        }
+    }
+}
+
+fn timing(plan: &Plan, now: Timestamp) -> PlanTiming {
+    let times = &plan.timestamps;
+    PlanTiming {
+        started: started(times),
+        elapsed: format_duration(elapsed(plan, now)),
+        eta: None,
+        created_at: times.created_at,
+        updated_at: times.updated_at,
+        finished_at: times.finished_at,
+    }
+}
+
+fn started(times: &PlanTimestamps) -> Option<Timestamp> {
+    let starts = [
+        times.strategize_started_at,
+        times.execute_started_at,
+        times.apply_started_at,
+    ];
+    starts.into_iter().flatten().min()
+}
+
+fn execution(work: &PlanWork) -> PlanExecution {
+    let children = work.child_plans;
+    PlanExecution {
+        sandbox: work.sandboxes.first().map(|it| it.state),
+        sandboxes: work.sandboxes.iter().map(PlanSandbox::from).collect(),
+        tool_calls: work.tool_calls,
+        files_modified: work.paths,
+        child_plans: format!("{}/{} complete", children.complete, children.total),
+        checkpoints: work.checkpoints,
+        last_checkpoint: work.last_checkpoint,
+    }
+}
+
+fn stop(plan: &Plan, newest: Option<&ErrorRecord>, work: &PlanWork) -> Option<PlanStop> {
+    Some(PlanStop {
+        message: plan.error_message.clone()?,
+        tool: None,
+        step: newest.and_then(|error| error.step),
+        checkpoint: work.last_checkpoint,
+        recoverable: !plan.position.is_terminal(),
+        category: newest.map(|error| error.category),
+        recovery: newest.map(|error| error.recovery),
+    })
+}

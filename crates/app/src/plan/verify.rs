@@ -1,0 +1,43 @@
+//! `plan.verify`
+
+use cleveragents_api::plan::PlanVerify;
+use cleveragents_api::plan::verify::VerifiedJournal;
+use cleveragents_api::{ExitClass, Reply};
+use cleveragents_domain::StreamId;
+use cleveragents_engine::journal::verify;
+use cleveragents_ports::journal_verification::ChainFault;
+use serde_json::json;
+
+use crate::app::{App, Caller, Handler};
+use crate::failure::RequestError;
+
+impl Handler<PlanVerify> for App {
+    async fn handle(
+        &self,
+        request: PlanVerify,
+        _: &Caller,
+    ) -> Result<Reply<VerifiedJournal>, RequestError> {
+        let id = self.find_journal(&request.plan).await?;
+        let expect = request.expect.map(|hash| hash.to_ascii_lowercase());
+        let verified = verify(self.store(), StreamId::Plan(id), expect).await?;
+        let found = verified.map_err(|fault| altered_failure(&fault))?;
+        let answer = VerifiedJournal {
+            plan_id: id,
+            verified: true,
+            events: found.events,
+            purged: found.purged,
+            head_hash: found.head_hash,
+        };
+        Ok(Reply::new(answer).info("Journal verified"))
+    }
+}
+
+fn altered_failure(fault: &ChainFault) -> RequestError {
+    RequestError::new(ExitClass::Error, "the journal does not verify")
+        .kind("altered")
+        .because(fault.to_string())
+        .hint("agents diagnostics")
+        .hint("compare with a backup: agents restore FILE --data-dir DIR")
+        .with("verified", false.into())
+        .with("fault", json!(fault))
+}
