@@ -1,11 +1,14 @@
 //! Plans: one file per verb, with the request and its answer. [`summary`] has what every answer about
 //! a plan begins with.
 
+pub mod artifacts;
 pub mod checkpoints;
 pub mod delete;
+pub mod diff;
 pub mod errors;
 pub mod explain;
 pub mod list;
+pub mod log;
 pub mod owner;
 pub mod prompt;
 pub mod purge;
@@ -17,11 +20,14 @@ pub mod tree;
 pub mod use_action;
 pub mod verify;
 
+pub use artifacts::PlanArtifacts;
 pub use checkpoints::PlanCheckpoints;
 pub use delete::PlanDelete;
+pub use diff::PlanDiff;
 pub use errors::PlanErrors;
 pub use explain::PlanExplain;
 pub use list::PlanList;
+pub use log::PlanLog;
 pub use owner::PlanOwner;
 pub use prompt::PlanPrompt;
 pub use purge::PlanPurge;

@@ -8,6 +8,7 @@ use cleveragents_api::{Failure, Reply, Request};
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::OwnerId;
 use cleveragents_engine::decisions::DecisionService;
+use cleveragents_engine::execution::ResultReader;
 use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::recovery::ErrorRecovery;
 use cleveragents_engine::runs::RunService;
@@ -39,6 +40,8 @@ pub struct AppDeps {
     pub ids: Arc<dyn Ids>,
     pub clock: Arc<dyn Clock>,
     pub liveness: Arc<dyn Liveness>,
+    /// The name of this machine.
+    pub node: String,
     /// This process, as an owner of runs.
     pub owner: OwnerId,
     pub adapters: Arc<dyn Adapters>,
@@ -95,7 +98,18 @@ impl App {
 
     /// Replaces secrets in a text of the user, so that it can be stored.
     pub fn mask_secrets(&self, text: &str) -> Result<String, RequestError> {
-        Ok(self.deps.adapters.secrets()?.hide(text).into_owned())
+        Ok(self.secrets()?.hide(text).into_owned())
+    }
+
+    pub(crate) fn secrets(&self) -> Result<Secrets, RequestError> {
+        self.deps.adapters.secrets()
+    }
+
+    /// Returns the reader for the results of plans.
+    pub fn results(&self) -> Result<ResultReader, RequestError> {
+        let sandboxes = self.deps.adapters.sandboxes()?;
+        let node = self.deps.node.clone();
+        Ok(ResultReader::new(self.deps.store.clone(), sandboxes, node))
     }
 
     /// Returns a lifecycle that stores references instead of secrets when it creates plans.

@@ -9,6 +9,7 @@
 
 mod action;
 pub mod app;
+pub mod changes;
 mod definition;
 pub mod failure;
 mod name_pattern;

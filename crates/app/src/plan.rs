@@ -1,15 +1,19 @@
 //! Handlers of plans, one file per verb. `find` looks plans up, `work` reads what a plan has done,
 //! `owner` tells which process runs it.
 
+mod artifacts;
 mod checkpoints;
 mod delete;
+mod diff;
 mod errors;
 mod explain;
 mod find;
 mod list;
+mod log;
 mod owner;
 mod prompt;
 mod purge;
+mod result_warnings;
 mod status;
 mod tree;
 mod use_action;

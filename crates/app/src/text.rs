@@ -28,9 +28,45 @@ pub fn format_duration(span: Duration) -> String {
     }
 }
 
+/// Formats a size as `512 B`, `1.5 KiB` or `20 GiB`.
+pub fn format_size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    // Integer tenths of the unit: rounds down, so a size never reaches the next unit by rounding.
+    let mut tenths = u128::from(bytes) * 10 / 1024;
+    let mut unit = 0;
+    while tenths >= 10 * 1024 && unit + 1 < UNITS.len() {
+        tenths /= 1024;
+        unit += 1;
+    }
+    if tenths < 100 {
+        format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+    } else {
+        format!("{} {}", tenths / 10, UNITS[unit])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_shown_in_the_unit_that_fits() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            (10 * 1024, "10 KiB"),
+            (1024 * 1024 - 1, "1023 KiB"),
+            (5 << 30, "5.0 GiB"),
+            (u64::MAX, "16383 PiB"),
+        ] {
+            assert_eq!(format_size(bytes), text);
+        }
+    }
 
     #[test]
     fn spans_have_two_units_at_most() {

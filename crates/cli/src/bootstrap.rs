@@ -203,7 +203,7 @@ impl Bootstrap {
         environment: &Environment,
     ) -> SandboxResult<Box<dyn Sandboxes>> {
         let git = git_settings(program, environment);
-        let sandboxes = local_sandboxes(self.directory(), git, &self.settings)?;
+        let sandboxes = local_sandboxes(self.directory(), &self.settings, git)?;
         Ok(Box::new(sandboxes))
     }
 
@@ -381,20 +381,20 @@ impl AppContext<'_> {
     }
 }
 
-/// Opens the sandboxes of a data directory with the limits of the settings.
+/// Returns the sandboxes of a data directory, with the limits of the settings.
 fn local_sandboxes(
     directory: &Path,
-    git: GitSettings,
     settings: &Settings,
+    git: GitSettings,
 ) -> SandboxResult<LocalSandboxes> {
+    let sandboxes = LocalSandboxes::open(directory, git)?;
+    let filters = settings.sandbox_allow_filters();
     let limits = CaptureLimits {
         new_files: settings.sandbox_limit(Limit::CapturedFiles),
         total_size: settings.sandbox_limit(Limit::CapturedSize),
         file_size: settings.sandbox_limit(Limit::FileSize),
     };
-    Ok(LocalSandboxes::open(directory, git)?
-        .with_allowed_filters(settings.sandbox_allow_filters())
-        .with_limits(limits))
+    Ok(sandboxes.with_allowed_filters(filters).with_limits(limits))
 }
 
 fn git_settings(program: PathBuf, environment: &Environment) -> GitSettings {

@@ -1,6 +1,7 @@
 //! How changed files are displayed, the same in every command.
 
-use cleveragents_ports::sandbox::{DiffChange, DiffLines, DiffStat};
+use cleveragents_app::changes::format_line_counts;
+use cleveragents_ports::sandbox::{DiffChange, DiffStat};
 
 use crate::output::{Tone, ViewCell};
 
@@ -13,24 +14,6 @@ pub(crate) fn change_name(file: &DiffStat) -> &'static str {
         DiffChange::Renamed => "renamed",
         DiffChange::Retyped => "retyped",
     }
-}
-
-/// Returns for example `+8 -2`.
-pub(crate) fn format_line_counts(lines: DiffLines) -> String {
-    match lines {
-        DiffLines::Text { inserted, deleted } => format!("+{inserted} -{deleted}"),
-        DiffLines::Binary => "binary".to_owned(),
-    }
-}
-
-/// Sums the inserted and deleted lines; binary files count as none.
-pub(crate) fn sum_lines<'a>(files: impl IntoIterator<Item = &'a DiffStat>) -> (u64, u64) {
-    files
-        .into_iter()
-        .fold((0, 0), |(new, gone), file| match file.lines {
-            DiffLines::Text { inserted, deleted } => (new + inserted, gone + deleted),
-            DiffLines::Binary => (new, gone),
-        })
 }
 
 /// Returns a table row: path, change and line counts.

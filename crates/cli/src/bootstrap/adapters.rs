@@ -12,8 +12,8 @@ use cleveragents_ports::project_files::ProjectFiles;
 use cleveragents_ports::sandbox::Sandboxes;
 use cleveragents_sandbox::LocalProjectFiles;
 
-use super::execution::find_git;
-use super::{AppContext, PlanWork, local_sandboxes, secrets};
+use super::execution::sandboxes;
+use super::{AppContext, PlanWork, secrets};
 use crate::environment::Environment;
 use crate::failure::CommandFailure;
 use crate::settings::Settings;
@@ -21,10 +21,9 @@ use crate::settings::Settings;
 /// The adapters of this process, built from its settings and environment.
 #[derive(Debug)]
 struct LocalAdapters {
+    data_directory: PathBuf,
     settings: Settings,
     environment: Environment,
-    /// The data directory.
-    directory: PathBuf,
 }
 
 impl Adapters for LocalAdapters {
@@ -33,10 +32,7 @@ impl Adapters for LocalAdapters {
     }
 
     fn sandboxes(&self) -> Result<Arc<dyn Sandboxes>, RequestError> {
-        let git = find_git(&self.environment)?;
-        let git = super::git_settings(git, &self.environment);
-        let sandboxes = local_sandboxes(&self.directory, git, &self.settings)?;
-        Ok(Arc::new(sandboxes))
+        sandboxes(&self.data_directory, &self.settings, &self.environment)
     }
 
     fn secrets(&self) -> Result<Secrets, RequestError> {
@@ -53,11 +49,12 @@ impl AppContext<'_> {
             ids: self.ids(),
             clock: Arc::clone(&bootstrap.options.clock),
             liveness: self.liveness(),
+            node: bootstrap.node.clone(),
             owner: self.owner(),
             adapters: Arc::new(LocalAdapters {
+                data_directory: bootstrap.directory().to_owned(),
                 settings: bootstrap.settings.clone(),
                 environment: bootstrap.environment.clone(),
-                directory: bootstrap.directory().to_owned(),
             }),
         })
     }

@@ -1,7 +1,7 @@
 //! Services for executing and applying plans: sandboxes, tools, confined processes and targets.
 //! They are built only when a command asks for them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cleveragents_domain::id::{OwnerId, PlanId, SandboxId};
@@ -23,7 +23,7 @@ use cleveragents_ports::targets::{Author, Destination};
 use cleveragents_ports::tools::Toolbox;
 use cleveragents_sandbox::LocalTargets;
 
-use super::{AppContext, Bootstrap, git_settings, toolbox};
+use super::{AppContext, Bootstrap, git_settings, local_sandboxes, toolbox};
 use crate::environment::Environment;
 use crate::failure::{CommandFailure, ExitCode};
 use crate::process;
@@ -33,22 +33,9 @@ use crate::settings::Settings;
 /// The number of validations of a plan that run in parallel.
 const PARALLEL_VALIDATIONS: usize = 4;
 
-/// Finds git on `PATH`. Fails with a hint on how to install it.
-pub(super) fn find_git(environment: &Environment) -> Result<PathBuf, CommandFailure> {
-    process::find("git", environment).ok_or_else(|| {
-        CommandFailure::new(ExitCode::Error, "git is needed and was not found")
-            .kind("no_git")
-            .because("sandboxes need git")
-            .hint("install git 2.41 or newer, then `agents diagnostics`")
-    })
-}
-
 impl Bootstrap {
     fn shared_sandboxes(&self) -> Result<Arc<dyn Sandboxes>, CommandFailure> {
-        Ok(Arc::from(self.sandboxes(
-            find_git(&self.environment)?,
-            &self.environment,
-        )?))
+        sandboxes(self.directory(), &self.settings, &self.environment)
     }
 
     fn secrets(&self) -> Result<Secrets, CommandFailure> {
@@ -61,6 +48,26 @@ impl Bootstrap {
         let filters = self.settings.sandbox_allow_filters();
         Ok(targets.with_allowed_filters(filters))
     }
+}
+
+/// Finds git on `PATH`. Fails with a hint on how to install it.
+fn find_git(environment: &Environment) -> Result<PathBuf, CommandFailure> {
+    process::find("git", environment).ok_or_else(|| {
+        CommandFailure::new(ExitCode::Error, "git is needed and was not found")
+            .kind("no_git")
+            .because("sandboxes need git")
+            .hint("install git 2.41 or newer, then `agents diagnostics`")
+    })
+}
+
+/// Returns the sandboxes of a data directory, run with the git on `PATH`.
+pub(super) fn sandboxes(
+    directory: &Path,
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<Arc<dyn Sandboxes>, CommandFailure> {
+    let git = git_settings(find_git(environment)?, environment);
+    Ok(Arc::new(local_sandboxes(directory, settings, git)?))
 }
 
 /// Returns the known secrets: configured keys and passwords, and the values of variables whose
@@ -236,12 +243,7 @@ impl AppContext<'_> {
 
     /// Returns the reader for the results of plans.
     pub fn results(&self) -> Result<ResultReader, CommandFailure> {
-        let sandboxes = self.bootstrap.shared_sandboxes()?;
-        Ok(ResultReader::new(
-            self.store.clone(),
-            sandboxes,
-            self.bootstrap.node.clone(),
-        ))
+        self.app().results()
     }
 
     /// Returns the folder with a sandbox's files.

@@ -2,13 +2,14 @@
 
 use std::fmt::Display;
 
+use cleveragents_api::plan::log::JournalEvent;
 use cleveragents_domain::event::payloads::{PhaseChange, StateChange};
-use cleveragents_domain::{Event, EventBody, PayloadOutcome};
+use cleveragents_domain::{EventBody, PayloadOutcome};
 
 use crate::failure::excerpt;
 
 /// Returns a short summary of the payload. Empty if there is nothing to say about it.
-pub(super) fn summarize(event: &Event) -> String {
+pub(super) fn summarize(event: &JournalEvent) -> String {
     match event.read_body() {
         Ok(PayloadOutcome::Purged) => "(erased)".to_owned(),
         Ok(outcome) => outcome.known().map(describe).unwrap_or_default(),

@@ -1,5 +1,6 @@
 //! Output of journal events for people and programs, from a single read or while following.
 
+use cleveragents_api::plan::log::JournalEvent;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Event, EventKind, StreamId};
 use cleveragents_engine::journal::Tail;
@@ -15,37 +16,22 @@ use crate::output::{OutputLines, ReaderState, Tone, ViewCell};
 
 /// Returns an event for JSON output.
 pub(super) fn data(event: &Event) -> Value {
-    json!({
-        "seq": event.seq,
-        "plan_seq": event.stream_seq,
-        "kind": event.kind,
-        "v": event.v,
-        "at": event.at,
-        "actor": event.actor,
-        "payload": payload(event),
-        "hash": event.hash,
-    })
-}
-
-/// Returns the payload as it is stored, unless it was purged.
-fn payload(event: &Event) -> Option<Value> {
-    let payload = event.payload.as_ref()?;
-    serde_json::from_str(payload.get()).ok()
+    json!(JournalEvent::from(event))
 }
 
 pub(super) const HEADERS: [&str; 5] = ["seq", "at", "kind", "actor", "what"];
 
 /// Returns an event as table cells.
-pub(super) fn cells(event: &Event) -> Vec<ViewCell> {
-    let tone = match event.kind {
+pub(super) fn cells(event: &JournalEvent) -> Vec<ViewCell> {
+    let tone = match EventKind::from(event.kind.as_str()) {
         EventKind::PlanErrored | EventKind::ErrorRecorded => Tone::Bad,
         EventKind::PlanApplied => Tone::Good,
         _ => Tone::Strong,
     };
     vec![
-        event.stream_seq.to_string().into(),
+        event.plan_seq.to_string().into(),
         ViewCell::new(event.at.to_string(), Tone::Faint),
-        ViewCell::new(event.kind.as_str(), tone),
+        ViewCell::new(event.kind.clone(), tone),
         ViewCell::new(event.actor.clone(), Tone::Faint),
         summarize(event).into(),
     ]

@@ -1,11 +1,12 @@
 //! `agents plan log`
 
 use clap::Args;
+use cleveragents_api::plan::PlanLog;
 use cleveragents_domain::id::PlanId;
 use cleveragents_domain::{Event, StreamId};
 use cleveragents_ports::StoreError;
 use cleveragents_ports::StreamHead;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::events::{self, HEADERS};
 use crate::argument_types::PlanArgument;
@@ -64,30 +65,31 @@ impl PlanLogArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let bootstrap = context.bootstrap()?;
         let app = bootstrap.open_to_read()?;
-        let id = app.block_on(app.app().find_journal(&self.plan))?;
-        let head = self.head(&app, id)?;
-        if self.from_seq > head.stream_seq + 1 {
-            return Err(CommandFailure::usage(format!(
-                "--from-seq {} is beyond the end of the journal, which has {}",
-                self.from_seq,
-                format_count(head.stream_seq, "event")
-            )));
-        }
         let output = self.output_mode(context.format);
+        if output == OutputMode::Answer && !self.follow {
+            let reply = app.call(PlanLog {
+                plan: self.plan.clone(),
+                from_seq: Some(self.from_seq),
+                limit: self.limit,
+            })?;
+            return CommandAnswer::from_reply(reply, |page| {
+                let rows = page.events.iter().map(events::cells);
+                OutputView::new().table("Journal", &HEADERS, rows)
+            });
+        }
+        let found = app.app();
+        let found = found.find_journal_from(&self.plan, self.from_seq);
+        let (id, head) = app.block_on(found)?;
         let show = |event: &Event| match output {
             OutputMode::Events => context.lines.json(&events::data(event)),
-            OutputMode::Answer => context.lines.cells(&events::cells(event)),
+            OutputMode::Answer => context.lines.cells(&events::cells(&event.into())),
         };
         if self.follow {
             let last = events::follow(&app, &context.lines, (id, self.from_seq - 1), show)?;
             return Ok(self.summary(id, last, &self.head(&app, id)?));
         }
-        if output == OutputMode::Events {
-            let last = self.for_each_event(&app, id, show)?;
-            return Ok(self.summary(id, last, &head));
-        }
-        let found = self.read(&app, id)?;
-        Ok(self.full_answer(id, &found, &head))
+        let last = self.for_each_event(&app, id, show)?;
+        Ok(self.summary(id, last, &head))
     }
 
     fn head(&self, app: &AppContext<'_>, id: PlanId) -> Result<StreamHead, StoreError> {
@@ -97,15 +99,6 @@ impl PlanLogArgs {
     fn page(&self, app: &AppContext<'_>, id: PlanId, after: i64) -> Result<Vec<Event>, StoreError> {
         let stream = StreamId::Plan(id);
         app.block_on(app.store().read(move |tx| tx.events(stream, after, PAGE)))
-    }
-
-    fn read(&self, app: &AppContext<'_>, id: PlanId) -> Result<Vec<Event>, CommandFailure> {
-        let mut found = Vec::new();
-        self.for_each_event(app, id, |event| {
-            found.push(event.clone());
-            Ok(ReaderState::Open)
-        })?;
-        Ok(found)
     }
 
     /// Calls `show` for each requested event; returns the last sequence number.
@@ -130,22 +123,6 @@ impl PlanLogArgs {
                 last = event.stream_seq;
             }
         }
-    }
-
-    fn full_answer(&self, id: PlanId, found: &[Event], head: &StreamHead) -> CommandAnswer {
-        let shown: Vec<Value> = found.iter().map(events::data).collect();
-        let data = json!({
-            "plan_id": id,
-            "events": shown,
-            "head": {"plan_seq": head.stream_seq, "hash": head.hash},
-        });
-        let rows = found.iter().map(events::cells);
-        let view = OutputView::new().table("Journal", &HEADERS, rows);
-        let number = i64::try_from(found.len()).unwrap_or(i64::MAX);
-        CommandAnswer::new(data, view).with_message(
-            MessageLevel::Info,
-            format!("{} shown", format_count(number, "event")),
-        )
     }
 
     /// Returns the answer after the events were written one by one.

@@ -12,7 +12,6 @@ use crate::confirmation::{Confirmation, confirm};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::output::{Tone, ViewCell};
 
-pub(super) use cleveragents_api::plan::summary::project_names as projects;
 pub(super) use cleveragents_app::plan::elapsed;
 pub(super) use cleveragents_app::text::format_duration;
 
