@@ -69,7 +69,7 @@ fn an_append_is_numbered_and_chained(backend: Backend) {
         assert_chained(&found);
         for (event, n) in found.iter().zip(1..) {
             assert_eq!(event.stream, stream);
-            assert_eq!((&event.kind, event.v), (&EventKind::PlanCreated, 1));
+            assert_eq!((&event.kind, event.v), (&EventKind::StrategyApproved, 1));
             assert_eq!(event.actor, "tester");
             assert_eq!(text(event), payload(n));
             assert_eq!(event.payload_hash, payload_hash(&payload(n)));
