@@ -17,6 +17,9 @@ macro_rules! for_each_request {
             $crate::action::ActionList,
             $crate::action::ActionShow,
             $crate::action::ActionValidate,
+            $crate::automation_profile::AutomationProfileAdd,
+            $crate::automation_profile::AutomationProfileList,
+            $crate::automation_profile::AutomationProfileShow,
             $crate::plan::PlanArtifacts,
             $crate::plan::PlanCheckpoints,
             $crate::plan::PlanDelete,
@@ -29,8 +32,8 @@ macro_rules! for_each_request {
             $crate::plan::PlanPurge,
             $crate::plan::PlanStatus,
             $crate::plan::PlanTree,
-            $crate::plan::PlanVerify,
             $crate::plan::PlanUse,
+            $crate::plan::PlanVerify,
         }
     };
 }

@@ -10,6 +10,7 @@ use cleveragents_domain::id::OwnerId;
 use cleveragents_engine::decisions::DecisionService;
 use cleveragents_engine::execution::ResultReader;
 use cleveragents_engine::lifecycle::PlanLifecycle;
+use cleveragents_engine::profiles::ProfileRegistry;
 use cleveragents_engine::recovery::ErrorRecovery;
 use cleveragents_engine::runs::RunService;
 use cleveragents_engine::secrets::Secrets;
@@ -160,5 +161,10 @@ impl App {
             ..
         } = &*self.deps;
         (store.clone(), Arc::clone(ids), Arc::clone(liveness))
+    }
+
+    pub(crate) fn profiles(&self) -> ProfileRegistry {
+        let AppDeps { store, ids, .. } = &*self.deps;
+        ProfileRegistry::new(store.clone(), Arc::clone(ids))
     }
 }

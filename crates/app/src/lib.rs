@@ -9,6 +9,7 @@
 
 mod action;
 pub mod app;
+mod automation_profile;
 pub mod changes;
 mod definition;
 pub mod failure;

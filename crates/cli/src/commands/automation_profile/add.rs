@@ -3,15 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use cleveragents_definitions::read_profile;
-use cleveragents_domain::ProfileName;
-use cleveragents_ports::StoreError;
+use cleveragents_api::automation_profile::AutomationProfileAdd;
 
 use super::view;
 use crate::commands::CommandContext;
 use crate::definition_file::DefinitionFile;
-use crate::failure::{CommandFailure, ExitCode, display_path};
-use crate::output::{CommandAnswer, MessageLevel};
+use crate::failure::CommandFailure;
+use crate::output::CommandAnswer;
 
 /// Add an automation profile from its YAML file
 ///
@@ -40,59 +38,16 @@ pub struct AutomationProfileAddArgs {
 impl AutomationProfileAddArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let file = DefinitionFile::read(&self.config, context)?;
-        let read = file.parse_with(context.environment, read_profile);
-        let profile = read.map_err(|errors| {
-            CommandFailure::from(errors).hint("agents automation-profile add --help")
+        let reply = context.call(AutomationProfileAdd {
+            config: file.into_text(context.environment),
+            update: self.update,
         })?;
-        if matches!(profile.name, ProfileName::BuiltIn(_)) {
-            return Err(built_in_failure(&profile.name));
-        }
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let profiles = app.profiles();
-        let put = if self.update {
-            app.block_on(profiles.update(profile, app.actor()))
-        } else {
-            app.block_on(profiles.add(profile, app.actor()))
-        };
-        let row = put.map_err(|error| self.add_failure(error))?;
-        let said = match row.version {
-            1 => "Automation profile added",
-            _ => "Automation profile updated",
-        };
-        let name = row.profile.name.to_string();
-        let mut data = view::data(&row.profile);
-        data["version"] = row.version.into();
-        let use_it = format!("agents plan use ACTION PROJECT --automation-profile {name}");
-        Ok(CommandAnswer::new(data, view::panels(said, &row.profile))
-            .with_message(MessageLevel::Info, said)
-            .with_message(
-                MessageLevel::Hint,
-                format!("agents automation-profile show {name}"),
-            )
-            .with_message(MessageLevel::Hint, use_it))
+        CommandAnswer::from_reply(reply, |added| {
+            let title = match added.version {
+                1 => "Automation profile added",
+                _ => "Automation profile updated",
+            };
+            view::panels(title, &added.profile)
+        })
     }
-
-    fn add_failure(&self, error: StoreError) -> CommandFailure {
-        let StoreError::Taken { name, .. } = error else {
-            return error.into();
-        };
-        let what = format!("the automation profile {name} already exists");
-        let file = display_path(&self.config);
-        CommandFailure::new(ExitCode::Conflict, what)
-            .kind("taken")
-            .because("use --update to replace it")
-            .hint(format!(
-                "agents automation-profile add --config {file} --update"
-            ))
-            .hint(format!("agents automation-profile show {name}"))
-    }
-}
-
-fn built_in_failure(name: &ProfileName) -> CommandFailure {
-    CommandFailure::new(ExitCode::Conflict, format!("{name} is a built-in profile"))
-        .kind("taken")
-        .because("the built-in profiles cannot be added or replaced")
-        .hint("choose another name")
-        .hint(format!("agents automation-profile show {name}"))
 }

@@ -1,13 +1,11 @@
 //! `agents automation-profile list`
 
 use clap::Args;
-use cleveragents_domain::{AutomationProfile, BuiltInProfile, ProfileName};
-use serde_json::{Value, json};
+use cleveragents_api::automation_profile::{AutomationProfileList, ListedProfile};
 
-use super::view;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// List automation profiles: the built-in ones from strictest to least strict, then yours
 #[derive(Debug, Args)]
@@ -20,49 +18,25 @@ pub struct AutomationProfileListArgs {}
 impl AutomationProfileListArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let setting = context.settings()?.automation_profile();
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open_to_read()?;
-        let custom = app.block_on(app.profiles().custom_profiles())?;
-        let custom = custom.into_iter().map(|row| row.profile);
-        let built_in = BuiltInProfile::ALL
-            .iter()
-            .map(|built_in| built_in.profile());
-        let all: Vec<AutomationProfile> = built_in.chain(custom).collect();
-        let chosen = setting.parse::<ProfileName>().ok();
-        let is_default = |profile: &AutomationProfile| Some(&profile.name) == chosen.as_ref();
-        let data: Vec<Value> = all
-            .iter()
-            .map(|profile| {
-                let mut data = view::data(profile);
-                data["default"] = is_default(profile).into();
-                data
-            })
-            .collect();
-        let rows = all.iter().map(|profile| row(profile, is_default(profile)));
-        let headers = ["name", "kind", "default", "description"];
-        let view = OutputView::new().table("Automation profiles", &headers, rows);
-        let data = json!({
-            "profiles": data,
-            "default": setting,
-            "summary": {
-                "total": all.len(),
-                "built_in": BuiltInProfile::ALL.len(),
-                "custom": all.len() - BuiltInProfile::ALL.len(),
-            },
-        });
-        let number = i64::try_from(all.len()).unwrap_or(i64::MAX);
-        let said = format!("{} listed", format_count(number, "automation profile"));
-        Ok(CommandAnswer::new(data, view).with_message(MessageLevel::Info, said))
+        let reply = context.call(AutomationProfileList {
+            default_profile: Some(setting),
+        })?;
+        CommandAnswer::from_reply(reply, |page| {
+            let headers = ["name", "kind", "default", "description"];
+            let rows = page.profiles.iter().map(row);
+            OutputView::new().table("Automation profiles", &headers, rows)
+        })
     }
 }
 
-fn row(profile: &AutomationProfile, is_default: bool) -> Vec<ViewCell> {
-    let kind = if view::is_built_in(profile) {
+fn row(listed: &ListedProfile) -> Vec<ViewCell> {
+    let profile = &listed.profile;
+    let kind = if profile.built_in {
         ViewCell::new("built in", Tone::Faint)
     } else {
         ViewCell::from("custom")
     };
-    let default = if is_default {
+    let default = if listed.default {
         ViewCell::new("default", Tone::Good)
     } else {
         ViewCell::from("")

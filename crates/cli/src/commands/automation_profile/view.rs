@@ -1,48 +1,13 @@
-//! Output of a profile for people and programs.
+//! Output of a profile for people.
 
+use cleveragents_api::automation_profile::ProfileDetails;
+use cleveragents_domain::Guards;
 use cleveragents_domain::automation::{ThresholdGroup, ThresholdName};
-use cleveragents_domain::{AutomationProfile, Guards, ProfileName};
-use serde_json::{Map, Value, json};
 
 use crate::output::{OutputView, Tone, ViewCell};
 
-/// Returns the profile for JSON output.
-pub(super) fn data(profile: &AutomationProfile) -> Value {
-    json!({
-        "name": profile.name,
-        "description": profile.description,
-        "built_in": is_built_in(profile),
-        "thresholds": profile.thresholds,
-        "flags": {
-            "require_sandbox": profile.require_sandbox,
-            "require_checkpoints": profile.require_checkpoints,
-            "allow_unsafe_tools": profile.allow_unsafe_tools,
-        },
-        "guards": profile.guards,
-        "limits": profile.limits,
-    })
-}
-
-/// Returns the thresholds by group, each with the operation that it gates.
-pub(super) fn groups(profile: &AutomationProfile) -> Value {
-    let group = |group: &ThresholdGroup| {
-        let thresholds = group.thresholds().map(|name| {
-            let value = profile.thresholds.get(name).value();
-            let about = json!({"value": value, "gates": name.description(), "means": describe_threshold(value)});
-            (name.to_string(), about)
-        });
-        let thresholds: Map<String, Value> = thresholds.collect();
-        (group.to_string(), Value::from(thresholds))
-    };
-    Value::from(ThresholdGroup::ALL.iter().map(group).collect::<Map<_, _>>())
-}
-
-pub(super) fn is_built_in(profile: &AutomationProfile) -> bool {
-    matches!(profile.name, ProfileName::BuiltIn(_))
-}
-
-pub(super) fn panels(title: &str, profile: &AutomationProfile) -> OutputView {
-    let kind = if is_built_in(profile) {
+pub(super) fn panels(title: &str, profile: &ProfileDetails) -> OutputView {
+    let kind = if profile.built_in {
         "built in"
     } else {
         "custom"
@@ -54,9 +19,12 @@ pub(super) fn panels(title: &str, profile: &AutomationProfile) -> OutputView {
         ),
         ("description", profile.description.clone().into()),
         ("kind", kind.into()),
-        ("require_sandbox", flag(profile.require_sandbox)),
-        ("require_checkpoints", flag(profile.require_checkpoints)),
-        ("allow_unsafe_tools", flag(profile.allow_unsafe_tools)),
+        ("require_sandbox", flag(profile.flags.require_sandbox)),
+        (
+            "require_checkpoints",
+            flag(profile.flags.require_checkpoints),
+        ),
+        ("allow_unsafe_tools", flag(profile.flags.allow_unsafe_tools)),
     ];
     let headers = ["threshold", "value", "asks you", "before"];
     let mut view = OutputView::new().panel(title, rows);
@@ -77,7 +45,7 @@ pub(super) fn panels(title: &str, profile: &AutomationProfile) -> OutputView {
     .panel("Limits", limits(profile))
 }
 
-fn threshold_row(profile: &AutomationProfile, name: ThresholdName) -> Vec<ViewCell> {
+fn threshold_row(profile: &ProfileDetails, name: ThresholdName) -> Vec<ViewCell> {
     let value = profile.thresholds.get(name).value();
     let tone = match value {
         value if value >= 1.0 => Tone::Good,
@@ -95,15 +63,6 @@ fn threshold_row(profile: &AutomationProfile, name: ThresholdName) -> Vec<ViewCe
         asks.into(),
         name.description().into(),
     ]
-}
-
-/// Describes what a threshold's value means for a plan.
-fn describe_threshold(value: f64) -> &'static str {
-    match value {
-        value if value >= 1.0 => "always asks",
-        value if value <= 0.0 => "never asks",
-        _ => "asks unless sure enough",
-    }
 }
 
 fn guards(guards: &Guards) -> [(&'static str, ViewCell); 6] {
@@ -142,7 +101,7 @@ fn guards(guards: &Guards) -> [(&'static str, ViewCell); 6] {
     ]
 }
 
-fn limits(profile: &AutomationProfile) -> [(&'static str, String); 2] {
+fn limits(profile: &ProfileDetails) -> [(&'static str, String); 2] {
     let limits = &profile.limits;
     [
         (

@@ -1,0 +1,70 @@
+//! `automation_profile.add`
+
+use cleveragents_api::automation_profile::{AddedProfile, AutomationProfileAdd};
+use cleveragents_api::{ExitClass, NextStep, Reply};
+use cleveragents_definitions::read_profile;
+use cleveragents_domain::ProfileName;
+use cleveragents_ports::StoreError;
+
+use super::{details, show_step};
+use crate::app::{App, Caller, Handler};
+use crate::definition::parse;
+use crate::failure::RequestError;
+
+impl Handler<AutomationProfileAdd> for App {
+    async fn handle(
+        &self,
+        request: AutomationProfileAdd,
+        caller: &Caller,
+    ) -> Result<Reply<AddedProfile>, RequestError> {
+        let profile = parse(&request.config, read_profile).map_err(|errors| {
+            RequestError::from(errors).hint("agents automation-profile add --help")
+        })?;
+        if matches!(profile.name, ProfileName::BuiltIn(_)) {
+            return Err(built_in_failure(&profile.name));
+        }
+        let profiles = self.profiles();
+        let put = if request.update {
+            profiles.update(profile, &caller.who).await
+        } else {
+            profiles.add(profile, &caller.who).await
+        };
+        let row = put.map_err(|error| add_failure(error, &request.config.argument))?;
+        let said = match row.version {
+            1 => "Automation profile added",
+            _ => "Automation profile updated",
+        };
+        let name = row.profile.name.clone();
+        let use_it = format!("agents plan use ACTION PROJECT --automation-profile {name}");
+        let answer = AddedProfile {
+            profile: details(row.profile),
+            version: row.version,
+        };
+        let reply = Reply::new(answer).info(said);
+        Ok(reply.hint(show_step(&name)).hint(use_it))
+    }
+}
+
+/// Adds the request that replaces the existing profile to the failure for a taken name.
+fn add_failure(error: StoreError, file: &str) -> RequestError {
+    let StoreError::Taken { name, .. } = error else {
+        return error.into();
+    };
+    let what = format!("the automation profile {name} already exists");
+    let failure = RequestError::new(ExitClass::Conflict, what)
+        .kind("taken")
+        .because("use --update to replace it")
+        .hint(NextStep::fill_in::<AutomationProfileAdd>(&[("config", file)]).with_flag("update"));
+    match name.parse() {
+        Ok(name) => failure.hint(show_step(&name)),
+        Err(_) => failure,
+    }
+}
+
+fn built_in_failure(name: &ProfileName) -> RequestError {
+    RequestError::new(ExitClass::Conflict, format!("{name} is a built-in profile"))
+        .kind("taken")
+        .because("the built-in profiles cannot be added or replaced")
+        .hint("choose another name")
+        .hint(show_step(name))
+}
