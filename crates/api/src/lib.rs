@@ -9,6 +9,7 @@
 
 pub mod action;
 pub mod automation_profile;
+pub mod definition_change;
 pub mod definition_text;
 pub mod failure;
 pub mod next_step;
@@ -16,7 +17,9 @@ pub mod plan;
 pub mod registry;
 pub mod reply;
 pub mod request;
+pub mod tool;
 pub mod uncommitted;
+pub mod validation;
 
 pub use definition_text::DefinitionText;
 pub use failure::{ExitClass, Failure};

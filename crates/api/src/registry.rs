@@ -34,6 +34,12 @@ macro_rules! for_each_request {
             $crate::plan::PlanTree,
             $crate::plan::PlanUse,
             $crate::plan::PlanVerify,
+            $crate::validation::ValidationAdd,
+            $crate::validation::ValidationAttach,
+            $crate::validation::ValidationDetach,
+            $crate::validation::ValidationList,
+            $crate::validation::ValidationRemove,
+            $crate::validation::ValidationShow,
         }
     };
 }

@@ -15,6 +15,7 @@ use cleveragents_engine::recovery::ErrorRecovery;
 use cleveragents_engine::runs::RunService;
 use cleveragents_engine::secrets::Secrets;
 use cleveragents_engine::trust::TrustRegistry;
+use cleveragents_engine::validations::ValidationRegistry;
 use cleveragents_ports::project_files::ProjectFiles;
 use cleveragents_ports::sandbox::Sandboxes;
 use cleveragents_ports::{Clock, Ids, Liveness, StoreHandle};
@@ -166,5 +167,10 @@ impl App {
     pub(crate) fn profiles(&self) -> ProfileRegistry {
         let AppDeps { store, ids, .. } = &*self.deps;
         ProfileRegistry::new(store.clone(), Arc::clone(ids))
+    }
+
+    pub(crate) fn validations(&self) -> ValidationRegistry {
+        let AppDeps { store, ids, .. } = &*self.deps;
+        ValidationRegistry::new(store.clone(), Arc::clone(ids))
     }
 }

@@ -1,8 +1,10 @@
-//! Reads definitions that a request carries.
+//! Reads and registers definitions that a request carries.
 
 use cleveragents_api::DefinitionText;
+use cleveragents_api::definition_change::DefinitionChange;
 use cleveragents_api::definition_text::DefinitionOwner;
 use cleveragents_definitions::{DefinitionErrors, DefinitionSource, DefinitionVariables};
+use cleveragents_engine::actors::{DuplicatePolicy, RegistryChange};
 
 /// Parses the definition with `reader`.
 pub(crate) fn parse<T>(
@@ -19,4 +21,20 @@ pub(crate) fn parse<T>(
         DefinitionOwner::Repository => source.from_repository(),
     };
     reader(&source, &|name| text.variables.get(name).cloned())
+}
+
+/// Returns what happens to a definition of the same name.
+pub(crate) fn duplicate_policy(update: bool) -> DuplicatePolicy {
+    if update {
+        DuplicatePolicy::Replace
+    } else {
+        DuplicatePolicy::Refuse
+    }
+}
+
+pub(crate) fn change(registered: RegistryChange) -> DefinitionChange {
+    match registered {
+        RegistryChange::Added => DefinitionChange::Added,
+        RegistryChange::Updated => DefinitionChange::Updated,
+    }
 }

@@ -20,6 +20,7 @@ pub mod project_actions;
 pub mod text;
 pub mod trust;
 pub mod uncommitted;
+mod validation;
 
 pub use action::{shell_quote, validate_action};
 pub use app::{Adapters, App, AppDeps, Caller, Handler};

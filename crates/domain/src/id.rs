@@ -137,8 +137,18 @@ fn short(ulid: Ulid) -> String {
 }
 
 /// A prefix or suffix of an id, as typed by a user.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct IdFragment(String);
+
+fixed_schema! {
+    IdFragment: {
+        "description": "An id, or at least four characters of either end of it.",
+        "type": "string",
+        "minLength": 4,
+        "maxLength": 26
+    }
+}
 
 impl IdFragment {
     /// The canonical, upper-case text.
@@ -149,6 +159,20 @@ impl IdFragment {
     /// Whether `id` begins or ends with this fragment.
     pub fn matches(&self, id: &str) -> bool {
         id.starts_with(&self.0) || id.ends_with(&self.0)
+    }
+}
+
+impl TryFrom<String> for IdFragment {
+    type Error = IdError;
+
+    fn try_from(text: String) -> Result<Self, IdError> {
+        text.parse()
+    }
+}
+
+impl From<IdFragment> for String {
+    fn from(fragment: IdFragment) -> Self {
+        fragment.0
     }
 }
 

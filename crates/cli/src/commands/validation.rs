@@ -9,15 +9,10 @@ mod show;
 mod view;
 
 use clap::Subcommand;
-use cleveragents_domain::NamespacedName;
-use cleveragents_engine::validations::ValidationRegistryError;
-use cleveragents_ports::{Entity, StoreError};
 
 use super::CommandContext;
-use crate::bootstrap::AppContext;
 use crate::failure::CommandFailure;
 use crate::output::CommandAnswer;
-use cleveragents_app::failure::unknown_name_failure;
 
 /// Define validations and attach them to resources
 ///
@@ -52,27 +47,5 @@ impl ValidationCommand {
             Self::Detach(command) => command.run(context),
             Self::Remove(command) => command.run(context),
         }
-    }
-}
-
-/// Converts an error about the validation `name`; if it does not exist, adds similar names.
-fn registry_failure(
-    error: ValidationRegistryError,
-    name: &NamespacedName,
-    app: &AppContext<'_>,
-) -> CommandFailure {
-    match error {
-        ValidationRegistryError::Store(StoreError::NotFound {
-            entity: Entity::Validation,
-            ..
-        }) => {
-            let all = app.block_on(app.validations().validations());
-            let known: Vec<NamespacedName> = all.map_or_else(
-                |_| Vec::new(),
-                |(rows, _)| rows.into_iter().map(|row| row.validation.name).collect(),
-            );
-            unknown_name_failure(Entity::Validation, name, &known)
-        }
-        other => other.into(),
     }
 }

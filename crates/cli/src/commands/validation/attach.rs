@@ -1,19 +1,14 @@
 //! `agents validation attach`
 
 use clap::Args;
-use cleveragents_domain::{AttachmentScope, NamespacedName};
-use cleveragents_engine::validations::{
-    AttachmentRequest, AttachmentView, ValidationRegistryError, read_arguments,
-};
-use serde_json::json;
+use cleveragents_api::validation::ValidationAttach;
 
-use super::{registry_failure, view};
+use super::view;
 use crate::argument_types::PlanArgument;
-use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
-use crate::failure::{CommandFailure, ExitCode};
+use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel};
+use crate::output::CommandAnswer;
 
 /// Attach a validation to a resource
 ///
@@ -55,73 +50,15 @@ impl ValidationAttachArgs {
         let project = project
             .map(|text| names::parse_name("project", text))
             .transpose()?;
-        let args = read_arguments(&self.args).map_err(ValidationRegistryError::from)?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let request = AttachmentRequest {
-            validation: validation.clone(),
+        let reply = context.call(ValidationAttach {
             resource,
-            scope: self.scope(project, &app)?,
-            args,
-        };
-        let attached = app.block_on(app.validations().attach(request, app.actor()));
-        let attached = attached.map_err(|error| {
-            let failure = registry_failure(error, &validation, &app);
-            with_list_hint(failure)
+            validation,
+            args: self.args.clone(),
+            project,
+            plan: self.plan.as_ref().map(|plan| plan.0.clone()),
         })?;
-        Ok(answer(&attached))
+        CommandAnswer::from_reply(reply, |answer| {
+            view::attachment_panel("Validation Attached", &answer.validation_attached)
+        })
     }
-
-    fn scope(
-        &self,
-        project: Option<NamespacedName>,
-        app: &AppContext<'_>,
-    ) -> Result<AttachmentScope, CommandFailure> {
-        if let Some(project) = project {
-            return Ok(AttachmentScope::Project(project));
-        }
-        let Some(plan) = &self.plan else {
-            return Ok(AttachmentScope::Direct);
-        };
-        let found = app.block_on(app.lifecycle().find_plan(plan.0.clone()));
-        let plan = found.map_err(|error| with_list_hint(error.into()))?;
-        Ok(AttachmentScope::Plan(plan.identity.plan_id))
-    }
-}
-
-/// Adds the command that lists the available items to the failure for a missing one.
-fn with_list_hint(failure: CommandFailure) -> CommandFailure {
-    if failure.exit != ExitCode::NotFound || !failure.next_steps.is_empty() {
-        return failure;
-    }
-    let list = ["resource", "project", "plan"]
-        .into_iter()
-        .find(|noun| failure.message.starts_with(&format!("there is no {noun} ")));
-    match list {
-        Some(noun) => failure
-            .because(format!("no {noun} has that name, or it was removed"))
-            .hint(format!("agents {noun} list")),
-        None => failure,
-    }
-}
-
-fn answer(attached: &AttachmentView) -> CommandAnswer {
-    let data = json!({"validation_attached": view::attachment_data(attached)});
-    let (resource, short) = (&attached.resource, attached.attachment.id.short());
-    let counts = match &attached.attachment.scope {
-        AttachmentScope::Direct => format!("it applies to every plan on {resource}"),
-        AttachmentScope::Project(project) => {
-            format!("it applies to plans of {project} on {resource}")
-        }
-        AttachmentScope::Plan(plan) => format!("it applies to the plan {}", plan.short()),
-    };
-    CommandAnswer::new(
-        data,
-        view::attachment_panel("Validation Attached", attached),
-    )
-    .with_message(MessageLevel::Info, format!("Validation attached: {counts}"))
-    .with_message(
-        MessageLevel::Hint,
-        format!("agents validation detach {short}"),
-    )
 }

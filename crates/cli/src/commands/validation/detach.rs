@@ -1,15 +1,15 @@
 //! `agents validation detach`
 
 use clap::Args;
+use cleveragents_api::NextStep;
+use cleveragents_api::validation::{AttachmentDetails, ValidationDetach, ValidationList};
 use cleveragents_domain::id::IdFragment;
-use cleveragents_engine::validations::AttachmentView;
-use serde_json::json;
 
 use super::view;
 use crate::commands::CommandContext;
-use crate::confirmation::{Confirmation, confirm};
+use crate::confirmation::{Confirmation, confirm, is_interactive};
 use crate::failure::{CommandFailure, ExitCode};
-use crate::output::{CommandAnswer, MessageLevel};
+use crate::output::CommandAnswer;
 
 /// Detach a validation from a resource
 ///
@@ -31,51 +31,39 @@ pub struct ValidationDetachArgs {
 
 impl ValidationDetachArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let service = app.validations();
-        let (_, attachments) = app.block_on(service.validations())?;
-        let is_meant = |view: &&AttachmentView| {
-            let id = view.attachment.id.to_string();
-            self.attachment.matches(&id)
-        };
-        if let Some(found) = attachments.iter().find(is_meant) {
-            self.confirm_detach(found, context)?;
+        if !self.yes && is_interactive(context.environment) {
+            self.confirm_detach(context)?;
         }
-        let detached = app.block_on(service.detach(self.attachment.clone(), app.actor()));
-        let detached = detached.map_err(|error| {
-            let failure = CommandFailure::from(error);
-            match failure.exit {
-                ExitCode::NotFound => failure
-                    .because("it never existed or was detached")
-                    .hint("agents validation list"),
-                _ => failure,
-            }
+        let reply = context.call(ValidationDetach {
+            attachment: self.attachment.clone(),
         })?;
-        let data = json!({"validation_detached": view::attachment_data(&detached)});
-        let view = view::attachment_panel("Validation Detached", &detached);
-        Ok(CommandAnswer::new(data, view).with_message(MessageLevel::Info, "Validation detached"))
+        CommandAnswer::from_reply(reply, |answer| {
+            view::attachment_panel("Validation Detached", &answer.validation_detached)
+        })
     }
 
-    fn confirm_detach(
-        &self,
-        found: &AttachmentView,
-        context: &CommandContext<'_>,
-    ) -> Result<(), CommandFailure> {
-        if self.yes {
+    /// Asks before detaching. An attachment that does not exist is reported by the request itself.
+    fn confirm_detach(&self, context: &CommandContext<'_>) -> Result<(), CommandFailure> {
+        let page = context.call(ValidationList::default())?.answer;
+        let is_meant = |found: &&AttachmentDetails| {
+            let id = found.attachment_id.to_string();
+            self.attachment.matches(&id)
+        };
+        let Some(found) = page.attachments.iter().find(is_meant) else {
             return Ok(());
-        }
-        let (validation, resource) = (&found.attachment.validation, &found.resource);
-        let id = found.attachment.id.short();
+        };
+        let (validation, resource) = (&found.validation, &found.resource);
+        let id = found.attachment_id.short();
         let question = format!("Detach {validation} from {resource} ({id})?");
         match confirm(&question, context.environment) {
             Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
-            Confirmation::No => Err(CommandFailure::new(
-                ExitCode::Decision,
-                "nothing was detached",
-            )
-            .because("not confirmed")
-            .hint(format!("agents validation detach {id} --yes"))),
+            Confirmation::No => {
+                let detach = NextStep::fill_in::<ValidationDetach>(&[("attachment", &id)]);
+                let failure = CommandFailure::new(ExitCode::Decision, "nothing was detached");
+                Err(failure
+                    .because("not confirmed")
+                    .hint(detach.with_flag("yes")))
+            }
         }
     }
 }

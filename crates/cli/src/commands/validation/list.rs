@@ -1,17 +1,14 @@
 //! `agents validation list`
 
 use clap::Args;
-use cleveragents_domain::{ValidationMode, ValidationSource};
-use cleveragents_engine::validations::AttachmentView;
-use cleveragents_ports::ValidationRow;
-use serde_json::{Value, json};
+use cleveragents_api::validation::{ListedValidation, ValidationList, ValidationPage};
+use cleveragents_domain::ValidationMode;
 
 use super::view;
 use crate::argument_types::parse_value;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
-use cleveragents_app::NamePattern;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
@@ -41,91 +38,43 @@ pub struct ValidationListArgs {
 
 impl ValidationListArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let pattern = self
-            .pattern
-            .as_deref()
-            .map(NamePattern::parse)
-            .transpose()?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open_to_read()?;
-        let (mut all, mut attachments) = app.block_on(app.validations().validations())?;
-        all.retain(|row| {
-            let validation = &row.validation;
-            self.mode.is_none_or(|mode| mode == validation.mode)
-                && pattern
-                    .as_ref()
-                    .is_none_or(|it| it.matches(&validation.name))
-        });
-        attachments.retain(|view| {
-            let is = |row: &ValidationRow| row.validation.name == view.attachment.validation;
-            all.iter().any(is)
-        });
-        Ok(self.answer(&all, &attachments, pattern.as_ref()))
-    }
-
-    fn answer(
-        &self,
-        all: &[ValidationRow],
-        attachments: &[AttachmentView],
-        pattern: Option<&NamePattern>,
-    ) -> CommandAnswer {
-        let listed = &all[..all.len().min(self.limit.unwrap_or(usize::MAX))];
-        let seen = &all[..all.len().min(self.limit.unwrap_or(DEFAULT_ROWS))];
-        let required = |row: &&ValidationRow| row.validation.mode == ValidationMode::Required;
-        let required = all.iter().filter(required).count();
-        let times = |row: &ValidationRow| {
-            let of = |view: &&AttachmentView| view.attachment.validation == row.validation.name;
-            attachments.iter().filter(of).count()
-        };
-        let entry = |row: &ValidationRow| {
-            let mut data = view::data(row);
-            data["attachments"] = times(row).into();
-            data
-        };
-        let data = json!({
-            "validations": listed.iter().map(entry).collect::<Vec<Value>>(),
-            "attachments": attachments.iter().map(view::attachment_data).collect::<Vec<Value>>(),
-            "filters": {"mode": self.mode, "pattern": pattern.map(NamePattern::as_str)},
-            "summary": {
-                "total": all.len(),
-                "required": required,
-                "informational": all.len() - required,
-                "attachments": attachments.len(),
-            },
-        });
-        let headers = ["name", "mode", "runs", "attached", "description"];
-        let rows = seen.iter().map(|row| cells(row, times(row)));
-        let mut view = OutputView::new().table("Validations", &headers, rows);
-        if !attachments.is_empty() {
-            let rows = attachments
-                .iter()
-                .take(DEFAULT_ROWS)
-                .map(view::attachment_row);
-            view = view.table("Attachments", &view::ATTACHMENT_HEADERS, rows);
-        }
-        let number = i64::try_from(listed.len()).unwrap_or(i64::MAX);
-        let said = format!("{} listed", format_count(number, "validation"));
-        let answer = CommandAnswer::new(data, view).with_message(MessageLevel::Info, said);
-        match all.len() - seen.len() {
-            0 if all.is_empty() => {
-                answer.with_message(MessageLevel::Hint, "agents validation add --config FILE")
-            }
+        let reply = context.call(ValidationList {
+            pattern: self.pattern.clone(),
+            mode: self.mode,
+            limit: self.limit,
+        })?;
+        let total = reply.answer.summary.total;
+        let listed = self.limit.unwrap_or(DEFAULT_ROWS);
+        let answer = CommandAnswer::from_reply(reply, |page| tables(page, listed))?;
+        Ok(match total.saturating_sub(listed) {
             0 => answer,
-            more => {
-                let text = format!("{more} more: use --limit {}", all.len());
-                answer.with_message(MessageLevel::Hint, text)
-            }
-        }
+            more => answer.with_message(
+                MessageLevel::Hint,
+                format!("{more} more: use --limit {total}"),
+            ),
+        })
     }
 }
 
-fn cells(row: &ValidationRow, attached: usize) -> Vec<ViewCell> {
-    let validation = &row.validation;
-    let runs = match &validation.source {
-        ValidationSource::Run(_) => "a command".to_owned(),
-        ValidationSource::Wraps(wrapped) => wrapped.tool.to_string(),
+fn tables(page: &ValidationPage, listed: usize) -> OutputView {
+    let headers = ["name", "mode", "runs", "attached", "description"];
+    let rows = page.validations.iter().take(listed).map(row);
+    let view = OutputView::new().table("Validations", &headers, rows);
+    if page.attachments.is_empty() {
+        return view;
+    }
+    let attachments = page.attachments.iter().take(DEFAULT_ROWS);
+    let rows = attachments.map(view::attachment_row);
+    view.table("Attachments", &view::ATTACHMENT_HEADERS, rows)
+}
+
+fn row(listed: &ListedValidation) -> Vec<ViewCell> {
+    let validation = &listed.validation;
+    let runs = match &validation.wraps {
+        None => "a command".to_owned(),
+        Some(tool) => tool.to_string(),
     };
-    let attached = match attached {
+    let attached = match listed.attachments {
         0 => ViewCell::new("nowhere", Tone::Faint),
         1 => ViewCell::from("once"),
         times => ViewCell::from(format!("{times} times")),

@@ -1,13 +1,13 @@
 //! `agents validation remove`
 
 use clap::Args;
-use serde_json::json;
+use cleveragents_api::validation::ValidationRemove;
 
-use super::{registry_failure, view};
+use super::view;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel};
+use crate::output::CommandAnswer;
 
 /// Remove a validation
 ///
@@ -25,12 +25,9 @@ pub struct ValidationRemoveArgs {
 impl ValidationRemoveArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let name = names::parse_name("validation", &self.name)?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let removed = app.block_on(app.validations().remove(name.clone(), app.actor()));
-        let row = removed.map_err(|error| registry_failure(error, &name, &app))?;
-        let data = json!({"validation_removed": view::data(&row)});
-        let view = view::panel("Validation removed", &row);
-        Ok(CommandAnswer::new(data, view).with_message(MessageLevel::Info, "Validation removed"))
+        let reply = context.call(ValidationRemove { name })?;
+        CommandAnswer::from_reply(reply, |answer| {
+            view::panel("Validation removed", &answer.validation_removed)
+        })
     }
 }

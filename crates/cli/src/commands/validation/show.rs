@@ -1,13 +1,13 @@
 //! `agents validation show`
 
 use clap::Args;
-use serde_json::{Value, json};
+use cleveragents_api::validation::ValidationShow;
 
-use super::{registry_failure, view};
+use super::view;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel};
+use crate::output::CommandAnswer;
 
 /// Show a validation: what it runs, and where it is attached
 #[derive(Debug, Args)]
@@ -24,27 +24,14 @@ pub struct ValidationShowArgs {
 impl ValidationShowArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let name = names::parse_name("validation", &self.name)?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open_to_read()?;
-        let found = app.block_on(app.validations().validation(name.clone()));
-        let (row, attachments) = found.map_err(|error| registry_failure(error, &name, &app))?;
-        let data = json!({
-            "validation": view::data(&row),
-            "attachments": attachments.iter().map(view::attachment_data).collect::<Vec<Value>>(),
-        });
-        let mut shown = view::panel("Validation", &row);
-        if !attachments.is_empty() {
-            let rows = attachments.iter().map(view::attachment_row);
-            shown = shown.table("Attachments", &view::ATTACHMENT_HEADERS, rows);
-        }
-        let answer = CommandAnswer::new(data, shown);
-        Ok(if attachments.is_empty() {
-            answer.with_message(
-                MessageLevel::Hint,
-                format!("agents validation attach RESOURCE {name}"),
-            )
-        } else {
-            answer
+        let reply = context.call(ValidationShow { name })?;
+        CommandAnswer::from_reply(reply, |answer| {
+            let view = view::panel("Validation", &answer.validation);
+            if answer.attachments.is_empty() {
+                return view;
+            }
+            let rows = answer.attachments.iter().map(view::attachment_row);
+            view.table("Attachments", &view::ATTACHMENT_HEADERS, rows)
         })
     }
 }

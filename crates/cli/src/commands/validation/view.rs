@@ -1,10 +1,10 @@
-//! Output of validations and their attachments for people and programs.
+//! Output of validations and their attachments for people.
 
-use cleveragents_definitions::FORMAT_VERSION;
-use cleveragents_domain::{AttachmentScope, ValidationMode, ValidationSource};
-use cleveragents_engine::validations::AttachmentView;
-use cleveragents_ports::ValidationRow;
-use serde_json::{Value, json};
+use cleveragents_api::validation::{AttachmentDetails, ValidationDetails};
+use cleveragents_domain::ValidationMode;
+use cleveragents_domain::id::PlanId;
+use cleveragents_domain::validation::AttachmentScopeKind;
+use serde_json::Value;
 
 use crate::output::{OutputView, Tone, ViewCell};
 
@@ -14,40 +14,8 @@ const HASH_PREFIX_LENGTH: usize = 12;
 pub(super) const ATTACHMENT_HEADERS: [&str; 6] =
     ["id", "validation", "mode", "resource", "scope", "args"];
 
-/// Returns a validation for JSON output.
-pub(super) fn data(row: &ValidationRow) -> Value {
-    let validation = &row.validation;
-    let (run, wraps, input, transform) = match &validation.source {
-        ValidationSource::Run(command) => (Some(command), None, None, None),
-        ValidationSource::Wraps(wrapped) => (
-            None,
-            Some(&wrapped.tool),
-            Some(&wrapped.input),
-            Some(&wrapped.transform),
-        ),
-    };
-    json!({
-        "name": validation.name,
-        "description": validation.description,
-        "type": "validation",
-        "mode": validation.mode,
-        "run": run,
-        "wraps": wraps,
-        "input": input,
-        "transform": transform,
-        "timeout": validation.timeout,
-        "capability": {"read_only": true, "writes": false, "checkpointable": false},
-        "hash": row.hash,
-        "schema_version": FORMAT_VERSION,
-        "version": row.version,
-        "created": row.created_at,
-        "updated": row.updated_at,
-    })
-}
-
-/// Returns a validation for people.
-pub(super) fn panel(title: &str, row: &ValidationRow) -> OutputView {
-    let validation = &row.validation;
+/// Returns a validation.
+pub(super) fn panel(title: &str, validation: &ValidationDetails) -> OutputView {
     let mut rows: Vec<(&str, ViewCell)> = vec![
         (
             "name",
@@ -56,20 +24,19 @@ pub(super) fn panel(title: &str, row: &ValidationRow) -> OutputView {
         ("mode", mode(validation.mode)),
         ("description", validation.description.clone().into()),
     ];
-    match &validation.source {
-        ValidationSource::Run(command) => rows.push(("run", command.clone().into())),
-        ValidationSource::Wraps(wrapped) => rows.extend([
-            ("wraps", wrapped.tool.to_string().into()),
-            ("input", wrapped.input.to_string().into()),
-            ("transform", wrapped.transform.clone().into()),
-        ]),
-    }
-    let hash: String = row.hash.chars().take(HASH_PREFIX_LENGTH).collect();
+    let mut add = |name, value: Option<String>| {
+        rows.extend(value.map(|value| (name, ViewCell::from(value))));
+    };
+    add("run", validation.run.clone());
+    add("wraps", validation.wraps.as_ref().map(ToString::to_string));
+    add("input", validation.input.as_ref().map(ToString::to_string));
+    add("transform", validation.transform.clone());
+    let hash: String = validation.hash.chars().take(HASH_PREFIX_LENGTH).collect();
     rows.extend([
         ("timeout", format!("{} s", validation.timeout).into()),
         ("hash", hash.into()),
-        ("added", row.created_at.to_string().into()),
-        ("updated", row.updated_at.to_string().into()),
+        ("added", validation.created.to_string().into()),
+        ("updated", validation.updated.to_string().into()),
     ]);
     OutputView::new().panel(title, rows)
 }
@@ -81,64 +48,52 @@ pub(super) fn mode(mode: ValidationMode) -> ViewCell {
     }
 }
 
-/// Returns an attachment for JSON output.
-pub(super) fn attachment_data(view: &AttachmentView) -> Value {
-    let attachment = &view.attachment;
-    json!({
-        "attachment_id": attachment.id,
-        "validation": attachment.validation,
-        "mode": view.validation.mode,
-        "resource": view.resource,
-        "resource_id": attachment.resource,
-        "scope": attachment.scope.kind(),
-        "scope_target": attachment.scope.target(),
-        "args": attachment.args,
-        "created_at": attachment.created_at,
-    })
-}
-
-pub(super) fn attachment_row(view: &AttachmentView) -> Vec<ViewCell> {
+pub(super) fn attachment_row(attachment: &AttachmentDetails) -> Vec<ViewCell> {
     vec![
-        ViewCell::new(view.attachment.id.short(), Tone::Strong),
-        view.attachment.validation.to_string().into(),
-        mode(view.validation.mode),
-        view.resource.to_string().into(),
-        scope(&view.attachment.scope).into(),
-        args(view).into(),
+        ViewCell::new(attachment.attachment_id.short(), Tone::Strong),
+        attachment.validation.to_string().into(),
+        mode(attachment.mode),
+        attachment.resource.to_string().into(),
+        scope(attachment).into(),
+        args(attachment).into(),
     ]
 }
 
 /// Returns the panel for an attachment that was added or removed.
-pub(super) fn attachment_panel(title: &str, view: &AttachmentView) -> OutputView {
+pub(super) fn attachment_panel(title: &str, attachment: &AttachmentDetails) -> OutputView {
     let mut rows: Vec<(&str, ViewCell)> = vec![
         (
             "attachment",
-            ViewCell::new(view.attachment.id.short(), Tone::Strong),
+            ViewCell::new(attachment.attachment_id.short(), Tone::Strong),
         ),
-        ("validation", view.attachment.validation.to_string().into()),
-        ("mode", mode(view.validation.mode)),
-        ("resource", view.resource.to_string().into()),
-        ("scope", scope(&view.attachment.scope).into()),
+        ("validation", attachment.validation.to_string().into()),
+        ("mode", mode(attachment.mode)),
+        ("resource", attachment.resource.to_string().into()),
+        ("scope", scope(attachment).into()),
     ];
-    if !view.attachment.args.is_empty() {
-        rows.push(("args", args(view).into()));
+    if !attachment.args.is_empty() {
+        rows.push(("args", args(attachment).into()));
     }
     OutputView::new().panel(title, rows)
 }
 
-fn scope(scope: &AttachmentScope) -> String {
-    match scope {
-        AttachmentScope::Direct => "direct".to_owned(),
-        AttachmentScope::Project(name) => format!("project {name}"),
-        AttachmentScope::Plan(plan) => format!("plan {}", plan.short()),
+fn scope(attachment: &AttachmentDetails) -> String {
+    let target = attachment.scope_target.clone().unwrap_or_default();
+    match attachment.scope {
+        AttachmentScopeKind::Direct => "direct".to_owned(),
+        AttachmentScopeKind::Project => format!("project {target}"),
+        AttachmentScopeKind::Plan => match target.parse::<PlanId>() {
+            Ok(plan) => format!("plan {}", plan.short()),
+            Err(_) => format!("plan {target}"),
+        },
     }
 }
 
-fn args(view: &AttachmentView) -> String {
+fn args(attachment: &AttachmentDetails) -> String {
     let text = |(name, value): (&String, &Value)| match value {
         Value::String(text) => format!("{name}={text}"),
         other => format!("{name}={other}"),
     };
-    let pairs: Vec<String> = view.attachment.args.iter().map(text).collect();
+    let pairs: Vec<String> = attachment.args.iter().map(text).collect();
     pairs.join(" ")
 }
