@@ -105,8 +105,9 @@ pub struct RunArgs {
     trust: TrustArgs,
 }
 
-/// Where the changes of the plan go.
+/// Where the command was given, and where the changes of the plan go.
 struct RunTarget<'a> {
+    context: &'a CommandContext<'a>,
     destination: Destination,
     /// Its name in a question to the user.
     name: &'a str,
@@ -146,10 +147,11 @@ impl RunArgs {
         let progress = PlanProgress::from_start(self.events, context);
         let target_name = self.to.describe(&target.display_path());
         let run_target = RunTarget {
+            context,
             destination,
             name: &target_name,
         };
-        let answer = self.run_plan(&app, &progress, &plan, context, run_target);
+        let answer = self.run_plan(&app, &progress, &plan, run_target);
         let answer = answer.map_err(|failure| {
             let id = plan.identity.plan_id;
             failure.with("plan_id", json!(id))
@@ -252,10 +254,9 @@ impl RunArgs {
         app: &AppContext<'_>,
         progress: &PlanProgress,
         plan: &Plan,
-        context: &CommandContext<'_>,
         target: RunTarget<'_>,
     ) -> Result<CommandAnswer, CommandFailure> {
-        let id = plan.identity.plan_id;
+        let (context, id) = (target.context, plan.identity.plan_id);
         let executor = app.executor()?;
         let waits = |running: usize| progress.show_waiting_for_slot(running);
         let mut executed = {

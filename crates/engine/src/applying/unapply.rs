@@ -13,7 +13,7 @@ use cleveragents_domain::sandbox::SandboxState;
 use cleveragents_domain::{Move, Plan, PlanState, StreamId};
 use tokio::task::spawn_blocking;
 
-use super::attempt::{from_json, update};
+use super::attempt::{from_json, join_conflicts, update};
 use super::error::{ApplyFailure, Result};
 use super::lock::{BoxedTargetLocks, PrepareAllOutcome};
 use super::{ApplyService, PlanApplyRequest, ReversalRun};
@@ -164,22 +164,18 @@ impl ReversalRun<'_> {
                 ..part
             });
         }
-        let record =
-            self.service
-                .new_record(plan, ApplyDirection::Unapply, applied.destination, parts);
-        let record = self.service.log(self.run).record_intent(record).await?;
-        let (record, locks) = match self
+        let log = self.service.log(self.run);
+        let destination = applied.destination;
+        let record = self
             .service
-            .forward(self.run)
-            .prepare_and_lock(record, &requests)
-            .await?
-        {
+            .new_record(plan, ApplyDirection::Unapply, destination, parts);
+        let record = log.record_intent(record).await?;
+        let forward = self.service.forward(self.run);
+        let (record, locks) = match forward.prepare_and_lock(record, &requests).await? {
             PrepareAllOutcome::Locked(record, locks) => (record, locks),
             PrepareAllOutcome::Blocked(record, conflicts) => {
-                self.service
-                    .log(self.run)
-                    .abort_prepared(record, &super::attempt::join_conflicts(&conflicts))
-                    .await?;
+                let reason = join_conflicts(&conflicts);
+                log.abort_prepared(record, &reason).await?;
                 return Ok(Unapplied::Blocked {
                     plan: plan.clone(),
                     conflicts,
@@ -190,12 +186,9 @@ impl ReversalRun<'_> {
             apply_id: record.id,
             resources: record.resources.len() as u64,
         };
-        let record = self
-            .service
-            .log(self.run)
-            .record_state(record, ApplyState::Decided, decided)
-            .await?;
-        self.finish_unapply(plan, record, Some(locks)).await
+        let recorded = log.record_state(record, ApplyState::Decided, decided);
+        self.finish_unapply(plan, recorded.await?, Some(locks))
+            .await
     }
 
     /// Commits a decided reversal.

@@ -59,9 +59,10 @@ impl CallEntry {
             tool: call.tool.clone(),
             sandbox_id: call.sandbox_id,
             tree_before: call.tree_before.clone(),
-            effects: match call.side_effects.is_empty() {
-                true => OutsideEffects::None,
-                false => OutsideEffects::OnceOnly,
+            effects: if call.side_effects.is_empty() {
+                OutsideEffects::None
+            } else {
+                OutsideEffects::OnceOnly
             },
             validity: match record.undone_by {
                 None => CallValidity::Valid,
