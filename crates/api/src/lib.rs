@@ -12,6 +12,7 @@ pub mod automation_profile;
 pub mod definition_change;
 pub mod definition_text;
 pub mod failure;
+pub mod invariant;
 pub mod next_step;
 pub mod plan;
 pub mod registry;

@@ -9,6 +9,7 @@ use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::OwnerId;
 use cleveragents_engine::decisions::DecisionService;
 use cleveragents_engine::execution::ResultReader;
+use cleveragents_engine::invariants::InvariantService;
 use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::profiles::ProfileRegistry;
 use cleveragents_engine::recovery::ErrorRecovery;
@@ -172,5 +173,9 @@ impl App {
     pub(crate) fn validations(&self) -> ValidationRegistry {
         let AppDeps { store, ids, .. } = &*self.deps;
         ValidationRegistry::new(store.clone(), Arc::clone(ids))
+    }
+
+    pub(crate) fn invariants(&self) -> InvariantService {
+        InvariantService::new(self.deps.store.clone(), Arc::clone(&self.deps.ids))
     }
 }

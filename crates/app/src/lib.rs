@@ -13,6 +13,8 @@ mod automation_profile;
 pub mod changes;
 mod definition;
 pub mod failure;
+mod format;
+mod invariant;
 mod name_pattern;
 pub mod nearest;
 pub mod plan;

@@ -20,7 +20,6 @@ use cleveragents_domain::id::OwnerId;
 use cleveragents_domain::{Plan, StreamId, Timestamp};
 use cleveragents_engine::actors::ActorRegistry;
 use cleveragents_engine::decisions::DecisionService;
-use cleveragents_engine::invariants::InvariantService;
 use cleveragents_engine::journal::verify;
 use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::locks::LockService;
@@ -337,10 +336,6 @@ impl AppContext<'_> {
 
     pub fn projects(&self) -> ProjectService {
         ProjectService::new(self.store.clone(), self.ids(), self.liveness())
-    }
-
-    pub fn invariants(&self) -> InvariantService {
-        InvariantService::new(self.store.clone(), self.ids())
     }
 
     pub fn recovery(&self) -> ErrorRecovery {

@@ -234,6 +234,12 @@ mod tests {
         assert!(fragment.matches(TEXT));
         assert!("01jz".parse::<IdFragment>().unwrap().matches(TEXT));
         assert!(!"zzzz".parse::<IdFragment>().unwrap().matches(TEXT));
+        assert_eq!(serde_json::to_string(&fragment).unwrap(), "\"ABCDEF\"");
+        assert_eq!(
+            serde_json::from_str::<IdFragment>("\"abcdef\"").unwrap(),
+            fragment
+        );
+        assert!(serde_json::from_str::<IdFragment>("\"abc\"").is_err());
         assert!(matches!(
             "abc".parse::<IdFragment>(),
             Err(IdError::FragmentTooShort { .. })

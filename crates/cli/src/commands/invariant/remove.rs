@@ -1,12 +1,13 @@
 //! `agents invariant remove`
 
 use clap::Args;
+use cleveragents_api::invariant::InvariantRemove;
 use cleveragents_domain::id::IdFragment;
 
 use super::view;
 use crate::commands::CommandContext;
-use crate::failure::{CommandFailure, ExitCode};
-use crate::output::{CommandAnswer, MessageLevel, OutputView};
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, OutputView};
 
 /// Remove a rule
 ///
@@ -24,22 +25,11 @@ pub struct InvariantRemoveArgs {
 
 impl InvariantRemoveArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let service = app.invariants();
-        let removed = app.block_on(service.remove(self.id.clone(), app.actor()));
-        let removed = removed.map_err(|error| {
-            let failure = CommandFailure::from(error);
-            match failure.exit {
-                ExitCode::NotFound => failure
-                    .because("it never existed or was removed")
-                    .hint("agents invariant list"),
-                _ => failure,
-            }
+        let reply = context.call(InvariantRemove {
+            id: self.id.clone(),
         })?;
-        let rows = [view::row(&removed)];
-        let view = OutputView::new().table("Removed", &view::HEADERS, rows);
-        Ok(CommandAnswer::new(view::data(&removed), view)
-            .with_message(MessageLevel::Info, "Invariant removed"))
+        CommandAnswer::from_reply(reply, |removed| {
+            OutputView::new().table("Removed", &view::HEADERS, [view::row(removed)])
+        })
     }
 }

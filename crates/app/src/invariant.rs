@@ -1,0 +1,57 @@
+//! Handlers of invariants, one file per verb.
+
+mod add;
+mod list;
+mod remove;
+
+use cleveragents_api::ExitClass;
+use cleveragents_api::invariant::{InvariantDetails, InvariantOrigin};
+use cleveragents_domain::id::{IdFragment, PlanId};
+use cleveragents_domain::{Invariant, NamespacedName};
+use cleveragents_engine::invariants::{Rule, RuleOrigin};
+
+use crate::app::App;
+use crate::failure::RequestError;
+
+impl App {
+    /// Returns the id of the plan that the user named.
+    async fn plan_id(&self, plan: &IdFragment) -> Result<PlanId, RequestError> {
+        let plan = self.lifecycle().find_plan(plan.clone()).await?;
+        Ok(plan.identity.plan_id)
+    }
+}
+
+fn details(rule: &Invariant) -> InvariantDetails {
+    InvariantDetails {
+        id: Some(rule.id),
+        text: rule.text.clone(),
+        scope: rule.scope.kind(),
+        target: rule.scope.target(),
+        non_overridable: rule.non_overridable,
+        created_at: rule.created_at,
+        source: rule.scope.kind(),
+        origin: InvariantOrigin::Added,
+    }
+}
+
+/// Like [`details`], for an effective rule.
+fn rule_details(rule: &Rule) -> InvariantDetails {
+    let details = details(&rule.invariant);
+    match rule.origin {
+        RuleOrigin::Added => details,
+        RuleOrigin::Written => InvariantDetails {
+            id: None,
+            origin: InvariantOrigin::Written,
+            ..details
+        },
+    }
+}
+
+/// Adds the step of listing projects or plans to the failure for a missing one.
+fn with_list_hint(failure: RequestError, project: Option<&NamespacedName>) -> RequestError {
+    match (failure.exit, project) {
+        (ExitClass::NotFound, Some(_)) => failure.hint("agents project list"),
+        (ExitClass::NotFound, None) => failure.hint("agents plan list"),
+        _ => failure,
+    }
+}

@@ -1,0 +1,155 @@
+//! `invariant.list`
+
+use cleveragents_api::invariant::{
+    InvariantAdd, InvariantCounts, InvariantDetails, InvariantFilters, InvariantList,
+    InvariantPage, ShadowedInvariant,
+};
+use cleveragents_api::{NextStep, Reply};
+use cleveragents_domain::InvariantScope;
+use cleveragents_engine::invariants::{EffectiveRules, InvariantTarget};
+
+use super::{details, rule_details, with_list_hint};
+use crate::app::{App, Caller, Handler};
+use crate::failure::RequestError;
+use crate::format::format_count;
+
+impl Handler<InvariantList> for App {
+    async fn handle(
+        &self,
+        request: InvariantList,
+        _: &Caller,
+    ) -> Result<Reply<InvariantPage>, RequestError> {
+        check_scopes(&request)?;
+        let project = request.project.clone();
+        let listed = if request.effective {
+            self.list_effective(request).await
+        } else {
+            self.list_added(request).await
+        };
+        listed.map_err(|failure| with_list_hint(failure, project.as_ref()))
+    }
+}
+
+fn check_scopes(request: &InvariantList) -> Result<(), RequestError> {
+    if request.effective {
+        return if request.project.is_none() && request.plan.is_none() {
+            Err(RequestError::usage("--effective needs --project or --plan")
+                .because("the effective rules depend on the project and the plan")
+                .hint(
+                    NextStep::fill_in::<InvariantList>(&[("project", "PROJECT")])
+                        .with_flag("effective"),
+                ))
+        } else {
+            Ok(())
+        };
+    }
+    let scopes = [
+        ("--global", request.global),
+        ("--project", request.project.is_some()),
+        ("--action", request.action.is_some()),
+        ("--plan", request.plan.is_some()),
+    ];
+    let mut given = scopes.iter().filter(|(_, is_given)| *is_given);
+    match (given.next(), given.next()) {
+        (Some((one, _)), Some((other, _))) => {
+            let arguments = [("project", "PROJECT"), ("action", "ACTION")];
+            let combined = NextStep::fill_in::<InvariantList>(&arguments).with_flag("effective");
+            Err(
+                RequestError::usage(format!("{one} and {other} name two scopes"))
+                    .because("a rule belongs to one scope; to combine scopes use --effective")
+                    .hint(combined),
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+impl App {
+    async fn list_added(
+        &self,
+        request: InvariantList,
+    ) -> Result<Reply<InvariantPage>, RequestError> {
+        let scope = match (request.project, request.action, &request.plan) {
+            (Some(name), _, _) => Some(InvariantScope::Project(name)),
+            (_, Some(name), _) => Some(InvariantScope::Action(name)),
+            (_, _, Some(plan)) => Some(InvariantScope::Plan(self.plan_id(plan).await?)),
+            _ => request.global.then_some(InvariantScope::Global),
+        };
+        let filters = InvariantFilters {
+            scope: scope.as_ref().map(InvariantScope::kind),
+            target: scope.as_ref().and_then(InvariantScope::target),
+            ..InvariantFilters::default()
+        };
+        let rules = self.invariants().list(scope).await?;
+        let total = rules.len();
+        let limit = request.limit.unwrap_or(usize::MAX);
+        let invariants: Vec<InvariantDetails> = rules.iter().take(limit).map(details).collect();
+        let said = format!("{} listed", format_count(invariants.len(), "invariant"));
+        let reply = Reply::new(InvariantPage {
+            invariants,
+            shadowed: None,
+            filters,
+            summary: InvariantCounts {
+                total,
+                shadowed: None,
+            },
+        });
+        let reply = reply.info(said);
+        Ok(match total {
+            0 => reply.hint(NextStep::fill_in::<InvariantAdd>(&[("text", "TEXT")])),
+            _ => reply,
+        })
+    }
+
+    async fn list_effective(
+        &self,
+        request: InvariantList,
+    ) -> Result<Reply<InvariantPage>, RequestError> {
+        let mut filters = InvariantFilters {
+            effective: true,
+            ..InvariantFilters::default()
+        };
+        let target = match &request.plan {
+            Some(plan) => {
+                let plan = self.plan_id(plan).await?;
+                filters.plan = Some(plan);
+                InvariantTarget::Plan(plan)
+            }
+            None => {
+                filters.project.clone_from(&request.project);
+                filters.action.clone_from(&request.action);
+                InvariantTarget::FuturePlans {
+                    projects: request.project.into_iter().collect(),
+                    action: request.action,
+                }
+            }
+        };
+        let effective = self.invariants().effective_rules(target).await?;
+        let limit = request.limit.unwrap_or(usize::MAX);
+        let page = effective_page(&effective, limit, filters);
+        let number = page.invariants.len();
+        let said = format!("{} in effect", format_count(number, "invariant"));
+        Ok(Reply::new(page).info(said))
+    }
+}
+
+fn effective_page(
+    effective: &EffectiveRules,
+    limit: usize,
+    filters: InvariantFilters,
+) -> InvariantPage {
+    let shadowed = effective.shadowed.iter().map(|shadowed| ShadowedInvariant {
+        rule: rule_details(&shadowed.rule),
+        shadowed_by: rule_details(&effective.rules[shadowed.shadowed_by]),
+    });
+    let rules = effective.rules.iter().take(limit);
+    InvariantPage {
+        invariants: rules.map(rule_details).collect(),
+        shadowed: Some(shadowed.collect()),
+        filters,
+        summary: InvariantCounts {
+            total: effective.rules.len(),
+            shadowed: Some(effective.shadowed.len()),
+        },
+    }
+}
