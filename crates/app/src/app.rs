@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 
 use cleveragents_api::{Failure, Reply, Request};
@@ -12,6 +13,7 @@ use cleveragents_engine::execution::ResultReader;
 use cleveragents_engine::invariants::InvariantService;
 use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::profiles::ProfileRegistry;
+use cleveragents_engine::projects::ProjectService;
 use cleveragents_engine::recovery::ErrorRecovery;
 use cleveragents_engine::runs::RunService;
 use cleveragents_engine::secrets::Secrets;
@@ -22,6 +24,7 @@ use cleveragents_ports::sandbox::Sandboxes;
 use cleveragents_ports::{Clock, Ids, Liveness, StoreHandle};
 
 use crate::failure::RequestError;
+use crate::resource_directory::ResourceDirectory;
 
 /// The adapters that a front end chose. One that costs something to build, or may be missing, is
 /// built when a handler asks for it.
@@ -34,6 +37,10 @@ pub trait Adapters: fmt::Debug + Send + Sync {
 
     /// Returns the known secrets, which are masked in everything that is stored.
     fn secrets(&self) -> Result<Secrets, RequestError>;
+
+    /// Inspects the directory at `path`, which may become a resource. Fails if it cannot be read,
+    /// or if it is, contains or is inside the program's own data.
+    fn inspect_directory(&self, path: &Path) -> Result<ResourceDirectory, RequestError>;
 }
 
 /// Dependencies of an [`App`].
@@ -177,5 +184,14 @@ impl App {
 
     pub(crate) fn invariants(&self) -> InvariantService {
         InvariantService::new(self.deps.store.clone(), Arc::clone(&self.deps.ids))
+    }
+
+    pub(crate) fn projects(&self) -> ProjectService {
+        let (store, ids, liveness) = self.parts();
+        ProjectService::new(store, ids, liveness)
+    }
+
+    pub(crate) fn inspect_directory(&self, path: &Path) -> Result<ResourceDirectory, RequestError> {
+        self.deps.adapters.inspect_directory(path)
     }
 }

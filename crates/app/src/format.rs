@@ -9,6 +9,15 @@ pub(crate) fn format_count(number: usize, what: &str) -> String {
     }
 }
 
+/// Formats the number of entries that match, and how many of them are not listed.
+pub(crate) fn format_listed(listed: usize, total: usize, what: &str) -> String {
+    let counted = format_count(total, what);
+    match total.saturating_sub(listed) {
+        0 => counted,
+        more => format!("{counted}, {more} of them not shown"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

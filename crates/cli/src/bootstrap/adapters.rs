@@ -1,9 +1,10 @@
 //! The application, built from the adapters that the settings choose.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cleveragents_api::{Reply, Request};
+use cleveragents_app::resource_directory::ResourceDirectory;
 use cleveragents_app::{Adapters, App, AppDeps, Caller, Handler, RequestError};
 use cleveragents_domain::id::PlanId;
 use cleveragents_engine::secrets::Secrets;
@@ -16,6 +17,7 @@ use super::execution::sandboxes;
 use super::{AppContext, PlanWork, secrets};
 use crate::environment::Environment;
 use crate::failure::CommandFailure;
+use crate::resource_directory;
 use crate::settings::Settings;
 
 /// The adapters of this process, built from its settings and environment.
@@ -37,6 +39,10 @@ impl Adapters for LocalAdapters {
 
     fn secrets(&self) -> Result<Secrets, RequestError> {
         secrets(&self.settings, &self.environment)
+    }
+
+    fn inspect_directory(&self, path: &Path) -> Result<ResourceDirectory, RequestError> {
+        resource_directory::inspect(path, &self.settings.locations.data_directory)
     }
 }
 

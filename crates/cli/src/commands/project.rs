@@ -6,15 +6,13 @@ mod link_resource;
 mod list;
 mod show;
 mod unlink_resource;
+mod view;
 
 use clap::Subcommand;
-use cleveragents_domain::{Invariant, Project, Resource};
-use serde_json::{Value, json};
 
 use super::CommandContext;
-use super::resource::summary;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
+use crate::output::CommandAnswer;
 
 /// Group resources that plans work on into projects
 ///
@@ -47,64 +45,4 @@ impl ProjectCommand {
             Self::UnlinkResource(command) => command.run(context),
         }
     }
-}
-
-/// Returns a project for JSON output.
-fn data(project: &Project) -> Value {
-    json!({
-        "id": project.id,
-        "name": project.name,
-        "namespace": project.name.namespace(),
-        "description": project.description,
-        "automation_profile": project.automation_profile,
-        "created_at": project.created_at,
-        "updated_at": project.updated_at,
-    })
-}
-
-fn rule(invariant: &Invariant) -> Value {
-    json!({"id": invariant.id, "text": invariant.text})
-}
-
-/// Returns a project with its resources and rules for people.
-fn view(
-    project: &Project,
-    resources: &[Resource],
-    invariants: &[Invariant],
-    plans: Option<String>,
-) -> OutputView {
-    let faint = |text: &str| ViewCell::new(text, Tone::Faint);
-    let description = project.description.as_deref();
-    let profile = project.automation_profile.as_ref();
-    let mut rows = vec![
-        (
-            "name",
-            ViewCell::new(project.name.to_string(), Tone::Strong),
-        ),
-        (
-            "description",
-            description.map_or(faint("-"), ViewCell::from),
-        ),
-        (
-            "automation profile",
-            profile.map_or(faint("(none)"), |name| name.to_string().into()),
-        ),
-        ("created", project.created_at.to_string().into()),
-    ];
-    if let Some(plans) = plans {
-        rows.push(("plans", plans.into()));
-    }
-    let mut view = OutputView::new().panel("Project", rows);
-    if !resources.is_empty() {
-        let headers = ["name", "type", "sandbox", "path"];
-        view = view.table("Resources", &headers, resources.iter().map(summary));
-    }
-    if !invariants.is_empty() {
-        let rules = invariants.iter().map(|invariant| {
-            let id = ViewCell::new(invariant.id.short(), Tone::Faint);
-            vec![id, invariant.text.clone().into()]
-        });
-        view = view.table("Invariants", &["id", "text"], rules);
-    }
-    view
 }

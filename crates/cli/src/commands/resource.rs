@@ -7,9 +7,8 @@ mod show;
 mod tree;
 
 use clap::Subcommand;
-use cleveragents_domain::{Resource, ResourceType};
-use cleveragents_engine::projects::ResourceView;
-use serde_json::{Value, json};
+use cleveragents_api::resource::ResourceDetails;
+use cleveragents_domain::NamespacedName;
 
 use super::CommandContext;
 use crate::failure::CommandFailure;
@@ -45,44 +44,17 @@ impl ResourceCommand {
     }
 }
 
-/// Describes how work on a resource is isolated until it is applied.
-fn sandbox_strategy(resource_type: ResourceType) -> &'static str {
-    match resource_type {
-        ResourceType::GitCheckout => "private git tree",
-        ResourceType::FsDirectory => "copy",
-    }
-}
-
-/// Returns a resource for JSON output.
-pub(super) fn resource_data(resource: &Resource) -> Value {
-    json!({
-        "id": resource.id,
-        "name": resource.name,
-        "type": resource.resource_type,
-        "sandbox": sandbox_strategy(resource.resource_type),
-        "path": resource.path,
-        "created_at": resource.created_at,
-    })
-}
-
-/// Like [`resource_data`], with the projects that it is linked to.
-fn view_data(found: &ResourceView) -> Value {
-    let mut data = resource_data(&found.resource);
-    data["projects"] = json!(found.projects);
-    data
-}
-
 /// Returns a table row: name, type, sandbox, path.
-pub(super) fn summary(resource: &Resource) -> Vec<ViewCell> {
+pub(super) fn summary(resource: &ResourceDetails) -> Vec<ViewCell> {
     vec![
         ViewCell::new(resource.name.to_string(), Tone::Strong),
         resource.resource_type.as_str().into(),
-        sandbox_strategy(resource.resource_type).into(),
+        resource.sandbox.as_str().into(),
         resource.path.to_string().into(),
     ]
 }
 
-fn join_names(names: &[cleveragents_domain::NamespacedName]) -> String {
+fn join_names(names: &[NamespacedName]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     names.join(", ")
 }

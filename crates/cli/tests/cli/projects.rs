@@ -171,7 +171,7 @@ fn unfinished_plans_block_deletion() {
     let shown = json_data(&environment, &["project", "show", "shop"]);
     assert_eq!(
         shown["plans"],
-        value!({"total": 1, "by_state": {"queued": 1}})
+        value!({"total": 1, "unfinished": 1, "by_state": {"queued": 1}})
     );
 
     let deleted = json_data(&environment, &["project", "delete", "shop", "--force"]);

@@ -1,16 +1,14 @@
 //! `agents project delete`
 
 use clap::Args;
+use cleveragents_api::project::{DeletedProject, ProjectDelete, ProjectShow};
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::projects::{ActivePlanPolicy, DeletedProject};
-use serde_json::json;
 
-use crate::bootstrap::AppContext;
 use crate::commands::CommandContext;
-use crate::confirmation::{Confirmation, confirm};
+use crate::confirmation::{Confirmation, confirm, is_interactive};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell, format_count};
+use crate::output::{CommandAnswer, OutputView, ViewCell, format_count};
 
 /// Delete a project with its links and invariants
 ///
@@ -37,28 +35,24 @@ pub struct ProjectDeleteArgs {
 impl ProjectDeleteArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let name = names::parse_name("project", &self.name)?;
-        let force = if self.force {
-            ActivePlanPolicy::Cancel
-        } else {
-            ActivePlanPolicy::Refuse
-        };
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        self.confirm_deletion(&app, &name, context)?;
-        let service = app.projects();
-        let deleted = service.delete(name, force, app.actor());
-        Ok(answer(&app.block_on(deleted)?))
+        if !self.yes && is_interactive(context.environment) {
+            self.confirm_deletion(&name, context)?;
+        }
+        let reply = context.call(ProjectDelete {
+            name,
+            force: self.force,
+        })?;
+        CommandAnswer::from_reply(reply, view)
     }
 
-    /// Asks for confirmation on a terminal. Does not ask if the deletion would be refused anyway.
+    /// Asks for confirmation. Does not ask if the deletion would be refused anyway.
     fn confirm_deletion(
         &self,
-        app: &AppContext<'_>,
         name: &NamespacedName,
         context: &CommandContext<'_>,
     ) -> Result<(), CommandFailure> {
-        let active = app.block_on(app.projects().active_plans(name.clone()))?;
-        let question = match active.len() {
+        let shown = context.call(ProjectShow { name: name.clone() })?;
+        let question = match shown.answer.plans.unfinished {
             0 => format!("Delete project {name}?"),
             _ if !self.force => return Ok(()),
             number => format!(
@@ -66,9 +60,6 @@ impl ProjectDeleteArgs {
                 format_count(i64::try_from(number).unwrap_or(i64::MAX), "plan")
             ),
         };
-        if self.yes {
-            return Ok(());
-        }
         match confirm(&question, context.environment) {
             Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
             Confirmation::No => Err(
@@ -80,17 +71,7 @@ impl ProjectDeleteArgs {
     }
 }
 
-fn answer(deleted: &DeletedProject) -> CommandAnswer {
-    let DeletedProject {
-        project,
-        resources_unlinked: unlinked,
-        plans_cancelled: cancelled,
-    } = deleted;
-    let json = json!({"deletion_summary": {
-        "project": project,
-        "resources_unlinked": unlinked,
-        "plans_cancelled": cancelled,
-    }});
+fn view(deleted: &DeletedProject) -> OutputView {
     let listed = |texts: Vec<String>| -> ViewCell {
         if texts.is_empty() {
             "none".into()
@@ -98,21 +79,15 @@ fn answer(deleted: &DeletedProject) -> CommandAnswer {
             texts.join(", ").into()
         }
     };
-    let names = unlinked.iter().map(ToString::to_string).collect();
-    let plans = cancelled.iter().map(|plan| plan.short()).collect();
-    let view = OutputView::new().panel(
+    let summary = &deleted.deletion_summary;
+    let names = summary.resources_unlinked.iter().map(ToString::to_string);
+    let plans = summary.plans_cancelled.iter().map(|plan| plan.short());
+    OutputView::new().panel(
         "Deleted",
         [
-            ("project", project.to_string().into()),
-            ("resources unlinked", listed(names)),
-            ("plans cancelled", listed(plans)),
+            ("project", summary.project.to_string().into()),
+            ("resources unlinked", listed(names.collect())),
+            ("plans cancelled", listed(plans.collect())),
         ],
-    );
-    let answer = CommandAnswer::new(json, view)
-        .with_message(MessageLevel::Info, format!("project {project} deleted"));
-    if unlinked.is_empty() {
-        answer
-    } else {
-        answer.with_message(MessageLevel::Hint, "agents resource list")
-    }
+    )
 }

@@ -1,13 +1,12 @@
 //! `agents project link-resource`
 
 use clap::Args;
-use cleveragents_engine::projects::LinkOutcome;
-use serde_json::json;
+use cleveragents_api::project::ProjectLinkResource;
 
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel, OutputView};
+use crate::output::{CommandAnswer, OutputView};
 
 /// Link a resource to a project
 #[derive(Debug, Args)]
@@ -24,27 +23,16 @@ pub struct ProjectLinkResourceArgs {
 
 impl ProjectLinkResourceArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let project = names::parse_name("project", &self.project)?;
-        let resource = names::parse_name("resource", &self.resource)?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let service = app.projects();
-        let linking = service.link(project.clone(), resource.clone(), app.actor());
-        let linking = app.block_on(linking)?;
-        let rows = [
-            ("project", project.to_string()),
-            ("resource", resource.to_string()),
-        ];
-        let json = json!({
-            "project": project,
-            "resource": resource,
-            "changed": linking == LinkOutcome::New,
-        });
-        let said = match linking {
-            LinkOutcome::New => format!("{resource} linked to {project}"),
-            LinkOutcome::Unchanged => format!("{resource} is already linked to {project}"),
-        };
-        let answer = CommandAnswer::new(json, OutputView::new().panel("Link", rows));
-        Ok(answer.with_message(MessageLevel::Info, said))
+        let reply = context.call(ProjectLinkResource {
+            project: names::parse_name("project", &self.project)?,
+            resource: names::parse_name("resource", &self.resource)?,
+        })?;
+        CommandAnswer::from_reply(reply, |link| {
+            let rows = [
+                ("project", link.project.to_string()),
+                ("resource", link.resource.to_string()),
+            ];
+            OutputView::new().panel("Link", rows)
+        })
     }
 }

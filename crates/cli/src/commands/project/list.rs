@@ -1,14 +1,11 @@
 //! `agents project list`
 
 use clap::Args;
-use cleveragents_app::NamePattern;
-use cleveragents_engine::projects::ProjectView;
-use serde_json::{Value, json};
+use cleveragents_api::project::{ProjectList, ProjectSummary};
 
-use super::data;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
@@ -29,73 +26,45 @@ pub struct ProjectListArgs {
     limit: Option<u32>,
 }
 
+const HEADERS: [&str; 5] = ["name", "resources", "plans", "profile", "description"];
+
 impl ProjectListArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let pattern = self.regex.as_deref().map(NamePattern::parse).transpose()?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open_to_read()?;
-        let mut found = app.block_on(app.projects().list())?;
-        found.retain(|it| {
-            pattern
-                .as_ref()
-                .is_none_or(|wanted| wanted.matches(&it.project.name))
-        });
-        let total = found.len();
-        if let Some(limit) = self.limit {
-            found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-        }
-        Ok(self.answer(&found, total))
-    }
-
-    fn answer(&self, found: &[ProjectView], total: usize) -> CommandAnswer {
-        let json = json!({
-            "projects": found.iter().map(row_data).collect::<Vec<_>>(),
-            "filters": {"regex": self.regex, "limit": self.limit},
-            "summary": {"total": total},
-        });
+        let reply = context.call(ProjectList {
+            regex: self.regex.clone(),
+            limit: self.limit,
+        })?;
+        let total = reply.answer.summary.total;
+        let listed = reply.answer.projects.len();
         let shown = match self.limit {
-            Some(_) => found.len(),
-            None => found.len().min(DEFAULT_ROWS),
+            Some(_) => listed,
+            None => listed.min(DEFAULT_ROWS),
         };
-        let headers = ["name", "resources", "plans", "profile", "description"];
-        let view = if found.is_empty() {
-            OutputView::new().text("No matching projects.")
-        } else {
-            OutputView::new().table("Projects", &headers, found[..shown].iter().map(row))
-        };
-        let counted = format_count(i64::try_from(total).unwrap_or(i64::MAX), "project");
-        let said = match total - shown {
-            0 => counted,
-            more => format!("{counted}, {more} of them not shown"),
-        };
-        let answer = CommandAnswer::new(json, view).with_message(MessageLevel::Info, said);
-        match total {
-            0 => answer.with_message(MessageLevel::Hint, "agents project create NAME --path DIR"),
-            _ => answer,
-        }
+        let answer = CommandAnswer::from_reply(reply, |page| {
+            if page.projects.is_empty() {
+                return OutputView::new().text("No matching projects.");
+            }
+            let rows = page.projects.iter().take(shown).map(row);
+            OutputView::new().table("Projects", &HEADERS, rows)
+        })?;
+        Ok(match listed - shown {
+            0 => answer,
+            more => answer.with_message(
+                MessageLevel::Hint,
+                format!("{more} more: use --limit {total}"),
+            ),
+        })
     }
 }
 
-fn plans(found: &ProjectView) -> u64 {
-    found.plans.values().sum()
-}
-
-fn row(found: &ProjectView) -> Vec<ViewCell> {
+fn row(found: &ProjectSummary) -> Vec<ViewCell> {
     let project = &found.project;
     let profile = project.automation_profile.as_ref();
     vec![
         ViewCell::new(project.name.to_string(), Tone::Strong),
         found.resources.len().to_string().into(),
-        plans(found).to_string().into(),
+        found.plans.to_string().into(),
         profile.map_or_else(String::new, ToString::to_string).into(),
         project.description.clone().unwrap_or_default().into(),
     ]
-}
-
-fn row_data(found: &ProjectView) -> Value {
-    let mut data = data(&found.project);
-    let names = found.resources.iter().map(|resource| &resource.name);
-    data["resources"] = json!(names.collect::<Vec<_>>());
-    data["plans"] = plans(found).into();
-    data
 }

@@ -1,13 +1,12 @@
 //! `agents project unlink-resource`
 
 use clap::Args;
-use cleveragents_engine::projects::UnlinkOutcome;
-use serde_json::json;
+use cleveragents_api::project::ProjectUnlinkResource;
 
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel, OutputView};
+use crate::output::{CommandAnswer, OutputView};
 
 /// Unlink a resource from a project; it stays registered
 #[derive(Debug, Args)]
@@ -24,27 +23,16 @@ pub struct ProjectUnlinkResourceArgs {
 
 impl ProjectUnlinkResourceArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let project = names::parse_name("project", &self.project)?;
-        let resource = names::parse_name("resource", &self.resource)?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let service = app.projects();
-        let unlinking = service.unlink(project.clone(), resource.clone(), app.actor());
-        let unlinking = app.block_on(unlinking)?;
-        let rows = [
-            ("project", project.to_string()),
-            ("resource", resource.to_string()),
-        ];
-        let json = json!({
-            "project": project,
-            "resource": resource,
-            "changed": unlinking == UnlinkOutcome::Done,
-        });
-        let said = match unlinking {
-            UnlinkOutcome::Done => format!("{resource} unlinked from {project}"),
-            UnlinkOutcome::Unchanged => format!("{resource} was not linked to {project}"),
-        };
-        let answer = CommandAnswer::new(json, OutputView::new().panel("Unlink", rows));
-        Ok(answer.with_message(MessageLevel::Info, said))
+        let reply = context.call(ProjectUnlinkResource {
+            project: names::parse_name("project", &self.project)?,
+            resource: names::parse_name("resource", &self.resource)?,
+        })?;
+        CommandAnswer::from_reply(reply, |link| {
+            let rows = [
+                ("project", link.project.to_string()),
+                ("resource", link.resource.to_string()),
+            ];
+            OutputView::new().panel("Unlink", rows)
+        })
     }
 }

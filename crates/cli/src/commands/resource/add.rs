@@ -3,14 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use cleveragents_domain::{Resource, ResourceType};
+use cleveragents_api::resource::ResourceAdd;
 
-use super::{resource_data, sandbox_strategy};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
-use crate::resource_directory::{self, DirectoryKind};
-use crate::{names, resource_directory::ResourceDirectory};
+use crate::names;
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// Register a directory
 ///
@@ -36,39 +34,22 @@ pub struct ResourceAddArgs {
 
 impl ResourceAddArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let resource_type = names::parse_resource_type(&self.resource_type)?;
-        let name = names::parse_name("resource", &self.name)?;
-        let data_directory = &context.settings()?.locations.data_directory;
-        let place = resource_directory::inspect(&context.absolute(&self.path), data_directory)?;
-        let found = place.to_location_as(resource_type)?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let service = app.projects();
-        let added = service.add_resource(name, found, app.actor());
-        Ok(answer(&app.block_on(added)?, &place))
+        let reply = context.call(ResourceAdd {
+            resource_type: names::parse_resource_type(&self.resource_type)?,
+            name: names::parse_name("resource", &self.name)?,
+            path: context.absolute(&self.path),
+        })?;
+        CommandAnswer::from_reply(reply, |resource| {
+            let rows = [
+                (
+                    "name",
+                    ViewCell::new(resource.name.to_string(), Tone::Strong),
+                ),
+                ("type", resource.resource_type.as_str().into()),
+                ("sandbox", resource.sandbox.as_str().into()),
+                ("path", resource.path.to_string().into()),
+            ];
+            OutputView::new().panel("Resource", rows)
+        })
     }
-}
-
-fn answer(resource: &Resource, directory: &ResourceDirectory) -> CommandAnswer {
-    let name = &resource.name;
-    let rows = [
-        ("name", ViewCell::new(name.to_string(), Tone::Strong)),
-        ("type", resource.resource_type.as_str().into()),
-        ("sandbox", sandbox_strategy(resource.resource_type).into()),
-        ("path", resource.path.to_string().into()),
-    ];
-    let view = OutputView::new().panel("Resource", rows);
-    let mut answer = CommandAnswer::new(resource_data(resource), view)
-        .with_message(MessageLevel::Info, format!("resource {name} registered"));
-    if resource.resource_type == ResourceType::FsDirectory
-        && directory.kind == DirectoryKind::GitCheckout
-    {
-        let said = "it is a git checkout: as a folder it is copied whole, and work on it makes no \
-                    commit";
-        answer = answer.with_message(MessageLevel::Warn, said);
-    }
-    answer.with_message(
-        MessageLevel::Hint,
-        format!("agents project link-resource PROJECT {name}"),
-    )
 }

@@ -1,14 +1,13 @@
 //! `agents resource list`
 
 use clap::Args;
-use cleveragents_engine::projects::ResourceView;
-use serde_json::json;
+use cleveragents_api::resource::{LinkedResource, ResourceList};
 
-use super::{join_names, summary, view_data};
+use super::{join_names, summary};
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell, format_count};
+use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell};
 
 /// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
@@ -29,57 +28,40 @@ pub struct ResourceListArgs {
     limit: Option<u32>,
 }
 
+const HEADERS: [&str; 5] = ["name", "type", "sandbox", "path", "projects"];
+
 impl ResourceListArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let wanted = self
-            .resource_type
-            .as_deref()
-            .map(names::parse_resource_type);
-        let wanted = wanted.transpose()?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open_to_read()?;
-        let mut found = app.block_on(app.projects().project_map())?.resources;
-        found.retain(|one| wanted.is_none_or(|wanted| one.resource.resource_type == wanted));
-        let total = found.len();
-        if let Some(limit) = self.limit {
-            found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-        }
-        Ok(self.answer(&found, total))
-    }
-
-    fn answer(&self, found: &[ResourceView], total: usize) -> CommandAnswer {
-        let json = json!({
-            "resources": found.iter().map(view_data).collect::<Vec<_>>(),
-            "filters": {"type": self.resource_type, "limit": self.limit},
-            "summary": {"total": total},
-        });
+        let resource_type = self.resource_type.as_deref();
+        let resource_type = resource_type.map(names::parse_resource_type);
+        let reply = context.call(ResourceList {
+            resource_type: resource_type.transpose()?,
+            limit: self.limit,
+        })?;
+        let total = reply.answer.summary.total;
+        let listed = reply.answer.resources.len();
         let shown = match self.limit {
-            Some(_) => found.len(),
-            None => found.len().min(DEFAULT_ROWS),
+            Some(_) => listed,
+            None => listed.min(DEFAULT_ROWS),
         };
-        let headers = ["name", "type", "sandbox", "path", "projects"];
-        let view = if found.is_empty() {
-            OutputView::new().text("No matching resources.")
-        } else {
-            OutputView::new().table("Resources", &headers, found[..shown].iter().map(row))
-        };
-        let counted = format_count(i64::try_from(total).unwrap_or(i64::MAX), "resource");
-        let said = match total - shown {
-            0 => counted,
-            more => format!("{counted}, {more} of them not shown"),
-        };
-        let answer = CommandAnswer::new(json, view).with_message(MessageLevel::Info, said);
-        match total {
-            0 => answer.with_message(
+        let answer = CommandAnswer::from_reply(reply, |page| {
+            if page.resources.is_empty() {
+                return OutputView::new().text("No matching resources.");
+            }
+            let rows = page.resources.iter().take(shown).map(row);
+            OutputView::new().table("Resources", &HEADERS, rows)
+        })?;
+        Ok(match listed - shown {
+            0 => answer,
+            more => answer.with_message(
                 MessageLevel::Hint,
-                "agents resource add git-checkout NAME --path DIR",
+                format!("{more} more: use --limit {total}"),
             ),
-            _ => answer,
-        }
+        })
     }
 }
 
-fn row(found: &ResourceView) -> Vec<ViewCell> {
+fn row(found: &LinkedResource) -> Vec<ViewCell> {
     let mut row = summary(&found.resource);
     row.push(join_names(&found.projects).into());
     row

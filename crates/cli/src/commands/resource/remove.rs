@@ -1,13 +1,12 @@
 //! `agents resource remove`
 
 use clap::Args;
-use serde_json::json;
+use cleveragents_api::resource::ResourceRemove;
 
-use super::resource_data;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel, OutputView};
+use crate::output::{CommandAnswer, OutputView};
 
 /// Unregister a resource; its files are kept
 ///
@@ -23,19 +22,15 @@ pub struct ResourceRemoveArgs {
 
 impl ResourceRemoveArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let name = names::parse_name("resource", &self.name)?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let service = app.projects();
-        let removed = service.remove_resource(name, app.actor());
-        let removed = app.block_on(removed)?;
-        let rows = [
-            ("name", removed.name.to_string()),
-            ("path", removed.path.to_string()),
-        ];
-        let view = OutputView::new().panel("Removed", rows);
-        let said = format!("resource {} removed, its files stay", removed.name);
-        let json = json!({"removed": resource_data(&removed)});
-        Ok(CommandAnswer::new(json, view).with_message(MessageLevel::Info, said))
+        let reply = context.call(ResourceRemove {
+            name: names::parse_name("resource", &self.name)?,
+        })?;
+        CommandAnswer::from_reply(reply, |answer| {
+            let rows = [
+                ("name", answer.removed.name.to_string()),
+                ("path", answer.removed.path.to_string()),
+            ];
+            OutputView::new().panel("Removed", rows)
+        })
     }
 }

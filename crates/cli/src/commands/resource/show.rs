@@ -1,13 +1,13 @@
 //! `agents resource show`
 
 use clap::Args;
-use cleveragents_engine::projects::ResourceView;
+use cleveragents_api::resource::{LinkedResource, ResourceShow};
 
-use super::{join_names, sandbox_strategy, view_data};
+use super::join_names;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// Show a resource and the projects it is linked to
 #[derive(Debug, Args)]
@@ -21,15 +21,14 @@ pub struct ResourceShowArgs {
 
 impl ResourceShowArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let name = names::parse_name("resource", &self.name)?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open_to_read()?;
-        let found = app.block_on(app.projects().show_resource(name))?;
-        Ok(answer(&found))
+        let reply = context.call(ResourceShow {
+            name: names::parse_name("resource", &self.name)?,
+        })?;
+        CommandAnswer::from_reply(reply, view)
     }
 }
 
-fn answer(found: &ResourceView) -> CommandAnswer {
+fn view(found: &LinkedResource) -> OutputView {
     let resource = &found.resource;
     let projects = if found.projects.is_empty() {
         ViewCell::new("none", Tone::Faint)
@@ -42,18 +41,10 @@ fn answer(found: &ResourceView) -> CommandAnswer {
             ViewCell::new(resource.name.to_string(), Tone::Strong),
         ),
         ("type", resource.resource_type.as_str().into()),
-        ("sandbox", sandbox_strategy(resource.resource_type).into()),
+        ("sandbox", resource.sandbox.as_str().into()),
         ("path", resource.path.to_string().into()),
         ("projects", projects),
         ("created", resource.created_at.to_string().into()),
     ];
-    let answer = CommandAnswer::new(view_data(found), OutputView::new().panel("Resource", rows));
-    if found.projects.is_empty() {
-        answer.with_message(
-            MessageLevel::Hint,
-            format!("agents project link-resource PROJECT {}", resource.name),
-        )
-    } else {
-        answer
-    }
+    OutputView::new().panel("Resource", rows)
 }

@@ -1,0 +1,126 @@
+//! Directories that may become resources.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use cleveragents_domain::{AbsolutePath, ResourceType};
+use cleveragents_engine::projects::LocatedResource;
+
+use crate::failure::{RequestError, display_path};
+
+/// A readable directory by its canonical path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceDirectory {
+    pub path: PathBuf,
+    pub kind: DirectoryKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DirectoryKind {
+    /// The top of a worktree.
+    GitCheckout,
+    /// A directory below the top of a worktree.
+    InsideRepository {
+        root: PathBuf,
+    },
+    /// Its `.git` entry is invalid.
+    BrokenCheckout {
+        reason: String,
+    },
+    Directory,
+}
+
+impl ResourceDirectory {
+    /// Returns the directory as a resource of the type it has. Fails below the top of a repository.
+    pub fn to_location(&self) -> Result<LocatedResource, RequestError> {
+        let resource_type = match &self.kind {
+            DirectoryKind::GitCheckout => ResourceType::GitCheckout,
+            DirectoryKind::Directory => ResourceType::FsDirectory,
+            DirectoryKind::InsideRepository { root } => {
+                return Err(self.inside_repository_failure(root));
+            }
+            DirectoryKind::BrokenCheckout { reason } => {
+                return Err(self.broken_checkout_failure(reason));
+            }
+        };
+        self.to_location_as(resource_type)
+    }
+
+    /// Returns the directory as a resource of the given type. Fails if it cannot be one.
+    pub fn to_location_as(
+        &self,
+        resource_type: ResourceType,
+    ) -> Result<LocatedResource, RequestError> {
+        match (resource_type, &self.kind) {
+            (ResourceType::FsDirectory, _)
+            | (ResourceType::GitCheckout, DirectoryKind::GitCheckout) => {}
+            (_, DirectoryKind::InsideRepository { root }) => {
+                return Err(self.inside_repository_failure(root));
+            }
+            (_, DirectoryKind::BrokenCheckout { reason }) => {
+                return Err(self.broken_checkout_failure(reason));
+            }
+            (_, DirectoryKind::Directory) => return Err(self.no_repository_failure()),
+        }
+        let bytes = self.path.as_os_str().as_bytes();
+        let path = AbsolutePath::from_bytes(bytes).map_err(|error| {
+            let what = format!("{} cannot be registered", display_path(&self.path));
+            RequestError::usage(what).caused_by(&error)
+        })?;
+        Ok(LocatedResource {
+            path,
+            resource_type,
+        })
+    }
+
+    fn inside_repository_failure(&self, root: &Path) -> RequestError {
+        let what = format!(
+            "{} is inside the repository {}, not its top",
+            display_path(&self.path),
+            display_path(root)
+        );
+        RequestError::usage(what)
+            .kind("inside_repository")
+            .because("a git checkout is sandboxed and committed as a whole")
+            .hint(format!("use the repository: --path {}", shell_quote(root)))
+            .hint(self.directory_hint("or, if only this folder is meant: "))
+            .with("repository", display_path(root).into())
+    }
+
+    fn broken_checkout_failure(&self, reason: &str) -> RequestError {
+        let what = format!(
+            "the .git of {} is not a git repository",
+            display_path(&self.path)
+        );
+        RequestError::usage(what)
+            .kind("broken_repository")
+            .because(reason)
+            .hint(format!("git -C {} status", shell_quote(&self.path)))
+            .hint(self.directory_hint("or, if only the folder is meant: "))
+    }
+
+    fn no_repository_failure(&self) -> RequestError {
+        let what = format!("{} is not a git repository", display_path(&self.path));
+        RequestError::usage(what)
+            .kind("not_a_repository")
+            .because("there is no .git in it")
+            .hint(format!("git init {}", shell_quote(&self.path)))
+            .hint(self.directory_hint("or: "))
+    }
+
+    fn directory_hint(&self, before: &str) -> String {
+        let path = shell_quote(&self.path);
+        format!("{before}agents resource add fs-directory NAME --path {path}")
+    }
+}
+
+/// Quotes a path for a shell.
+pub fn shell_quote(path: &Path) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,:=".contains(c);
+    let text = display_path(path);
+    if !text.is_empty() && text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
