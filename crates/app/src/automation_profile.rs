@@ -8,6 +8,8 @@ use cleveragents_api::NextStep;
 use cleveragents_api::automation_profile::{AutomationProfileShow, ProfileDetails, ProfileFlags};
 use cleveragents_domain::{AutomationProfile, ProfileName};
 
+pub use add::read_profile_to_add;
+
 /// Returns the step of showing a profile.
 fn show_step(name: &ProfileName) -> NextStep {
     NextStep::send(&AutomationProfileShow { name: name.clone() })

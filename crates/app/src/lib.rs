@@ -29,5 +29,7 @@ mod validation;
 
 pub use action::{shell_quote, validate_action};
 pub use app::{Adapters, App, AppDeps, Caller, Handler};
+pub use automation_profile::read_profile_to_add;
 pub use failure::RequestError;
 pub use name_pattern::NamePattern;
+pub use validation::read_validation_to_add;

@@ -17,6 +17,8 @@ use cleveragents_domain::{NamespacedName, ValidationSource};
 use cleveragents_engine::validations::{AttachmentView, ValidationRegistryError};
 use cleveragents_ports::{Entity, StoreError, ValidationRow};
 
+pub use add::read_validation_to_add;
+
 use crate::app::App;
 use crate::failure::{RequestError, unknown_name_failure};
 

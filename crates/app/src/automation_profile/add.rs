@@ -3,7 +3,7 @@
 use cleveragents_api::automation_profile::{AddedProfile, AutomationProfileAdd};
 use cleveragents_api::{ExitClass, NextStep, Reply};
 use cleveragents_definitions::read_profile;
-use cleveragents_domain::ProfileName;
+use cleveragents_domain::{AutomationProfile, ProfileName};
 use cleveragents_ports::StoreError;
 
 use super::{details, show_step};
@@ -17,12 +17,7 @@ impl Handler<AutomationProfileAdd> for App {
         request: AutomationProfileAdd,
         caller: &Caller,
     ) -> Result<Reply<AddedProfile>, RequestError> {
-        let profile = parse(&request.config, read_profile).map_err(|errors| {
-            RequestError::from(errors).hint("agents automation-profile add --help")
-        })?;
-        if matches!(profile.name, ProfileName::BuiltIn(_)) {
-            return Err(built_in_failure(&profile.name));
-        }
+        let profile = read_profile_to_add(&request)?;
         let profiles = self.profiles();
         let put = if request.update {
             profiles.update(profile, &caller.who).await
@@ -42,6 +37,20 @@ impl Handler<AutomationProfileAdd> for App {
         };
         let reply = Reply::new(answer).info(said);
         Ok(reply.hint(show_step(&name)).hint(use_it))
+    }
+}
+
+/// Parses the definition to add. Needs no database, so a front end can refuse an invalid one before
+/// it opens the database.
+pub fn read_profile_to_add(
+    request: &AutomationProfileAdd,
+) -> Result<AutomationProfile, RequestError> {
+    let profile = parse(&request.config, read_profile).map_err(|errors| {
+        RequestError::from(errors).hint("agents automation-profile add --help")
+    })?;
+    match profile.name {
+        ProfileName::BuiltIn(_) => Err(built_in_failure(&profile.name)),
+        ProfileName::Custom(_) => Ok(profile),
     }
 }
 

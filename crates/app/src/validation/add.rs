@@ -5,7 +5,7 @@ use cleveragents_api::validation::{
 };
 use cleveragents_api::{NextStep, Reply};
 use cleveragents_definitions::read_validation;
-use cleveragents_domain::NamespacedName;
+use cleveragents_domain::{NamespacedName, Validation};
 use cleveragents_engine::actors::RegistryChange;
 use cleveragents_engine::validations::ValidationRegistryError;
 use cleveragents_ports::StoreError;
@@ -21,8 +21,7 @@ impl Handler<ValidationAdd> for App {
         request: ValidationAdd,
         caller: &Caller,
     ) -> Result<Reply<ValidationAdded>, RequestError> {
-        let validation = parse(&request.config, read_validation)
-            .map_err(|errors| RequestError::from(errors).hint("agents validation add --help"))?;
+        let validation = read_validation_to_add(&request)?;
         let policy = duplicate_policy(request.update);
         let validations = self.validations();
         let added = validations.add(validation, policy, &caller.who).await;
@@ -46,6 +45,13 @@ impl Handler<ValidationAdd> for App {
         };
         Ok(Reply::new(answer).info(said).hint(step))
     }
+}
+
+/// Parses the definition to add. Needs no database, so a front end can refuse an invalid one before
+/// it opens the database.
+pub fn read_validation_to_add(request: &ValidationAdd) -> Result<Validation, RequestError> {
+    parse(&request.config, read_validation)
+        .map_err(|errors| RequestError::from(errors).hint("agents validation add --help"))
 }
 
 impl App {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use cleveragents_api::automation_profile::AutomationProfileAdd;
+use cleveragents_app::read_profile_to_add;
 
 use super::view;
 use crate::commands::CommandContext;
@@ -38,10 +39,13 @@ pub struct AutomationProfileAddArgs {
 impl AutomationProfileAddArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let file = DefinitionFile::read(&self.config, context)?;
-        let reply = context.call(AutomationProfileAdd {
+        let request = AutomationProfileAdd {
             config: file.into_text(context.environment),
             update: self.update,
-        })?;
+        };
+        // Before the call, which creates the data directory.
+        read_profile_to_add(&request)?;
+        let reply = context.call(request)?;
         CommandAnswer::from_reply(reply, |added| {
             let title = match added.version {
                 1 => "Automation profile added",

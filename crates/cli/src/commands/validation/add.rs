@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use cleveragents_api::definition_change::DefinitionChange;
 use cleveragents_api::validation::ValidationAdd;
+use cleveragents_app::read_validation_to_add;
 
 use super::view;
 use crate::commands::CommandContext;
@@ -40,10 +41,13 @@ pub struct ValidationAddArgs {
 impl ValidationAddArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let file = DefinitionFile::read(&self.config, context)?;
-        let reply = context.call(ValidationAdd {
+        let request = ValidationAdd {
             config: file.into_text(context.environment),
             update: self.update,
-        })?;
+        };
+        // Before the call, which creates the data directory.
+        read_validation_to_add(&request)?;
+        let reply = context.call(request)?;
         CommandAnswer::from_reply(reply, |answer| {
             let added = &answer.validation_added;
             let title = match added.change {
