@@ -8,6 +8,7 @@
 //! Requests are grouped by noun, one module each. Start reading at [`request`], then [`action`].
 
 pub mod action;
+pub mod actor;
 pub mod automation_profile;
 pub mod definition_change;
 pub mod definition_text;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use cleveragents_api::{Failure, Reply, Request};
 use cleveragents_domain::Timestamp;
 use cleveragents_domain::id::OwnerId;
+use cleveragents_domain::model::ModelChoice;
+use cleveragents_engine::actors::ActorRegistry;
 use cleveragents_engine::decisions::DecisionService;
 use cleveragents_engine::execution::ResultReader;
 use cleveragents_engine::invariants::InvariantService;
@@ -21,7 +23,8 @@ use cleveragents_engine::trust::TrustRegistry;
 use cleveragents_engine::validations::ValidationRegistry;
 use cleveragents_ports::project_files::ProjectFiles;
 use cleveragents_ports::sandbox::Sandboxes;
-use cleveragents_ports::{Clock, Ids, Liveness, StoreHandle};
+use cleveragents_ports::tools::Toolbox;
+use cleveragents_ports::{Clock, Ids, Liveness, StoreError, StoreHandle};
 
 use crate::failure::RequestError;
 use crate::resource_directory::ResourceDirectory;
@@ -41,6 +44,15 @@ pub trait Adapters: fmt::Debug + Send + Sync {
     /// Inspects the directory at `path`, which may become a resource. Fails if it cannot be read,
     /// or if it is, contains or is inside the program's own data.
     fn inspect_directory(&self, path: &Path) -> Result<ResourceDirectory, RequestError>;
+
+    /// Returns the usable models in order of preference; none if the settings of models are wrong.
+    fn configured_models(&self) -> Vec<ModelChoice>;
+
+    /// Returns why the script of a scripted model cannot be read, without reading it.
+    fn script_problem(&self, path: &Path) -> Option<String>;
+
+    /// Returns all tools, to describe them. They cannot run commands.
+    fn toolbox(&self) -> Result<Box<dyn Toolbox>, StoreError>;
 }
 
 /// Dependencies of an [`App`].
@@ -170,6 +182,20 @@ impl App {
             ..
         } = &*self.deps;
         (store.clone(), Arc::clone(ids), Arc::clone(liveness))
+    }
+
+    pub(crate) fn adapters(&self) -> &dyn Adapters {
+        &*self.deps.adapters
+    }
+
+    pub(crate) fn toolbox(&self) -> Result<Box<dyn Toolbox>, StoreError> {
+        self.deps.adapters.toolbox()
+    }
+
+    pub(crate) fn actors(&self) -> ActorRegistry {
+        let AppDeps { store, ids, .. } = &*self.deps;
+        let models = self.deps.adapters.configured_models();
+        ActorRegistry::new(store.clone(), Arc::clone(ids)).with_models(&models)
     }
 
     pub(crate) fn profiles(&self) -> ProfileRegistry {

@@ -8,6 +8,7 @@
 //! Start reading at [`app`](mod@app), then `action/show.rs`.
 
 mod action;
+mod actor;
 pub mod app;
 mod automation_profile;
 pub mod changes;
@@ -23,13 +24,16 @@ pub mod project_actions;
 mod resource;
 pub mod resource_directory;
 pub mod text;
+mod tool;
 pub mod trust;
 pub mod uncommitted;
 mod validation;
 
 pub use action::{shell_quote, validate_action};
+pub use actor::{read_actor_to_add, validate_actor};
 pub use app::{Adapters, App, AppDeps, Caller, Handler};
 pub use automation_profile::read_profile_to_add;
 pub use failure::RequestError;
 pub use name_pattern::NamePattern;
+pub use tool::{find_tool, list_tools, show_tool};
 pub use validation::read_validation_to_add;

@@ -23,12 +23,10 @@ use cleveragents_engine::decisions::DecisionService;
 use cleveragents_engine::journal::verify;
 use cleveragents_engine::lifecycle::PlanLifecycle;
 use cleveragents_engine::locks::LockService;
-use cleveragents_engine::profiles::ProfileRegistry;
 use cleveragents_engine::projects::ProjectService;
 use cleveragents_engine::recovery::ErrorRecovery;
 use cleveragents_engine::runs::RunService;
 use cleveragents_engine::trust::TrustRegistry;
-use cleveragents_engine::validations::ValidationRegistry;
 use cleveragents_ports::journal_verification::{ChainFault, Verification};
 use cleveragents_ports::limits::Limit;
 use cleveragents_ports::processes::{ProcessResult, Processes};
@@ -56,6 +54,7 @@ use crate::failure::CommandFailure;
 use crate::settings::Settings;
 use crate::settings::resolve::DatabaseSetting;
 
+pub use adapters::script_problem;
 pub use cleveragents_app::plan::PlanWork;
 pub use execution::secrets;
 pub use models::{ModelProvider, model_providers, models};
@@ -307,31 +306,19 @@ impl AppContext<'_> {
         PlanLifecycle::new(self.store.clone(), self.ids(), self.liveness())
     }
 
-    pub fn profiles(&self) -> ProfileRegistry {
-        ProfileRegistry::new(self.store.clone(), self.ids())
-    }
-
     /// Returns the registry of consents to use files of repositories.
     pub fn trust(&self) -> TrustRegistry {
         TrustRegistry::new(self.store.clone(), self.ids())
     }
 
     pub fn actors(&self) -> ActorRegistry {
-        let models = models(&self.bootstrap.settings, &self.bootstrap.environment);
-        let configured = match models {
-            Ok(models) => models.configured(),
-            Err(failure) => {
-                // Not an error here: actors can be inspected without a model, and a command that
-                // needs one fails itself.
-                tracing::warn!("no model is configured: {}", failure.message);
-                Vec::new()
-            }
-        };
+        let Bootstrap {
+            settings,
+            environment,
+            ..
+        } = self.bootstrap;
+        let configured = adapters::configured_models(settings, environment);
         ActorRegistry::new(self.store.clone(), self.ids()).with_models(&configured)
-    }
-
-    pub fn validations(&self) -> ValidationRegistry {
-        ValidationRegistry::new(self.store.clone(), self.ids())
     }
 
     pub fn projects(&self) -> ProjectService {

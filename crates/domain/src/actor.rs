@@ -4,6 +4,7 @@
 //! engine and no registry. The texts inside a step are templates; the engine checks and renders
 //! them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -33,14 +34,14 @@ pub const SCRIPTED_PROVIDER: &str = "scripted";
 pub const RESERVED_NAMESPACE: &str = "builtin";
 
 /// An actor that can fill a role of an action.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Actor {
     pub name: NamespacedName,
     pub description: String,
     pub kind: ActorKind,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ActorKind {
     /// Calls tools in a fixed order, without a model.
@@ -53,7 +54,7 @@ pub enum ActorKind {
 }
 
 /// A model with its prompt, tools and skills.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LlmActor {
     /// `None` means the configured default model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +77,7 @@ fn is_plain(options: &ModelOptions) -> bool {
 }
 
 /// The calls of a tool actor, in execution order.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolActor {
     pub steps: Vec<ActorStep>,
     /// The calls that may repair what required validations reported.
@@ -85,7 +86,7 @@ pub struct ToolActor {
 }
 
 /// One tool call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ActorStep {
     pub tool: NamespacedName,
     /// A JSON object. Strings at any depth are templates.

@@ -1,7 +1,6 @@
 //! `agents actor`: the actors that do the work of plans.
 
 mod add;
-mod file;
 mod list;
 mod model;
 mod remove;
@@ -12,14 +11,12 @@ mod view;
 
 use clap::Subcommand;
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::actors::{ActorRegistryError, RegisteredActor};
-use cleveragents_ports::{Entity, StoreError};
+use cleveragents_engine::actors::RegisteredActor;
 
 use super::{CommandContext, CommandRequirements};
 use crate::bootstrap::AppContext;
 use crate::failure::CommandFailure;
 use crate::output::CommandAnswer;
-use cleveragents_app::failure::unknown_name_failure;
 
 /// Add, list and remove actors, which run the steps of plans
 ///
@@ -69,28 +66,5 @@ pub(super) fn find(
     name: &NamespacedName,
     app: &AppContext<'_>,
 ) -> Result<RegisteredActor, CommandFailure> {
-    let found = app.block_on(app.actors().actor(name.clone()));
-    found.map_err(|error| registry_failure(error, name, app))
-}
-
-/// Converts an error about the actor `name`; if the actor does not exist, adds similar names.
-fn registry_failure(
-    error: ActorRegistryError,
-    name: &NamespacedName,
-    app: &AppContext<'_>,
-) -> CommandFailure {
-    match error {
-        ActorRegistryError::Store(StoreError::NotFound {
-            entity: Entity::Actor,
-            ..
-        }) => {
-            let all = app.block_on(app.actors().actors()).unwrap_or_default();
-            let known: Vec<NamespacedName> = all
-                .into_iter()
-                .map(|each| each.actor().name.clone())
-                .collect();
-            unknown_name_failure(Entity::Actor, name, &known)
-        }
-        other => other.into(),
-    }
+    app.block_on(app.app().find_actor_by_name(name))
 }

@@ -9,13 +9,11 @@ mod view;
 
 use clap::Subcommand;
 use cleveragents_domain::NamespacedName;
-use cleveragents_ports::tools::{Tool, Toolbox};
 
 use super::{CommandContext, CommandRequirements};
-use crate::failure::{CommandFailure, ExitCode};
+use crate::failure::CommandFailure;
 use crate::names;
 use crate::output::CommandAnswer;
-use cleveragents_app::nearest::nearest;
 
 /// List, show and run the tools that actors use in a sandbox
 ///
@@ -49,28 +47,13 @@ impl ToolCommand {
     }
 }
 
-/// Finds a tool by name; the namespace `builtin` is optional.
-fn find<'a>(toolbox: &'a dyn Toolbox, text: &str) -> Result<&'a dyn Tool, CommandFailure> {
+/// Parses the name of a tool; the namespace `builtin` is optional.
+fn parse_name(text: &str) -> Result<NamespacedName, CommandFailure> {
     let full = if text.contains('/') {
         text.to_owned()
     } else {
         format!("builtin/{text}")
     };
     let name = names::parse_name("tool", &full);
-    let name = name.map_err(|failure| failure.hint("agents tool list"))?;
-    toolbox
-        .tool(&name)
-        .ok_or_else(|| unknown_tool_failure(toolbox, &name))
-}
-
-fn unknown_tool_failure(toolbox: &dyn Toolbox, name: &NamespacedName) -> CommandFailure {
-    let known: Vec<&NamespacedName> = toolbox.definitions().iter().map(|it| &it.name).collect();
-    let alike = nearest(name, known);
-    let mut failure = CommandFailure::new(ExitCode::NotFound, format!("there is no tool {name}"));
-    for name in &alike {
-        failure = failure.hint(format!("agents tool show {name}"));
-    }
-    failure
-        .hint("agents tool list")
-        .with("candidates", serde_json::json!(alike))
+    name.map_err(|failure| failure.hint("agents tool list"))
 }

@@ -1,16 +1,13 @@
 //! `agents actor list`
 
 use clap::Args;
+use cleveragents_api::actor::{ActorList, ActorSummary};
 use cleveragents_domain::ActorType;
-use cleveragents_engine::actors::RegisteredActor;
-use serde_json::{Value, json};
 
-use super::model;
 use crate::argument_types::parse_value;
 use crate::commands::CommandContext;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
-use cleveragents_app::NamePattern;
+use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
 
 /// Default limit for the number of rows.
 const DEFAULT_ROWS: usize = 100;
@@ -39,94 +36,51 @@ pub struct ActorListArgs {
     limit: Option<usize>,
 }
 
+const HEADERS: [&str; 6] = ["name", "type", "kind", "model", "steps", "description"];
+
 impl ActorListArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let pattern = self
-            .pattern
-            .as_deref()
-            .map(NamePattern::parse)
-            .transpose()?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open_to_read()?;
-        let mut all = app.block_on(app.actors().actors())?;
-        all.retain(|each| {
-            let actor = each.actor();
-            let is_type = |wanted| wanted == actor.kind.actor_type();
-            self.actor_type.is_none_or(is_type)
-                && pattern.as_ref().is_none_or(|it| it.matches(&actor.name))
-        });
-        Ok(self.answer(&all, pattern.as_ref()))
-    }
-
-    fn answer(&self, all: &[RegisteredActor], pattern: Option<&NamePattern>) -> CommandAnswer {
-        let listed = &all[..all.len().min(self.limit.unwrap_or(usize::MAX))];
-        let seen = &all[..all.len().min(self.limit.unwrap_or(DEFAULT_ROWS))];
-        let built_in = all.iter().filter(|each| is_built_in(each)).count();
-        let data = json!({
-            "actors": listed.iter().map(data).collect::<Vec<Value>>(),
-            "filters": {
-                "type": self.actor_type,
-                "pattern": pattern.map(NamePattern::as_str),
-            },
-            "summary": {
-                "total": all.len(),
-                "built_in": built_in,
-                "custom": all.len() - built_in,
-            },
-        });
-        let headers = ["name", "type", "kind", "model", "steps", "description"];
-        let view = OutputView::new().table("Actors", &headers, seen.iter().map(row));
-        let number = i64::try_from(listed.len()).unwrap_or(i64::MAX);
-        let said = format!("{} listed", format_count(number, "actor"));
-        let answer = CommandAnswer::new(data, view).with_message(MessageLevel::Info, said);
-        match all.len() - seen.len() {
-            0 if all.len() == built_in => {
-                answer.with_message(MessageLevel::Hint, "agents actor add --config FILE")
-            }
+        let reply = context.call(ActorList {
+            pattern: self.pattern.clone(),
+            actor_type: self.actor_type,
+            limit: self.limit,
+        })?;
+        let total = reply.answer.summary.total;
+        let listed = self.limit.unwrap_or(DEFAULT_ROWS);
+        let answer = CommandAnswer::from_reply(reply, |page| {
+            let rows = page.actors.iter().take(listed).map(row);
+            OutputView::new().table("Actors", &HEADERS, rows)
+        })?;
+        Ok(match total.saturating_sub(listed) {
             0 => answer,
-            more => {
-                let text = format!("{more} more: use --limit {}", all.len());
-                answer.with_message(MessageLevel::Hint, text)
-            }
-        }
+            more => answer.with_message(
+                MessageLevel::Hint,
+                format!("{more} more: use --limit {total}"),
+            ),
+        })
     }
 }
 
-fn is_built_in(registered: &RegisteredActor) -> bool {
-    matches!(registered, RegisteredActor::BuiltIn(_))
-}
-
-fn data(registered: &RegisteredActor) -> Value {
-    let actor = registered.actor();
-    json!({
-        "name": actor.name,
-        "provider": model::provider(actor),
-        "model": model::model(actor),
-        "default": false,
-        "unsafe": false,
-        "type": actor.kind.actor_type(),
-        "built_in": is_built_in(registered),
-        "description": actor.description,
-        "steps": actor.steps().len(),
-    })
-}
-
-fn row(registered: &RegisteredActor) -> Vec<ViewCell> {
-    let actor = registered.actor();
-    let kind = if is_built_in(registered) {
+fn row(actor: &ActorSummary) -> Vec<ViewCell> {
+    let kind = if actor.built_in {
         ViewCell::new("built in", Tone::Faint)
     } else {
         ViewCell::from("custom")
     };
-    let steps = match actor.steps().len() {
+    let model = match (&actor.provider, &actor.model) {
+        (Some(provider), Some(model)) => format!("{provider}/{model}").into(),
+        _ if actor.actor_type == ActorType::Llm => ViewCell::new("the default", Tone::Faint),
+        _ => ViewCell::from(""),
+    };
+    let steps = match actor.steps {
         0 => String::new(),
         number => number.to_string(),
     };
     vec![
         ViewCell::new(actor.name.to_string(), Tone::Strong),
-        actor.kind.actor_type().to_string().into(),
+        actor.actor_type.to_string().into(),
         kind,
-        model::cell(actor),
+        model,
         steps.into(),
         actor.description.clone().into(),
     ]

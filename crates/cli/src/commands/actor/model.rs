@@ -1,9 +1,6 @@
 //! Output of the fields that only actors with a model have.
 
-use cleveragents_domain::actor::SCRIPTED_PROVIDER;
-use cleveragents_domain::model::ModelChoice;
 use cleveragents_domain::{Actor, ActorKind, LlmActor};
-use serde_json::{Value, json};
 
 use crate::output::{Tone, ViewCell};
 
@@ -14,65 +11,6 @@ pub(super) fn llm(actor: &Actor) -> Option<&LlmActor> {
     match &actor.kind {
         ActorKind::Llm(llm) => Some(llm),
         ActorKind::Tool(_) | ActorKind::Direct => None,
-    }
-}
-
-fn choice(actor: &Actor) -> Option<&ModelChoice> {
-    llm(actor)?.model.as_ref()
-}
-
-/// Returns `None` for an actor without a model, and for one that uses the configured default.
-pub(super) fn provider(actor: &Actor) -> Option<&str> {
-    choice(actor).map(|choice| choice.provider.as_str())
-}
-
-/// Like [`provider`].
-pub(super) fn model(actor: &Actor) -> Option<&str> {
-    choice(actor).map(|choice| choice.model.as_str())
-}
-
-/// Returns the script that replaces the model, if one does.
-pub(super) fn script(actor: &Actor) -> Option<&str> {
-    let choice = choice(actor)?;
-    (choice.provider == SCRIPTED_PROVIDER).then_some(choice.model.as_str())
-}
-
-pub(super) fn options(actor: &Actor) -> Value {
-    let options = llm(actor).map(|llm| &llm.options);
-    json!({
-        "temperature": options.and_then(|it| it.temperature),
-        "max_tokens": options.and_then(|it| it.max_tokens),
-        "top_p": options.and_then(|it| it.top_p),
-    })
-}
-
-/// Returns the tools that the actor lists; `null` if the phase decides.
-pub(super) fn tools(actor: &Actor) -> Value {
-    match llm(actor) {
-        Some(llm) => json!(llm.tools),
-        None => {
-            let steps = actor.steps().iter();
-            let tools: std::collections::BTreeSet<String> =
-                steps.map(|step| step.tool.to_string()).collect();
-            json!(tools)
-        }
-    }
-}
-
-/// Returns the skills that the actor lists; `null` if it uses all of its project.
-pub(super) fn skills(actor: &Actor) -> Value {
-    match llm(actor) {
-        Some(llm) => json!(llm.skills),
-        None => json!([]),
-    }
-}
-
-/// Returns the model for a table.
-pub(super) fn cell(actor: &Actor) -> ViewCell {
-    match (llm(actor), choice(actor)) {
-        (None, _) => ViewCell::from(""),
-        (Some(_), None) => ViewCell::new("the default", Tone::Faint),
-        (Some(_), Some(choice)) => choice.to_string().into(),
     }
 }
 

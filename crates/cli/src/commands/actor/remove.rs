@@ -1,16 +1,16 @@
 //! `agents actor remove`
 
 use clap::Args;
+use cleveragents_api::NextStep;
+use cleveragents_api::actor::{ActorRemove, ActorShow};
 use cleveragents_domain::NamespacedName;
-use cleveragents_engine::actors::{ActorRemovalMode, RegisteredActor};
-use serde_json::json;
 
-use super::{find, registry_failure, view};
+use super::view::{self, StoredActor};
 use crate::commands::CommandContext;
-use crate::confirmation::{Confirmation, confirm};
+use crate::confirmation::{Confirmation, confirm, is_interactive};
 use crate::failure::{CommandFailure, ExitCode};
 use crate::names;
-use crate::output::{CommandAnswer, MessageLevel, format_count};
+use crate::output::CommandAnswer;
 
 /// Remove an actor
 ///
@@ -38,57 +38,42 @@ pub struct ActorRemoveArgs {
 impl ActorRemoveArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
         let name = names::parse_name("actor", &self.name)?;
-        let bootstrap = context.bootstrap()?;
-        let app = bootstrap.open()?;
-        let found = find(&name, &app)?;
-        if matches!(found, RegisteredActor::Added(_)) {
+        if !self.yes && is_interactive(context.environment) {
             self.confirm_removal(&name, context)?;
         }
-        let removal = if self.force {
-            ActorRemovalMode::Forced
-        } else {
-            ActorRemovalMode::IfUnused
-        };
-        let service = app.actors();
-        let removed = app.block_on(service.remove(name.clone(), removal, app.actor()));
-        let (row, actions) = removed.map_err(|error| registry_failure(error, &name, &app))?;
-        let data = json!({"actor_removed": {
-            "name": name,
-            "type": row.actor.kind.actor_type(),
-            "hash": row.hash,
-            "version": row.version,
-            "config": row.actor,
-            "referenced_by_actions": actions,
-        }});
-        let answer = CommandAnswer::new(data, view::panel("Actor removed", &row))
-            .with_message(MessageLevel::Info, "Actor removed");
-        Ok(match actions.len() {
-            0 => answer,
-            number => {
-                let number = i64::try_from(number).unwrap_or(i64::MAX);
-                let text = format!("{} still used it", format_count(number, "action"));
-                answer
-                    .with_message(MessageLevel::Warn, text)
-                    .with_message(MessageLevel::Hint, "agents action list")
-            }
+        let force = self.force;
+        let reply = context.call(ActorRemove { name, force })?;
+        CommandAnswer::from_reply(reply, |answer| {
+            let removed = &answer.actor_removed;
+            let stored = StoredActor {
+                hash: &removed.hash,
+                created: removed.created,
+                updated: removed.updated,
+            };
+            view::panel("Actor removed", &removed.config, &stored)
         })
     }
 
+    /// Asks before removing an actor that can be removed.
     fn confirm_removal(
         &self,
         name: &NamespacedName,
         context: &CommandContext<'_>,
     ) -> Result<(), CommandFailure> {
-        if self.yes {
+        let found = context.call(ActorShow { name: name.clone() })?.answer;
+        if found.actor_details.builtin {
             return Ok(());
         }
         match confirm(&format!("Remove actor {name}?"), context.environment) {
             Confirmation::Yes | Confirmation::NoTerminal => Ok(()),
-            Confirmation::No => Err(
-                CommandFailure::new(ExitCode::Decision, "nothing was removed")
+            Confirmation::No => {
+                let name = name.clone();
+                let remove = NextStep::send(&ActorRemove { name, force: false });
+                let failure = CommandFailure::new(ExitCode::Decision, "nothing was removed");
+                Err(failure
                     .because("not confirmed")
-                    .hint(format!("agents actor remove {name} --yes")),
-            ),
+                    .hint(remove.with_flag("yes")))
+            }
         }
     }
 }

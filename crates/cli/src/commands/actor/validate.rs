@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
+use cleveragents_api::actor::ActorValidate;
+use cleveragents_app::validate_actor;
 
-use super::{file, model};
+use super::model;
+use crate::bootstrap;
 use crate::commands::CommandContext;
-use crate::failure::{CommandFailure, display_path};
-use crate::output::{CommandAnswer, MessageLevel, OutputView, ViewCell};
+use crate::definition_file::DefinitionFile;
+use crate::failure::CommandFailure;
+use crate::output::{CommandAnswer, OutputView, ViewCell};
 
 /// Check an actor's file and report every problem
 ///
@@ -28,36 +31,22 @@ pub struct ActorValidateArgs {
 
 impl ActorValidateArgs {
     pub fn run(&self, context: &CommandContext<'_>) -> Result<CommandAnswer, CommandFailure> {
-        let hint = "fix the file, then validate it again";
-        let (file, actor) = file::read(&self.config, context, hint)?;
-        let name = actor.name.to_string();
-        let data = json!({
-            "valid": true,
-            "file": file.name,
-            "name": name,
-            "type": actor.kind.actor_type(),
-            "steps": actor.steps().len(),
-            "provider": model::provider(&actor),
-            "model": model::model(&actor),
-            "options": model::options(&actor),
-            "tools": model::tools(&actor),
-            "skills": model::skills(&actor),
-            "problems": [],
-        });
-        let mut rows: Vec<(&'static str, ViewCell)> = vec![
-            ("file", file.name.clone().into()),
-            ("actor", name.into()),
-            ("type", actor.kind.actor_type().to_string().into()),
-        ];
-        match model::llm(&actor) {
-            Some(llm) => rows.extend(model::rows(llm)),
-            None => rows.push(("steps", actor.steps().len().to_string().into())),
-        }
-        let add = format!("agents actor add --config {}", display_path(&self.config));
-        Ok(
-            CommandAnswer::new(data, OutputView::new().panel("Valid", rows))
-                .with_message(MessageLevel::Info, "The actor is valid")
-                .with_message(MessageLevel::Hint, add),
-        )
+        let file = DefinitionFile::read(&self.config, context)?;
+        let request = ActorValidate {
+            config: file.into_text(context.environment),
+        };
+        let reply = validate_actor(&request, bootstrap::script_problem)?;
+        CommandAnswer::from_reply(reply, |valid| {
+            let mut rows: Vec<(&'static str, ViewCell)> = vec![
+                ("file", valid.file.clone().into()),
+                ("actor", valid.name.to_string().into()),
+                ("type", valid.actor_type.to_string().into()),
+            ];
+            match model::llm(&valid.config) {
+                Some(llm) => rows.extend(model::rows(llm)),
+                None => rows.push(("steps", valid.steps.to_string().into())),
+            }
+            OutputView::new().panel("Valid", rows)
+        })
     }
 }

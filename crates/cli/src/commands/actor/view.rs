@@ -1,8 +1,7 @@
 //! Output of actors for people.
 
-use cleveragents_domain::{Actor, ActorStep, NamespacedName};
-use cleveragents_engine::actors::RegisteredActor;
-use cleveragents_ports::ActorRow;
+use cleveragents_api::actor::ActorInUse;
+use cleveragents_domain::{Actor, ActorStep, Timestamp};
 
 use super::model;
 use crate::output::{OutputView, Tone, ViewCell};
@@ -12,20 +11,33 @@ const HASH_PREFIX_LENGTH: usize = 12;
 /// How much of a step's input is displayed, in characters.
 const INPUT_EXCERPT_LENGTH: usize = 60;
 
+/// The fields of an actor that is stored.
+pub(super) struct StoredActor<'a> {
+    pub(super) hash: &'a str,
+    pub(super) created: Timestamp,
+    pub(super) updated: Timestamp,
+}
+
 /// Returns the panel for an actor that was added or removed.
-pub(super) fn panel(title: &str, row: &ActorRow) -> OutputView {
-    OutputView::new().panel(title, rows(&row.actor, Some(row)))
+pub(super) fn panel(title: &str, actor: &Actor, stored: &StoredActor<'_>) -> OutputView {
+    OutputView::new().panel(title, rows(actor, Some(stored)))
 }
 
 /// Returns all details of an actor.
-pub(super) fn panels(registered: &RegisteredActor, actions: &[NamespacedName]) -> OutputView {
-    let row = match registered {
-        RegisteredActor::Added(row) => Some(row),
-        RegisteredActor::BuiltIn(_) => None,
+pub(super) fn panels(shown: &ActorInUse) -> OutputView {
+    let details = &shown.actor_details;
+    let actor = &details.config;
+    let stored = match (&details.config_hash, details.created, details.updated) {
+        (Some(hash), Some(created), Some(updated)) => Some(StoredActor {
+            hash,
+            created,
+            updated,
+        }),
+        _ => None,
     };
-    let actor = registered.actor();
-    let mut rows = rows(actor, row);
-    let actions: Vec<String> = actions.iter().map(ToString::to_string).collect();
+    let mut rows = rows(actor, stored.as_ref());
+    let actions = shown.usage.referenced_by_actions.iter();
+    let actions: Vec<String> = actions.map(ToString::to_string).collect();
     rows.push((
         "used by",
         if actions.is_empty() {
@@ -35,11 +47,11 @@ pub(super) fn panels(registered: &RegisteredActor, actions: &[NamespacedName]) -
         },
     ));
     let view = OutputView::new().panel("Actor", rows);
-    if actor.steps().is_empty() {
+    if shown.steps.is_empty() {
         return view;
     }
     let headers = ["step", "id", "tool", "resource", "when", "input"];
-    let steps = actor.steps().iter().enumerate();
+    let steps = shown.steps.iter().enumerate();
     view.table(
         "Steps",
         &headers,
@@ -47,7 +59,7 @@ pub(super) fn panels(registered: &RegisteredActor, actions: &[NamespacedName]) -
     )
 }
 
-fn rows(actor: &Actor, row: Option<&ActorRow>) -> Vec<(&'static str, ViewCell)> {
+fn rows(actor: &Actor, stored: Option<&StoredActor<'_>>) -> Vec<(&'static str, ViewCell)> {
     let mut rows: Vec<(&'static str, ViewCell)> = vec![
         ("name", ViewCell::new(actor.name.to_string(), Tone::Strong)),
         ("type", actor.kind.actor_type().to_string().into()),
@@ -55,23 +67,19 @@ fn rows(actor: &Actor, row: Option<&ActorRow>) -> Vec<(&'static str, ViewCell)> 
     ];
     if let Some(llm) = model::llm(actor) {
         rows.extend(model::rows(llm));
-    } else if row.is_some() {
+    } else if stored.is_some() {
         rows.push(("steps", actor.steps().len().to_string().into()));
     }
-    match row {
+    match stored {
         None => rows.push(("kind", ViewCell::new("built in", Tone::Faint))),
-        Some(row) => rows.extend([
-            (
-                "hash",
-                row.hash
-                    .chars()
-                    .take(HASH_PREFIX_LENGTH)
-                    .collect::<String>()
-                    .into(),
-            ),
-            ("added", row.created_at.to_string().into()),
-            ("updated", row.updated_at.to_string().into()),
-        ]),
+        Some(stored) => {
+            let hash: String = stored.hash.chars().take(HASH_PREFIX_LENGTH).collect();
+            rows.extend([
+                ("hash", hash.into()),
+                ("added", stored.created.to_string().into()),
+                ("updated", stored.updated.to_string().into()),
+            ]);
+        }
     }
     rows
 }

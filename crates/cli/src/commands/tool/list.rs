@@ -1,14 +1,13 @@
 //! `agents tool list`
 
 use clap::{Args, ValueEnum};
-use cleveragents_domain::tool::{ToolAccess, ToolDefinition};
-use serde_json::{Value, json};
+use cleveragents_api::tool::{ToolList, ToolSummary, ToolType};
+use cleveragents_app::list_tools;
 
 use super::view;
 use crate::bootstrap;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell, format_count};
-use cleveragents_app::NamePattern;
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// What a tool is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -38,53 +37,35 @@ pub struct ToolListArgs {
     tool_type: Option<ToolTypeArg>,
 }
 
+impl From<ToolTypeArg> for ToolType {
+    fn from(argument: ToolTypeArg) -> Self {
+        match argument {
+            ToolTypeArg::Tool => Self::Tool,
+            ToolTypeArg::Validation => Self::Validation,
+        }
+    }
+}
+
 impl ToolListArgs {
     pub fn run(&self) -> Result<CommandAnswer, CommandFailure> {
-        let pattern = self
-            .pattern
-            .as_deref()
-            .map(NamePattern::parse)
-            .transpose()?;
-        let toolbox = bootstrap::toolbox(None, bootstrap::ShellSettings::default())?;
-        let wanted = |tool: &&ToolDefinition| {
-            self.tool_type != Some(ToolTypeArg::Validation)
-                && pattern.as_ref().is_none_or(|it| it.matches(&tool.name))
+        let request = ToolList {
+            pattern: self.pattern.clone(),
+            tool_type: self.tool_type.map(ToolType::from),
         };
-        let mut tools = toolbox.definitions();
-        tools.retain(wanted);
-        let data = json!({
-            "tools": tools.iter().map(|tool| view::data(tool)).collect::<Vec<Value>>(),
-            "filters": {
-                "type": self.tool_type.map(|it| match it {
-                    ToolTypeArg::Tool => "tool",
-                    ToolTypeArg::Validation => "validation",
-                }),
-                "pattern": pattern.as_ref().map(NamePattern::as_str),
-            },
-            "summary": {"total": tools.len()},
-        });
-        let headers = ["name", "access", "what it does"];
-        let view = OutputView::new().table("Tools", &headers, tools.iter().map(|tool| row(tool)));
-        let number = i64::try_from(tools.len()).unwrap_or(i64::MAX);
-        let answer = CommandAnswer::new(data, view);
-        let answer = answer.with_message(
-            MessageLevel::Info,
-            format!("{} listed", format_count(number, "tool")),
-        );
-        Ok(match tools.first() {
-            Some(tool) => answer.with_message(
-                MessageLevel::Hint,
-                format!("agents tool show {}", tool.name),
-            ),
-            None => answer.with_message(MessageLevel::Hint, "agents tool list"),
+        let toolbox = bootstrap::toolbox(None, bootstrap::ShellSettings::default())?;
+        let reply = list_tools(request, &*toolbox)?;
+        CommandAnswer::from_reply(reply, |page| {
+            let headers = ["name", "access", "what it does"];
+            OutputView::new().table("Tools", &headers, page.tools.iter().map(row))
         })
     }
 }
 
-fn row(tool: &ToolDefinition) -> Vec<ViewCell> {
-    let access = match tool.capability.access {
-        ToolAccess::ReadOnly => ViewCell::new("reads", Tone::Normal),
-        ToolAccess::Writes => ViewCell::new("writes", Tone::Doubtful),
+fn row(tool: &ToolSummary) -> Vec<ViewCell> {
+    let access = if tool.capability.writes {
+        ViewCell::new("writes", Tone::Doubtful)
+    } else {
+        ViewCell::new("reads", Tone::Normal)
     };
     vec![
         ViewCell::new(tool.name.to_string(), Tone::Strong),

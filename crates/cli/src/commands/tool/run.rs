@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use cleveragents_app::find_tool;
 use cleveragents_domain::tool::control::is_control_tool;
 use cleveragents_ports::sandbox::{DiffLines, DiffStat, SandboxError};
 use cleveragents_ports::tools::{Tool, ToolFailure};
 use serde_json::{Value, json};
 
 use super::trial::{TrialResult, TrialSandbox};
-use super::{find, input, view};
+use super::{input, parse_name, view};
 use crate::commands::CommandContext;
 use crate::failure::{CommandFailure, ExitCode, display_path};
 use crate::output::{CommandAnswer, MessageLevel, OutputView, format_count};
@@ -53,7 +54,7 @@ impl ToolRunArgs {
         let processes = bootstrap.processes(settings, context.environment)?;
         let shell = bootstrap::shell_settings(settings, context.environment);
         let toolbox = bootstrap::toolbox(Some(Arc::from(processes)), shell)?;
-        let tool = find(&*toolbox, &self.name)?;
+        let tool = find_tool(&*toolbox, &parse_name(&self.name)?)?;
         if is_control_tool(&tool.definition().name) {
             return Err(needs_plan_failure(tool));
         }

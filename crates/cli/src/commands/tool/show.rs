@@ -1,14 +1,14 @@
 //! `agents tool show`
 
 use clap::Args;
-use cleveragents_domain::tool::ToolDefinition;
-use cleveragents_domain::tool::control::is_control_tool;
+use cleveragents_api::tool::{ToolDetails, ToolShow};
+use cleveragents_app::show_tool;
 use serde_json::Value;
 
-use super::{find, view};
+use super::{parse_name, view};
 use crate::bootstrap;
 use crate::failure::CommandFailure;
-use crate::output::{CommandAnswer, MessageLevel, OutputView, Tone, ViewCell};
+use crate::output::{CommandAnswer, OutputView, Tone, ViewCell};
 
 /// Show a tool: its input, its output, and what it may do
 #[derive(Debug, Args)]
@@ -24,39 +24,27 @@ pub struct ToolShowArgs {
 
 impl ToolShowArgs {
     pub fn run(&self) -> Result<CommandAnswer, CommandFailure> {
+        let name = parse_name(&self.name)?;
         let toolbox = bootstrap::toolbox(None, bootstrap::ShellSettings::default())?;
-        let tool = find(&*toolbox, &self.name)?.definition();
-        let mut data = view::data(tool);
-        data["timeout_seconds"] = tool.timeout_seconds.into();
-        data["input_schema"] = tool.input_schema.clone();
-        data["output_schema"] = tool.output_schema.clone();
-        let name = &tool.name;
-        let answer = CommandAnswer::new(data, panels(tool));
-        Ok(if is_control_tool(name) {
-            // Such a tool works only inside a plan, so there is no command to suggest.
-            answer
-        } else {
-            answer.with_message(
-                MessageLevel::Hint,
-                format!("agents tool run {name} --input JSON"),
-            )
-        })
+        let reply = show_tool(&ToolShow { name }, &*toolbox)?;
+        CommandAnswer::from_reply(reply, panels)
     }
 }
 
-fn panels(tool: &ToolDefinition) -> OutputView {
+fn panels(shown: &ToolDetails) -> OutputView {
+    let tool = &shown.tool;
     let mut rows: Vec<(&str, ViewCell)> = vec![
         ("name", ViewCell::new(tool.name.to_string(), Tone::Strong)),
         ("description", tool.description.clone().into()),
-        ("source", tool.name.namespace().into()),
-        ("timeout", format!("{} s", tool.timeout_seconds).into()),
+        ("source", tool.source.clone().into()),
+        ("timeout", format!("{} s", shown.timeout_seconds).into()),
     ];
     rows.extend(view::flag_rows(&tool.capability));
     let headers = ["field", "type", "needed", "meaning"];
     OutputView::new()
         .panel("Tool", rows)
-        .table("Input", &headers, fields(&tool.input_schema))
-        .table("Output", &headers, fields(&tool.output_schema))
+        .table("Input", &headers, fields(&shown.input_schema))
+        .table("Output", &headers, fields(&shown.output_schema))
 }
 
 /// Returns the properties of an object's schema; required ones first, in their order.

@@ -1,49 +1,22 @@
-//! Output of tools and their results for people and programs.
+//! Output of tools and their results for people.
 
-use cleveragents_domain::tool::{Capability, Repeatability, Safety, ToolAccess, ToolDefinition};
-use serde_json::{Map, Value, json};
+use cleveragents_api::tool::ToolCapability;
+use serde_json::{Map, Value};
 
 use crate::output::{OutputView, ViewCell};
 
-/// Returns a tool for JSON output.
-pub(super) fn data(tool: &ToolDefinition) -> Value {
-    json!({
-        "name": tool.name,
-        "description": tool.description,
-        "type": "tool",
-        "source": tool.name.namespace(),
-        "capability": flags(&tool.capability),
-    })
-}
-
-/// Returns the capability flags under their documented names. Changes of a writing tool in its
-/// sandbox are captured, so they can be undone.
-fn flags(capability: &Capability) -> Value {
-    let writes = capability.access == ToolAccess::Writes;
-    json!({
-        "read_only": !writes,
-        "writes": writes,
-        "idempotent": capability.repeatable == Repeatability::Idempotent,
-        "unsafe": capability.safety == Safety::Unsafe,
-        "side_effects": capability.side_effects,
-        "checkpointable": writes,
-    })
-}
-
-pub(super) fn flag_rows(capability: &Capability) -> Vec<(&'static str, ViewCell)> {
-    let flags = flags(capability);
-    let names = [
-        "read_only",
-        "writes",
-        "idempotent",
-        "unsafe",
-        "checkpointable",
-    ];
-    let yes_or_no = |name: &str| if flags[name] == true { "yes" } else { "no" };
-    let mut rows: Vec<(&str, ViewCell)> = names
-        .iter()
-        .map(|name| (*name, yes_or_no(name).into()))
-        .collect();
+pub(super) fn flag_rows(capability: &ToolCapability) -> Vec<(&'static str, ViewCell)> {
+    let yes_or_no = |value| if value { "yes" } else { "no" };
+    let mut rows: Vec<(&str, ViewCell)> = [
+        ("read_only", capability.read_only),
+        ("writes", capability.writes),
+        ("idempotent", capability.idempotent),
+        ("unsafe", capability.is_unsafe),
+        ("checkpointable", capability.checkpointable),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name, yes_or_no(value).into()))
+    .collect();
     let effects = if capability.side_effects.is_empty() {
         "none".to_owned()
     } else {
