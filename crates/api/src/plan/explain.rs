@@ -53,13 +53,15 @@ pub struct ExplainedDecision {
     pub rationale: String,
     /// The command that corrects the decision, or why it cannot be corrected.
     pub correction_hint: String,
-    /// The stored text of the context, if it was requested.
-    pub context: Option<String>,
+    /// The stored text of the context. Left out if it was not requested; `null` if none is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Option<String>>,
     /// The parts of the context, if it was requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_items: Vec<ContextPart>,
-    /// The actor's reasoning, unedited, if it was requested.
-    pub reasoning: Option<String>,
+    /// The actor's reasoning, unedited. Left out if it was not requested; `null` if none is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<Option<String>>,
 }
 
 /// One of the options of a decision.

@@ -46,7 +46,8 @@ fn answer(request: &PlanExplain, explained: DecisionExplanation) -> ExplainedDec
     let path = &explained.path_to_root;
     let context_snapshot = context_snapshot(decision, &explained.context);
     let (context, context_items) = if request.show_context {
-        stored_text(explained.context)
+        let (text, items) = stored_text(explained.context);
+        (Some(text), items)
     } else {
         (None, Vec::new())
     };
@@ -70,10 +71,9 @@ fn answer(request: &PlanExplain, explained: DecisionExplanation) -> ExplainedDec
         context_snapshot,
         rationale: decision.rationale.clone(),
         correction_hint: correction_hint(decision),
-        reasoning: decision
-            .actor_reasoning
-            .clone()
-            .filter(|_| request.show_reasoning),
+        reasoning: request
+            .show_reasoning
+            .then(|| decision.actor_reasoning.clone()),
         context,
         context_items,
     }

@@ -52,6 +52,21 @@ fn assert_waiting_for_budget(world: &TestWorld, plan: &str, words: &str) {
 }
 
 #[test]
+fn the_status_shows_what_was_spent() {
+    let world = TestWorld::new();
+    world.define_llm_actor("coder", &turns(100), PRICE);
+    world.define_llm_job("builtin/direct", "local/coder", "");
+    let plan = world.create_plan(TRUSTED);
+    let before = &world.json_data(&["plan", "status", &plan])["cost"];
+    assert_eq!(before["tokens_used"], 0, "{before}");
+    world.execute(&plan).succeeded();
+    let cost = &world.json_data(&["plan", "status", &plan])["cost"];
+    assert_eq!(cost["tokens_used"], 330, "{cost}");
+    let usd = cost["cost_so_far"].as_f64().unwrap();
+    assert!((usd - 0.33).abs() < 1e-9, "{cost}");
+}
+
+#[test]
 fn a_plan_waits_before_exceeding_its_budget() {
     let world = TestWorld::new();
     let (tokens, usd) = first_reservation(&world);

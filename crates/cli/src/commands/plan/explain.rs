@@ -57,10 +57,10 @@ fn view(explained: &ExplainedDecision) -> OutputView {
         view.text(title).verbatim(with_final_newline(&part.text))
     });
     let view = match &explained.reasoning {
-        Some(words) => view
+        Some(Some(words)) => view
             .text("Model Reasoning (raw)")
             .verbatim(with_final_newline(words)),
-        None => view,
+        Some(None) | None => view,
     };
     view.panel("Correction", [("how", explained.correction_hint.clone())])
 }
